@@ -1,0 +1,1 @@
+"""The biLM, in pure PyTorch: no spaCy here. Start reading at bilm.py."""

@@ -1,0 +1,265 @@
+"""The bidirectional language model. START READING HERE.
+
+    tokens -> characters.py -> token_encoder.py -> lstm.py, once a direction -> L+1 layers
+
+Layer 0 is the token vector twice, [x; x]; layer l is [forward_l; backward_l]
+(paper section 3.1 and 3.2). What a downstream task makes of the layers is in
+scalar_mix.py; what the model is trained on, in softmax.py.
+
+Shapes: B sentences, T tokens, V distinct words, N packed positions, L LSTM layers,
+H projection, D = 2H.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..errors import Errors
+from .batch import PackedBatch, batch_by_tokens, pack
+from .characters import encode_words, trim
+from .config import BiLMConfig
+from .lstm import LstmStack, LstmState
+from .token_encoder import CharCnnEncoder, WordEncoder
+
+Start = Literal["zeros", "boundary"]
+UNK = "<UNK>"
+
+# The state that <S> </S> repeated converges to is taken as reached when a pass moves
+# it by less than this; it converges geometrically, in about ten passes.
+BOUNDARY_TOLERANCE = 1e-7
+BOUNDARY_PASSES = 100
+
+
+class BiLM(nn.Module):
+    """A bidirectional language model over characters, in pure PyTorch.
+
+    config: all sizes.
+    vocab: the words of its softmax, or of its word-embedding input; None if not known.
+    """
+
+    def __init__(self, config: BiLMConfig, vocab: Sequence[str] | None = None) -> None:
+        super().__init__()
+        self.config = config
+        self.vocab = list(vocab) if vocab is not None else None
+        self.token_encoder: CharCnnEncoder | WordEncoder
+        if config.n_words:
+            self.token_encoder = WordEncoder(config)
+        else:
+            self.token_encoder = CharCnnEncoder(config)
+        self.forward_lstm = LstmStack(config)
+        self.backward_lstm = LstmStack(config)
+
+    @classmethod
+    def random(
+        cls, config: BiLMConfig, *, seed: int = 0, vocab: Sequence[str] | None = None
+    ) -> "BiLM":
+        """A biLM with random weights, as training starts from."""
+        bilm = cls(config, vocab)
+        generator = torch.Generator().manual_seed(seed)
+        for module in (
+            bilm.token_encoder, *bilm.forward_lstm.layers, *bilm.backward_lstm.layers
+        ):  # fmt: skip
+            module.reset_parameters(generator)
+        return bilm.eval()
+
+    @property
+    def device(self) -> torch.device:
+        return self.forward_lstm.layers[0].bias.device
+
+    @property
+    def n_parameters(self) -> int:
+        return sum(p.numel() for p in self.parameters())
+
+    # -- tokens in ----------------------------------------------------------------
+
+    def word_inputs(self, words: Sequence[str]) -> Tensor:
+        """What the token encoder reads for words: character ids (V, C), trimmed, or
+        word ids (V,) where the input is a word table."""
+        if isinstance(self.token_encoder, WordEncoder):
+            ids = np.array([self._word_id(word) for word in words], dtype=np.int64)
+        else:
+            ids = encode_words(words, self.config.max_characters)
+            ids = np.ascontiguousarray(trim(ids, self.token_encoder.widest_filter))
+        return torch.from_numpy(ids).to(self.device)
+
+    def _word_id(self, word: str) -> int:
+        if not hasattr(self, "_word_ids"):
+            self._word_ids = {word: i for i, word in enumerate(self.vocab or [])}
+        unknown = self._word_ids.get(UNK, 0)
+        return self._word_ids.get(word, unknown)
+
+    # -- layers out ---------------------------------------------------------------
+
+    def forward(
+        self, batch: PackedBatch, state: tuple[LstmState, LstmState] | None = None
+    ) -> tuple[list[Tensor], tuple[LstmState, LstmState]]:
+        """Layers of a packed batch.
+
+        state: forward and backward state to go on from, rows in packed order (zeros
+            if None).
+        RETURNS: L+1 layers, each (N, D), and the states after the last step.
+        """
+        if state is None:
+            state = self.zero_state(len(batch.positions))
+        word_N = torch.from_numpy(batch.word_N).to(self.device)
+        reversed_N = torch.from_numpy(batch.reversed_N).to(self.device)
+        x_VH = self.token_encoder(self.word_inputs(batch.words))
+        x_NH = x_VH[word_N]
+        ahead, ahead_state = self.forward_lstm(x_NH, batch.batch_sizes, state[0])
+        back, back_state = self.backward_lstm(x_NH[reversed_N], batch.batch_sizes, state[1])
+        layers = [torch.cat([x_NH, x_NH], dim=1)]
+        for ahead_NH, back_NH in zip(ahead, back):
+            layers.append(torch.cat([ahead_NH, back_NH[reversed_N]], dim=1))
+        return layers, (ahead_state, back_state)
+
+    def zero_state(self, batch_size: int) -> tuple[LstmState, LstmState]:
+        config, bias = self.config, self.forward_lstm.layers[0].bias
+        h = bias.new_zeros(config.n_layers, batch_size, config.projection_dim)
+        c = bias.new_zeros(config.n_layers, batch_size, config.hidden_dim)
+        return LstmState(h, c), LstmState(h.clone(), c.clone())
+
+    @torch.no_grad()
+    def boundary_state(self, batch_size: int) -> tuple[LstmState, LstmState]:
+        """The state that empty sentences, <S> </S> repeated, converge to."""
+        batch, state = pack([[]]), self.zero_state(1)
+        for _ in range(BOUNDARY_PASSES):
+            before, (_, state) = state, self(batch, state)
+            moved = max(
+                float((new - old).abs().max())
+                for direction, old_direction in zip(state, before)
+                for new, old in zip(direction, old_direction)
+            )
+            if moved < BOUNDARY_TOLERANCE:
+                break
+        forward, backward = (
+            LstmState(*(part.repeat(1, batch_size, 1) for part in direction))
+            for direction in state
+        )
+        return forward, backward
+
+    def start_state(self, start: Start, batch_size: int) -> tuple[LstmState, LstmState]:
+        """Raises ValueError [EL021] for an unknown start."""
+        if start == "zeros":
+            return self.zero_state(batch_size)
+        if start == "boundary":
+            return self.boundary_state(batch_size)
+        raise ValueError(Errors.EL021.format(start=start))
+
+    # -- sentences to arrays ------------------------------------------------------
+
+    @torch.no_grad()
+    def encode(
+        self,
+        sentences: Sequence[Sequence[str]],
+        *,
+        batch_tokens: int = 4096,
+        start: Start = "zeros",
+    ) -> list[np.ndarray]:
+        """Layers of sentences.
+
+        sentences: each a list of tokens. A sentence's vectors depend on nothing but it.
+        batch_tokens: upper bound of the tokens computed at once, which bounds memory; a
+            longer sentence is computed alone.
+        start: state each sentence starts from: "zeros", or "boundary", which empty
+            sentences converge to and which is nearer to running text.
+        RETURNS: for each sentence, in order, float32 (L+1, T, D), boundaries removed.
+        Raises ValueError [EL021, EL025, EL026].
+        """
+        _check_sentences(sentences)
+        if batch_tokens < 1:
+            raise ValueError(Errors.EL026.format(found=batch_tokens))
+        self.start_state(start, 1)  # an unknown start is refused also for no sentences
+        encoded: list[np.ndarray] = [np.empty(0)] * len(sentences)
+        for group in batch_by_tokens(sentences, batch_tokens):
+            state = self.start_state(start, len(group))
+            arrays, _ = self._encode_batch([sentences[b] for b in group], state)
+            for b, array in zip(group, arrays):
+                encoded[b] = array
+        return encoded
+
+    @torch.no_grad()
+    def encode_stateful(
+        self,
+        sentences: Sequence[Sequence[str]],
+        state: tuple[LstmState, LstmState] | None = None,
+    ) -> tuple[list[np.ndarray], tuple[LstmState, LstmState]]:
+        """Layers of one batch whose row b goes on from row b of a carried state, as the
+        published implementations do from call to call.
+
+        state: what the call before returned; None for zeros.
+        RETURNS: as `encode`, and the state to hand to the next call.
+        Raises ValueError [EL024, EL025].
+        """
+        _check_sentences(sentences)
+        if state is None:
+            state = self.zero_state(len(sentences))
+        rows = state[0].h.shape[1]
+        if rows != len(sentences):
+            raise ValueError(Errors.EL024.format(found=rows, expected=len(sentences)))
+        return self._encode_batch(sentences, state)
+
+    def _encode_batch(
+        self, sentences: Sequence[Sequence[str]], state: tuple[LstmState, LstmState]
+    ) -> tuple[list[np.ndarray], tuple[LstmState, LstmState]]:
+        if not sentences:
+            return [], state
+        batch = pack(sentences)
+        order_B = torch.from_numpy(batch.order_B).to(self.device)
+        layers, packed_state = self(batch, _select_rows(state, order_B))
+        layers_LND = torch.stack(layers).float().cpu().numpy()
+        arrays = [layers_LND[:, positions] for positions in batch.positions]
+        return arrays, _select_rows(packed_state, torch.argsort(order_B))
+
+    # -- files --------------------------------------------------------------------
+
+    @classmethod
+    def load(cls, path: str | Path) -> "BiLM":
+        """Load a model folder: our own format, or `options.json` and one `*.hdf5`.
+
+        Raises FileNotFoundError [EL001] and ValueError [EL002-EL014, EL020-EL023].
+        """
+        from .formats import load  # below: formats build a BiLM
+
+        return load(Path(path)).eval()
+
+    def save(self, path: str | Path, *, dtype: str = "float32") -> None:
+        """Write `config.json`, `weights.safetensors` and, if known, `vocab.txt`.
+
+        dtype: "float32", or "float16" for half the size; both load as float32.
+        Raises OSError [EL013]; nothing is left half written.
+        """
+        from .weights import save
+
+        save(self, Path(path), dtype=dtype)
+
+    def save_bilm_tf(self, folder: str | Path) -> None:
+        """Write `options.json` and `weights.hdf5` for AllenNLP and bilm-tf.
+
+        Raises ValueError [EL027] if their format can't hold the model, OSError [EL013].
+        """
+        from .formats.bilm_tf import save
+
+        save(self, Path(folder))
+
+
+def _select_rows(
+    state: tuple[LstmState, LstmState], rows_B: Tensor
+) -> tuple[LstmState, LstmState]:
+    forward, backward = (
+        LstmState(*(part.index_select(1, rows_B) for part in direction)) for direction in state
+    )
+    return forward, backward
+
+
+def _check_sentences(sentences: Sequence[Sequence[str]]) -> None:
+    for sentence in [sentences, *sentences]:
+        if isinstance(sentence, str) or not isinstance(sentence, Sequence):
+            raise ValueError(Errors.EL025.format(found=type(sentence).__name__))
+    for sentence in sentences:
+        for token in sentence:
+            if not isinstance(token, str):
+                raise ValueError(Errors.EL025.format(found=f"a {type(token).__name__} token"))

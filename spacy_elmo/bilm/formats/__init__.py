@@ -1,0 +1,17 @@
+"""Which format a model folder is in. One file a foreign format."""
+
+from pathlib import Path
+
+from ...errors import Errors
+from .. import weights
+from ..bilm import BiLM
+from . import bilm_tf
+
+
+def load(folder: Path) -> BiLM:
+    """Load a biLM in any format known. Raises FileNotFoundError [EL001], ValueError."""
+    if (folder / weights.CONFIG).exists():
+        return weights.load(folder)
+    if (folder / bilm_tf.OPTIONS).exists():
+        return bilm_tf.load(folder)
+    raise FileNotFoundError(Errors.EL001.format(path=folder))

@@ -1,0 +1,182 @@
+"""Our own model folder: `config.json`, `weights.safetensors`, `vocab.txt` if known.
+
+safetensors holds plain arrays and no code, says their shapes before any is read, and
+is read by every framework. Sizes are compared with the configuration first, so memory
+is only ever taken for arrays that fit.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from ..errors import Errors
+from ..files import write_files
+from .bilm import BiLM
+from .config import BiLMConfig
+
+CONFIG, WEIGHTS, VOCAB = "config.json", "weights.safetensors", "vocab.txt"
+FORMAT_VERSION = 1
+DTYPES = {"float32": torch.float32, "float16": torch.float16}
+_SAFETENSORS_FLOATS = ("F64", "F32", "F16", "BF16")
+
+
+def fingerprint(bilm: BiLM) -> str:
+    """SHA-256 over the sizes and the float32 bytes of every array, by name: two models
+    with one fingerprint give the same vectors."""
+    return _fingerprint(bilm.config, bilm.state_dict())
+
+
+def save(bilm: BiLM, folder: Path, *, dtype: str = "float32") -> None:
+    """Raises OSError [EL013]."""
+    arrays = {
+        name: tensor.detach().cpu().to(DTYPES[dtype]).contiguous()
+        for name, tensor in bilm.state_dict().items()
+    }
+    header = {
+        "format": FORMAT_VERSION,
+        "fingerprint": _fingerprint(bilm.config, arrays),
+        "bilm": bilm.config.to_dict(),
+    }
+    writers = {WEIGHTS: lambda path: _save_safetensors(arrays, path)}
+    if bilm.vocab is not None:
+        writers[VOCAB] = lambda path: write_vocab(path, bilm.vocab or [])
+    writers[CONFIG] = lambda path: _write_text(path, json.dumps(header, indent=2))
+    write_files(folder, writers)
+
+
+def load(folder: Path) -> BiLM:
+    """Raises ValueError [EL002, EL003, EL006-EL008, EL010-EL012, EL014, EL020-EL023]."""
+    header = read_json(folder / CONFIG)
+    if not isinstance(header, dict) or not isinstance(header.get("bilm"), dict):
+        problem = "it has no 'bilm' section"
+        raise ValueError(Errors.EL003.format(path=folder / CONFIG, problem=problem))
+    version = header.get("format")
+    if version != FORMAT_VERSION:
+        raise ValueError(
+            Errors.EL014.format(path=folder / CONFIG, found=version, known=FORMAT_VERSION)
+        )
+    config = BiLMConfig.from_dict(header["bilm"])
+    vocab = read_vocab(folder / VOCAB) if (folder / VOCAB).exists() else None
+    if config.n_words:
+        check_vocab(folder / VOCAB, vocab, config.n_words)
+    bilm = empty_bilm(config, vocab)
+    path = folder / WEIGHTS
+    check_shapes(path, _safetensors_shapes(path), bilm)
+    arrays = load_file(path)
+    found = _fingerprint(config, arrays)
+    expected = header.get("fingerprint")
+    if expected is not None and found != expected:
+        raise ValueError(
+            Errors.EL012.format(
+                path=path, config=folder / CONFIG, found=found, expected=expected
+            )
+        )
+    return fill(bilm, {name: array.float() for name, array in arrays.items()}, path)
+
+
+# -- shared with the foreign formats ----------------------------------------------
+
+
+def empty_bilm(config: BiLMConfig, vocab: list[str] | None = None) -> BiLM:
+    """A biLM whose parameters have shapes but no memory."""
+    with torch.device("meta"):
+        return BiLM(config, vocab)
+
+
+def check_shapes(path: Path, found: Mapping[str, tuple[int, ...]], bilm: BiLM) -> None:
+    """Compare shapes in a file with a model's. Raises ValueError [EL006, EL007, EL011]."""
+    expected = {name: tuple(tensor.shape) for name, tensor in bilm.state_dict().items()}
+    for name, shape in expected.items():
+        if name not in found:
+            raise ValueError(Errors.EL006.format(path=path, name=name))
+        if found[name] != shape:
+            raise ValueError(
+                Errors.EL007.format(path=path, name=name, found=found[name], expected=shape)
+            )
+    unknown = sorted(set(found) - set(expected))
+    if unknown:
+        raise ValueError(Errors.EL011.format(path=path, names=", ".join(unknown[:5])))
+
+
+def fill(bilm: BiLM, arrays: Mapping[str, Tensor], path: Path | str) -> BiLM:
+    """Put arrays into an empty biLM. Raises ValueError [EL008] on NaN or infinity."""
+    for name, array in arrays.items():
+        if not torch.isfinite(array).all():
+            raise ValueError(Errors.EL008.format(name=name, path=path))
+    bilm.load_state_dict(dict(arrays), strict=True, assign=True)
+    return bilm.requires_grad_(True)
+
+
+def read_json(path: Path) -> Any:
+    """Raises ValueError [EL002], FileNotFoundError [EL001]."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise FileNotFoundError(Errors.EL001.format(path=path.parent)) from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise ValueError(Errors.EL002.format(path=path, error=error)) from error
+
+
+def write_vocab(path: Path, words: list[str]) -> None:
+    _write_text(path, "".join(f"{word}\n" for word in words))
+
+
+def read_vocab(path: Path) -> list[str]:
+    """One word a line, UTF-8. Raises ValueError [EL003]."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(Errors.EL003.format(path=path, problem=error)) from error
+    return text.removesuffix("\n").split("\n")
+
+
+def check_vocab(path: Path, vocab: list[str] | None, n_words: int) -> None:
+    """Raises ValueError [EL022, EL023]."""
+    if vocab is None:
+        raise ValueError(Errors.EL022.format(path=path.parent))
+    if len(vocab) != n_words:
+        raise ValueError(Errors.EL023.format(path=path, found=len(vocab), expected=n_words))
+
+
+def _fingerprint(config: BiLMConfig, arrays: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256(json.dumps(config.to_dict(), sort_keys=True).encode())
+    for name in sorted(arrays):
+        digest.update(name.encode())
+        digest.update(arrays[name].detach().cpu().float().contiguous().numpy().data)
+    return digest.hexdigest()
+
+
+def _safetensors_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Raises ValueError [EL009, EL010], FileNotFoundError [EL001]."""
+    if not path.exists():
+        raise FileNotFoundError(Errors.EL001.format(path=path.parent))
+    try:
+        with safe_open(path, framework="pt") as file:
+            slices = {name: file.get_slice(name) for name in file.keys()}
+            shapes = {name: tuple(part.get_shape()) for name, part in slices.items()}
+            dtypes = {name: part.get_dtype() for name, part in slices.items()}
+    except (SafetensorError, OSError) as error:
+        raise ValueError(Errors.EL010.format(path=path, error=error)) from error
+    for name, dtype in dtypes.items():
+        if dtype not in _SAFETENSORS_FLOATS:
+            problem = f"of type {dtype}"
+            raise ValueError(Errors.EL009.format(name=name, path=path, problem=problem))
+    return shapes
+
+
+def _save_safetensors(arrays: dict[str, Tensor], path: Path) -> None:
+    try:
+        save_file(arrays, path)
+    except SafetensorError as error:  # a full disk arrives as one, not as an OSError
+        raise OSError(str(error)) from error
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", newline="\n")
