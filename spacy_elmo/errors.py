@@ -80,6 +80,32 @@ class Errors(metaclass=_Coded):
     )
     EL026 = "batch_tokens must be at least 1, found {found}."
     EL027 = "The bilm-tf format can't hold this model: {problem}."
+    # Training text and trainer
+    EL030 = "Can't read the text file '{path}': {error}."
+    EL031 = (
+        "'{path}' is not UTF-8 text (near line {line}: {error}). Convert it first, for "
+        "instance with 'iconv -t UTF-8'."
+    )
+    EL032 = "spaCy has no tokenizer for the language '{lang}': {error}."
+    EL033 = "There is no text to train on: every file is empty or only white space."
+    EL034 = (
+        "The vocabulary of '{path}' must start with <S>, </S>, <UNK>; it starts with "
+        "{found}."
+    )
+    EL035 = (
+        "The text has {tokens} tokens, too few for {batch} streams. Take more text, or a "
+        "batch_size of {fits} at most."
+    )
+    EL036 = (
+        "'{path}' has no softmax ('vocab.txt' and 'softmax.safetensors'), so it can't "
+        "predict words. Published weights come without one: train one with 'spacy elmo "
+        "pretrain' and 'init' set to this folder."
+    )
+    EL037 = "Training configuration '{path}': {problem}."
+    EL038 = (
+        "The loss became {loss} at step {step}. The best model so far is in '{path}'. "
+        "Lower learn_rate or clip_norm."
+    )
 
 
 class Warnings(metaclass=_Coded):

@@ -23,6 +23,7 @@ from .batch import PackedBatch, batch_by_tokens, pack
 from .characters import encode_words, trim
 from .config import BiLMConfig
 from .lstm import LstmStack, LstmState
+from .softmax import Softmax
 from .token_encoder import CharCnnEncoder, WordEncoder
 
 Start = Literal["zeros", "boundary"]
@@ -226,15 +227,19 @@ class BiLM(nn.Module):
 
         return load(Path(path)).eval()
 
-    def save(self, path: str | Path, *, dtype: str = "float32") -> None:
+    def save(
+        self, path: str | Path, *, dtype: str = "float32", softmax: Softmax | None = None
+    ) -> None:
         """Write `config.json`, `weights.safetensors` and, if known, `vocab.txt`.
 
         dtype: "float32", or "float16" for half the size; both load as float32.
+        softmax: the output distribution it was trained with, written beside it so that
+            training can go on.
         Raises OSError [EL013]; nothing is left half written.
         """
         from .weights import save
 
-        save(self, Path(path), dtype=dtype)
+        save(self, Path(path), dtype=dtype, softmax=softmax)
 
     def save_bilm_tf(self, folder: str | Path) -> None:
         """Write `options.json` and `weights.hdf5` for AllenNLP and bilm-tf.

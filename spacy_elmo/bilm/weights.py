@@ -13,13 +13,15 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from ..errors import Errors
 from ..files import write_files
+from . import softmax as softmax_module
 from .bilm import BiLM
 from .config import BiLMConfig
+from .softmax import Softmax, write_safetensors
 
 CONFIG, WEIGHTS, VOCAB = "config.json", "weights.safetensors", "vocab.txt"
 FORMAT_VERSION = 1
@@ -33,8 +35,10 @@ def fingerprint(bilm: BiLM) -> str:
     return _fingerprint(bilm.config, bilm.state_dict())
 
 
-def save(bilm: BiLM, folder: Path, *, dtype: str = "float32") -> None:
-    """Raises OSError [EL013]."""
+def save(
+    bilm: BiLM, folder: Path, *, dtype: str = "float32", softmax: Softmax | None = None
+) -> None:
+    """softmax: written beside the biLM if given. Raises OSError [EL013]."""
     arrays = {
         name: tensor.detach().cpu().to(DTYPES[dtype]).contiguous()
         for name, tensor in bilm.state_dict().items()
@@ -44,7 +48,11 @@ def save(bilm: BiLM, folder: Path, *, dtype: str = "float32") -> None:
         "fingerprint": _fingerprint(bilm.config, arrays),
         "bilm": bilm.config.to_dict(),
     }
-    writers = {WEIGHTS: lambda path: _save_safetensors(arrays, path)}
+    writers = {WEIGHTS: lambda path: write_safetensors(path, arrays)}
+    if softmax is not None:
+        writers[softmax_module.FILE] = lambda path: softmax_module.save(
+            softmax, path, DTYPES[dtype]
+        )
     if bilm.vocab is not None:
         writers[VOCAB] = lambda path: write_vocab(path, bilm.vocab or [])
     writers[CONFIG] = lambda path: _write_text(path, json.dumps(header, indent=2))
@@ -169,13 +177,6 @@ def _safetensors_shapes(path: Path) -> dict[str, tuple[int, ...]]:
             problem = f"of type {dtype}"
             raise ValueError(Errors.EL009.format(name=name, path=path, problem=problem))
     return shapes
-
-
-def _save_safetensors(arrays: dict[str, Tensor], path: Path) -> None:
-    try:
-        save_file(arrays, path)
-    except SafetensorError as error:  # a full disk arrives as one, not as an OSError
-        raise OSError(str(error)) from error
 
 
 def _write_text(path: Path, text: str) -> None:

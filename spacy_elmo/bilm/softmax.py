@@ -1,0 +1,104 @@
+"""Output distributions over a vocabulary, shared by both directions.
+
+Each gives the exact log-probability of a target over the whole vocabulary, so the
+perplexity of any of them is an honest one. Words are numbered by frequency.
+
+Shapes: N predictions, H projection, V vocabulary.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from safetensors.torch import save as serialize
+from torch import Tensor, nn
+
+from ..errors import Errors
+
+FILE = "softmax.safetensors"
+# Bound of predictions x words computed at once, so that no batch takes N*V at a time.
+CHUNK = 1 << 25
+
+
+class FullSoftmax(nn.Module):
+    """softmax(h W + b)."""
+
+    def __init__(self, width: int, n_words: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(n_words, width))
+        self.bias = nn.Parameter(torch.zeros(n_words))
+        nn.init.normal_(self.weight, std=width**-0.5)
+
+    def forward(self, h_NH: Tensor, target_N: Tensor) -> Tensor:
+        """RETURNS: log-probability of every target, (N,)."""
+        size = max(1, CHUNK // len(self.weight))
+        return torch.cat(
+            [
+                -F.cross_entropy(F.linear(h, self.weight, self.bias), target, reduction="none")
+                for h, target in zip(h_NH.split(size), target_N.split(size))
+            ]
+        )
+
+
+class AdaptiveSoftmax(nn.Module):
+    """Frequent words in a head, rarer ones in clusters of ever smaller width
+    (Grave et al. 2017): much cheaper to train, and still a distribution over all."""
+
+    def __init__(self, width: int, n_words: int, cutoffs: Sequence[int]) -> None:
+        super().__init__()
+        self.clusters = nn.AdaptiveLogSoftmaxWithLoss(
+            width, n_words, list(cutoffs), div_value=4.0, head_bias=True
+        )
+
+    def forward(self, h_NH: Tensor, target_N: Tensor) -> Tensor:
+        """RETURNS: log-probability of every target, (N,)."""
+        return self.clusters(h_NH, target_N).output
+
+
+Softmax = FullSoftmax | AdaptiveSoftmax
+
+
+def make_softmax(width: int, n_words: int, cutoffs: Sequence[int] = ()) -> Softmax:
+    """cutoffs: first word of each cluster after the head; those beyond the vocabulary
+    are left out, and with none left the softmax is a full one."""
+    inside = [cutoff for cutoff in cutoffs if 0 < cutoff < n_words]
+    return AdaptiveSoftmax(width, n_words, inside) if inside else FullSoftmax(width, n_words)
+
+
+def save(softmax: Softmax, path: Path, dtype: torch.dtype = torch.float32) -> None:
+    cutoffs: list[int] = []
+    if isinstance(softmax, AdaptiveSoftmax):
+        cutoffs = list(softmax.clusters.cutoffs[:-1])
+    arrays = {
+        name: tensor.detach().cpu().to(dtype).contiguous()
+        for name, tensor in softmax.state_dict().items()
+    }
+    arrays["cutoffs"] = torch.tensor(cutoffs, dtype=torch.int64)
+    write_safetensors(path, arrays)
+
+
+def write_safetensors(path: Path, arrays: dict[str, Tensor]) -> None:
+    # Not save_file: it makes a file that its owner alone may read, and reports a full
+    # disk as something else than an OSError.
+    path.write_bytes(serialize(arrays))
+
+
+def load(path: Path, width: int, n_words: int) -> Softmax:
+    """Raises ValueError [EL007, EL010]."""
+    try:
+        arrays = load_file(path)
+        softmax = make_softmax(width, n_words, arrays.pop("cutoffs").tolist())
+    except (SafetensorError, OSError, KeyError) as error:
+        raise ValueError(Errors.EL010.format(path=path, error=error)) from error
+    expected = {name: tuple(array.shape) for name, array in softmax.state_dict().items()}
+    found = {name: tuple(array.shape) for name, array in arrays.items()}
+    for name, shape in expected.items():
+        if found.get(name) != shape:
+            raise ValueError(
+                Errors.EL007.format(path=path, name=name, found=found.get(name), expected=shape)
+            )
+    softmax.load_state_dict({name: arrays[name].float() for name in expected})
+    return softmax

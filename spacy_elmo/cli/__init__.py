@@ -1,0 +1,37 @@
+"""`python -m spacy elmo ...`: one file a command.
+
+spaCy imports this module for each of its commands, so nothing heavy is imported here;
+every command imports what it needs when it runs.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+from spacy.cli import app as spacy_app
+from wasabi import msg
+
+app = typer.Typer(
+    name="elmo",
+    help="Train, convert and look into ELMo biLMs.",
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+)
+spacy_app.add_typer(app)
+
+
+@contextmanager
+def clear_errors() -> Iterator[None]:
+    """Show what went wrong as one message, not as a traceback, and exit with 1."""
+    try:
+        yield
+    except (ValueError, OSError, ImportError) as error:
+        msg.fail(str(error))
+        sys.exit(1)
+    except KeyboardInterrupt:
+        msg.warn("Stopped. What was saved before is whole.")
+        sys.exit(130)
+
+
+from . import convert, info, perplexity, pretrain  # noqa: E402, F401  (they add themselves to app)

@@ -1,0 +1,33 @@
+"""spacy elmo convert: from one model format to another."""
+
+from enum import Enum
+from pathlib import Path
+
+import typer
+from wasabi import msg
+
+from . import app, clear_errors
+
+
+class Format(str, Enum):
+    spacy_elmo = "spacy-elmo"
+    bilm_tf = "bilm-tf"
+
+
+@app.command("convert")
+def convert_cli(
+    source: Path = typer.Argument(..., help="Model folder, in any format"),
+    target: Path = typer.Argument(..., help="Folder to write"),
+    to: Format = typer.Option(Format.spacy_elmo, help="Format to write"),
+    half: bool = typer.Option(False, help="Half-precision weights (spacy-elmo only)"),
+) -> None:
+    """Read a biLM and write it in another format, with the same vectors."""
+    from ..bilm.bilm import BiLM
+
+    with clear_errors():
+        bilm = BiLM.load(source)
+        if to is Format.bilm_tf:
+            bilm.save_bilm_tf(target)
+        else:
+            bilm.save(target, dtype="float16" if half else "float32")
+        msg.good(f"Wrote {target} ({bilm.n_parameters:,} parameters, {to.value})")

@@ -1,0 +1,39 @@
+"""spacy elmo info: what a model folder holds."""
+
+import json
+from pathlib import Path
+
+import typer
+from wasabi import msg
+
+from . import app, clear_errors
+
+
+@app.command("info")
+def info_cli(
+    model: Path = typer.Argument(..., help="Model folder, in any format"),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON"),
+) -> None:
+    """Sizes, fingerprint and card of a biLM."""
+    from ..bilm.bilm import BiLM
+    from ..bilm.weights import fingerprint
+    from ..pretrain.card import read_card
+
+    with clear_errors():
+        bilm = BiLM.load(model)
+        sizes = {
+            **bilm.config.to_dict(),
+            "vector width": bilm.config.width,
+            "parameters": bilm.n_parameters,
+            "vocabulary": len(bilm.vocab) if bilm.vocab else None,
+            "fingerprint": fingerprint(bilm),
+        }
+        card = read_card(model)
+        if as_json:
+            typer.echo(json.dumps({**sizes, "card": card}, ensure_ascii=False))
+            return
+        msg.table({name: str(value) for name, value in sizes.items()})
+        if card:
+            keys = ("text", "tokens_seen", "dev_perplexity", "hardware", "command")
+            msg.divider("Card")
+            msg.table({key: json.dumps(card.get(key), ensure_ascii=False) for key in keys})

@@ -1,0 +1,48 @@
+"""spacy elmo perplexity: how well a biLM predicts a text."""
+
+import json
+from pathlib import Path
+
+import typer
+from wasabi import msg
+
+from . import app, clear_errors
+
+
+@app.command("perplexity")
+def perplexity_cli(
+    model: Path = typer.Argument(..., help="Model folder with its softmax"),
+    text: list[Path] = typer.Argument(..., help="Held-out text files"),
+    lang: str = typer.Option("en", help="Language of the tokenizer"),
+    sentences: bool = typer.Option(True, help="Split lines at sentence ends"),
+    max_tokens: int | None = typer.Option(None, help="Read no more than so many tokens"),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON"),
+) -> None:
+    """Perplexity of held-out text, over the whole vocabulary: forward, backward, mean."""
+    from ..pretrain.corpus import build_corpus, check_vocab
+    from ..pretrain.model import LanguageModel
+    from ..pretrain.perplexity import perplexity
+    from ..pretrain.text import read_sentences
+
+    with clear_errors():
+        language_model = LanguageModel.load(model)
+        vocab = language_model.bilm.vocab or []
+        check_vocab(vocab, model)
+        corpus = build_corpus(
+            read_sentences(text, lang=lang, split_sentences=sentences),
+            vocab=vocab,
+            max_tokens=max_tokens,
+        )
+        found = perplexity(language_model, corpus, progress=not as_json)
+        if as_json:
+            typer.echo(json.dumps(found.to_dict()))
+        else:
+            msg.table(
+                {
+                    "forward": f"{found.forward:.2f}",
+                    "backward": f"{found.backward:.2f}",
+                    "mean": f"{found.mean:.2f}",
+                    "tokens": f"{found.tokens:,}",
+                    "in the vocabulary": f"{found.coverage:.1%}",
+                }
+            )

@@ -1,0 +1,1 @@
+"""Training a biLM: text.py -> corpus.py -> model.py -> loop.py."""
