@@ -106,11 +106,55 @@ class Errors(metaclass=_Coded):
         "The loss became {loss} at step {step}. The best model so far is in '{path}'. "
         "Lower learn_rate or clip_norm."
     )
+    # In spaCy
+    EL050 = (
+        "'{name}' has no weights. Load some with nlp.get_pipe('{name}').load_weights("
+        "PATH), or name them in [initialize.components.{name}.weights] (@readers = "
+        "\"spacy-elmo.WeightsReader.v1\") and initialise the pipeline. A component that "
+        "is listed in [training.frozen_components] is not initialised: leave it out "
+        "there, frozen = true in its own section does what is meant."
+    )
+    EL051 = (
+        "The biLM of this package is missing from '{path}': the package was built "
+        "without it. Install an official wheel, or load weights of your own."
+    )
+    EL052 = (
+        "The weights from '{source}' don't fit the configuration: {sizes}. Write the "
+        "weights' sizes into [components.elmo.model]; 'spacy elmo info MODEL --config' "
+        "prints that section."
+    )
+    EL053 = (
+        "A listener finds no 'elmo' component (upstream '{upstream}'). Add one before "
+        "the components that listen to it, under that name."
+    )
+    EL054 = (
+        "A listener is configured for width {found}, but '{name}' gives {expected}. Set "
+        "width = {expected}, or null, in [...tok2vec] with "
+        "spacy-elmo.ElmoListener.v1."
+    )
+    EL055 = (
+        "No component '{name}' of this process has seen this Doc, so there are no "
+        "layers. Docs from another process or from a file keep only doc.tensor; run "
+        "the component on it again."
+    )
+    EL056 = "Windows.v1: length must be at least 1, found {found}."
+    EL057 = "mix_weights has {found} values for {expected} layers (the token layer counts)."
+    EL058 = "{found} vectors for a Doc of {expected} tokens."
+    EL059 = "'{name}' has no labels: it makes vectors for other components."
 
 
 class Warnings(metaclass=_Coded):
     ELW01 = (
-        "No sentence boundaries are set, so '{name}' reads each Doc in windows of "
-        "{window} tokens. Put a 'sentencizer', 'senter' or 'parser' before it for "
-        "vectors that see whole sentences."
+        "A Doc without sentence boundaries is longer than {length} tokens and is read in "
+        "windows of that length. Put a 'sentencizer', 'senter' or 'parser' before 'elmo' "
+        "for vectors that see whole sentences."
+    )
+    ELW02 = (
+        "'{name}' uses the biLM of this package, which was trained on English, for a "
+        "pipeline of language '{lang}'. Train one with 'spacy elmo pretrain', or load "
+        "published weights."
+    )
+    ELW03 = (
+        "'{name}' starts from random weights, since none were named for it, and is "
+        "trained only through the components that listen to it."
     )

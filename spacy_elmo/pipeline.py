@@ -1,1 +1,408 @@
-def make_elmo(): ...
+"""The `elmo` component: runs the biLM once a Doc, for `doc.tensor` and all listeners."""
+
+import os
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from spacy.language import Language
+from spacy.pipeline import TrainablePipe
+from spacy.tokens import Doc
+from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.vocab import Vocab
+from thinc.api import Model, Optimizer
+from thinc.types import Floats2d, Floats3d
+
+from . import shipped
+from .bilm.bilm import BiLM
+from .doc_layers import Entry, LayerStore, remember
+from .errors import Errors, Warnings
+from .thinc_layers.encoder import DocPieces, Encoder, cut, shim_of
+from .thinc_layers.listener import ElmoListener
+from .thinc_layers.mix import mix
+from .thinc_layers.tok2vec import replace_listener, replace_listener_cfg
+
+# Docs are encoded in groups of about so many tokens: enough to batch sentences of like
+# length, few enough that a pipe over long Docs holds little.
+PIPE_TOKENS = 16_384
+
+# torch's threads don't survive a fork: a child that asked for them would wait for ever.
+os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
+
+DEFAULT_CONFIG = {
+    "model": {"@architectures": "spacy-elmo.BiLM.v1", **shipped.sizes()},
+    "frozen": True,
+    "mix_weights": None,
+    "gamma": 1.0,
+    "max_layers_mb": 2048,
+}
+
+
+@Language.factory("elmo", assigns=["doc.tensor", "doc._.elmo"], default_config=DEFAULT_CONFIG)
+def make_elmo(
+    nlp: Language,
+    name: str,
+    model: Encoder,
+    frozen: bool,
+    mix_weights: list[float] | None,
+    gamma: float,
+    max_layers_mb: int,
+) -> "Elmo":
+    """An ELMo component.
+
+    model: `spacy-elmo.BiLM.v1`.
+    frozen: don't train the biLM; it is still initialised and loaded, and listeners
+        still train their mixes. False fine-tunes it through the listeners.
+    mix_weights: softmax weights of the layers in `doc.tensor` (L+1 of them), equal if
+        null. gamma: its scale.
+    max_layers_mb: layers waiting for listeners held at most; beyond it they are
+        computed anew.
+    """
+    return Elmo(
+        nlp.vocab,
+        model,
+        name,
+        lang=nlp.lang,
+        frozen=frozen,
+        mix_weights=mix_weights,
+        gamma=gamma,
+        max_layers_mb=max_layers_mb,
+    )
+
+
+def component_config(path: str | Path) -> dict[str, Any]:
+    """Configuration of an `elmo` component that fits the weights in a model folder, for
+    `nlp.add_pipe("elmo", config=...)`. Raises as `BiLM.load`."""
+    sizes = BiLM.load(path).config.to_dict()
+    return {"model": {"@architectures": "spacy-elmo.BiLM.v1", **sizes}}
+
+
+class Elmo(TrainablePipe):
+    """Satisfies `spacy.ty.ListenedToComponent`.
+
+    Shapes: L+1 layers, T tokens of a Doc, D width.
+    """
+
+    def __init__(
+        self,
+        vocab: Vocab,
+        model: Encoder,
+        name: str = "elmo",
+        *,
+        lang: str = shipped.LANG,
+        frozen: bool = True,
+        mix_weights: Sequence[float] | None = None,
+        gamma: float = 1.0,
+        max_layers_mb: int = 2048,
+    ) -> None:
+        """Raises ValueError [EL057] if mix_weights are not one a layer."""
+        super().__init__(vocab, model, name)
+        self.lang = lang
+        self.frozen = frozen
+        self.mix_weights = list(mix_weights or [0.0] * self.n_layers)
+        self.gamma = gamma
+        self.max_layers_mb = max_layers_mb
+        if len(self.mix_weights) != self.n_layers:
+            found = len(self.mix_weights)
+            raise ValueError(Errors.EL057.format(found=found, expected=self.n_layers))
+        self.listener_map: dict[str, list[Model]] = {}
+        model.attrs["replace_listener"] = replace_listener
+        model.attrs["replace_listener_cfg"] = partial(replace_listener_cfg, frozen=frozen)
+        self._start()
+
+    def _start(self) -> None:
+        """Everything that belongs to the Docs in flight, and that no copy takes along."""
+        self._store = LayerStore(self.max_layers_mb << 20)
+        # While the biLM is trained: the gradient of each Doc's layers, summed up over
+        # the listeners, and the backward passes of the batches they belong to.
+        self._gradients: weakref.WeakKeyDictionary[Doc, Floats3d | None]
+        self._gradients = weakref.WeakKeyDictionary()
+        self._backprops: list[tuple[list[Doc], Callable]] = []
+
+    def __reduce__(self) -> Any:
+        settings = {
+            "lang": self.lang,
+            "frozen": self.frozen,
+            "mix_weights": self.mix_weights,
+            "gamma": self.gamma,
+            "max_layers_mb": self.max_layers_mb,
+        }
+        build = partial(Elmo, **settings)
+        return build, (self.vocab, self.model, self.name), self.listener_map
+
+    def __setstate__(self, listener_map: dict[str, list[Model]]) -> None:
+        self.listener_map = listener_map
+
+    # -- sizes and weights --------------------------------------------------------
+
+    @property
+    def width(self) -> int:
+        """D, the width of all vectors."""
+        return shim_of(self.model).bilm_config.width
+
+    @property
+    def n_layers(self) -> int:
+        """L+1, the token layer included."""
+        return shim_of(self.model).bilm_config.n_layers + 1
+
+    @property
+    def bilm(self) -> BiLM:
+        """The biLM with its weights. Raises ValueError [EL050] if there are none."""
+        return self._with_weights().bilm
+
+    def load_weights(self, path: str | Path) -> None:
+        """Take weights from a model folder in any format.
+
+        Raises ValueError [EL052] if its sizes are not those of the configuration, and
+        as `BiLM.load`.
+        """
+        shim_of(self.model).set_weights(BiLM.load(path), path)
+
+    def _with_weights(self) -> Any:
+        """The shim, with the weights of this package if it has none and they fit."""
+        shim = shim_of(self.model)
+        if not shim.has_weights:
+            if shim.bilm_config.to_dict() != shipped.sizes():
+                raise ValueError(Errors.EL050.format(name=self.name))
+            shim.set_weights(shipped.load(), shipped.NAME)
+            if self.lang != shipped.LANG:
+                warnings.warn(
+                    Warnings.ELW02.format(name=self.name, lang=self.lang), stacklevel=3
+                )
+        return shim
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Language | None = None,
+        weights: Callable[[], BiLM] | None = None,
+    ) -> None:
+        """Load the weights.
+
+        weights: from `spacy-elmo.WeightsReader.v1`. Without it: what has been loaded
+            before, or the weights of this package if they fit, or, if the biLM is to be
+            trained here, random ones.
+        Raises ValueError [EL050, EL052].
+        """
+        validate_get_examples(get_examples, "Elmo.initialize")
+        shim = shim_of(self.model)
+        if weights is not None:
+            shim.set_weights(weights(), "[initialize]")
+        elif not (shim.has_weights or self.frozen) and (
+            shim.bilm_config.to_dict() != shipped.sizes()
+        ):
+            warnings.warn(Warnings.ELW03.format(name=self.name), stacklevel=2)
+            shim.set_weights(BiLM.random(shim.bilm_config), "random")
+        self._with_weights()
+
+    # -- listeners ----------------------------------------------------------------
+
+    @property
+    def listeners(self) -> list[Model]:
+        return [model for models in self.listener_map.values() for model in models]
+
+    @property
+    def listening_components(self) -> list[str]:
+        return list(self.listener_map)
+
+    def add_listener(self, listener: Model, component_name: str) -> None:
+        """Raises ValueError [EL054] if the widths differ."""
+        listener.connect(self)  # type: ignore[attr-defined]
+        models = self.listener_map.setdefault(component_name, [])
+        if listener not in models:
+            models.append(listener)
+
+    def remove_listener(self, listener: Model, component_name: str) -> bool:
+        models = self.listener_map.get(component_name, [])
+        if listener not in models:
+            return False
+        models.remove(listener)
+        if not models:
+            del self.listener_map[component_name]
+        return True
+
+    def find_listeners(self, component: Any) -> None:
+        if isinstance(getattr(component, "model", None), Model):
+            for node in component.model.walk():
+                if isinstance(node, ElmoListener) and node.upstream_name in ("*", self.name):
+                    self.add_listener(node, component.name)
+
+    # -- what listeners ask for (see listener.Upstream) ---------------------------
+
+    def layers_for(self, listener: Model, docs: list[Doc]) -> list[Floats3d]:
+        """Layers of Docs for one listener; released once every listener has had them."""
+        layers = self._layers(docs)
+        for doc in docs:
+            entry = self._store.get(doc)
+            if entry is not None:
+                entry.waiting.discard(id(listener))
+                if not entry.waiting:
+                    entry.layers = None
+        return layers
+
+    def learns_from(self, doc: Doc) -> bool:
+        return doc in self._gradients
+
+    def add_gradient(self, doc: Doc, d_layers: Floats3d) -> None:
+        so_far = self._gradients.get(doc)
+        self._gradients[doc] = d_layers if so_far is None else so_far + d_layers
+
+    def layers_of(self, doc: Doc) -> Floats3d:
+        """Layers of a Doc that the component has seen: (L+1, T, D)."""
+        return self._layers([doc])[0]
+
+    def _layers(self, docs: list[Doc]) -> list[Floats3d]:
+        """Layers that are held, and for the other Docs computed anew, from the same
+        pieces as before whatever has been annotated since."""
+        missing: list[DocPieces] = []
+        for doc in docs:
+            entry = self._store.get(doc)
+            if entry is None:
+                missing.extend(cut(self.model, [doc]))
+            elif entry.layers is None:
+                missing.append(DocPieces(doc, entry.pieces))
+        self._with_weights()
+        computed = dict(zip((id(doc) for doc, _ in missing), self.model.predict(missing)))
+        layers = []
+        for doc in docs:
+            entry = self._store.get(doc)
+            held = entry.layers if entry is not None else None
+            layers.append(computed[id(doc)] if held is None else held)
+        return layers
+
+    # -- prediction ---------------------------------------------------------------
+
+    def predict(self, docs: Iterable[Doc]) -> list[tuple[list[Any], Floats3d]]:
+        """RETURNS: for each Doc its pieces and its layers (L+1, T, D)."""
+        self._with_weights()
+        inputs = cut(self.model, list(docs))
+        layers = self.model.predict(inputs)
+        return [(pieces, layers_LTD) for (_, pieces), layers_LTD in zip(inputs, layers)]
+
+    def set_annotations(
+        self, docs: Iterable[Doc], scores: list[tuple[list[Any], Floats3d]]
+    ) -> None:
+        """Set `doc.tensor` (T, D) to the component's own mix, and keep the layers for
+        the listeners."""
+        docs = list(docs)
+        for doc, tensor in zip(docs, self._own_mix([layers for _, layers in scores])):
+            if len(tensor) != len(doc):
+                raise ValueError(Errors.EL058.format(found=len(tensor), expected=len(doc)))
+            doc.tensor = tensor
+        self._keep(docs, scores)
+
+    def _own_mix(self, layers: list[Floats3d]) -> list[Floats2d]:
+        ops = self.model.ops
+        return mix(ops, layers, ops.asarray1f(self.mix_weights), ops.asarray1f([self.gamma]))
+
+    def _keep(self, docs: list[Doc], found: list[tuple[list[Any], Floats3d]]) -> None:
+        readers = {id(listener) for listener in self.listeners}
+        for doc, (pieces, layers) in zip(docs, found):
+            self._store[doc] = Entry(pieces, layers if readers else None, set(readers))
+            remember(doc, self)
+        self._store.trim()
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        """Docs in order, batch_size at once at most, fewer if they are long."""
+        error_handler = self.get_error_handler()
+        for docs in _minibatch(stream, batch_size):
+            try:
+                self.set_annotations(docs, self.predict(docs))
+            except Exception as error:  # the user's error handler decides, as in spaCy
+                error_handler(self.name, self, docs, error)
+            else:
+                yield from docs
+
+    # -- training -----------------------------------------------------------------
+
+    def update(
+        self,
+        examples: Iterable[Example],
+        *,
+        drop: float = 0.0,
+        sgd: Optimizer | None = None,
+        losses: dict[str, float] | None = None,
+    ) -> dict[str, float]:
+        """Encode the examples for the listeners. The biLM learns, if it is not frozen,
+        from the gradients that they add, when the update is finished. The component has
+        no loss of its own. drop: not used, listeners' components have their own."""
+        losses = losses if losses is not None else {}
+        losses.setdefault(self.name, 0.0)
+        examples = list(examples)
+        validate_examples(examples, "Elmo.update")
+        docs = [example.predicted for example in examples]
+        # nlp.update finishes its components in their order, this one before the
+        # listeners have added anything: what they added last time is due now.
+        self._backprop()
+        self._with_weights()
+        inputs = cut(self.model, docs)
+        if self.frozen:
+            layers = self.model.predict(inputs)
+        else:
+            layers, backprop = self.model.begin_update(inputs)
+            self._gradients.update({doc: None for doc in docs})
+            self._backprops.append((docs, backprop))
+        found = [(pieces, layers_LTD) for (_, pieces), layers_LTD in zip(inputs, layers)]
+        self._keep(docs, found)
+        if sgd not in (None, False):
+            self.finish_update(sgd)
+        return losses
+
+    def finish_update(self, sgd: Optimizer) -> None:
+        if not self.frozen:
+            self._backprop()
+            self.model.finish_update(sgd)
+
+    def _backprop(self) -> None:
+        """Run the backward passes whose Docs have got gradients."""
+        waiting = []
+        for docs, backprop in self._backprops:
+            gradients = [self._gradients.get(doc) for doc in docs]
+            if all(gradient is None for gradient in gradients):
+                waiting.append((docs, backprop))
+                continue
+            n, d, alloc = self.n_layers, self.width, self.model.ops.alloc3f
+            backprop(
+                [
+                    alloc(n, len(doc), d) if gradient is None else gradient
+                    for doc, gradient in zip(docs, gradients)
+                ]
+            )
+            for doc in docs:
+                self._gradients.pop(doc, None)
+        # One batch may wait for listeners that come after; older ones had their chance.
+        self._backprops = waiting[-1:]
+
+    def get_loss(self, examples: Any, scores: Any) -> None:
+        return None
+
+    def add_label(self, label: str) -> int:
+        raise NotImplementedError(Errors.EL059.format(name=self.name))
+
+    # -- files --------------------------------------------------------------------
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        self._with_weights()
+        return super().to_bytes(exclude=exclude)
+
+    def to_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> None:
+        self._with_weights()
+        super().to_disk(path, exclude=exclude)
+
+
+def _minibatch(stream: Iterable[Doc], batch_size: int) -> Iterator[list[Doc]]:
+    docs: list[Doc] = []
+    tokens = 0
+    for doc in stream:
+        docs.append(doc)
+        tokens += len(doc)
+        if len(docs) >= batch_size or tokens >= PIPE_TOKENS:
+            yield docs
+            docs, tokens = [], 0
+    if docs:
+        yield docs

@@ -1,0 +1,173 @@
+"""Docs -> biLM -> the layers of each Doc.
+
+Sentences of all Docs are batched together, by a budget of tokens. Row i of a Doc's
+layers is its token i; white space, which the biLM doesn't read, has rows of zeros.
+
+Shapes: L1 layers (the token layer included), T tokens of a Doc, D width, N packed
+positions of a batch.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from spacy.tokens import Doc
+from spacy.util import registry
+from thinc.api import ArgsKwargs, Model, torch2xp, xp2torch
+from thinc.layers.pytorchwrapper import forward as pytorch_forward
+from thinc.types import Floats3d
+
+from ..bilm.batch import PackedBatch, batch_by_tokens, pack
+from ..bilm.config import PUBLISHED_FILTERS, BiLMConfig, Filters
+from .shim import BiLMShim
+from .spans import SpanGetter, configure_windows
+
+Pieces = list[np.ndarray]
+
+
+class DocPieces(NamedTuple):
+    """A Doc and the token indices of each piece of it that the biLM reads as a
+    sentence."""
+
+    doc: Doc
+    pieces: Pieces
+
+
+Encoder = Model[list[DocPieces], list[Floats3d]]
+
+
+@registry.architectures("spacy-elmo.BiLM.v1")
+def build_bilm(
+    hidden_dim: int,
+    projection_dim: int,
+    n_layers: int = 2,
+    n_words: int = 0,
+    char_dim: int = 16,
+    filters: list[list[int]] = [list(pair) for pair in PUBLISHED_FILTERS],  # noqa: B006
+    activation: str = "relu",
+    n_highway: int = 1,
+    max_characters: int = 50,
+    n_characters: int = 262,
+    token_projection: bool = True,
+    lstm_projection: bool = True,
+    skip_connections: bool = True,
+    cell_clip: float | None = 3.0,
+    proj_clip: float | None = 3.0,
+    forget_bias: float = 1.0,
+    batch_tokens: int = 4096,
+    get_spans: SpanGetter | None = None,
+) -> Encoder:
+    """A biLM as a Thinc model; sizes as in `BiLMConfig`.
+
+    batch_tokens: tokens computed at once at most, which bounds memory.
+    get_spans: cuts a Doc into what the biLM reads at once; `spacy-elmo.Windows.v1` if
+        None.
+    Raises ValueError [EL020].
+    """
+    config = BiLMConfig(
+        hidden_dim=hidden_dim,
+        projection_dim=projection_dim,
+        n_layers=n_layers,
+        n_words=n_words,
+        char_dim=char_dim,
+        filters=_pairs(filters),
+        activation=activation,  # type: ignore[arg-type]
+        n_highway=n_highway,
+        max_characters=max_characters,
+        n_characters=n_characters,
+        token_projection=token_projection,
+        lstm_projection=lstm_projection,
+        skip_connections=skip_connections,
+        cell_clip=cell_clip,
+        proj_clip=proj_clip,
+        forget_bias=forget_bias,
+    )
+    network: Model[PackedBatch, Floats3d] = Model(
+        "bilm",
+        pytorch_forward,
+        attrs={"convert_inputs": _convert_inputs, "convert_outputs": _convert_outputs},
+        shims=[BiLMShim(config)],
+    )
+    return Model(
+        "elmo-encoder",
+        _forward,
+        layers=[network],
+        attrs={
+            "batch_tokens": _Setting(batch_tokens),
+            "get_spans": get_spans or configure_windows(),
+        },
+    )
+
+
+def shim_of(encoder: Encoder) -> BiLMShim:
+    return encoder.layers[0].shims[0]  # type: ignore[return-value]
+
+
+def cut(encoder: Encoder, docs: list[Doc]) -> list[DocPieces]:
+    """Docs with the pieces that the encoder's get_spans cuts them into."""
+    get_spans: SpanGetter = encoder.attrs["get_spans"]
+    return [DocPieces(doc, get_spans(doc)) for doc in docs]
+
+
+class _Setting:
+    """A setting kept from Thinc, which would store it with the weights and let the
+    stored one win over the configuration."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _pairs(filters: list[list[int]]) -> Filters:
+    return tuple((width, n) for width, n in filters)
+
+
+def _forward(
+    model: Encoder, inputs: list[DocPieces], is_train: bool
+) -> tuple[list[Floats3d], Callable[[list[Floats3d]], list]]:
+    config = shim_of(model).bilm_config
+    n_layers, width = config.n_layers + 1, config.width
+    xp = model.ops.xp
+    layers = [model.ops.alloc3f(n_layers, len(doc), width) for doc, _ in inputs]
+    where = [(d, piece) for d, (_, pieces) in enumerate(inputs) for piece in pieces]
+    sentences = [[inputs[d].doc[int(i)].text for i in piece] for d, piece in where]
+    groups = []
+    for group in batch_by_tokens(sentences, model.attrs["batch_tokens"].value):
+        batch = pack([sentences[s] for s in group])
+        Y_LND, backprop_batch = model.layers[0](batch, is_train)
+        for s, positions in zip(group, batch.positions):
+            d, piece = where[s]
+            layers[d][:, xp.asarray(piece)] = Y_LND[:, xp.asarray(positions)]
+        groups.append((group, batch, Y_LND.shape, backprop_batch))
+    if not is_train:
+        groups.clear()
+
+    def backprop(d_layers: list[Floats3d]) -> list:
+        for group, batch, shape, backprop_batch in groups:
+            dY_LND = model.ops.alloc3f(*shape)
+            for s, positions in zip(group, batch.positions):
+                d, piece = where[s]
+                dY_LND[:, xp.asarray(positions)] = d_layers[d][:, xp.asarray(piece)]
+            backprop_batch(dY_LND)
+        return []
+
+    return layers, backprop
+
+
+def _convert_inputs(
+    model: Model, batch: PackedBatch, is_train: bool
+) -> tuple[ArgsKwargs, Callable[[Any], Any]]:
+    return ArgsKwargs(args=(batch,), kwargs={}), lambda d_inputs: d_inputs
+
+
+def _convert_outputs(
+    model: Model, inputs_outputs: Any, is_train: bool
+) -> tuple[Floats3d, Callable[[Floats3d], ArgsKwargs]]:
+    _, (layers, _) = inputs_outputs
+    layers_LND = torch.stack(layers)
+
+    def convert_gradient(dY_LND: Floats3d) -> ArgsKwargs:
+        gradient = xp2torch(dY_LND, device=layers_LND.device)
+        return ArgsKwargs(args=((layers_LND,),), kwargs={"grad_tensors": (gradient,)})
+
+    return torch2xp(layers_LND), convert_gradient
