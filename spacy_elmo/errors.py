@@ -141,6 +141,15 @@ class Errors(metaclass=_Coded):
     EL057 = "mix_weights has {found} values for {expected} layers (the token layer counts)."
     EL058 = "{found} vectors for a Doc of {expected} tokens."
     EL059 = "'{name}' has no labels: it makes vectors for other components."
+    # The project's workflows
+    EL070 = (
+        "The asset '{name}' is not in the local folder, and has no single public address: "
+        "{description} Give a folder that has it with --vars.data FOLDER."
+    )
+    EL071 = (
+        "'{source}' has SHA-256 {found}, not {expected}: it was changed at its source or "
+        "on the way. Nothing was kept."
+    )
 
 
 class Warnings(metaclass=_Coded):

@@ -1,0 +1,88 @@
+"""Put the project's assets in place, each checked by its SHA-256.
+
+An asset comes from a local folder if it is there, else from its public source. Nothing
+that does not have the expected hash is kept.
+"""
+
+import hashlib
+import shutil
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import srsly
+import typer
+from tqdm import tqdm
+from wasabi import msg
+
+from ..errors import Errors
+from ..files import write_files
+
+PROJECT, HASHES = Path("project.yml"), Path("assets/SHA256SUMS")
+BLOCK = 1 << 20
+
+
+def sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def find_local(data: Path | None, name: str) -> Path | None:
+    """A file of a name anywhere below the local folder's eval/ and lm/."""
+    for part in ("eval", "lm") if data else ():
+        for path in sorted((data / part).glob(f"**/{name}")):  # type: ignore[operator]
+            return path
+    return None
+
+
+def fetch(assets: list[dict[str, Any]], hashes: dict[str, str], data: Path | None) -> None:
+    """Raises FileNotFoundError [EL070] if an asset is nowhere to be had, ValueError
+    [EL071] on a wrong hash, OSError [EL013]."""
+    for asset in tqdm(assets, desc="assets", leave=False):
+        target = Path(asset["dest"])
+        expected = hashes[target.name]
+        if target.exists() and sha256(target) == expected:
+            continue
+        local = find_local(data, target.name)
+        url = asset.get("url")
+        if local is None and not url:
+            raise FileNotFoundError(
+                Errors.EL070.format(name=target, description=asset.get("description", ""))
+            )
+
+        def write(aside: Path, local: Path | None = local, url: Any = url) -> None:
+            if local is not None:
+                shutil.copyfile(local, aside)
+            else:
+                with urllib.request.urlopen(url) as response, aside.open("wb") as file:
+                    shutil.copyfileobj(response, file)
+            found = sha256(aside)
+            if found != expected:
+                raise ValueError(
+                    Errors.EL071.format(source=local or url, found=found, expected=expected)
+                )
+
+        write_files(target.parent, {target.name: write})
+    msg.good(f"{len(assets)} assets in place")
+
+
+def read_hashes(path: Path = HASHES) -> dict[str, str]:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return {name: digest for digest, name in (line.split() for line in lines)}
+
+
+def main(
+    data: str = typer.Option("", help="Local folder with eval/ and lm/, if there is one"),
+) -> None:
+    try:
+        assets = srsly.read_yaml(PROJECT)["assets"]
+        fetch(assets, read_hashes(), Path(data) if data else None)
+    except (OSError, ValueError) as error:
+        msg.fail(str(error), exits=1)
+
+
+if __name__ == "__main__":
+    typer.run(main)
