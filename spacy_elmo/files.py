@@ -23,9 +23,7 @@ def write_files(folder: str | Path, writers: Mapping[str, Callable[[Path], None]
         for name, write in writers.items():
             aside = folder / f".{name}.{os.getpid()}.tmp"
             asides[folder / name] = aside
-            write(aside)
-            with aside.open("rb+") as written:
-                os.fsync(written.fileno())
+            fill_aside(write, aside)
         for final, aside in asides.items():
             os.replace(aside, final)
     except OSError as error:
@@ -34,3 +32,10 @@ def write_files(folder: str | Path, writers: Mapping[str, Callable[[Path], None]
     finally:
         for aside in asides.values():
             aside.unlink(missing_ok=True)
+
+
+def fill_aside(write: Callable[[Path], None], aside: Path) -> None:
+    """Write one file in full, down to the disk."""
+    write(aside)
+    with aside.open("rb+") as written:
+        os.fsync(written.fileno())

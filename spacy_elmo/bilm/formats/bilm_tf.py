@@ -61,11 +61,13 @@ def save(bilm: BiLM, folder: Path) -> None:
     state = bilm.state_dict()
 
     def write_weights(path: Path) -> None:
+        parts: dict[str, list[np.ndarray]] = {}  # W_0 comes in two
+        for ours, array in _names(bilm).items():
+            part = array.write(state[ours].detach().cpu().float())
+            parts.setdefault(array.theirs, []).append(part)
         with h5py.File(path, "w") as file:
-            for ours, array in _names(bilm).items():
-                file.create_dataset(
-                    array.theirs, data=array.write(state[ours].detach().cpu().float())
-                )
+            for theirs, arrays in parts.items():
+                file.create_dataset(theirs, data=np.concatenate(arrays))
 
     writers: dict[str, Callable[[Path], Any]] = {WEIGHTS: write_weights}
     if bilm.vocab is not None:

@@ -1,0 +1,93 @@
+"""Vectors of a sentence depend on nothing but the sentence."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_elmo.bilm.batch import batch_by_tokens, pack
+from spacy_elmo.bilm.bilm import BiLM
+
+from ..models import any_sentence, sentences, tiny_config
+
+BILM = BiLM.random(tiny_config(cell_clip=3.0, proj_clip=3.0), seed=2)
+
+
+@settings(max_examples=60, deadline=None)
+@given(batch=sentences, history=st.lists(any_sentence, max_size=3), data=st.data())
+def test_independent_of_batch_order_and_history(batch, history, data):
+    alone = [BILM.encode([sentence])[0] for sentence in batch]
+    order = data.draw(st.permutations(range(len(batch))))
+    budget = data.draw(st.integers(1, 60))
+    BILM.encode(history)
+    together = BILM.encode([batch[i] for i in order], batch_tokens=budget)
+    for i, found in zip(order, together):
+        assert found.shape == alone[i].shape == (3, len(batch[i]), 12)
+        if batch[i]:
+            assert abs(found - alone[i]).max() < 1e-6
+
+
+@given(batch=sentences)
+def test_packing_is_a_layout_of_the_same_words(batch):
+    packed = pack(batch)
+    assert sum(packed.batch_sizes) == sum(len(sentence) + 2 for sentence in batch)
+    assert packed.batch_sizes == sorted(packed.batch_sizes, reverse=True)
+    assert (packed.reversed_N[packed.reversed_N] == np.arange(len(packed.word_N))).all()
+    for sentence, positions in zip(batch, packed.positions):
+        assert [packed.words[i] for i in packed.word_N[positions]] == list(sentence)
+    assert len(set(packed.words)) == len(packed.words)
+
+
+@given(batch=sentences, budget=st.integers(1, 40))
+def test_groups_hold_each_sentence_once_and_keep_the_budget(batch, budget):
+    groups = list(batch_by_tokens(batch, budget))
+    assert sorted(b for group in groups for b in group) == list(range(len(batch)))
+    for group in groups:
+        assert len(group) == 1 or sum(len(batch[b]) + 2 for b in group) <= budget
+
+
+def test_nothing_and_empty_sentences(tiny):
+    assert tiny.encode([]) == []
+    assert [a.shape for a in tiny.encode([[], ["a"], []])] == [(3, 0, 12), (3, 1, 12), (3, 0, 12)]
+
+
+def test_boundary_start_is_where_empty_sentences_lead(tiny):
+    state = None
+    for _ in range(60):
+        _, state = tiny.encode_stateful([[]], state)
+    expected, _ = tiny.encode_stateful([["a", "b"]], state)
+    (found,) = tiny.encode([["a", "b"]], start="boundary")
+    assert abs(found - expected[0]).max() < 1e-6
+    assert abs(found - tiny.encode([["a", "b"]])[0]).max() > 1e-4
+
+
+def test_carried_state_goes_on_row_by_row(tiny):
+    """Two calls with carried state: the same rows whatever order they are packed in."""
+    first, second = [["a"], ["b", "c", "d"]], [["e", "f", "g"], ["h"]]
+    _, state = tiny.encode_stateful(first)
+    together, _ = tiny.encode_stateful(second, state)
+    for row in range(2):
+        _, state = tiny.encode_stateful([first[row]])
+        alone, _ = tiny.encode_stateful([second[row]], state)
+        assert abs(alone[0] - together[row]).max() < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("code", "call"),
+    [
+        ("EL021", lambda bilm: bilm.encode([["a"]], start="warm")),
+        ("EL024", lambda bilm: bilm.encode_stateful([["a"]], bilm.zero_state(2))),
+        ("EL025", lambda bilm: bilm.encode(["a sentence"])),
+        ("EL025", lambda bilm: bilm.encode("a sentence")),
+        ("EL025", lambda bilm: bilm.encode([["a", None]])),
+        ("EL026", lambda bilm: bilm.encode([["a"]], batch_tokens=0)),
+    ],
+)
+def test_wrong_calls(tiny, code, call):
+    with pytest.raises(ValueError, match=code):
+        call(tiny)
+
+
+def test_long_sentence(tiny):
+    (found,) = tiny.encode([["word"] * 20_000], batch_tokens=100)
+    assert found.shape == (3, 20_000, 12) and np.isfinite(found).all()

@@ -1,0 +1,76 @@
+"""The written-out gradient of the LSTM layer, held against autograd."""
+
+import pytest
+import torch
+
+from spacy_elmo.bilm.lstm import _LstmpLayer
+
+
+def textbook(x_NI, weight_x, weight_h, bias, weight_p, h, c, batch_sizes, cell_clip, proj_clip):
+    """The same layer step by step, with nothing but differentiable operations."""
+    C = c.shape[1]
+    outputs, start = [], 0
+    for b in batch_sizes:
+        z = x_NI[start : start + b] @ weight_x + h[:b] @ weight_h + bias
+        start += b
+        o, i, f, g = z.split(C, dim=1)
+        c_new = torch.sigmoid(f) * c[:b] + torch.sigmoid(i) * torch.tanh(g)
+        if cell_clip is not None:
+            c_new = c_new.clamp(-cell_clip, cell_clip)
+        h_new = torch.sigmoid(o) * torch.tanh(c_new)
+        if weight_p is not None:
+            h_new = h_new @ weight_p
+            if proj_clip is not None:
+                h_new = h_new.clamp(-proj_clip, proj_clip)
+        h, c = torch.cat([h_new, h[b:]]), torch.cat([c_new, c[b:]])
+        outputs.append(h_new)
+    return torch.cat(outputs), h, c
+
+
+def inputs(projected, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    H, C, batch_sizes = (3 if projected else 5), 5, [4, 4, 3, 1, 1]
+    shapes = [
+        (sum(batch_sizes), 2), (2, 4 * C), (H, 4 * C), (4 * C,), (C, H), (4, H), (4, C),
+    ]  # fmt: skip
+    tensors = [
+        torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_()
+        for shape in shapes
+    ]
+    if not projected:
+        tensors[4] = None
+    return tensors, batch_sizes
+
+
+@pytest.mark.parametrize("projected", [True, False])
+@pytest.mark.parametrize("clips", [(None, None), (0.3, None), (0.3, 0.2), (None, 0.2)])
+def test_outputs_and_gradients_equal_autograd(projected, clips):
+    tensors, batch_sizes = inputs(projected)
+    leaves = [t for t in tensors if t is not None]
+    found = _LstmpLayer.apply(*tensors, batch_sizes, *clips)
+    expected = textbook(*tensors, batch_sizes, *clips)
+    for a, b in zip(found, expected):
+        assert torch.allclose(a, b, atol=1e-12)
+    weights = [torch.randn_like(output) for output in expected]
+    grads = [
+        torch.autograd.grad(sum((o * w).sum() for o, w in zip(outputs, weights)), leaves)
+        for outputs in (found, expected)
+    ]
+    for a, b in zip(*grads):
+        assert torch.allclose(a, b, atol=1e-10)
+    if clips[0]:  # the clip was at work, and the gradient knows it
+        assert (found[2].abs() == clips[0]).any()
+
+
+def test_gradients_equal_finite_differences():
+    tensors, batch_sizes = inputs(projected=True, seed=1)
+    assert torch.autograd.gradcheck(
+        lambda *t: _LstmpLayer.apply(*t, batch_sizes, None, None), tensors
+    )
+
+
+def test_nothing_is_kept_without_gradients():
+    tensors, batch_sizes = inputs(projected=True)
+    with torch.no_grad():
+        outputs = _LstmpLayer.apply(*tensors, batch_sizes, None, None)
+    assert outputs[0].grad_fn is None

@@ -1,0 +1,35 @@
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from spacy_elmo.bilm.bilm import BiLM
+
+from .models import tiny_config
+
+ROOT = Path(__file__).parents[1]
+# Published gold files and corpora, which the project does not ship: a folder beside the
+# repository, or wherever the variable points.
+SHARED = Path(os.environ.get("SPACY_ELMO_SHARED", ROOT.parent / "shared"))
+
+torch.set_num_threads(1)  # tiny products: a second thread only waits
+
+
+@pytest.fixture(scope="session")
+def gold() -> Path:
+    if not (SHARED / "gold").exists():
+        pytest.skip("the gold files are not here")
+    return SHARED / "gold"
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    if not (SHARED / "data").exists():
+        pytest.skip("the corpora are not here")
+    return SHARED / "data"
+
+
+@pytest.fixture
+def tiny() -> BiLM:
+    return BiLM.random(tiny_config(), seed=1)

@@ -1,0 +1,27 @@
+"""Small random models, their configurations, and strategies for text."""
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from spacy_elmo.bilm.config import BiLMConfig
+
+
+def tiny_config(**changes: Any) -> BiLMConfig:
+    sizes: dict[str, Any] = {
+        "hidden_dim": 12,
+        "projection_dim": 6,
+        "char_dim": 4,
+        "filters": ((1, 4), (2, 5), (3, 7)),
+        "n_highway": 2,
+        # Low enough that both clips are at work.
+        "cell_clip": 0.4,
+        "proj_clip": 0.3,
+    }
+    return BiLMConfig(**{**sizes, **changes})
+
+
+# Any string there is, lone surrogates included, which UTF-8 can't encode.
+any_token = st.text(st.characters(codec=None, categories=None), max_size=60)
+any_sentence = st.lists(any_token, max_size=12)
+sentences = st.lists(any_sentence, min_size=1, max_size=6)
