@@ -1,19 +1,27 @@
 """ELMo for spaCy: contextual vectors from a bidirectional language model."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .bilm.bilm import BiLM as BiLM
+    from .pipeline import component_config as component_config
+    from .similarity import similarity as similarity
 
 __version__ = "0.1.0"
-__all__ = ["BiLM", "__version__"]
+__all__ = ["BiLM", "__version__", "component_config", "similarity"]
+
+
+_PUBLIC = {
+    "BiLM": ".bilm.bilm",
+    "component_config": ".pipeline",
+    "similarity": ".similarity",
+}
 
 
 def __getattr__(name: str) -> Any:
-    # torch is imported when a biLM is asked for, so that spaCy's command line, which
-    # imports this package to list its commands, stays quick.
-    if name == "BiLM":
-        from .bilm.bilm import BiLM
-
-        return BiLM
+    # Imported when asked for: the biLM runs without spaCy, and spaCy's command line,
+    # which imports this package to list its commands, stays quick.
+    if name in _PUBLIC:
+        return getattr(import_module(_PUBLIC[name], __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
