@@ -38,7 +38,9 @@ class LayerStore:
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
-        self._entries: weakref.WeakKeyDictionary[Doc, Entry] = weakref.WeakKeyDictionary()
+        self._entries: weakref.WeakKeyDictionary[Doc, Entry] = (
+            weakref.WeakKeyDictionary()
+        )
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -1,7 +1,7 @@
 """Every message a user can meet, with a code, the cause and the way out.
 
-Errors are raised as ``ValueError(Errors.EL001.format(...))`` (or the builtin that fits);
-warnings go through ``warnings.warn(Warnings.ELW01.format(...))``.
+Errors are raised as ``ValueError(Errors.EL001.format(...))``, or the builtin that
+fits; warnings go through ``warnings.warn(Warnings.ELW01.format(...))``.
 """
 
 
@@ -21,7 +21,9 @@ class Errors(metaclass=_Coded):
         "No biLM found in '{path}'. A model folder holds either 'config.json' and "
         "'weights.safetensors', or 'options.json' and one '*.hdf5' file."
     )
-    EL002 = "Can't read '{path}' as JSON: {error}. The file is damaged or not a model's."
+    EL002 = (
+        "Can't read '{path}' as JSON: {error}. The file is damaged or not a model's."
+    )
     EL003 = "'{path}': {problem}. Is this the options file of these weights?"
     EL004 = (
         "Can't read '{path}' as an HDF5 file: {error}. The file is truncated or of "
@@ -73,7 +75,9 @@ class Errors(metaclass=_Coded):
         "stand for: a text file 'vocab.txt', one word a line, beside the weights."
     )
     EL023 = "The vocabulary '{path}' has {found} words for {expected} embedding rows."
-    EL024 = "The carried state has {found} rows, but the batch has {expected} sentences."
+    EL024 = (
+        "The carried state has {found} rows, but the batch has {expected} sentences."
+    )
     EL025 = (
         "encode() takes a list of sentences, each a list of strings; found {found}. "
         "Split the text into tokens first."
@@ -93,8 +97,8 @@ class Errors(metaclass=_Coded):
         "{found}."
     )
     EL035 = (
-        "The text has {tokens} tokens, too few for {batch} streams. Take more text, or a "
-        "batch_size of {fits} at most."
+        "The text has {tokens} tokens, too few for {batch} streams. Take more text, or "
+        "a batch_size of {fits} at most."
     )
     EL036 = (
         "'{path}' has no softmax ('vocab.txt' and 'softmax.safetensors'), so it can't "
@@ -110,7 +114,7 @@ class Errors(metaclass=_Coded):
     EL050 = (
         "'{name}' has no weights. Load some with nlp.get_pipe('{name}').load_weights("
         "PATH), or name them in [initialize.components.{name}.weights] (@readers = "
-        "\"spacy-elmo.WeightsReader.v1\") and initialise the pipeline. A component that "
+        '"spacy-elmo.WeightsReader.v1") and initialise the pipeline. A component that '
         "is listed in [training.frozen_components] is not initialised: leave it out "
         "there, frozen = true in its own section does what is meant."
     )
@@ -128,9 +132,8 @@ class Errors(metaclass=_Coded):
         "the components that listen to it, under that name."
     )
     EL054 = (
-        "A listener is configured for width {found}, but '{name}' gives {expected}. Set "
-        "width = {expected}, or null, in [...tok2vec] with "
-        "spacy-elmo.ElmoListener.v1."
+        "A listener is configured for width {found}, but '{name}' gives {expected}. "
+        "Set width = {expected}, or null, where spacy-elmo.ElmoListener.v1 is."
     )
     EL055 = (
         "No component '{name}' of this process has seen this Doc, so there are no "
@@ -138,25 +141,27 @@ class Errors(metaclass=_Coded):
         "the component on it again."
     )
     EL056 = "Windows.v1: length must be at least 1, found {found}."
-    EL057 = "mix_weights has {found} values for {expected} layers (the token layer counts)."
+    EL057 = (
+        "mix_weights has {found} values for {expected} layers (the token layer counts)."
+    )
     EL058 = "{found} vectors for a Doc of {expected} tokens."
     EL059 = "'{name}' has no labels: it makes vectors for other components."
     # The project's workflows
     EL070 = (
-        "The asset '{name}' is not in the local folder, and has no single public address: "
-        "{description} Give a folder that has it with --vars.data FOLDER."
+        "The asset '{name}' is not in the local folder, and has no single public "
+        "address: {description} Give a folder that has it: --vars.data FOLDER."
     )
     EL071 = (
-        "'{source}' has SHA-256 {found}, not {expected}: it was changed at its source or "
-        "on the way. Nothing was kept."
+        "'{source}' has SHA-256 {found}, not {expected}: it was changed at its source "
+        "or on the way. Nothing was kept."
     )
 
 
 class Warnings(metaclass=_Coded):
     ELW01 = (
-        "A Doc without sentence boundaries is longer than {length} tokens and is read in "
-        "windows of that length. Put a 'sentencizer', 'senter' or 'parser' before 'elmo' "
-        "for vectors that see whole sentences."
+        "A Doc without sentence boundaries is longer than {length} tokens and is read "
+        "in windows of that length. Put a 'sentencizer', 'senter' or 'parser' before "
+        "'elmo' for vectors that see whole sentences."
     )
     ELW02 = (
         "'{name}' uses the biLM of this package, which was trained on English, for a "

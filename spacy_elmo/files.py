@@ -7,7 +7,9 @@ from pathlib import Path
 from .errors import Errors
 
 
-def write_files(folder: str | Path, writers: Mapping[str, Callable[[Path], None]]) -> None:
+def write_files(
+    folder: str | Path, writers: Mapping[str, Callable[[Path], None]]
+) -> None:
     """Write several files of one folder, all or none.
 
     writers: name of each file -> a function that writes it to the path it is given.
@@ -39,3 +41,8 @@ def fill_aside(write: Callable[[Path], None], aside: Path) -> None:
     write(aside)
     with aside.open("rb+") as written:
         os.fsync(written.fileno())
+
+
+def write_text(text: str, path: Path) -> None:
+    """Write UTF-8 with newlines as they are, on every system."""
+    path.write_text(text, encoding="utf-8", newline="\n")

@@ -1,4 +1,4 @@
-"""The `elmo` component: runs the biLM once a Doc, for `doc.tensor` and all listeners."""
+"""The `elmo` component: one run of the biLM for `doc.tensor` and all listeners."""
 
 import os
 import warnings
@@ -42,7 +42,9 @@ DEFAULT_CONFIG = {
 }
 
 
-@Language.factory("elmo", assigns=["doc.tensor", "doc._.elmo"], default_config=DEFAULT_CONFIG)
+@Language.factory(
+    "elmo", assigns=["doc.tensor", "doc._.elmo"], default_config=DEFAULT_CONFIG
+)
 def make_elmo(
     nlp: Language,
     name: str,
@@ -66,7 +68,7 @@ def make_elmo(
         nlp.vocab,
         model,
         name,
-        lang=nlp.lang,
+        lang=nlp.lang or "",
         frozen=frozen,
         mix_weights=mix_weights,
         gamma=gamma,
@@ -111,11 +113,13 @@ class Elmo(TrainablePipe):
             raise ValueError(Errors.EL057.format(found=found, expected=self.n_layers))
         self.listener_map: dict[str, list[Model]] = {}
         model.attrs["replace_listener"] = replace_listener
-        model.attrs["replace_listener_cfg"] = partial(replace_listener_cfg, frozen=frozen)
+        model.attrs["replace_listener_cfg"] = partial(
+            replace_listener_cfg, frozen=frozen
+        )
         self._start()
 
     def _start(self) -> None:
-        """Everything that belongs to the Docs in flight, and that no copy takes along."""
+        """What belongs to the Docs in flight, and no copy takes along."""
         self._store = LayerStore(self.max_layers_mb << 20)
         # While the biLM is trained: the gradient of each Doc's layers, summed up over
         # the listeners, and the backward passes of the batches they belong to.
@@ -124,7 +128,7 @@ class Elmo(TrainablePipe):
         self._backprops: list[tuple[list[Doc], Callable]] = []
 
     def __reduce__(self) -> Any:
-        settings = {
+        settings: dict[str, Any] = {
             "lang": self.lang,
             "frozen": self.frozen,
             "mix_weights": self.mix_weights,
@@ -229,13 +233,16 @@ class Elmo(TrainablePipe):
     def find_listeners(self, component: Any) -> None:
         if isinstance(getattr(component, "model", None), Model):
             for node in component.model.walk():
-                if isinstance(node, ElmoListener) and node.upstream_name in ("*", self.name):
+                if isinstance(node, ElmoListener) and node.upstream_name in (
+                    "*",
+                    self.name,
+                ):
                     self.add_listener(node, component.name)
 
     # -- what listeners ask for (see listener.Upstream) ---------------------------
 
     def layers_for(self, listener: Model, docs: list[Doc]) -> list[Floats3d]:
-        """Layers of Docs for one listener; released once every listener has had them."""
+        """Layers of Docs for a listener; released once every listener has had them."""
         layers = self._layers(docs)
         for doc in docs:
             entry = self._store.get(doc)
@@ -267,7 +274,9 @@ class Elmo(TrainablePipe):
             elif entry.layers is None:
                 missing.append(DocPieces(doc, entry.pieces))
         self._with_weights()
-        computed = dict(zip((id(doc) for doc, _ in missing), self.model.predict(missing)))
+        computed = dict(
+            zip((id(doc) for doc, _ in missing), self.model.predict(missing))
+        )
         layers = []
         for doc in docs:
             entry = self._store.get(doc)
@@ -292,13 +301,17 @@ class Elmo(TrainablePipe):
         docs = list(docs)
         for doc, tensor in zip(docs, self._own_mix([layers for _, layers in scores])):
             if len(tensor) != len(doc):
-                raise ValueError(Errors.EL058.format(found=len(tensor), expected=len(doc)))
-            doc.tensor = tensor
+                raise ValueError(
+                    Errors.EL058.format(found=len(tensor), expected=len(doc))
+                )
+            doc.tensor = tensor  # type: ignore[assignment]
         self._keep(docs, scores)
 
     def _own_mix(self, layers: list[Floats3d]) -> list[Floats2d]:
         ops = self.model.ops
-        return mix(ops, layers, ops.asarray1f(self.mix_weights), ops.asarray1f([self.gamma]))
+        return mix(
+            ops, layers, ops.asarray1f(self.mix_weights), ops.asarray1f([self.gamma])
+        )
 
     def _keep(self, docs: list[Doc], found: list[tuple[list[Any], Floats3d]]) -> None:
         readers = {id(listener) for listener in self.listeners}
@@ -347,7 +360,9 @@ class Elmo(TrainablePipe):
             layers, backprop = self.model.begin_update(inputs)
             self._gradients.update({doc: None for doc in docs})
             self._backprops.append((docs, backprop))
-        found = [(pieces, layers_LTD) for (_, pieces), layers_LTD in zip(inputs, layers)]
+        found = [
+            (pieces, layers_LTD) for (_, pieces), layers_LTD in zip(inputs, layers)
+        ]
         self._keep(docs, found)
         if sgd not in (None, False):
             self.finish_update(sgd)

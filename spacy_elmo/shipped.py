@@ -15,7 +15,7 @@ PATH = Path(__file__).parent / "models" / NAME
 
 
 def sizes() -> dict[str, Any]:
-    """Its sizes, as settings of `spacy-elmo.BiLM.v1`. Raises FileNotFoundError [EL051]."""
+    """Its sizes, settings of `spacy-elmo.BiLM.v1`. Raises FileNotFoundError [EL051]."""
     path = PATH / "config.json"
     try:
         return json.loads(path.read_text(encoding="utf-8"))["bilm"]

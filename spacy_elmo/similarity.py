@@ -16,7 +16,9 @@ def similarity(a: Token, b: Token, *, layer: int | None = None) -> float:
     vector (white space) is like nothing, 0.
     """
     u, v = (
-        token.doc.tensor[token.i] if layer is None else token.doc._.elmo.layers[layer, token.i]
+        token.doc.tensor[token.i]
+        if layer is None
+        else token.doc._.elmo.layers[layer, token.i]
         for token in (a, b)
     )
     xp = get_array_module(u)

@@ -26,9 +26,9 @@ NER = {
     }
 }
 TEXTS = [
-    ("I like London", "P V N".split(), ["O", "O", "U-LOC"]),
-    ("She hates Paris now", "P V N A".split(), ["O", "O", "U-LOC", "O"]),
-    ("We saw Kim", "P V N".split(), ["O", "O", "U-PER"]),
+    ("I like London", ["P", "V", "N"], ["O", "O", "U-LOC"]),
+    ("She hates Paris now", ["P", "V", "N", "A"], ["O", "O", "U-LOC", "O"]),
+    ("We saw Kim", ["P", "V", "N"], ["O", "O", "U-PER"]),
 ]
 
 
@@ -36,7 +36,9 @@ def sizes(config: BiLMConfig) -> dict[str, Any]:
     return {"@architectures": "spacy-elmo.BiLM.v1", **config.to_dict()}
 
 
-def add_elmo(nlp: Language, *, seed: int = 1, name: str = "elmo", **settings: Any) -> Elmo:
+def add_elmo(
+    nlp: Language, *, seed: int = 1, name: str = "elmo", **settings: Any
+) -> Elmo:
     """An elmo component with a tiny random biLM."""
     config = settings.pop("sizes", tiny_config())
     model = {**sizes(config), **settings.pop("model", {})}

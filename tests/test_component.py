@@ -84,7 +84,7 @@ def test_docs_without_words(nlp, text):
 @settings(max_examples=30, deadline=None)
 @given(words=any_sentence)
 def test_any_tokens(nlp, words):
-    # What Doc itself can't hold (lone surrogates, empty strings) is no token of spaCy's.
+    # What a Doc can't hold (lone surrogates, empty strings) is no token of spaCy's.
     words = [word for word in words if word and word.isprintable()]
     doc = nlp.get_pipe("elmo")(Doc(nlp.vocab, words=words))
     assert doc.tensor.shape == (len(doc), 12) and np.isfinite(doc.tensor).all()
@@ -116,7 +116,9 @@ def test_windows_are_bounded_and_near_equal():
     doc = Doc(nlp.vocab, words=words)
     with pytest.warns(UserWarning, match="ELW01"):
         elmo(doc)
-    expected = np.concatenate(elmo.bilm.encode([words[:4], words[4:7], words[7:]]), axis=1)
+    expected = np.concatenate(
+        elmo.bilm.encode([words[:4], words[4:7], words[7:]]), axis=1
+    )
     assert abs(doc._.elmo.layers - expected).max() < 1e-6
     sentence = Doc(nlp.vocab, words=words, sent_starts=[True] + [False] * 9)
     with warnings.catch_warnings():
@@ -144,7 +146,9 @@ def test_error_handler_gets_the_docs_that_fail(nlp, monkeypatch):
         return real(docs)
 
     monkeypatch.setattr(elmo, "predict", failing)
-    elmo.set_error_handler(lambda name, proc, docs, error: seen.extend(d.text for d in docs))
+    elmo.set_error_handler(
+        lambda name, proc, docs, error: seen.extend(d.text for d in docs)
+    )
     try:
         out = [doc.text for doc in nlp.pipe(["a", "bad", "b"], batch_size=1)]
     finally:

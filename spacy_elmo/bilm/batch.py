@@ -39,7 +39,7 @@ def pack(sentences: Sequence[Sequence[str]]) -> PackedBatch:
     lengths_B = np.array([len(sentence) + 2 for sentence in sentences])
     order_B = np.argsort(-lengths_B, kind="stable")
     sorted_B = lengths_B[order_B]
-    # batch_sizes[t] = number of sentences longer than t; offsets[t] = rows before step t
+    # batch_sizes[t]: sentences longer than t; offsets[t]: rows before step t
     batch_sizes_T = len(sorted_B) - np.searchsorted(
         sorted_B[::-1], np.arange(sorted_B[0]), side="right"
     )

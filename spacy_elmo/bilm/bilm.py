@@ -1,6 +1,6 @@
 """The bidirectional language model. START READING HERE.
 
-    tokens -> characters.py -> token_encoder.py -> lstm.py, once a direction -> L+1 layers
+    tokens -> characters.py -> token_encoder.py -> lstm.py, twice -> L+1 layers
 
 Layer 0 is the token vector twice, [x; x]; layer l is [forward_l; backward_l]
 (paper section 3.1 and 3.2). What a downstream task makes of the layers is in
@@ -12,7 +12,7 @@ H projection, D = 2H.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -61,15 +61,15 @@ class BiLM(nn.Module):
         """A biLM with random weights, as training starts from."""
         bilm = cls(config, vocab)
         generator = torch.Generator().manual_seed(seed)
-        for module in (
-            bilm.token_encoder, *bilm.forward_lstm.layers, *bilm.backward_lstm.layers
-        ):  # fmt: skip
+        modules: list[Any] = [bilm.token_encoder]
+        modules += [*bilm.forward_lstm.layers, *bilm.backward_lstm.layers]
+        for module in modules:
             module.reset_parameters(generator)
         return bilm.eval()
 
     @property
     def device(self) -> torch.device:
-        return self.forward_lstm.layers[0].bias.device
+        return next(self.parameters()).device
 
     @property
     def n_parameters(self) -> int:
@@ -111,16 +111,18 @@ class BiLM(nn.Module):
         x_VH = self.token_encoder(self.word_inputs(batch.words))
         x_NH = x_VH[word_N]
         ahead, ahead_state = self.forward_lstm(x_NH, batch.batch_sizes, state[0])
-        back, back_state = self.backward_lstm(x_NH[reversed_N], batch.batch_sizes, state[1])
+        back, back_state = self.backward_lstm(
+            x_NH[reversed_N], batch.batch_sizes, state[1]
+        )
         layers = [torch.cat([x_NH, x_NH], dim=1)]
         for ahead_NH, back_NH in zip(ahead, back):
             layers.append(torch.cat([ahead_NH, back_NH[reversed_N]], dim=1))
         return layers, (ahead_state, back_state)
 
     def zero_state(self, batch_size: int) -> tuple[LstmState, LstmState]:
-        config, bias = self.config, self.forward_lstm.layers[0].bias
-        h = bias.new_zeros(config.n_layers, batch_size, config.projection_dim)
-        c = bias.new_zeros(config.n_layers, batch_size, config.hidden_dim)
+        config, like = self.config, next(self.parameters())
+        h = like.new_zeros(config.n_layers, batch_size, config.projection_dim)
+        c = like.new_zeros(config.n_layers, batch_size, config.hidden_dim)
         return LstmState(h, c), LstmState(h.clone(), c.clone())
 
     @torch.no_grad()
@@ -228,7 +230,11 @@ class BiLM(nn.Module):
         return load(Path(path)).eval()
 
     def save(
-        self, path: str | Path, *, dtype: str = "float32", softmax: Softmax | None = None
+        self,
+        path: str | Path,
+        *,
+        dtype: str = "float32",
+        softmax: Softmax | None = None,
     ) -> None:
         """Write `config.json`, `weights.safetensors` and, if known, `vocab.txt`.
 
@@ -255,7 +261,8 @@ def _select_rows(
     state: tuple[LstmState, LstmState], rows_B: Tensor
 ) -> tuple[LstmState, LstmState]:
     forward, backward = (
-        LstmState(*(part.index_select(1, rows_B) for part in direction)) for direction in state
+        LstmState(*(part.index_select(1, rows_B) for part in direction))
+        for direction in state
     )
     return forward, backward
 
@@ -267,4 +274,6 @@ def _check_sentences(sentences: Sequence[Sequence[str]]) -> None:
     for sentence in sentences:
         for token in sentence:
             if not isinstance(token, str):
-                raise ValueError(Errors.EL025.format(found=f"a {type(token).__name__} token"))
+                raise ValueError(
+                    Errors.EL025.format(found=f"a {type(token).__name__} token")
+                )

@@ -62,7 +62,9 @@ class BiLMConfig:
         try:
             pairs = tuple((int(width), int(n)) for width, n in self.filters)
         except (TypeError, ValueError):
-            check(False, f"filters must be (width, number) pairs, found {self.filters!r}")
+            check(
+                False, f"filters must be (width, number) pairs, found {self.filters!r}"
+            )
         object.__setattr__(self, "filters", pairs)
         for name in (
             "hidden_dim", "projection_dim", "n_layers", "n_words", "char_dim",
@@ -72,7 +74,8 @@ class BiLMConfig:
             least = 0 if name in ("n_words", "n_highway") else 1
             check(
                 type(value) is int and least <= value <= MAX_SIZE,
-                f"{name} must be a whole number from {least} to {MAX_SIZE}, found {value!r}",
+                f"{name} must be a whole number from {least} to {MAX_SIZE}, "
+                f"found {value!r}",
             )
         for name in ("token_projection", "lstm_projection", "skip_connections"):
             value = getattr(self, name)
@@ -83,12 +86,17 @@ class BiLMConfig:
                 value is None or (isinstance(value, (int, float)) and value > 0),
                 f"{name} must be a positive number or null, found {value!r}",
             )
-        check(isinstance(self.forget_bias, (int, float)), "forget_bias must be a number")
+        check(
+            isinstance(self.forget_bias, (int, float)), "forget_bias must be a number"
+        )
         check(
             self.activation in ("relu", "tanh"),
             f"activation must be 'relu' or 'tanh', found {self.activation!r}",
         )
-        check(self.n_characters >= 262, "n_characters must be at least 262 (bytes and marks)")
+        check(
+            self.n_characters >= 262,
+            "n_characters must be at least 262 (bytes and marks)",
+        )
         check(self.max_characters >= 3, "max_characters must be at least 3")
         check(
             self.lstm_projection or self.hidden_dim == self.projection_dim,
@@ -100,12 +108,12 @@ class BiLMConfig:
             for width, n in pairs:
                 check(
                     1 <= width <= self.max_characters and 1 <= n <= MAX_SIZE,
-                    f"filter ({width}, {n}) does not fit {self.max_characters} characters",
+                    f"filter ({width}, {n}) does not fit max_characters",
                 )
             check(
                 self.token_projection or self.n_filters == self.projection_dim,
-                f"without a token projection the filters ({self.n_filters}) must sum to "
-                f"projection_dim ({self.projection_dim})",
+                f"without a token projection the filters ({self.n_filters}) must "
+                f"sum to projection_dim ({self.projection_dim})",
             )
 
     @property

@@ -1,4 +1,4 @@
-"""LSTM with a projected, clipped state (Sak et al. 2014), and the stack of one direction.
+"""LSTM with a projected, clipped state (Sak et al. 2014); a direction's stack of them.
 
     z = x W_x + h W_h + b,   split into gates o, i, f, g
     c' = clip(sigmoid(f + forget_bias) c + sigmoid(i) tanh(g))
@@ -13,6 +13,7 @@ H projected state, L layers.
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -83,7 +84,15 @@ class _LstmpLayer(torch.autograd.Function):
                 cells_NC[step] = c
         if cells_NC is not None:
             ctx.save_for_backward(
-                x_NI, weight_x, weight_h, weight_p, h0_BH, c0_BC, gates_N4C, cells_NC, y_NH
+                x_NI,
+                weight_x,
+                weight_h,
+                weight_p,
+                h0_BH,
+                c0_BC,
+                gates_N4C,
+                cells_NC,
+                y_NH,
             )
             ctx.batch_sizes, ctx.clips = batch_sizes, (cell_clip, proj_clip)
         return y_NH, h_BH, c_BC
@@ -109,7 +118,9 @@ class _LstmpLayer(torch.autograd.Function):
         )
         c_by_m = o * (1 - tanh_c_NC * tanh_c_NC)
         c_by_c = f
-        if cell_clip is not None:  # a clipped cell passes nothing to what it was made of
+        if (
+            cell_clip is not None
+        ):  # a clipped cell passes nothing to what it was made of
             free_NC = (cells_NC.abs() < cell_clip).to(cells_NC.dtype)
             z_by_c = (z_by_c.view(-1, 3, C) * free_NC[:, None]).view(-1, 3 * C)
             c_by_c = f * free_NC
@@ -153,10 +164,12 @@ class _LstmpLayer(torch.autograd.Function):
         )
 
 
-def _one_step_before(rows_N: Tensor, first_B: Tensor, batch_sizes: Sequence[int]) -> Tensor:
+def _one_step_before(
+    rows_N: Tensor, first_B: Tensor, batch_sizes: Sequence[int]
+) -> Tensor:
     """Packed rows -> the same sequences' rows one step earlier, packed alike."""
     pieces, start = [first_B[: batch_sizes[0]]], 0
-    for b, b_next in zip(batch_sizes, batch_sizes[1:]):
+    for b, b_next in pairwise(batch_sizes):
         pieces.append(rows_N[start : start + b_next])
         start += b
     return torch.cat(pieces)
@@ -191,7 +204,11 @@ class LstmpLayer(nn.Module):
         """RETURNS: outputs (N, H), last h (B, H), last c (B, C) of every sequence."""
         C, config = self.config.hidden_dim, self.config
         bias = torch.cat(
-            [self.bias[: 2 * C], self.bias[2 * C : 3 * C] + config.forget_bias, self.bias[3 * C :]]
+            [
+                self.bias[: 2 * C],
+                self.bias[2 * C : 3 * C] + config.forget_bias,
+                self.bias[3 * C :],
+            ]
         )
         return _LstmpLayer.apply(
             x_NH, self.weight_x, self.weight_h, bias, self.weight_p,

@@ -37,7 +37,9 @@ class FullSoftmax(nn.Module):
         size = max(1, CHUNK // len(self.weight))
         return torch.cat(
             [
-                -F.cross_entropy(F.linear(h, self.weight, self.bias), target, reduction="none")
+                -F.cross_entropy(
+                    F.linear(h, self.weight, self.bias), target, reduction="none"
+                )
                 for h, target in zip(h_NH.split(size), target_N.split(size))
             ]
         )
@@ -65,7 +67,11 @@ def make_softmax(width: int, n_words: int, cutoffs: Sequence[int] = ()) -> Softm
     """cutoffs: first word of each cluster after the head; those beyond the vocabulary
     are left out, and with none left the softmax is a full one."""
     inside = [cutoff for cutoff in cutoffs if 0 < cutoff < n_words]
-    return AdaptiveSoftmax(width, n_words, inside) if inside else FullSoftmax(width, n_words)
+    return (
+        AdaptiveSoftmax(width, n_words, inside)
+        if inside
+        else FullSoftmax(width, n_words)
+    )
 
 
 def save(softmax: Softmax, path: Path, dtype: torch.dtype = torch.float32) -> None:
@@ -93,12 +99,16 @@ def load(path: Path, width: int, n_words: int) -> Softmax:
         softmax = make_softmax(width, n_words, arrays.pop("cutoffs").tolist())
     except (SafetensorError, OSError, KeyError) as error:
         raise ValueError(Errors.EL010.format(path=path, error=error)) from error
-    expected = {name: tuple(array.shape) for name, array in softmax.state_dict().items()}
+    expected = {
+        name: tuple(array.shape) for name, array in softmax.state_dict().items()
+    }
     found = {name: tuple(array.shape) for name, array in arrays.items()}
     for name, shape in expected.items():
         if found.get(name) != shape:
             raise ValueError(
-                Errors.EL007.format(path=path, name=name, found=found.get(name), expected=shape)
+                Errors.EL007.format(
+                    path=path, name=name, found=found.get(name), expected=shape
+                )
             )
     softmax.load_state_dict({name: arrays[name].float() for name in expected})
     return softmax

@@ -5,6 +5,8 @@ highway. Shapes: V distinct words, C characters, d character width, S filters, H
 """
 
 import math
+from collections.abc import Callable
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -35,7 +37,9 @@ class Highway(nn.Module):
 
     def forward(self, x_VS: Tensor) -> Tensor:
         carry_VS = torch.sigmoid(torch.addmm(self.carry_bias, x_VS, self.carry_weight))
-        new_VS = torch.relu(torch.addmm(self.transform_bias, x_VS, self.transform_weight))
+        new_VS = torch.relu(
+            torch.addmm(self.transform_bias, x_VS, self.transform_weight)
+        )
         return torch.lerp(x_VS, new_VS, carry_VS)
 
 
@@ -44,11 +48,15 @@ class CharCnnEncoder(nn.Module):
 
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__()
+        self.activation: Callable[[Tensor], Tensor]
         self.activation = torch.relu if config.activation == "relu" else torch.tanh
         self.widest_filter = max(width for width, _ in config.filters)
-        self.char_embedding = nn.Parameter(torch.empty(config.n_characters, config.char_dim))
+        self.char_embedding = nn.Parameter(
+            torch.empty(config.n_characters, config.char_dim)
+        )
         self.conv_weights = nn.ParameterList(
-            nn.Parameter(torch.empty(n, config.char_dim, width)) for width, n in config.filters
+            nn.Parameter(torch.empty(n, config.char_dim, width))
+            for width, n in config.filters
         )
         self.conv_biases = nn.ParameterList(
             nn.Parameter(torch.empty(n)) for _, n in config.filters
@@ -72,7 +80,7 @@ class CharCnnEncoder(nn.Module):
             nn.init.normal_(weight, std=1 / math.sqrt(fan_in), generator=generator)
             nn.init.zeros_(bias)
         for highway in self.highways:
-            highway.reset_parameters(generator)
+            cast(Highway, highway).reset_parameters(generator)
         if self.projection_weight is not None and self.projection_bias is not None:
             std = 1 / math.sqrt(self.projection_weight.shape[0])
             nn.init.normal_(self.projection_weight, std=std, generator=generator)
@@ -89,9 +97,10 @@ class CharCnnEncoder(nn.Module):
         x_VS = self.activation(torch.cat(pooled, dim=1))
         for highway in self.highways:
             x_VS = highway(x_VS)
-        if self.projection_weight is None:
+        weight, bias = self.projection_weight, self.projection_bias
+        if weight is None or bias is None:
             return x_VS
-        return torch.addmm(self.projection_bias, x_VS, self.projection_weight)
+        return torch.addmm(bias, x_VS, weight)
 
 
 class WordEncoder(nn.Module):
@@ -99,7 +108,9 @@ class WordEncoder(nn.Module):
 
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__()
-        self.embedding = nn.Parameter(torch.empty(config.n_words, config.projection_dim))
+        self.embedding = nn.Parameter(
+            torch.empty(config.n_words, config.projection_dim)
+        )
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         nn.init.normal_(self.embedding, generator=generator)

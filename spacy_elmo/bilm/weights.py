@@ -7,7 +7,8 @@ is only ever taken for arrays that fit.
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from ..errors import Errors
-from ..files import write_files
+from ..files import write_files, write_text
 from . import softmax as softmax_module
 from .bilm import BiLM
 from .config import BiLMConfig
@@ -48,19 +49,21 @@ def save(
         "fingerprint": _fingerprint(bilm.config, arrays),
         "bilm": bilm.config.to_dict(),
     }
-    writers = {WEIGHTS: lambda path: write_safetensors(path, arrays)}
+    writers: dict[str, Callable[[Path], None]] = {
+        WEIGHTS: lambda path: write_safetensors(path, arrays)
+    }
     if softmax is not None:
         writers[softmax_module.FILE] = lambda path: softmax_module.save(
             softmax, path, DTYPES[dtype]
         )
     if bilm.vocab is not None:
-        writers[VOCAB] = lambda path: write_vocab(path, bilm.vocab or [])
-    writers[CONFIG] = lambda path: _write_text(path, json.dumps(header, indent=2))
+        writers[VOCAB] = partial(write_text, vocab_text(bilm.vocab))
+    writers[CONFIG] = partial(write_text, json.dumps(header, indent=2))
     write_files(folder, writers)
 
 
 def load(folder: Path) -> BiLM:
-    """Raises ValueError [EL002, EL003, EL006-EL008, EL010-EL012, EL014, EL020-EL023]."""
+    """Raises FileNotFoundError [EL001], ValueError [EL002-EL014, EL020-EL023]."""
     header = read_json(folder / CONFIG)
     if not isinstance(header, dict) or not isinstance(header.get("bilm"), dict):
         problem = "it has no 'bilm' section"
@@ -68,7 +71,9 @@ def load(folder: Path) -> BiLM:
     version = header.get("format")
     if version != FORMAT_VERSION:
         raise ValueError(
-            Errors.EL014.format(path=folder / CONFIG, found=version, known=FORMAT_VERSION)
+            Errors.EL014.format(
+                path=folder / CONFIG, found=version, known=FORMAT_VERSION
+            )
         )
     config = BiLMConfig.from_dict(header["bilm"])
     vocab = read_vocab(folder / VOCAB) if (folder / VOCAB).exists() else None
@@ -98,15 +103,19 @@ def empty_bilm(config: BiLMConfig, vocab: list[str] | None = None) -> BiLM:
         return BiLM(config, vocab)
 
 
-def check_shapes(path: Path, found: Mapping[str, tuple[int, ...]], bilm: BiLM) -> None:
-    """Compare shapes in a file with a model's. Raises ValueError [EL006, EL007, EL011]."""
+def check_shapes(
+    path: Path | str, found: Mapping[str, tuple[int, ...]], bilm: BiLM
+) -> None:
+    """Compare shapes with a model's. Raises ValueError [EL006, EL007, EL011]."""
     expected = {name: tuple(tensor.shape) for name, tensor in bilm.state_dict().items()}
     for name, shape in expected.items():
         if name not in found:
             raise ValueError(Errors.EL006.format(path=path, name=name))
         if found[name] != shape:
             raise ValueError(
-                Errors.EL007.format(path=path, name=name, found=found[name], expected=shape)
+                Errors.EL007.format(
+                    path=path, name=name, found=found[name], expected=shape
+                )
             )
     unknown = sorted(set(found) - set(expected))
     if unknown:
@@ -132,8 +141,8 @@ def read_json(path: Path) -> Any:
         raise ValueError(Errors.EL002.format(path=path, error=error)) from error
 
 
-def write_vocab(path: Path, words: list[str]) -> None:
-    _write_text(path, "".join(f"{word}\n" for word in words))
+def vocab_text(words: list[str]) -> str:
+    return "".join(f"{word}\n" for word in words)
 
 
 def read_vocab(path: Path) -> list[str]:
@@ -150,7 +159,9 @@ def check_vocab(path: Path, vocab: list[str] | None, n_words: int) -> None:
     if vocab is None:
         raise ValueError(Errors.EL022.format(path=path.parent))
     if len(vocab) != n_words:
-        raise ValueError(Errors.EL023.format(path=path, found=len(vocab), expected=n_words))
+        raise ValueError(
+            Errors.EL023.format(path=path, found=len(vocab), expected=n_words)
+        )
 
 
 def _fingerprint(config: BiLMConfig, arrays: Mapping[str, Tensor]) -> str:
@@ -167,7 +178,7 @@ def _safetensors_shapes(path: Path) -> dict[str, tuple[int, ...]]:
         raise FileNotFoundError(Errors.EL001.format(path=path.parent))
     try:
         with safe_open(path, framework="pt") as file:
-            slices = {name: file.get_slice(name) for name in file.keys()}
+            slices = {name: file.get_slice(name) for name in list(file.keys())}
             shapes = {name: tuple(part.get_shape()) for name, part in slices.items()}
             dtypes = {name: part.get_dtype() for name, part in slices.items()}
     except (SafetensorError, OSError) as error:
@@ -177,7 +188,3 @@ def _safetensors_shapes(path: Path) -> dict[str, tuple[int, ...]]:
             problem = f"of type {dtype}"
             raise ValueError(Errors.EL009.format(name=name, path=path, problem=problem))
     return shapes
-
-
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8", newline="\n")

@@ -36,4 +36,6 @@ def info_cli(
         if card:
             keys = ("text", "tokens_seen", "dev_perplexity", "hardware", "command")
             msg.divider("Card")
-            msg.table({key: json.dumps(card.get(key), ensure_ascii=False) for key in keys})
+            msg.table(
+                {key: json.dumps(card.get(key), ensure_ascii=False) for key in keys}
+            )

@@ -15,10 +15,12 @@ def perplexity_cli(
     text: list[Path] = typer.Argument(..., help="Held-out text files"),
     lang: str = typer.Option("en", help="Language of the tokenizer"),
     sentences: bool = typer.Option(True, help="Split lines at sentence ends"),
-    max_tokens: int | None = typer.Option(None, help="Read no more than so many tokens"),
+    max_tokens: int | None = typer.Option(
+        None, help="Read no more than so many tokens"
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON"),
 ) -> None:
-    """Perplexity of held-out text, over the whole vocabulary: forward, backward, mean."""
+    """Perplexity of held-out text, exact: forward, backward, mean."""
     from ..pretrain.corpus import build_corpus, check_vocab
     from ..pretrain.model import LanguageModel
     from ..pretrain.perplexity import perplexity

@@ -1,10 +1,11 @@
 """The model card: where a model comes from, as `card.json` beside it."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..files import write_files
+from ..files import write_files, write_text
 
 CARD = "card.json"
 
@@ -12,7 +13,7 @@ CARD = "card.json"
 def write_card(folder: Path, card: dict[str, Any]) -> None:
     """Raises OSError [EL013]."""
     text = json.dumps(card, indent=2, ensure_ascii=False)
-    write_files(folder, {CARD: lambda path: path.write_text(text, encoding="utf-8")})
+    write_files(folder, {CARD: partial(write_text, text)})
 
 
 def read_card(folder: Path) -> dict[str, Any] | None:

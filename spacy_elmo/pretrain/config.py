@@ -85,7 +85,9 @@ def read_config(path: Path, overrides: dict[str, Any] | None = None) -> Pretrain
         raise ValueError(Errors.EL037.format(path=path, problem=error)) from error
     known = {"text", "vocab", "model", "training"}
     if unknown := sorted(set(settings) - known - {"paths"}):
-        problem = f"unknown section [{unknown[0]}]; known are {', '.join(sorted(known))}"
+        problem = (
+            f"unknown section [{unknown[0]}]; known are {', '.join(sorted(known))}"
+        )
         raise ValueError(Errors.EL037.format(path=path, problem=problem))
     training = _section(TrainingConfig, settings, "training", path)
     model = None

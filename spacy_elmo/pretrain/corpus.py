@@ -130,7 +130,9 @@ class Streams:
         n_targets = len(corpus.ids) - 1
         if n_targets < batch_size:
             raise ValueError(
-                Errors.EL035.format(tokens=len(corpus.ids), batch=batch_size, fits=n_targets)
+                Errors.EL035.format(
+                    tokens=len(corpus.ids), batch=batch_size, fits=n_targets
+                )
             )
         self.length = -(-n_targets // batch_size)
         self._directions = [

@@ -51,7 +51,8 @@ def pretrain(config: PretrainConfig, output: Path, *, command: str = "") -> Path
     )
     log.info(
         f"{model.bilm.n_parameters:,} parameters in the biLM, {n_steps:,} steps of "
-        f"{training.batch_size} x {training.unroll_steps} tokens, on {model.bilm.device}"
+        f"{training.batch_size} x {training.unroll_steps} tokens, on "
+        f"{model.bilm.device}"
     )
     run = _Run(config, output, command, corpus, log)
     before = perplexity(model, dev) if training.init else None
@@ -62,7 +63,7 @@ def pretrain(config: PretrainConfig, output: Path, *, command: str = "") -> Path
 
 
 def prepare(config: PretrainConfig) -> tuple[LanguageModel, Corpus, Corpus]:
-    """The model to start from, and the training and dev text numbered by its vocabulary."""
+    """The model to start from, and the training and dev text in its vocabulary."""
     training, text = config.training, config.text
     model, vocab = None, None
     if config.model is not None:
@@ -87,7 +88,9 @@ def prepare(config: PretrainConfig) -> tuple[LanguageModel, Corpus, Corpus]:
     dev_sentences = read_sentences(
         map(Path, text.dev), lang=text.lang, split_sentences=text.sentences
     )
-    dev = build_corpus(dev_sentences, vocab=corpus.vocab, max_tokens=text.dev_max_tokens)
+    dev = build_corpus(
+        dev_sentences, vocab=corpus.vocab, max_tokens=text.dev_max_tokens
+    )
     if model is None:
         bilm.vocab = corpus.vocab
         model = LanguageModel.start(
@@ -100,7 +103,12 @@ class _Run:
     """One run: its files, its log and the best so far."""
 
     def __init__(
-        self, config: PretrainConfig, output: Path, command: str, corpus: Corpus, log: Printer
+        self,
+        config: PretrainConfig,
+        output: Path,
+        command: str,
+        corpus: Corpus,
+        log: Printer,
     ) -> None:
         self.config, self.output, self.command = config, output, command
         self.corpus, self.log = corpus, log
@@ -110,7 +118,11 @@ class _Run:
         (output / "log.jsonl").write_text("")
 
     def train(
-        self, model: LanguageModel, streams: Streams, dev: Corpus, before: Perplexity | None
+        self,
+        model: LanguageModel,
+        streams: Streams,
+        dev: Corpus,
+        before: Perplexity | None,
     ) -> None:
         training = self.config.training
         n_steps = training.epochs * len(streams)
@@ -121,7 +133,9 @@ class _Run:
         tokens_a_step = training.batch_size * training.unroll_steps
         step, recent = 0, 0.0
         model.train()
-        with tqdm(total=n_steps * tokens_a_step, unit=" tokens", unit_scale=True) as bar:
+        with tqdm(
+            total=n_steps * tokens_a_step, unit=" tokens", unit_scale=True
+        ) as bar:
             for _ in range(training.epochs):
                 state = model.bilm.zero_state(training.batch_size)
                 for window in streams:
@@ -137,14 +151,18 @@ class _Run:
                     value = loss.item()
                     if not math.isfinite(value):
                         raise ValueError(
-                            Errors.EL038.format(loss=value, step=step, path=self.output / BEST)
+                            Errors.EL038.format(
+                                loss=value, step=step, path=self.output / BEST
+                            )
                         )
                     recent = value if step == 1 else 0.98 * recent + 0.02 * value
                     bar.update(tokens_a_step)
                     bar.set_postfix(loss=f"{recent:.3f}", refresh=False)
                     if step % training.eval_every == 0 or step == n_steps:
                         found = perplexity(model, dev)
-                        self.evaluated(model, found, step, step * tokens_a_step, recent, before)
+                        self.evaluated(
+                            model, found, step, step * tokens_a_step, recent, before
+                        )
                         model.train()
 
     def evaluated(
@@ -158,13 +176,18 @@ class _Run:
     ) -> None:
         """Log an evaluation and save the model, as the best if it is."""
         seconds = time.time() - self.started
-        row = {"step": step, "tokens": tokens, "seconds": round(seconds, 1), "loss": loss}
+        row = {
+            "step": step,
+            "tokens": tokens,
+            "seconds": round(seconds, 1),
+            "loss": loss,
+        }
         with (self.output / "log.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps({**row, **found.to_dict()}) + "\n")
+            file.write(json.dumps({**row, "dev": found.to_dict()}) + "\n")
         tqdm.write(
-            f"step {step:>7,}  {tokens / seconds:>7,.0f} tokens/s  loss {loss:.3f}  dev "
-            f"perplexity {found.mean:.2f} (forward {found.forward:.2f}, backward "
-            f"{found.backward:.2f})"
+            f"step {step:>7,}  {tokens / seconds:>7,.0f} tokens/s  loss {loss:.3f}  "
+            f"dev perplexity {found.mean:.2f} (forward {found.forward:.2f}, "
+            f"backward {found.backward:.2f})"
         )
         self.save(model, self.output / LAST, found, tokens, before)
         if found.mean < self.best:
@@ -206,7 +229,7 @@ class _Run:
 
 
 def learn_rate_factor(step: int, n_steps: int, training: TrainingConfig) -> float:
-    """Linear warm-up, then a cosine down to final_learn_rate, as a factor of learn_rate."""
+    """Linear warm-up, then a cosine to final_learn_rate; a factor of learn_rate."""
     warmup = min(training.warmup_steps, n_steps // 10)
     if step < warmup:
         return (step + 1) / warmup

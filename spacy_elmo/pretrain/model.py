@@ -43,13 +43,15 @@ class LanguageModel(nn.Module):
     ) -> tuple[list[Tensor], State]:
         """words: what the windows' numbers stand for.
 
-        RETURNS: log-probabilities of the forward and of the backward targets, each (n,),
-        and the state to carry on.
+        RETURNS: log-probabilities of the forward and of the backward targets, each
+        (n,), and the state to carry on.
         """
         batch_size = state[0].h.shape[1]
         read = np.concatenate([window.input_N for window in directions])
         distinct, where = np.unique(read, return_inverse=True)
-        x_VH = self.bilm.token_encoder(self.bilm.word_inputs([words[i] for i in distinct]))
+        x_VH = self.bilm.token_encoder(
+            self.bilm.word_inputs([words[i] for i in distinct])
+        )
         where_2N = torch.from_numpy(where).to(x_VH.device)
         stacks = self.bilm.forward_lstm, self.bilm.backward_lstm
         tops, targets, states = [], [], []
@@ -57,14 +59,19 @@ class LanguageModel(nn.Module):
             directions, where_2N.chunk(2), stacks, state
         ):
             batch_sizes = [batch_size] * (len(window.input_N) // batch_size)
-            layers, carried = stack(x_VH[where_N], batch_sizes, carried, self.dropout_rate)
+            layers, carried = stack(
+                x_VH[where_N], batch_sizes, carried, self.dropout_rate
+            )
             target_N = torch.from_numpy(window.target_N).to(x_VH.device)
             tops.append(layers[-1][target_N >= 0])
             targets.append(target_N[target_N >= 0])
             states.append(LstmState(carried.h.detach(), carried.c.detach()))
         top_NH = dropout(torch.cat(tops), self.dropout_rate, self.training)
         log_p_N = self.softmax(top_NH, torch.cat(targets))
-        return list(log_p_N.split([len(target) for target in targets])), (states[0], states[1])
+        return list(log_p_N.split([len(target) for target in targets])), (
+            states[0],
+            states[1],
+        )
 
     # -- files: the biLM's, and the softmax beside it -----------------------------
 
@@ -74,7 +81,7 @@ class LanguageModel(nn.Module):
 
     @classmethod
     def load(cls, folder: Path, dropout_rate: float = 0.0) -> "LanguageModel":
-        """Raises ValueError [EL036] if the folder has no softmax, and as `BiLM.load`."""
+        """Raises ValueError [EL036] if there is no softmax, and as `BiLM.load`."""
         bilm = BiLM.load(folder)
         path = folder / softmax_module.FILE
         if bilm.vocab is None or not path.exists():
@@ -88,5 +95,7 @@ class LanguageModel(nn.Module):
     ) -> "LanguageModel":
         """A new softmax over the biLM's vocabulary."""
         torch.manual_seed(seed)
-        softmax = make_softmax(bilm.config.projection_dim, len(bilm.vocab or []), cutoffs)
+        softmax = make_softmax(
+            bilm.config.projection_dim, len(bilm.vocab or []), cutoffs
+        )
         return cls(bilm, softmax, dropout_rate)

@@ -33,11 +33,14 @@ def read_lines(path: Path) -> Iterator[str]:
     number = 0
     try:
         with opener(path, "rt", encoding="utf-8") as file:
-            for number, line in enumerate(file, start=1):
+            for line in file:
+                number += 1
                 if line.strip():
                     yield line.strip()
     except UnicodeDecodeError as error:
-        raise ValueError(Errors.EL031.format(path=path, line=number + 1, error=error)) from error
+        raise ValueError(
+            Errors.EL031.format(path=path, line=number + 1, error=error)
+        ) from error
     except (OSError, EOFError, lzma.LZMAError) as error:
         raise FileNotFoundError(Errors.EL030.format(path=path, error=error)) from error
 
@@ -50,7 +53,9 @@ def tokenizer(lang: str, *, split_sentences: bool) -> Language:
     try:
         nlp = spacy.blank(lang)
     except ImportError as error:
-        if "E048" not in str(error):  # spaCy's "can't import language"; others are not ours
+        if "E048" not in str(
+            error
+        ):  # spaCy's "can't import language"; others are not ours
             raise
         raise ValueError(Errors.EL032.format(lang=lang, error=error)) from error
     nlp.max_length = 1 << 40  # nothing here needs memory beyond the line itself
@@ -65,7 +70,9 @@ def sentences(lines: Iterable[str], nlp: Language) -> Iterator[list[str]]:
     while chunk := list(islice(lines, LINES_AT_ONCE)):
         with nlp.memory_zone():  # or every new word of the text would stay in memory
             for doc in nlp.pipe(chunk):
-                for sentence in doc.sents if doc.has_annotation("SENT_START") else [doc]:
+                for sentence in (
+                    doc.sents if doc.has_annotation("SENT_START") else [doc]
+                ):
                     tokens = [token.text for token in sentence if not token.is_space]
                     if tokens:
                         yield tokens

@@ -8,7 +8,7 @@ positions of a batch.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -170,4 +170,4 @@ def _convert_outputs(
         gradient = xp2torch(dY_LND, device=layers_LND.device)
         return ArgsKwargs(args=((layers_LND,),), kwargs={"grad_tensors": (gradient,)})
 
-    return torch2xp(layers_LND), convert_gradient
+    return cast(Floats3d, torch2xp(layers_LND)), convert_gradient

@@ -60,7 +60,9 @@ class ElmoListener(Model):
         if self.has_dim("nO") and self.get_dim("nO") != upstream.width:
             raise ValueError(
                 Errors.EL054.format(
-                    found=self.get_dim("nO"), expected=upstream.width, name=upstream.name
+                    found=self.get_dim("nO"),
+                    expected=upstream.width,
+                    name=upstream.name,
                 )
             )
         self.set_dim("nO", upstream.width)
@@ -77,14 +79,14 @@ class ElmoListener(Model):
         copied._upstream = self._upstream
         return copied
 
-    def __getstate__(self) -> Any:
-        attributes, slots = super().__getstate__()  # type: ignore[misc]
-        return {**attributes, "_upstream": self.upstream}, slots
+    def __getstate__(self) -> dict[str, Any]:
+        slots = {name: getattr(self, name) for name in Model.__slots__}
+        # Weak references can't be pickled: the component itself goes along.
+        return {**slots, **self.__dict__, "_upstream": self.upstream}
 
-    def __setstate__(self, state: Any) -> None:
-        attributes, slots = state
-        upstream = attributes.pop("_upstream")
-        for name, value in {**slots, **attributes}.items():
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        upstream = state.pop("_upstream")
+        for name, value in state.items():
             setattr(self, name, value)
         self._upstream = weakref.ref(upstream) if upstream is not None else _nothing
 
@@ -93,7 +95,7 @@ class ElmoListener(Model):
 def build_listener(
     width: int | None = None, upstream: str = "*"
 ) -> Model[list[Doc], list[Floats2d]]:
-    """Vectors of an `elmo` component earlier in the pipeline, for a component's tok2vec.
+    """Vectors of an `elmo` component earlier in the pipeline, as a tok2vec.
 
     width: of the vectors (2 * projection_dim of the biLM); null takes what is there.
     upstream: name of the `elmo` component, "*" for any.

@@ -4,6 +4,7 @@ Shapes: L1 layers (the token layer included), T tokens, D width.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from thinc.api import Model, Ops
 from thinc.types import Floats1d, Floats2d, Floats3d
@@ -15,8 +16,10 @@ def shares(ops: Ops, weights_L: Floats1d) -> Floats1d:
     return e_L / e_L.sum()
 
 
-def mix(ops: Ops, layers: Sequence[Floats3d], weights_L: Floats1d, gamma_1: Floats1d) -> list[Floats2d]:
-    """Layers of each Doc (L1, T, D) -> one vector a token, (T, D), memory of its own."""
+def mix(
+    ops: Ops, layers: Sequence[Floats3d], weights_L: Floats1d, gamma_1: Floats1d
+) -> list[Floats2d]:
+    """Layers of each Doc (L1, T, D) -> (T, D), a vector a token, in its own memory."""
     scale_L = gamma_1 * shares(ops, weights_L)
     return [ops.xp.einsum("l,ltd->td", scale_L, layers_LTD) for layers_LTD in layers]
 
@@ -39,19 +42,21 @@ def mix_with_params(
     nothing is computed for layers that don't learn.
     """
     ops, xp = model.ops, model.ops.xp
-    weights_L, gamma_1 = model.get_param("W"), model.get_param("gamma")
-    share_L = shares(ops, weights_L)
+    # Any, since Thinc's array types know only a part of what arrays can do.
+    weights_L: Any = model.get_param("W")
+    gamma_1: Any = model.get_param("gamma")
+    share_L: Any = shares(ops, weights_L)
     Y = mix(ops, layers, weights_L, gamma_1)
 
     def backprop(dY: Sequence[Floats2d]) -> Callable[[int], Floats3d]:
         # How much the loss moves with each layer's share of the mix, gamma apart.
-        by_layer_L = ops.alloc1f(len(share_L))
+        by_layer_L: Any = ops.alloc1f(len(share_L))
         for layers_LTD, dY_TD in zip(layers, dY):
             by_layer_L += xp.einsum("ltd,td->l", layers_LTD, dY_TD)
         total = (share_L * by_layer_L).sum()
         model.inc_grad("gamma", xp.reshape(total, (1,)))
         model.inc_grad("W", gamma_1 * share_L * (by_layer_L - total))
         scale_L = gamma_1 * share_L
-        return lambda d: scale_L[:, None, None] * dY[d][None]
+        return lambda d: xp.einsum("l,td->ltd", scale_L, dY[d])
 
     return Y, backprop

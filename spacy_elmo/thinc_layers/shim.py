@@ -13,16 +13,23 @@ Differences from the stock shim (thinc 8.3), each held by a test:
 import contextlib
 import copy
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import srsly
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as deserialize
 from safetensors.torch import save as serialize
-from thinc.api import ArgsKwargs, Optimizer, get_torch_default_device, torch2xp, xp2torch
+from thinc.api import (
+    ArgsKwargs,
+    Optimizer,
+    get_torch_default_device,
+    torch2xp,
+    xp2torch,
+)
 from thinc.shims import PyTorchShim
 from thinc.shims.shim import Shim
+from thinc.types import FloatsXd
 
 from ..bilm.bilm import BiLM
 from ..bilm.config import BiLMConfig
@@ -64,7 +71,9 @@ class BiLMShim(PyTorchShim):
             if parameter.grad is None:
                 continue
             weights, _ = optimizer(
-                self._key(name), torch2xp(parameter.data), torch2xp(parameter.grad)
+                self._key(name),
+                cast(FloatsXd, torch2xp(parameter.data)),
+                cast(FloatsXd, torch2xp(parameter.grad)),
             )
             parameter.data.copy_(xp2torch(weights, device=parameter.device))
             parameter.grad = None
@@ -122,7 +131,9 @@ class BiLMShim(PyTorchShim):
         try:
             arrays = deserialize(message["weights"])
         except SafetensorError as error:
-            raise ValueError(Errors.EL010.format(path="saved pipeline", error=error)) from error
+            raise ValueError(
+                Errors.EL010.format(path="saved pipeline", error=error)
+            ) from error
         bilm = empty_bilm(config, message["vocab"])
         if arrays:  # a component that was saved before it had weights has none
             shapes = {name: tuple(array.shape) for name, array in arrays.items()}

@@ -15,7 +15,9 @@ from .mix import mix_with_params, set_up
 
 
 @registry.architectures("spacy-elmo.Tok2Vec.v1")
-def build_tok2vec(bilm: Encoder, frozen: bool = True) -> Model[list[Doc], list[Floats2d]]:
+def build_tok2vec(
+    bilm: Encoder, frozen: bool = True
+) -> Model[list[Doc], list[Floats2d]]:
     """Model[List[Doc], List[Floats2d]] with a biLM of its own.
 
     bilm: `spacy-elmo.BiLM.v1`; its weights come with the component's.
@@ -46,7 +48,11 @@ def replace_listener(
 def replace_listener_cfg(
     bilm_cfg: dict[str, Any], listener_cfg: dict[str, Any], *, frozen: bool
 ) -> dict[str, Any]:
-    return {"@architectures": "spacy-elmo.Tok2Vec.v1", "bilm": bilm_cfg, "frozen": frozen}
+    return {
+        "@architectures": "spacy-elmo.Tok2Vec.v1",
+        "bilm": bilm_cfg,
+        "frozen": frozen,
+    }
 
 
 def _forward(

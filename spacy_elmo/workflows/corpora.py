@@ -1,4 +1,4 @@
-"""Corpora that `spacy convert` does not read -> .spacy files, and text out of corpora."""
+"""Corpora that `spacy convert` does not read -> .spacy files; corpora -> text."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,7 +35,10 @@ def uner(source: Path, target: Path, lang: str = "en") -> None:
     docs = [Doc(vocab, words=words, ents=tags) for words, tags in read_uner(source)]
     target.parent.mkdir(parents=True, exist_ok=True)
     DocBin(docs=docs).to_disk(target)
-    msg.good(f"{target}: {len(docs):,} sentences, {sum(len(doc.ents) for doc in docs):,} entities")
+    msg.good(
+        f"{target}: {len(docs):,} sentences, "
+        f"{sum(len(doc.ents) for doc in docs):,} entities"
+    )
 
 
 @app.command("text")

@@ -7,6 +7,7 @@ that does not have the expected hash is kept.
 import hashlib
 import shutil
 import urllib.request
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,9 @@ def find_local(data: Path | None, name: str) -> Path | None:
     return None
 
 
-def fetch(assets: list[dict[str, Any]], hashes: dict[str, str], data: Path | None) -> None:
+def fetch(
+    assets: list[dict[str, Any]], hashes: dict[str, str], data: Path | None
+) -> None:
     """Raises FileNotFoundError [EL070] if an asset is nowhere to be had, ValueError
     [EL071] on a wrong hash, OSError [EL013]."""
     for asset in tqdm(assets, desc="assets", leave=False):
@@ -46,27 +49,30 @@ def fetch(assets: list[dict[str, Any]], hashes: dict[str, str], data: Path | Non
         expected = hashes[target.name]
         if target.exists() and sha256(target) == expected:
             continue
-        local = find_local(data, target.name)
-        url = asset.get("url")
-        if local is None and not url:
+        source = find_local(data, target.name) or asset.get("url")
+        if not source:
             raise FileNotFoundError(
-                Errors.EL070.format(name=target, description=asset.get("description", ""))
-            )
-
-        def write(aside: Path, local: Path | None = local, url: Any = url) -> None:
-            if local is not None:
-                shutil.copyfile(local, aside)
-            else:
-                with urllib.request.urlopen(url) as response, aside.open("wb") as file:
-                    shutil.copyfileobj(response, file)
-            found = sha256(aside)
-            if found != expected:
-                raise ValueError(
-                    Errors.EL071.format(source=local or url, found=found, expected=expected)
+                Errors.EL070.format(
+                    name=target, description=asset.get("description", "")
                 )
-
+            )
+        write = partial(copy_checked, source, expected)
         write_files(target.parent, {target.name: write})
     msg.good(f"{len(assets)} assets in place")
+
+
+def copy_checked(source: Path | str, expected: str, aside: Path) -> None:
+    """Copy a file or download an address. Raises ValueError [EL071]."""
+    if isinstance(source, Path):
+        shutil.copyfile(source, aside)
+    else:
+        with urllib.request.urlopen(source) as response, aside.open("wb") as file:
+            shutil.copyfileobj(response, file)
+    found = sha256(aside)
+    if found != expected:
+        raise ValueError(
+            Errors.EL071.format(source=source, found=found, expected=expected)
+        )
 
 
 def read_hashes(path: Path = HASHES) -> dict[str, str]:
@@ -75,7 +81,9 @@ def read_hashes(path: Path = HASHES) -> dict[str, str]:
 
 
 def main(
-    data: str = typer.Option("", help="Local folder with eval/ and lm/, if there is one"),
+    data: str = typer.Option(
+        "", help="Local folder with eval/ and lm/, if there is one"
+    ),
 ) -> None:
     try:
         assets = srsly.read_yaml(PROJECT)["assets"]

@@ -14,7 +14,9 @@ def rows(metrics: Path) -> list[tuple[str, str, str, str]]:
     found = []
     for task, (title, key) in SCORES.items():
         without, with_elmo = (
-            json.loads((metrics / f"{task}_{side}.json").read_text(encoding="utf-8"))[key]
+            json.loads((metrics / f"{task}_{side}.json").read_text(encoding="utf-8"))[
+                key
+            ]
             for side in ("baseline", "elmo")
         )
         saved = (with_elmo - without) / max(1e-9, 1 - without)

@@ -38,7 +38,9 @@ def main() -> None:
         table = []
         for sense, token in tokens:
             others = [other for other in tokens if other[1] is not token]
-            near_sense, near = max(others, key=lambda other: similarity(token, other[1]))
+            near_sense, near = max(
+                others, key=lambda other: similarity(token, other[1])
+            )
             n_right += near_sense == sense
             score = f"{similarity(token, near):.2f}"
             table.append((sense, token.doc.text, near_sense, near.doc.text, score))

@@ -27,7 +27,8 @@ def token_vector(weights, options, token):
     for k, (width, n) in enumerate(cnn["filters"]):
         kernel = weights[f"CNN/W_cnn_{k}"][0]
         windows = [
-            sum(chars[p + q] @ kernel[q] for q in range(width)) + weights[f"CNN/b_cnn_{k}"]
+            sum(chars[p + q] @ kernel[q] for q in range(width))
+            + weights[f"CNN/b_cnn_{k}"]
             for p in range(len(chars) - width + 1)
         ]
         assert windows[0].shape == (n,)
@@ -81,7 +82,9 @@ def run_direction(weights, rnn, lstm, inputs):
 
 def encode(weights, options, sentence):
     """RETURNS: (L+1, T, 2H), boundaries removed."""
-    weights = {name: np.asarray(array, dtype=np.float64) for name, array in weights.items()}
+    weights = {
+        name: np.asarray(array, dtype=np.float64) for name, array in weights.items()
+    }
     tokens = ["<S>", *sentence, "</S>"]
     x = [token_vector(weights, options, token) for token in tokens]
     ahead = run_direction(weights, "RNN_0", options["lstm"], x)

@@ -48,7 +48,11 @@ def test_groups_hold_each_sentence_once_and_keep_the_budget(batch, budget):
 
 def test_nothing_and_empty_sentences(tiny):
     assert tiny.encode([]) == []
-    assert [a.shape for a in tiny.encode([[], ["a"], []])] == [(3, 0, 12), (3, 1, 12), (3, 0, 12)]
+    assert [a.shape for a in tiny.encode([[], ["a"], []])] == [
+        (3, 0, 12),
+        (3, 1, 12),
+        (3, 0, 12),
+    ]
 
 
 def test_boundary_start_is_where_empty_sentences_lead(tiny):

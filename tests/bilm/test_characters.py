@@ -17,7 +17,10 @@ def test_any_text_gives_well_formed_ids(words, size):
         assert row[0] == characters.BEGIN_WORD
         assert set(row[end + 1 :]) <= {characters.PADDING}
         if word not in ("<S>", "</S>"):
-            assert bytes(i - 1 for i in row[1:end]) == word.encode("utf-8", "ignore")[: size - 2]
+            assert (
+                bytes(i - 1 for i in row[1:end])
+                == word.encode("utf-8", "ignore")[: size - 2]
+            )
 
 
 @given(words=st.lists(any_token, min_size=1), widest=st.integers(1, 50))

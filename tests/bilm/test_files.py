@@ -20,7 +20,9 @@ SENTENCES = [["The", "cat"], ["고양이", "가", "잔다", "."]]
 
 
 def same_layers(a, b):
-    return all(np.array_equal(x, y) for x, y in zip(a.encode(SENTENCES), b.encode(SENTENCES)))
+    return all(
+        np.array_equal(x, y) for x, y in zip(a.encode(SENTENCES), b.encode(SENTENCES))
+    )
 
 
 @pytest.mark.parametrize(
@@ -33,7 +35,9 @@ def same_layers(a, b):
     ],
 )
 def test_round_trips_in_both_formats(tmp_path, changes):
-    bilm = BiLM.random(tiny_config(**changes), seed=5, vocab=["<S>", "</S>", "<UNK>", "고양이"])
+    bilm = BiLM.random(
+        tiny_config(**changes), seed=5, vocab=["<S>", "</S>", "<UNK>", "고양이"]
+    )
     bilm.save(tmp_path / "own")
     bilm.save_bilm_tf(tmp_path / "tf")
     for folder in ("own", "tf"):
@@ -67,9 +71,13 @@ def test_written_hdf5_is_the_one_that_was_read(gold, tmp_path):
 def test_half_precision_is_near_and_half_the_size(tiny, tmp_path):
     tiny.save(tmp_path / "full")
     tiny.save(tmp_path / "half", dtype="float16")
-    sizes = [(tmp_path / n / "weights.safetensors").stat().st_size for n in ("full", "half")]
+    sizes = [
+        (tmp_path / n / "weights.safetensors").stat().st_size for n in ("full", "half")
+    ]
     assert sizes[1] < 0.7 * sizes[0]
-    for a, b in zip(BiLM.load(tmp_path / "half").encode(SENTENCES), tiny.encode(SENTENCES)):
+    for a, b in zip(
+        BiLM.load(tmp_path / "half").encode(SENTENCES), tiny.encode(SENTENCES)
+    ):
         assert 0 < abs(a - b).max() < 0.01
 
 
@@ -85,8 +93,8 @@ def test_word_input_round_trip(tmp_path):
             loaded.encode([["dog"], ["<UNK>"]]),
             loaded.encode([["The"], ["cat"]]),
         )
-        assert np.array_equal(unknown, same)
-        assert not np.array_equal(unknown, known)
+        assert np.allclose(unknown, same, atol=1e-6)
+        assert not np.allclose(unknown, known, atol=1e-2)
 
 
 # -- own format -------------------------------------------------------------------
@@ -119,19 +127,30 @@ OWN = {
     "no folder": ("EL001", lambda f: (f / "config.json").unlink()),
     "no weights": ("EL001", lambda f: (f / "weights.safetensors").unlink()),
     "not json": ("EL002", lambda f: (f / "config.json").write_text("{")),
-    "binary json": ("EL002", lambda f: (f / "config.json").write_bytes(b"\xff\xfe\x00")),
+    "binary json": (
+        "EL002",
+        lambda f: (f / "config.json").write_bytes(b"\xff\xfe\x00"),
+    ),
     "other json": ("EL003", lambda f: (f / "config.json").write_text("[1]")),
     "missing array": ("EL006", lambda f: edit_weights(f, lambda a: a.pop(BIAS))),
     "wrong shape": (
         "EL007",
         lambda f: edit_weights(f, lambda a: a.update({BIAS: torch.zeros(3)})),
     ),
-    "sizes of another model": ("EL007", lambda f: edit_config(f, bilm={"hidden_dim": 13})),
+    "sizes of another model": (
+        "EL007",
+        lambda f: edit_config(f, bilm={"hidden_dim": 13}),
+    ),
     "huge sizes": ("EL007", lambda f: edit_config(f, bilm={"hidden_dim": 9_999_999})),
-    "nan": ("EL008", lambda f: (edit_weights(f, nan), edit_config(f, fingerprint=None))),
+    "nan": (
+        "EL008",
+        lambda f: (edit_weights(f, nan), edit_config(f, fingerprint=None)),
+    ),
     "integers": (
         "EL009",
-        lambda f: edit_weights(f, lambda a: a.update({BIAS: torch.zeros(48, dtype=torch.int64)})),
+        lambda f: edit_weights(
+            f, lambda a: a.update({BIAS: torch.zeros(48, dtype=torch.int64)})
+        ),
     ),
     "truncated": (
         "EL010",
@@ -149,7 +168,10 @@ OWN = {
     "newer format": ("EL014", lambda f: edit_config(f, format=99)),
     "impossible sizes": ("EL020", lambda f: edit_config(f, bilm={"n_layers": -1})),
     "unknown setting": ("EL020", lambda f: edit_config(f, bilm={"colour": "red"})),
-    "sizes of the wrong kind": ("EL020", lambda f: edit_config(f, bilm={"filters": "many"})),
+    "sizes of the wrong kind": (
+        "EL020",
+        lambda f: edit_config(f, bilm={"filters": "many"}),
+    ),
 }
 
 
@@ -217,16 +239,28 @@ TF = {
     "no options": ("EL001", lambda f: (f / "options.json").unlink()),
     "no weights": ("EL001", lambda f: (f / "weights.hdf5").unlink()),
     "options not json": ("EL002", lambda f: (f / "options.json").write_text("lstm: 3")),
-    "options of something else": ("EL003", lambda f: (f / "options.json").write_text("{}")),
+    "options of something else": (
+        "EL003",
+        lambda f: (f / "options.json").write_text("{}"),
+    ),
     "a list as options": ("EL003", lambda f: (f / "options.json").write_text("[]")),
-    "setting missing": ("EL003", lambda f: edit_options(f, lambda o: o["lstm"].pop("dim"))),
-    "setting of the wrong kind": ("EL003", lambda f: edit_options(f, lambda o: o.update(lstm=3))),
+    "setting missing": (
+        "EL003",
+        lambda f: edit_options(f, lambda o: o["lstm"].pop("dim")),
+    ),
+    "setting of the wrong kind": (
+        "EL003",
+        lambda f: edit_options(f, lambda o: o.update(lstm=3)),
+    ),
     "size of the wrong kind": (
         "EL0(03|20)",
         lambda f: edit_options(f, lambda o: o["lstm"].update(dim="big")),
     ),
     "truncated": ("EL004", lambda f: os.truncate(f / "weights.hdf5", 3000)),
-    "not hdf5": ("EL004", lambda f: (f / "weights.hdf5").write_bytes(b"PK\x03\x04" * 999)),
+    "not hdf5": (
+        "EL004",
+        lambda f: (f / "weights.hdf5").write_bytes(b"PK\x03\x04" * 999),
+    ),
     "empty": ("EL004", lambda f: (f / "weights.hdf5").write_bytes(b"")),
     "two files": ("EL005", lambda f: (f / "b.hdf5").write_bytes(b"")),
     "array missing": ("EL006", lambda f: edit_hdf5(f, lambda h: h.pop(f"{CELL}/B"))),
@@ -245,7 +279,9 @@ TF = {
     ),
     "nan": (
         "EL008",
-        lambda f: edit_hdf5(f, lambda h: h["CNN/b_cnn_0"].write_direct(np.full(4, np.nan, "f4"))),
+        lambda f: edit_hdf5(
+            f, lambda h: h["CNN/b_cnn_0"].write_direct(np.full(4, np.nan, "f4"))
+        ),
     ),
     "text": (
         "EL009",

@@ -98,9 +98,15 @@ def test_word_embedding_input_equals_the_characters(gold, tmp_path):
         file["embedding"] = table["embedding"][...]
         # What the table's rows stand for: check it against the char-CNN, not the docs.
         rows = table["embedding"][...]
-    by_characters = np.concatenate(characters.encode([[word] for word in words]), axis=1)
+    by_characters = np.concatenate(
+        characters.encode([[word] for word in words]), axis=1
+    )
     n = len(words)
-    first = next(k for k in range(len(rows)) if abs(rows[k] - by_characters[0, 0, :16]).max() < 1e-4)
+    first = next(
+        k
+        for k in range(len(rows))
+        if abs(rows[k] - by_characters[0, 0, :16]).max() < 1e-4
+    )
     names = [*(f"<special {k}>" for k in range(first)), *words]
     names = names[: len(rows)] + [f"<rest {k}>" for k in range(len(rows) - len(names))]
     # <S> and </S> must be rows too; take the published vectors of the boundaries.
@@ -115,7 +121,9 @@ def test_word_embedding_input_equals_the_characters(gold, tmp_path):
     found = BiLM.load(made)
     assert found.config.n_words == len(names) and n > 400
     sentence = words[:20]
-    assert abs(found.encode([sentence])[0] - characters.encode([sentence])[0]).max() < 1e-4
+    assert (
+        abs(found.encode([sentence])[0] - characters.encode([sentence])[0]).max() < 1e-4
+    )
 
 
 def boundary_rows(bilm):

@@ -6,7 +6,9 @@ import torch
 from spacy_elmo.bilm.lstm import _LstmpLayer
 
 
-def textbook(x_NI, weight_x, weight_h, bias, weight_p, h, c, batch_sizes, cell_clip, proj_clip):
+def textbook(
+    x_NI, weight_x, weight_h, bias, weight_p, h, c, batch_sizes, cell_clip, proj_clip
+):
     """The same layer step by step, with nothing but differentiable operations."""
     C = c.shape[1]
     outputs, start = [], 0
@@ -53,7 +55,9 @@ def test_outputs_and_gradients_equal_autograd(projected, clips):
         assert torch.allclose(a, b, atol=1e-12)
     weights = [torch.randn_like(output) for output in expected]
     grads = [
-        torch.autograd.grad(sum((o * w).sum() for o, w in zip(outputs, weights)), leaves)
+        torch.autograd.grad(
+            sum((o * w).sum() for o, w in zip(outputs, weights)), leaves
+        )
         for outputs in (found, expected)
     ]
     for a, b in zip(*grads):

@@ -21,12 +21,27 @@ SHAPES = {
     "three layers": {"n_layers": 3},
     "one layer": {"n_layers": 1},
     "no highway": {"n_highway": 0},
-    "no token projection": {"token_projection": False, "projection_dim": 16, "hidden_dim": 20},
+    "no token projection": {
+        "token_projection": False,
+        "projection_dim": 16,
+        "hidden_dim": 20,
+    },
     "no lstm projection": {"lstm_projection": False, "projection_dim": 12},
     "wide filters": {"filters": ((7, 3), (2, 2), (50, 2))},
     "short words": {"max_characters": 8},
 }
-SENTENCE = ["The", "naïve", "고양이", "<S>", "", "x" * 70, "é" * 40, "<UNK>", "\ud800y", "🙂"]
+SENTENCE = [
+    "The",
+    "naïve",
+    "고양이",
+    "<S>",
+    "",
+    "x" * 70,
+    "é" * 40,
+    "<UNK>",
+    "\ud800y",
+    "🙂",
+]
 
 
 def exported(bilm, folder):
@@ -34,7 +49,9 @@ def exported(bilm, folder):
     options = json.loads((folder / "options.json").read_text())
     with h5py.File(folder / "weights.hdf5") as file:
         names = []
-        file.visititems(lambda name, item: names.append(name) if hasattr(item, "shape") else None)
+        file.visititems(
+            lambda name, item: names.append(name) if hasattr(item, "shape") else None
+        )
         return {name: file[name][...] for name in names}, options
 
 

@@ -11,7 +11,9 @@ def test_gold(gold):
         with torch.no_grad():
             mix.weights.copy_(torch.from_numpy(file["w"]))
             mix.gamma.copy_(torch.from_numpy(file["gamma"]))
-            found = mix(torch.from_numpy(file["tensors"]), torch.from_numpy(file["mask"]))
+            found = mix(
+                torch.from_numpy(file["tensors"]), torch.from_numpy(file["mask"])
+            )
         mask = file["mask"].astype(bool)
         assert abs(found.numpy() - file[name])[mask].max() < 1e-5
 

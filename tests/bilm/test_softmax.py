@@ -7,20 +7,26 @@ from spacy_elmo.bilm.softmax import AdaptiveSoftmax, FullSoftmax, make_softmax
 
 def all_words(softmax, h, n_words):
     """Log-probabilities of every word, asked for one by one."""
-    return torch.stack([softmax(h, torch.full((len(h),), w)) for w in range(n_words)], dim=1)
+    return torch.stack(
+        [softmax(h, torch.full((len(h),), w)) for w in range(n_words)], dim=1
+    )
 
 
 @pytest.mark.parametrize("cutoffs", [[], [4, 9]])
 def test_is_a_distribution_over_the_vocabulary(cutoffs):
     torch.manual_seed(0)
     softmax, h = make_softmax(8, 20, cutoffs), torch.randn(5, 8)
-    assert torch.allclose(all_words(softmax, h, 20).exp().sum(1), torch.ones(5), atol=1e-5)
+    assert torch.allclose(
+        all_words(softmax, h, 20).exp().sum(1), torch.ones(5), atol=1e-5
+    )
 
 
 def test_full_softmax_in_chunks(monkeypatch):
     torch.manual_seed(0)
     softmax, h, target = FullSoftmax(8, 20), torch.randn(7, 8), torch.arange(7)
-    expected = torch.log_softmax(h @ softmax.weight.t() + softmax.bias, 1)[range(7), target]
+    expected = torch.log_softmax(h @ softmax.weight.t() + softmax.bias, 1)[
+        range(7), target
+    ]
     monkeypatch.setattr(module, "CHUNK", 40)  # two predictions at once
     assert torch.allclose(softmax(h, target), expected, atol=1e-6)
 
@@ -33,7 +39,11 @@ def test_cutoffs_beyond_the_vocabulary_are_left_out():
 
 @pytest.mark.parametrize("cutoffs", [[], [4, 9]])
 def test_saved_and_loaded(tmp_path, cutoffs):
-    softmax, h, target = make_softmax(8, 20, cutoffs), torch.randn(5, 8), torch.arange(5)
+    softmax, h, target = (
+        make_softmax(8, 20, cutoffs),
+        torch.randn(5, 8),
+        torch.arange(5),
+    )
     module.save(softmax, tmp_path / module.FILE)
     loaded = module.load(tmp_path / module.FILE, 8, 20)
     assert torch.equal(loaded(h, target), softmax(h, target))

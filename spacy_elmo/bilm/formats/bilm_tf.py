@@ -7,6 +7,7 @@ Foreign names stay in this file.
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ...errors import Errors
-from ...files import write_files
+from ...files import write_files, write_text
 from ..bilm import BiLM
 from ..config import BiLMConfig
 from ..weights import check_shapes, check_vocab, empty_bilm, fill, read_json, read_vocab
@@ -28,7 +29,7 @@ _OURS_TO_THEIRS = (1, 3, 2, 0)
 
 
 def load(folder: Path) -> BiLM:
-    """Raises ValueError [EL002-EL009, EL020, EL022, EL023], FileNotFoundError [EL001]."""
+    """Raises FileNotFoundError [EL001], ValueError [EL002-EL009, EL020-EL023]."""
     options = read_json(folder / OPTIONS)
     path = _only_hdf5(folder)
     with _open(path) as file:
@@ -43,7 +44,12 @@ def load(folder: Path) -> BiLM:
             if array.theirs not in shapes:
                 raise ValueError(Errors.EL006.format(path=path, name=array.theirs))
         check_shapes(
-            path, {ours: array.our_shape(shapes[array.theirs]) for ours, array in names.items()}, bilm
+            path,
+            {
+                ours: array.our_shape(shapes[array.theirs])
+                for ours, array in names.items()
+            },
+            bilm,
         )
         arrays = {
             ours: array.read(np.asarray(file[array.theirs], dtype=np.float32))
@@ -72,9 +78,11 @@ def save(bilm: BiLM, folder: Path) -> None:
     writers: dict[str, Callable[[Path], Any]] = {WEIGHTS: write_weights}
     if bilm.vocab is not None:
         text = "".join(f"{word}\n" for word in bilm.vocab)
-        writers[VOCAB] = lambda path: path.write_text(text, encoding="utf-8", newline="\n")
+        writers[VOCAB] = lambda path: path.write_text(
+            text, encoding="utf-8", newline="\n"
+        )
     options = json.dumps(_options(bilm), indent=2)
-    writers[OPTIONS] = lambda path: path.write_text(options, encoding="utf-8")
+    writers[OPTIONS] = partial(write_text, options)
     write_files(folder, writers)
 
 
@@ -110,7 +118,11 @@ class _CharTable(_Array):
 
 class _Conv(_Array):  # (1, width, char_dim, n) <-> (n, char_dim, width)
     def our_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        return (shape[3], shape[2], shape[1]) if len(shape) == 4 and shape[0] == 1 else shape
+        return (
+            (shape[3], shape[2], shape[1])
+            if len(shape) == 4 and shape[0] == 1
+            else shape
+        )
 
     def read(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array[0].transpose(2, 1, 0)))
@@ -216,7 +228,9 @@ def _config(
             }
     except (KeyError, TypeError, AttributeError) as error:
         problem = f"a setting is missing or of the wrong kind ({error})"
-        raise ValueError(Errors.EL003.format(path=options_path, problem=problem)) from error
+        raise ValueError(
+            Errors.EL003.format(path=options_path, problem=problem)
+        ) from error
     return BiLMConfig.from_dict(sizes)
 
 
@@ -276,7 +290,9 @@ def _shapes(file: h5py.File, path: Path) -> dict[str, tuple[int, ...]]:
         for key in group:
             name = prefix + key
             if not isinstance(group.get(key, getlink=True), h5py.HardLink):
-                raise ValueError(Errors.EL009.format(name=name, path=path, problem="a link"))
+                raise ValueError(
+                    Errors.EL009.format(name=name, path=path, problem="a link")
+                )
             item = group[key]
             if isinstance(item, h5py.Group):
                 if name.count("/") < 8:
