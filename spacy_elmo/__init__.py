@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .bilm.bilm import BiLM as BiLM
-    from .pipeline import component_config as component_config
+    from .factory import component_config as component_config
     from .similarity import similarity as similarity
 
 __version__ = "0.1.0"
@@ -14,7 +14,7 @@ __all__ = ["BiLM", "__version__", "component_config", "similarity"]
 
 _PUBLIC = {
     "BiLM": ".bilm.bilm",
-    "component_config": ".pipeline",
+    "component_config": ".factory",
     "similarity": ".similarity",
 }
 

@@ -2,7 +2,6 @@
 
 import os
 import warnings
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,6 +20,7 @@ from . import shipped
 from .bilm.bilm import BiLM
 from .doc_layers import Entry, LayerStore, remember
 from .errors import Errors, Warnings
+from .thinc_layers.deferred import DeferredBackward
 from .thinc_layers.encoder import DocPieces, Encoder, cut, shim_of
 from .thinc_layers.listener import ElmoListener
 from .thinc_layers.mix import mix
@@ -32,55 +32,6 @@ PIPE_TOKENS = 16_384
 
 # torch's threads don't survive a fork: a child that asked for them would wait for ever.
 os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
-
-DEFAULT_CONFIG = {
-    "model": {"@architectures": "spacy-elmo.BiLM.v1", **shipped.sizes()},
-    "frozen": True,
-    "mix_weights": None,
-    "gamma": 1.0,
-    "max_layers_mb": 2048,
-}
-
-
-@Language.factory(
-    "elmo", assigns=["doc.tensor", "doc._.elmo"], default_config=DEFAULT_CONFIG
-)
-def make_elmo(
-    nlp: Language,
-    name: str,
-    model: Encoder,
-    frozen: bool,
-    mix_weights: list[float] | None,
-    gamma: float,
-    max_layers_mb: int,
-) -> "Elmo":
-    """An ELMo component.
-
-    model: `spacy-elmo.BiLM.v1`.
-    frozen: don't train the biLM; it is still initialised and loaded, and listeners
-        still train their mixes. False fine-tunes it through the listeners.
-    mix_weights: softmax weights of the layers in `doc.tensor` (L+1 of them), equal if
-        null. gamma: its scale.
-    max_layers_mb: layers waiting for listeners held at most; beyond it they are
-        computed anew.
-    """
-    return Elmo(
-        nlp.vocab,
-        model,
-        name,
-        lang=nlp.lang or "",
-        frozen=frozen,
-        mix_weights=mix_weights,
-        gamma=gamma,
-        max_layers_mb=max_layers_mb,
-    )
-
-
-def component_config(path: str | Path) -> dict[str, Any]:
-    """Configuration of an `elmo` component that fits the weights in a model folder, for
-    `nlp.add_pipe("elmo", config=...)`. Raises as `BiLM.load`."""
-    sizes = BiLM.load(path).config.to_dict()
-    return {"model": {"@architectures": "spacy-elmo.BiLM.v1", **sizes}}
 
 
 class Elmo(TrainablePipe):
@@ -121,11 +72,9 @@ class Elmo(TrainablePipe):
     def _start(self) -> None:
         """What belongs to the Docs in flight, and no copy takes along."""
         self._store = LayerStore(self.max_layers_mb << 20)
-        # While the biLM is trained: the gradient of each Doc's layers, summed up over
-        # the listeners, and the backward passes of the batches they belong to.
-        self._gradients: weakref.WeakKeyDictionary[Doc, Floats3d | None]
-        self._gradients = weakref.WeakKeyDictionary()
-        self._backprops: list[tuple[list[Doc], Callable]] = []
+        self._deferred = DeferredBackward(
+            lambda doc: self.model.ops.alloc3f(self.n_layers, len(doc), self.width)
+        )
 
     def __reduce__(self) -> Any:
         settings: dict[str, Any] = {
@@ -253,11 +202,10 @@ class Elmo(TrainablePipe):
         return layers
 
     def learns_from(self, doc: Doc) -> bool:
-        return doc in self._gradients
+        return doc in self._deferred
 
     def add_gradient(self, doc: Doc, d_layers: Floats3d) -> None:
-        so_far = self._gradients.get(doc)
-        self._gradients[doc] = d_layers if so_far is None else so_far + d_layers
+        self._deferred.add(doc, d_layers)
 
     def layers_of(self, doc: Doc) -> Floats3d:
         """Layers of a Doc that the component has seen: (L+1, T, D)."""
@@ -351,15 +299,14 @@ class Elmo(TrainablePipe):
         docs = [example.predicted for example in examples]
         # nlp.update finishes its components in their order, this one before the
         # listeners have added anything: what they added last time is due now.
-        self._backprop()
+        self._deferred.run()
         self._with_weights()
         inputs = cut(self.model, docs)
         if self.frozen:
             layers = self.model.predict(inputs)
         else:
             layers, backprop = self.model.begin_update(inputs)
-            self._gradients.update({doc: None for doc in docs})
-            self._backprops.append((docs, backprop))
+            self._deferred.expect(docs, backprop)
         found = [
             (pieces, layers_LTD) for (_, pieces), layers_LTD in zip(inputs, layers)
         ]
@@ -370,28 +317,8 @@ class Elmo(TrainablePipe):
 
     def finish_update(self, sgd: Optimizer) -> None:
         if not self.frozen:
-            self._backprop()
+            self._deferred.run()
             self.model.finish_update(sgd)
-
-    def _backprop(self) -> None:
-        """Run the backward passes whose Docs have got gradients."""
-        waiting = []
-        for docs, backprop in self._backprops:
-            gradients = [self._gradients.get(doc) for doc in docs]
-            if all(gradient is None for gradient in gradients):
-                waiting.append((docs, backprop))
-                continue
-            n, d, alloc = self.n_layers, self.width, self.model.ops.alloc3f
-            backprop(
-                [
-                    alloc(n, len(doc), d) if gradient is None else gradient
-                    for doc, gradient in zip(docs, gradients)
-                ]
-            )
-            for doc in docs:
-                self._gradients.pop(doc, None)
-        # One batch may wait for listeners that come after; older ones had their chance.
-        self._backprops = waiting[-1:]
 
     def get_loss(self, examples: Any, scores: Any) -> None:
         return None

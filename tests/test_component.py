@@ -15,7 +15,8 @@ from spacy.tokens import Doc, DocBin
 import spacy_elmo
 from spacy_elmo import shipped
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.pipeline import Elmo, component_config
+from spacy_elmo.factory import component_config
+from spacy_elmo.pipeline import Elmo
 
 from .models import any_sentence, tiny_config
 from .pipelines import LISTENER, TAGGER, add_elmo, sizes, with_weights

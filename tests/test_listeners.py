@@ -67,7 +67,7 @@ def test_gradients_of_mix_and_bilm_equal_autograd():
         Y, backprop = model.begin_update(docs)
         outputs.append(Y)
         backprop(dY)
-    elmo._backprop()
+    elmo._deferred.run()
 
     bilm = elmo.bilm
     found = {
@@ -116,7 +116,7 @@ def test_gradients_are_those_of_one_copy_each_summed_up():
         for name in ("tagger", "ner"):
             if name not in frozen_components:
                 nlp.get_pipe(name).update(shared)
-        elmo._backprop()
+        elmo._deferred.run()
         return {n: p.grad.clone() for n, p in elmo.bilm.named_parameters()}
 
     both, tagger, ner = gradient([]), gradient(["ner"]), gradient(["tagger"])
@@ -222,9 +222,9 @@ def test_nothing_is_held_between_updates_or_after_a_pipe():
     assert elmo._store.held_bytes == 0  # every listener has read them
     assert docs[0]._.elmo.layers.shape == (3, 2, 12)  # and still they can be had
     del docs
-    nlp.get_pipe("elmo")._backprop()
+    elmo._deferred.run()
     gc.collect()
-    assert len(elmo._gradients) == 0
+    assert len(elmo._deferred) == 0
 
 
 def test_layers_waiting_for_listeners_are_bounded():

@@ -13,8 +13,13 @@ from . import app, clear_errors
 def info_cli(
     model: Path = typer.Argument(..., help="Model folder, in any format"),
     as_json: bool = typer.Option(False, "--json", help="Print JSON"),
+    as_config: bool = typer.Option(
+        False, "--config", help="Print the section of a pipeline's configuration"
+    ),
 ) -> None:
     """Sizes, fingerprint and card of a biLM."""
+    from confection import Config
+
     from ..bilm.bilm import BiLM
     from ..bilm.weights import fingerprint
     from ..pretrain.card import read_card
@@ -28,6 +33,11 @@ def info_cli(
             "vocabulary": len(bilm.vocab) if bilm.vocab else None,
             "fingerprint": fingerprint(bilm),
         }
+        if as_config:
+            section = {"@architectures": "spacy-elmo.BiLM.v1", **bilm.config.to_dict()}
+            nested = {"components": {"elmo": {"factory": "elmo", "model": section}}}
+            typer.echo(Config(nested).to_str())
+            return
         card = read_card(model)
         if as_json:
             typer.echo(json.dumps({**sizes, "card": card}, ensure_ascii=False))

@@ -59,6 +59,8 @@ def pretrain(config: PretrainConfig, output: Path, *, command: str = "") -> Path
     if before:
         log.info(f"dev perplexity before training: {before.mean:.2f}")
     run.train(model, streams, dev, before)
+    if before:
+        log.good(f"dev perplexity {before.mean:.2f} -> {run.best:.2f}")
     return output / BEST
 
 
@@ -70,11 +72,12 @@ def prepare(config: PretrainConfig) -> tuple[LanguageModel, Corpus, Corpus]:
         bilm = BiLM.random(config.model, seed=training.seed)
     else:
         folder = Path(training.init or "")
-        bilm = BiLM.load(folder)
         if (folder / softmax_module.FILE).exists():
             model = LanguageModel.load(folder, training.dropout)
             vocab = model.bilm.vocab or []
             check_vocab(vocab, folder)
+        else:
+            bilm = BiLM.load(folder)
     sentences = read_sentences(
         map(Path, text.train), lang=text.lang, split_sentences=text.sentences
     )

@@ -1,0 +1,60 @@
+"""The registered factory `elmo`, and its settings."""
+
+from pathlib import Path
+from typing import Any
+
+from spacy.language import Language
+
+from . import shipped
+from .bilm.bilm import BiLM
+from .pipeline import Elmo
+from .thinc_layers.encoder import Encoder
+
+DEFAULT_CONFIG = {
+    "model": {"@architectures": "spacy-elmo.BiLM.v1", **shipped.sizes()},
+    "frozen": True,
+    "mix_weights": None,
+    "gamma": 1.0,
+    "max_layers_mb": 2048,
+}
+
+
+@Language.factory(
+    "elmo", assigns=["doc.tensor", "doc._.elmo"], default_config=DEFAULT_CONFIG
+)
+def make_elmo(
+    nlp: Language,
+    name: str,
+    model: Encoder,
+    frozen: bool,
+    mix_weights: list[float] | None,
+    gamma: float,
+    max_layers_mb: int,
+) -> Elmo:
+    """An ELMo component.
+
+    model: `spacy-elmo.BiLM.v1`.
+    frozen: don't train the biLM; it is still initialised and loaded, and listeners
+        still train their mixes. False fine-tunes it through the listeners.
+    mix_weights: softmax weights of the layers in `doc.tensor` (L+1 of them), equal if
+        null. gamma: its scale.
+    max_layers_mb: layers waiting for listeners held at most; beyond it they are
+        computed anew.
+    """
+    return Elmo(
+        nlp.vocab,
+        model,
+        name,
+        lang=nlp.lang or "",
+        frozen=frozen,
+        mix_weights=mix_weights,
+        gamma=gamma,
+        max_layers_mb=max_layers_mb,
+    )
+
+
+def component_config(path: str | Path) -> dict[str, Any]:
+    """Configuration of an `elmo` component that fits the weights in a model folder, for
+    `nlp.add_pipe("elmo", config=...)`. Raises as `BiLM.load`."""
+    sizes = BiLM.load(path).config.to_dict()
+    return {"model": {"@architectures": "spacy-elmo.BiLM.v1", **sizes}}

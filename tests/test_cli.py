@@ -1,0 +1,86 @@
+"""The commands, as a user runs them."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from spacy_elmo import shipped
+from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.cli import app
+
+SENTENCE = [["A", "고양이"]]
+
+
+def run(*args, fails=False):
+    result = CliRunner().invoke(app, [str(arg) for arg in args], catch_exceptions=False)
+    assert (result.exit_code != 0) is fails, result.output
+    return result.output
+
+
+def test_spacy_lists_the_commands():
+    out = subprocess.run(
+        [sys.executable, "-m", "spacy", "elmo", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    for command in ("pretrain", "convert", "info", "perplexity"):
+        assert command in out
+
+
+def test_convert_there_and_back(tiny, tmp_path):
+    tiny.save(tmp_path / "own")
+    run("convert", tmp_path / "own", tmp_path / "tf", "--to", "bilm-tf")
+    run("convert", tmp_path / "tf", tmp_path / "back")
+    run("convert", tmp_path / "tf", tmp_path / "half", "--half")
+    expected = tiny.encode(SENTENCE)[0]
+    assert np.array_equal(BiLM.load(tmp_path / "back").encode(SENTENCE)[0], expected)
+    assert abs(BiLM.load(tmp_path / "half").encode(SENTENCE)[0] - expected).max() < 0.01
+
+
+def test_info(tiny, tmp_path):
+    tiny.save(tmp_path)
+    found = json.loads(run("info", tmp_path, "--json"))
+    assert found["parameters"] == tiny.n_parameters and found["hidden_dim"] == 12
+    assert str(tiny.n_parameters) in run("info", tmp_path)
+    section = run("info", tmp_path, "--config")
+    assert "[components.elmo.model]" in section and "hidden_dim = 12" in section
+    assert "perplexity" in run("info", shipped.PATH)
+
+
+def test_perplexity(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("The cat sat on the mat. It was a good day for all of us.\n" * 5)
+    found = json.loads(run("perplexity", shipped.PATH, path, "--json"))
+    assert 1 < found["forward"] < 500 and found["tokens"] == 75
+    assert f"{found['mean']:.2f}" in run("perplexity", shipped.PATH, path)
+
+
+@pytest.mark.parametrize(
+    ("code", "args"),
+    [
+        ("EL001", ["info", "nowhere"]),
+        ("EL001", ["convert", "nowhere", "out"]),
+        ("EL030", ["perplexity", str(shipped.PATH), "nowhere.txt"]),
+        ("EL037", ["pretrain", "nowhere.cfg", "--output", "out"]),
+    ],
+)
+def test_errors_are_one_message(code, args, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    out = run(*args, fails=True)
+    assert code in out and "Traceback" not in out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_interrupt_says_so(tmp_path, monkeypatch):
+    import spacy_elmo.pretrain.config as config
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(config, "read_config", interrupted)
+    assert "Stopped" in run("pretrain", "a.cfg", "--output", "out", fails=True)

@@ -1,0 +1,54 @@
+"""Every configuration loads as it is, and trains a step."""
+
+from pathlib import Path
+
+import pytest
+from confection import Config
+from spacy.cli.train import train
+
+from spacy_elmo.pretrain.config import read_config
+from spacy_elmo.pretrain.loop import pretrain
+
+ROOT = Path(__file__).parents[1]
+CONFIGS = sorted((ROOT / "configs").glob("*.cfg"))
+PIPELINES = [path for path in CONFIGS if not path.name.startswith("pretrain")]
+PRETRAINING = [path for path in CONFIGS if path.name.startswith("pretrain")]
+
+
+def test_all_are_here():
+    assert len(PIPELINES) >= 4 and len(PRETRAINING) >= 2
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    import spacy
+    from spacy.tokens import Doc, DocBin
+
+    vocab = spacy.blank("en").vocab
+    doc = Doc(vocab, words=["Ann", "sat"], tags=["N", "V"], ents=["B-PER", "O"])
+    path = tmp_path_factory.mktemp("corpus") / "two.spacy"
+    DocBin(docs=[doc] * 4).to_disk(path)
+    return str(path)
+
+
+@pytest.mark.parametrize("path", PIPELINES, ids=lambda path: path.stem)
+def test_pipelines_train(path, corpus, tmp_path):
+    overrides = {
+        "paths.train": corpus,
+        "paths.dev": corpus,
+        "training.max_steps": 1,
+        "training.eval_frequency": 1,
+    }
+    train(path, tmp_path, overrides=overrides)
+    assert (tmp_path / "model-best" / "config.cfg").exists()
+
+
+@pytest.mark.parametrize("path", PRETRAINING, ids=lambda path: path.stem)
+def test_pretraining_trains(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)  # the demo's goes on from the shipped model
+    text = tmp_path / "text.txt"
+    text.write_text("The cat sat on the mat. A dog barked all day.\n" * 12)
+    config = read_config(path, {"text.train": [str(text)], "text.dev": [str(text)]})
+    assert Config().from_disk(path)
+    best = pretrain(config, tmp_path / "out")
+    assert (best / "weights.safetensors").exists()

@@ -1,0 +1,168 @@
+"""The project's workflows, by `spacy project run`, small."""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy.tokens import DocBin
+from weasel.cli.run import project_run
+
+from spacy_elmo.workflows import fetch
+from spacy_elmo.workflows.corpora import read_uner
+from spacy_elmo.workflows.report import rows
+
+ROOT = Path(__file__).parents[1]
+PARTS = ["project.yml", "configs", "assets", "spacy_elmo"]
+
+
+@pytest.fixture
+def project(tmp_path):
+    folder = tmp_path / "project"
+    folder.mkdir()
+    for part in PARTS:
+        if (ROOT / part).is_dir():
+            ignore = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / part, folder / part, symlinks=True, ignore=ignore)
+        else:
+            shutil.copy(ROOT / part, folder / part)
+    return folder
+
+
+def run(project, workflow, **overrides):
+    project_run(
+        project,
+        workflow,
+        overrides={f"vars.{name}": value for name, value in overrides.items()},
+        force=True,
+        capture=True,
+    )
+
+
+def test_demo(project):
+    run(project, "demo", demo_steps=10)
+    metrics = project / "metrics" / "demo"
+    table = (metrics / "table.md").read_text(encoding="utf-8")
+    for (title, without, with_elmo, _), line in zip(rows(metrics), table.splitlines()[2:]):
+        assert title in line and without in line and with_elmo in line
+    card = json.loads((project / "training/demo/bilm/model-best/card.json").read_text())
+    assert card["dev_perplexity"]["mean"] < card["dev_perplexity_before"]["mean"]
+    nlp = spacy.load(project / "training" / "demo" / "ner_elmo" / "model-best")
+    assert nlp("Maya went to Leeds .").tensor.shape == (5, 256)
+
+
+def conllu(n, rng):
+    names, verbs = ["Ann", "Bob", "Kim"], ["sees", "hears", "likes"]
+    sentences = []
+    for _ in range(n):
+        words = [rng.choice(names), rng.choice(verbs), rng.choice(names), "."]
+        tags = [("PROPN", "NNP"), ("VERB", "VBZ"), ("PROPN", "NNP"), ("PUNCT", ".")]
+        lines = [
+            f"{i}\t{word}\t{word}\t{upos}\t{xpos}\t_\t2\tdep\t_\t_"
+            for i, (word, (upos, xpos)) in enumerate(zip(words, tags), start=1)
+        ]
+        sentences.append("\n".join(lines))
+    return "\n\n".join(sentences) + "\n\n"
+
+
+def iob2(text):
+    lines = []
+    for line in text.splitlines():
+        if line:
+            number, word, _, upos, *_ = line.split("\t")
+            lines.append(f"{number}\t{word}\t{'B-PER' if upos == 'PROPN' else 'O'}\t-\t-")
+        else:
+            lines.append("")
+    return "# sent_id = 1\n" + "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def local_data(tmp_path, project):
+    """A folder laid out as the corpora are, made up, and its hashes in the project."""
+    import lzma
+
+    rng, data = random.Random(0), tmp_path / "data"
+    (data / "eval" / "pos").mkdir(parents=True)
+    (data / "eval" / "ner").mkdir()
+    (data / "lm").mkdir()
+    for split in ("train", "dev", "test"):
+        text = conllu(60, rng)
+        (data / "eval" / "pos" / f"en_ewt-ud-{split}.conllu").write_text(text)
+        (data / "eval" / "ner" / f"en_ewt-ud-{split}.iob2").write_text(iob2(text))
+    words = "the cat saw a dog and Ann likes Kim in town today".split()
+    lines = [" ".join(rng.choices(words, k=9)) + "." for _ in range(900)]
+    text = "\n".join(lines).encode()
+    (data / "lm" / "english_lm_train.txt.xz").write_bytes(lzma.compress(text))
+    for split in ("valid", "test"):
+        (data / "lm" / f"english_lm_{split}.txt").write_bytes(text[:2000])
+    hashes = [f"{fetch.sha256(p)}  {p.name}" for p in data.glob("*/**/*") if p.is_file()]
+    (project / "assets" / "SHA256SUMS").write_text("\n".join(hashes) + "\n")
+    return data
+
+
+def test_all(project, local_data):
+    run(project, "all", data=str(local_data), steps=5, pretrain_tokens=5000)
+    table = (project / "metrics" / "table.md").read_text(encoding="utf-8")
+    assert "tagger" in table and "ner" in table
+    docs = DocBin().from_disk(project / "corpus/ewt-ner/test.spacy")
+    assert sum(len(d.ents) for d in docs.get_docs(spacy.blank("en").vocab)) == 120
+    card = json.loads((project / "training/bilm/model-best/card.json").read_text())
+    assert "corpus/english_lm_train.txt.xz" in card["text"]["files"]
+
+
+def test_assets_are_checked_and_never_half_there(local_data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asset = {"dest": "corpus/english_lm_test.txt", "description": "Some text."}
+    right = {"english_lm_test.txt": fetch.sha256(local_data / "lm/english_lm_test.txt")}
+    with pytest.raises(FileNotFoundError, match="EL070"):
+        fetch.fetch([asset], right, None)
+    with pytest.raises(ValueError, match="EL071"):
+        fetch.fetch([asset], {"english_lm_test.txt": "0" * 64}, local_data)
+    assert list((tmp_path / "corpus").iterdir()) == []
+    fetch.fetch([asset], right, local_data)
+    assert [path.name for path in (tmp_path / "corpus").iterdir()] == ["english_lm_test.txt"]
+    url = (local_data / "lm" / "english_lm_test.txt").as_uri()
+    (tmp_path / "corpus" / "english_lm_test.txt").unlink()
+    fetch.fetch([{**asset, "url": url}], right, None)
+    assert (tmp_path / "corpus" / "english_lm_test.txt").exists()
+
+
+def test_every_asset_has_a_hash():
+    import srsly
+
+    hashes = fetch.read_hashes(ROOT / "assets" / "SHA256SUMS")
+    names = {Path(a["dest"]).name for a in srsly.read_yaml(ROOT / "project.yml")["assets"]}
+    assert names == set(hashes)
+
+
+def test_uner(tmp_path):
+    path = tmp_path / "a.iob2"
+    path.write_text("# text\n1\tNew\tB-LOC\t-\t-\n2\tYork\tI-LOC\t-\t-\n\n\n1\tyes\tO\t-\t-\n")
+    assert list(read_uner(path)) == [(["New", "York"], ["B-LOC", "I-LOC"]), (["yes"], ["O"])]
+
+
+def test_wheel_holds_the_model(tmp_path):
+    """And its metadata, without which `spacy package` does not see the plug-in."""
+    import zipfile
+
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", tmp_path, ROOT],
+        check=True,
+        capture_output=True,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "spacy_elmo/models/en_elmo_xs/weights.safetensors" in names
+    assert "spacy_elmo/py.typed" in names
+    assert any(name.endswith("top_level.txt") for name in names)
+    assert not any(name.startswith(("tests", "assets", "configs")) for name in names)
+    shipped = sum(
+        p.stat().st_size for p in (ROOT / "spacy_elmo/models/en_elmo_xs").iterdir()
+    )
+    assert shipped < 5_000_000

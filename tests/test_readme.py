@@ -1,0 +1,76 @@
+"""Every command and every line of Python in the README runs."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from confection import Config
+
+ROOT = Path(__file__).parents[1]
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.S)
+
+
+def blocks(language):
+    return [text for name, text in BLOCKS if name == language]
+
+
+@pytest.fixture
+def folder(tmp_path, tiny, monkeypatch):
+    """Where a reader would be: the repository, with weights and texts of their own."""
+    for part in ("configs", "assets", "spacy_elmo"):
+        (tmp_path / part).symlink_to(ROOT / part)
+    (tmp_path / "corpus" / "demo").mkdir(parents=True)
+    tiny.save_bilm_tf(tmp_path / "published")
+    for name in ("news.txt", "held_out.txt"):
+        (tmp_path / name).write_text("The cat sat on the mat. It was a good day.\n" * 9)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_python(folder):
+    namespace = {}
+    text = "".join(blocks("python"))
+    for line in re.findall(r"^(\w[^=\n]*?) +# (\(.*?\)|[\d.]+)", text, re.M):
+        expression, said = line
+        mark = f"{expression.strip()!r}"
+        text = text.replace(expression, f"said({mark}, {said!r}, {expression.strip()})", 1)
+    namespace["said"] = said_is_so
+    exec(compile(text, "README.md", "exec"), namespace)
+    assert namespace["layers"][1].shape[1] == 3
+
+
+def said_is_so(expression, said, value):
+    if re.fullmatch(r"[\d().,\s]+", said):
+        expected = eval(said)
+        if isinstance(expected, float):
+            assert value == pytest.approx(expected, abs=1e-4), expression
+        else:
+            assert value == expected, expression
+
+
+def test_commands(folder):
+    lines = [line for block in blocks("bash") for line in block.splitlines()]
+    assert len(lines) >= 8
+    for line in lines:
+        command = shlex.split(line)
+        assert command[0] == "python"
+        subprocess.run([sys.executable, *command[1:]], check=True, capture_output=True)
+
+
+def test_configurations():
+    for block in blocks("ini"):
+        assert Config().from_str(block)
+    ours = Config().from_disk(ROOT / "configs" / "ner_elmo.cfg", interpolate=False)
+    shown = Config().from_str(blocks("ini")[0])["components"]
+    assert shown["elmo"] == ours["components"]["elmo"]
+    encode = ours["components"]["ner"]["model"]["tok2vec"]["encode"]
+    assert shown["ner"]["model"]["tok2vec"]["encode"] == encode
+
+
+def test_make_targets_are_there():
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"^make (\w+)", "\n".join(blocks("console")), re.M):
+        assert f"\n{target}:" in makefile
