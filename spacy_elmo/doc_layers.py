@@ -5,7 +5,6 @@ the component, so they never travel in `user_data`, to other processes or into f
 """
 
 import weakref
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,53 +18,63 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Entry:
-    """What a component knows of one Doc.
+class Held:
+    """Layers (L+1, T, D), and ids of the listeners that have yet to read them."""
 
-    pieces: the token indices of each sentence, as the biLM read them.
-    layers: (L+1, T, D), or None once released: they are computed anew when asked for.
-    waiting: ids of the listeners that have yet to read the layers.
-    """
-
-    pieces: list[Any]
-    layers: Floats3d | None
+    layers: Floats3d
     waiting: set[int]
 
 
 class LayerStore:
-    """Entries of one component, which hold at most max_bytes of layers: beyond it the
-    oldest are released."""
+    """What a component keeps of the Docs it has seen: how they were cut into pieces,
+    and, until every listener has read them, their layers; max_bytes of these at most."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
-        self._entries: weakref.WeakKeyDictionary[Doc, Entry] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._pieces: weakref.WeakKeyDictionary[Doc, list[Any]]
+        self._pieces = weakref.WeakKeyDictionary()
+        self._held: weakref.WeakKeyDictionary[Doc, Held] = weakref.WeakKeyDictionary()
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._pieces)
 
-    def __setitem__(self, doc: Doc, entry: Entry) -> None:
-        self._entries.pop(doc, None)  # so that it counts as the newest
-        self._entries[doc] = entry
+    def put(
+        self, doc: Doc, pieces: list[Any], layers: Floats3d, readers: set[int]
+    ) -> None:
+        """readers: ids of the listeners to come; layers are not held for none."""
+        self._pieces[doc] = pieces
+        self._held.pop(doc, None)  # so that it counts as the newest
+        if readers:
+            self._held[doc] = Held(layers, set(readers))
 
-    def get(self, doc: Doc) -> Entry | None:
-        return self._entries.get(doc)
+    def pieces(self, doc: Doc) -> list[Any] | None:
+        return self._pieces.get(doc)
+
+    def layers(self, doc: Doc) -> Floats3d | None:
+        held = self._held.get(doc)
+        return None if held is None else held.layers
+
+    def was_read(self, doc: Doc, reader: int) -> None:
+        """Release the layers once the last reader has had them."""
+        held = self._held.get(doc)
+        if held is not None:
+            held.waiting.discard(reader)
+            if not held.waiting:
+                del self._held[doc]
 
     @property
     def held_bytes(self) -> int:
-        return sum(entry.layers.nbytes for entry in self._holding())
+        return sum(held.layers.nbytes for held in self._held.values())
 
     def trim(self) -> None:
+        """Release the oldest layers beyond max_bytes; they are computed anew if asked
+        for."""
         excess = self.held_bytes - self.max_bytes
-        for entry in list(self._holding()):
+        for doc, held in list(self._held.items()):
             if excess <= 0:
                 break
-            excess -= entry.layers.nbytes
-            entry.layers = None
-
-    def _holding(self) -> Iterator[Any]:
-        return (entry for entry in self._entries.values() if entry.layers is not None)
+            excess -= held.layers.nbytes
+            del self._held[doc]
 
 
 _components: "weakref.WeakKeyDictionary[Doc, dict[str, weakref.ref[Elmo]]]"

@@ -18,7 +18,7 @@ from thinc.types import Floats2d, Floats3d
 
 from . import shipped
 from .bilm.bilm import BiLM
-from .doc_layers import Entry, LayerStore, remember
+from .doc_layers import LayerStore, remember
 from .errors import Errors, Warnings
 from .thinc_layers.deferred import DeferredBackward
 from .thinc_layers.encoder import DocPieces, Encoder, cut, shim_of
@@ -31,7 +31,8 @@ from .thinc_layers.tok2vec import replace_listener, replace_listener_cfg
 PIPE_TOKENS = 16_384
 
 # torch's threads don't survive a fork: a child that asked for them would wait for ever.
-os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
+if hasattr(os, "register_at_fork"):  # where there is no fork there is nothing to do
+    os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
 
 
 class Elmo(TrainablePipe):
@@ -67,11 +68,8 @@ class Elmo(TrainablePipe):
         model.attrs["replace_listener_cfg"] = partial(
             replace_listener_cfg, frozen=frozen
         )
-        self._start()
-
-    def _start(self) -> None:
-        """What belongs to the Docs in flight, and no copy takes along."""
-        self._store = LayerStore(self.max_layers_mb << 20)
+        # What belongs to the Docs in flight, and no copy takes along.
+        self._store = LayerStore(max_layers_mb << 20)
         self._deferred = DeferredBackward(
             lambda doc: self.model.ops.alloc3f(self.n_layers, len(doc), self.width)
         )
@@ -194,11 +192,7 @@ class Elmo(TrainablePipe):
         """Layers of Docs for a listener; released once every listener has had them."""
         layers = self._layers(docs)
         for doc in docs:
-            entry = self._store.get(doc)
-            if entry is not None:
-                entry.waiting.discard(id(listener))
-                if not entry.waiting:
-                    entry.layers = None
+            self._store.was_read(doc, id(listener))
         return layers
 
     def learns_from(self, doc: Doc) -> bool:
@@ -214,23 +208,18 @@ class Elmo(TrainablePipe):
     def _layers(self, docs: list[Doc]) -> list[Floats3d]:
         """Layers that are held, and for the other Docs computed anew, from the same
         pieces as before whatever has been annotated since."""
-        missing: list[DocPieces] = []
-        for doc in docs:
-            entry = self._store.get(doc)
-            if entry is None:
-                missing.extend(cut(self.model, [doc]))
-            elif entry.layers is None:
-                missing.append(DocPieces(doc, entry.pieces))
-        self._with_weights()
-        computed = dict(
-            zip((id(doc) for doc, _ in missing), self.model.predict(missing))
-        )
-        layers = []
-        for doc in docs:
-            entry = self._store.get(doc)
-            held = entry.layers if entry is not None else None
-            layers.append(computed[id(doc)] if held is None else held)
-        return layers
+        found = {id(doc): self._store.layers(doc) for doc in docs}
+        missing = [doc for doc in docs if found[id(doc)] is None]
+        if missing:
+            self._with_weights()
+            inputs = [self._as_cut_before(doc) for doc in missing]
+            computed = self.model.predict(inputs)
+            found.update(zip(map(id, missing), computed))
+        return [found[id(doc)] for doc in docs]  # type: ignore[misc]
+
+    def _as_cut_before(self, doc: Doc) -> DocPieces:
+        pieces = self._store.pieces(doc)
+        return cut(self.model, [doc])[0] if pieces is None else DocPieces(doc, pieces)
 
     # -- prediction ---------------------------------------------------------------
 
@@ -264,7 +253,7 @@ class Elmo(TrainablePipe):
     def _keep(self, docs: list[Doc], found: list[tuple[list[Any], Floats3d]]) -> None:
         readers = {id(listener) for listener in self.listeners}
         for doc, (pieces, layers) in zip(docs, found):
-            self._store[doc] = Entry(pieces, layers if readers else None, set(readers))
+            self._store.put(doc, pieces, layers, readers)
             remember(doc, self)
         self._store.trim()
 

@@ -87,7 +87,14 @@ def test_pretraining_on_the_gpu(tmp_path):
         "[model]\nhidden_dim = 16\nprojection_dim = 8\nfilters = [[1, 8]]\n"
         '[training]\nbatch_size = 4\neval_every = 20\nepochs = 4\ndevice = "cuda"\n'
     )
-    command = [sys.executable, "-m", "spacy", "elmo", "pretrain", str(tmp_path / "run.cfg")]
+    command = [
+        sys.executable,
+        "-m",
+        "spacy",
+        "elmo",
+        "pretrain",
+        str(tmp_path / "run.cfg"),
+    ]
     subprocess.run([*command, "--output", str(tmp_path / "out")], check=True)
     bilm = BiLM.load(tmp_path / "out" / "model-best")
     assert np.isfinite(bilm.encode([["the", "cat"]])[0]).all()

@@ -48,7 +48,9 @@ def test_demo(project):
     run(project, "demo", demo_steps=10)
     metrics = project / "metrics" / "demo"
     table = (metrics / "table.md").read_text(encoding="utf-8")
-    for (title, without, with_elmo, _), line in zip(rows(metrics), table.splitlines()[2:]):
+    for (title, without, with_elmo, _), line in zip(
+        rows(metrics), table.splitlines()[2:]
+    ):
         assert title in line and without in line and with_elmo in line
     card = json.loads((project / "training/demo/bilm/model-best/card.json").read_text())
     assert card["dev_perplexity"]["mean"] < card["dev_perplexity_before"]["mean"]
@@ -75,7 +77,9 @@ def iob2(text):
     for line in text.splitlines():
         if line:
             number, word, _, upos, *_ = line.split("\t")
-            lines.append(f"{number}\t{word}\t{'B-PER' if upos == 'PROPN' else 'O'}\t-\t-")
+            lines.append(
+                f"{number}\t{word}\t{'B-PER' if upos == 'PROPN' else 'O'}\t-\t-"
+            )
         else:
             lines.append("")
     return "# sent_id = 1\n" + "\n".join(lines) + "\n"
@@ -94,13 +98,15 @@ def local_data(tmp_path, project):
         text = conllu(60, rng)
         (data / "eval" / "pos" / f"en_ewt-ud-{split}.conllu").write_text(text)
         (data / "eval" / "ner" / f"en_ewt-ud-{split}.iob2").write_text(iob2(text))
-    words = "the cat saw a dog and Ann likes Kim in town today".split()
+    words = ["the", "cat", "saw", "a", "dog", "and", "Ann", "likes", "Kim", "in", "town", "today"]
     lines = [" ".join(rng.choices(words, k=9)) + "." for _ in range(900)]
     text = "\n".join(lines).encode()
     (data / "lm" / "english_lm_train.txt.xz").write_bytes(lzma.compress(text))
     for split in ("valid", "test"):
         (data / "lm" / f"english_lm_{split}.txt").write_bytes(text[:2000])
-    hashes = [f"{fetch.sha256(p)}  {p.name}" for p in data.glob("*/**/*") if p.is_file()]
+    hashes = [
+        f"{fetch.sha256(p)}  {p.name}" for p in data.glob("*/**/*") if p.is_file()
+    ]
     (project / "assets" / "SHA256SUMS").write_text("\n".join(hashes) + "\n")
     return data
 
@@ -125,7 +131,9 @@ def test_assets_are_checked_and_never_half_there(local_data, tmp_path, monkeypat
         fetch.fetch([asset], {"english_lm_test.txt": "0" * 64}, local_data)
     assert list((tmp_path / "corpus").iterdir()) == []
     fetch.fetch([asset], right, local_data)
-    assert [path.name for path in (tmp_path / "corpus").iterdir()] == ["english_lm_test.txt"]
+    assert [path.name for path in (tmp_path / "corpus").iterdir()] == [
+        "english_lm_test.txt"
+    ]
     url = (local_data / "lm" / "english_lm_test.txt").as_uri()
     (tmp_path / "corpus" / "english_lm_test.txt").unlink()
     fetch.fetch([{**asset, "url": url}], right, None)
@@ -136,14 +144,21 @@ def test_every_asset_has_a_hash():
     import srsly
 
     hashes = fetch.read_hashes(ROOT / "assets" / "SHA256SUMS")
-    names = {Path(a["dest"]).name for a in srsly.read_yaml(ROOT / "project.yml")["assets"]}
+    names = {
+        Path(a["dest"]).name for a in srsly.read_yaml(ROOT / "project.yml")["assets"]
+    }
     assert names == set(hashes)
 
 
 def test_uner(tmp_path):
     path = tmp_path / "a.iob2"
-    path.write_text("# text\n1\tNew\tB-LOC\t-\t-\n2\tYork\tI-LOC\t-\t-\n\n\n1\tyes\tO\t-\t-\n")
-    assert list(read_uner(path)) == [(["New", "York"], ["B-LOC", "I-LOC"]), (["yes"], ["O"])]
+    path.write_text(
+        "# text\n1\tNew\tB-LOC\t-\t-\n2\tYork\tI-LOC\t-\t-\n\n\n1\tyes\tO\t-\t-\n"
+    )
+    assert list(read_uner(path)) == [
+        (["New", "York"], ["B-LOC", "I-LOC"]),
+        (["yes"], ["O"]),
+    ]
 
 
 def test_wheel_holds_the_model(tmp_path):
@@ -151,7 +166,16 @@ def test_wheel_holds_the_model(tmp_path):
     import zipfile
 
     subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", tmp_path, ROOT],
+        [
+            sys.executable,
+            "-m",
+            "build",
+            "--wheel",
+            "--no-isolation",
+            "-o",
+            tmp_path,
+            ROOT,
+        ],
         check=True,
         capture_output=True,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},

@@ -10,7 +10,9 @@ import pytest
 from confection import Config
 
 ROOT = Path(__file__).parents[1]
-BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.S)
+BLOCKS = re.findall(
+    r"```(\w+)\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.S
+)
 
 
 def blocks(language):
@@ -36,7 +38,9 @@ def test_python(folder):
     for line in re.findall(r"^(\w[^=\n]*?) +# (\(.*?\)|[\d.]+)", text, re.M):
         expression, said = line
         mark = f"{expression.strip()!r}"
-        text = text.replace(expression, f"said({mark}, {said!r}, {expression.strip()})", 1)
+        text = text.replace(
+            expression, f"said({mark}, {said!r}, {expression.strip()})", 1
+        )
     namespace["said"] = said_is_so
     exec(compile(text, "README.md", "exec"), namespace)
     assert namespace["layers"][1].shape[1] == 3

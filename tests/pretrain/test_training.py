@@ -131,7 +131,7 @@ def setting(tmp_path):
 
 @pytest.mark.parametrize("cutoffs", ["[]", "[5, 8]"])
 def test_a_run_learns_and_leaves_models_cards_and_a_log(setting, tmp_path, cutoffs):
-    best = pretrain(setting(cutoffs), tmp_path / "out", command="the command")
+    best = pretrain(setting(cutoffs, 12), tmp_path / "out", command="the command")
     log = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").open()]
     assert log[-1]["dev"]["mean"] < log[0]["dev"]["mean"] < 12
     assert min(row["dev"]["mean"] for row in log) < 3
