@@ -27,7 +27,7 @@ class Held:
 
 class LayerStore:
     """What a component keeps of the Docs it has seen: how they were cut into pieces,
-    and, until every listener has read them, their layers; max_bytes of these at most."""
+    and, until every listener has read them, their layers, max_bytes at most."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes

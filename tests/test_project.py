@@ -98,7 +98,19 @@ def local_data(tmp_path, project):
         text = conllu(60, rng)
         (data / "eval" / "pos" / f"en_ewt-ud-{split}.conllu").write_text(text)
         (data / "eval" / "ner" / f"en_ewt-ud-{split}.iob2").write_text(iob2(text))
-    words = ["the", "cat", "saw", "a", "dog", "and", "Ann", "likes", "Kim", "in", "town", "today"]
+    words = [
+        "the",
+        "cat",
+        "saw",
+        "a",
+        "dog",
+        "and",
+        "Ann",
+        "likes",
+        "Kim",
+        "in",
+        "town",
+    ]
     lines = [" ".join(rng.choices(words, k=9)) + "." for _ in range(900)]
     text = "\n".join(lines).encode()
     (data / "lm" / "english_lm_train.txt.xz").write_bytes(lzma.compress(text))
