@@ -14,7 +14,7 @@ from spacy.tokens import DocBin
 from weasel.cli.run import project_run
 
 from spacy_elmo.workflows import fetch
-from spacy_elmo.workflows.corpora import read_uner
+from spacy_elmo.workflows.corpora import read_docs
 from spacy_elmo.workflows.report import rows
 
 ROOT = Path(__file__).parents[1]
@@ -162,15 +162,34 @@ def test_every_asset_has_a_hash():
     assert names == set(hashes)
 
 
-def test_uner(tmp_path):
+def test_converted_corpora(tmp_path):
     path = tmp_path / "a.iob2"
     path.write_text(
         "# text\n1\tNew\tB-LOC\t-\t-\n2\tYork\tI-LOC\t-\t-\n\n\n1\tyes\tO\t-\t-\n"
     )
-    assert list(read_uner(path)) == [
-        (["New", "York"], ["B-LOC", "I-LOC"]),
-        (["yes"], ["O"]),
-    ]
+    city, yes = read_docs(path)
+    assert [(e.text, e.label_) for e in city.ents] == [("New York", "LOC")]
+    assert yes.text.strip() == "yes" and not yes.ents
+    with pytest.raises(ValueError, match="not an"):
+        read_docs(Path(__file__))
+
+
+def test_demo_corpus_is_well_formed():
+    """More than 400 sentences, tagged in full, and no sentence in two splits."""
+    seen, n_entities = {}, 0
+    for path in sorted((ROOT / "assets" / "demo").glob("*/*.iob")):
+        for doc in read_docs(path):
+            assert doc.text not in seen, doc.text
+            seen[doc.text] = path
+            assert {token.tag_ for token in doc} <= UNIVERSAL_TAGS
+            assert {ent.label_ for ent in doc.ents} <= {"PER", "LOC", "ORG"}
+            n_entities += len(doc.ents)
+    assert len(seen) > 400 and n_entities > 140
+
+
+UNIVERSAL_TAGS = set(
+    "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ VERB X".split()  # noqa: SIM905
+)
 
 
 def test_wheel_holds_the_model(tmp_path):

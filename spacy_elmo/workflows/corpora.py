@@ -1,51 +1,58 @@
-"""Corpora that `spacy convert` does not read -> .spacy files; corpora -> text."""
+"""Corpora -> .spacy files, a sentence a Doc; .spacy files -> text."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import spacy
 import typer
 from spacy.tokens import Doc, DocBin
+from spacy.training.converters import conllu_to_docs, iob_to_docs
+from spacy.vocab import Vocab
 from wasabi import msg
 
 app = typer.Typer()
 
 
-def read_uner(path: Path) -> Iterator[tuple[list[str], list[str]]]:
-    """Words and IOB2 tags of each sentence of a Universal NER file: lines of number,
-    word, tag; `#` comments; empty lines between sentences."""
-    words: list[str] = []
-    tags: list[str] = []
-    for line in [*path.read_text(encoding="utf-8").splitlines(), ""]:
-        if line.startswith("#"):
-            continue
-        if line.strip():
-            _, word, tag, *_ = line.split("\t")
-            words.append(word)
-            tags.append(tag)
-        elif words:
-            yield words, tags
-            words, tags = [], []
+def uner_to_docs(text: str) -> Iterator[Doc]:
+    """Docs of a Universal NER file (IOB2), which spaCy has no converter for: lines of
+    number, word, tag; `#` comments; empty lines between sentences."""
+    vocab = Vocab()
+    for sentence in text.split("\n\n"):
+        lines = [line for line in sentence.splitlines() if line and line[0] != "#"]
+        if lines:
+            columns = [line.split("\t") for line in lines]
+            words, tags = [c[1] for c in columns], [c[2] for c in columns]
+            yield Doc(vocab, words=words, ents=tags)
 
 
-@app.command("uner")
-def uner(source: Path, target: Path, lang: str = "en") -> None:
-    """A Universal NER file -> .spacy, a sentence a Doc."""
-    vocab = spacy.blank(lang).vocab
-    docs = [Doc(vocab, words=words, ents=tags) for words, tags in read_uner(source)]
+def read_docs(path: Path) -> Iterable[Doc]:
+    """Docs of a file, by its ending. Raises ValueError for one that is not known."""
+    text = path.read_text(encoding="utf-8").strip("\n")
+    if path.suffix == ".iob":
+        return iob_to_docs(text, n_sents=1, no_print=True)
+    if path.suffix == ".conllu":
+        return conllu_to_docs(text, n_sents=1, no_print=True)
+    if path.suffix == ".iob2":
+        return uner_to_docs(text)
+    raise ValueError(f"{path}: not an .iob, .conllu or .iob2 file")
+
+
+@app.command("convert")
+def convert(source: Path, target: Path) -> None:
+    """A file, or all files of a folder, as one .spacy file."""
+    paths = sorted(source.iterdir()) if source.is_dir() else [source]
+    docs = [doc for path in paths for doc in read_docs(path)]
     target.parent.mkdir(parents=True, exist_ok=True)
-    DocBin(docs=docs).to_disk(target)
-    msg.good(
-        f"{target}: {len(docs):,} sentences, "
-        f"{sum(len(doc.ents) for doc in docs):,} entities"
-    )
+    DocBin(docs=docs, store_user_data=True).to_disk(target)
+    n_entities = sum(len(doc.ents) for doc in docs)
+    msg.good(f"{target}: {len(docs):,} sentences, {n_entities:,} entities")
 
 
 @app.command("text")
-def text(source: Path, target: Path, lang: str = "en") -> None:
+def text(source: Path, target: Path) -> None:
     """A .spacy file -> its sentences as text, one a line."""
-    docs = DocBin().from_disk(source).get_docs(spacy.blank(lang).vocab)
-    lines = [sent.text for doc in docs for sent in doc.sents]
+    docs = DocBin().from_disk(source).get_docs(spacy.blank("xx").vocab)
+    lines = [doc.text for doc in docs]
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     msg.good(f"{target}: {len(lines):,} lines")
