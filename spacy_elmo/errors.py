@@ -19,7 +19,8 @@ class Errors(metaclass=_Coded):
     # Model folders and files
     EL001 = (
         "No biLM found in '{path}'. A model folder holds either 'config.json' and "
-        "'weights.safetensors', or 'options.json' and one '*.hdf5' file."
+        "'weights.safetensors', or 'options.json' and one '*.hdf5' file, or a model of "
+        "ELMoForManyLangs."
     )
     EL002 = (
         "Can't read '{path}' as JSON: {error}. The file is damaged or not a model's."
@@ -66,6 +67,10 @@ class Errors(metaclass=_Coded):
     EL014 = (
         "'{path}' was written by a newer format ({found}) than this version of "
         "spacy-elmo reads ({known}). Upgrade spacy-elmo."
+    )
+    EL015 = (
+        "Can't read '{path}' as PyTorch weights: {error}. Only plain arrays are read, "
+        "never code; the file is damaged or holds something else."
     )
     # The biLM
     EL020 = "biLM configuration: {problem}."

@@ -11,6 +11,7 @@ H projection, D = 2H.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +21,7 @@ from torch import Tensor, nn
 
 from ..errors import Errors
 from .batch import PackedBatch, batch_by_tokens, pack
-from .characters import encode_words, trim
+from .characters import PADDING, encode_words, encode_words_in, trim
 from .config import BiLMConfig
 from .lstm import LstmStack, LstmState
 from .softmax import Softmax
@@ -40,17 +41,24 @@ class BiLM(nn.Module):
 
     config: all sizes.
     vocab: the words of its softmax, or of its word-embedding input; None if not known.
+    alphabet: its characters and marks, if it does not read bytes.
     """
 
-    def __init__(self, config: BiLMConfig, vocab: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        config: BiLMConfig,
+        vocab: Sequence[str] | None = None,
+        alphabet: Sequence[str] | None = None,
+    ) -> None:
         super().__init__()
         self.config = config
         self.vocab = list(vocab) if vocab is not None else None
+        self.alphabet = list(alphabet) if alphabet is not None else None
         self.token_encoder: CharCnnEncoder | WordEncoder
-        if config.n_words:
-            self.token_encoder = WordEncoder(config)
-        else:
+        if config.has_characters:
             self.token_encoder = CharCnnEncoder(config)
+        else:
+            self.token_encoder = WordEncoder(config)
         self.forward_lstm = LstmStack(config)
         self.backward_lstm = LstmStack(config)
 
@@ -77,21 +85,42 @@ class BiLM(nn.Module):
 
     # -- tokens in ----------------------------------------------------------------
 
-    def word_inputs(self, words: Sequence[str]) -> Tensor:
-        """What the token encoder reads for words: character ids (V, C), trimmed, or
-        word ids (V,) where the input is a word table."""
-        if isinstance(self.token_encoder, WordEncoder):
-            ids = np.array([self._word_id(word) for word in words], dtype=np.int64)
-        else:
-            ids = encode_words(words, self.config.max_characters)
-            ids = np.ascontiguousarray(trim(ids, self.token_encoder.widest_filter))
-        return torch.from_numpy(ids).to(self.device)
+    def token_vectors(self, words: Sequence[str]) -> Tensor:
+        """Context-independent vectors of words, (V, H)."""
+        inputs = []
+        if self.config.has_characters:
+            inputs.append(self._character_ids(words))
+        if self.config.n_words:
+            inputs.append(self._word_ids(words))
+        return self.token_encoder(
+            *(torch.from_numpy(i).to(self.device) for i in inputs)
+        )
 
-    def _word_id(self, word: str) -> int:
-        if not hasattr(self, "_word_ids"):
-            self._word_ids = {word: i for i, word in enumerate(self.vocab or [])}
-        unknown = self._word_ids.get(UNK, 0)
-        return self._word_ids.get(word, unknown)
+    def _character_ids(self, words: Sequence[str]) -> np.ndarray:
+        """(V, C), without the padding that changes nothing."""
+        size = self.config.max_characters
+        if self.alphabet is None:
+            ids_VC, padding = encode_words(words, size), PADDING
+        else:
+            index = self._alphabet_index
+            ids_VC, padding = encode_words_in(index, words, size), index["<pad>"]
+        widest = max(width for width, _ in self.config.filters)
+        return np.ascontiguousarray(trim(ids_VC, widest, padding))
+
+    def _word_ids(self, words: Sequence[str]) -> np.ndarray:
+        """(V,), <UNK> for a word that the table does not have."""
+        index = self._vocab_index
+        return np.array([index.get(word, index.get(UNK, 0)) for word in words])
+
+    @cached_property
+    def _alphabet_index(self) -> dict[str, int]:
+        return {
+            character: i for i, character in enumerate(self.alphabet or [], start=1)
+        }
+
+    @cached_property
+    def _vocab_index(self) -> dict[str, int]:
+        return {word: i for i, word in enumerate(self.vocab or [])}
 
     # -- layers out ---------------------------------------------------------------
 
@@ -108,7 +137,7 @@ class BiLM(nn.Module):
             state = self.zero_state(len(batch.positions))
         word_N = torch.from_numpy(batch.word_N).to(self.device)
         reversed_N = torch.from_numpy(batch.reversed_N).to(self.device)
-        x_VH = self.token_encoder(self.word_inputs(batch.words))
+        x_VH = self.token_vectors(batch.words)
         x_NH = x_VH[word_N]
         ahead, ahead_state = self.forward_lstm(x_NH, batch.batch_sizes, state[0])
         back, back_state = self.backward_lstm(
@@ -221,7 +250,8 @@ class BiLM(nn.Module):
 
     @classmethod
     def load(cls, path: str | Path) -> "BiLM":
-        """Load a model folder: our own format, or `options.json` and one `*.hdf5`.
+        """Load a model folder: our own format, `options.json` and one `*.hdf5`, or
+        ELMoForManyLangs's.
 
         Raises FileNotFoundError [EL001] and ValueError [EL002-EL014, EL020-EL023].
         """

@@ -25,7 +25,9 @@ class BiLMConfig:
     hidden_dim: LSTM cell units a direction (C).
     projection_dim: width of a direction's output (H); vectors have 2H columns.
     n_layers: LSTM layers a direction (L).
-    n_words: rows of a word-embedding input; 0 means the char-CNN.
+    n_words: rows of a word-embedding input; 0 for none. word_dim: its width where it
+        stands beside the char-CNN; 0 where it stands in its place.
+    characters: "bytes" of UTF-8, or code points of an "alphabet" that is the model's.
     char_dim, filters, activation, n_highway: the char-CNN and its highway layers.
     token_projection: whether a projection follows the highway layers; without it the
         filters must sum to projection_dim.
@@ -41,6 +43,8 @@ class BiLMConfig:
     projection_dim: int = 128
     n_layers: int = 2
     n_words: int = 0
+    word_dim: int = 0
+    characters: Literal["bytes", "alphabet"] = "bytes"
     char_dim: int = 16
     filters: Filters = PUBLISHED_FILTERS
     activation: Literal["relu", "tanh"] = "relu"
@@ -67,11 +71,11 @@ class BiLMConfig:
             )
         object.__setattr__(self, "filters", pairs)
         for name in (
-            "hidden_dim", "projection_dim", "n_layers", "n_words", "char_dim",
-            "n_highway", "max_characters", "n_characters",
+            "hidden_dim", "projection_dim", "n_layers", "n_words", "word_dim",
+            "char_dim", "n_highway", "max_characters", "n_characters",
         ):  # fmt: skip
             value = getattr(self, name)
-            least = 0 if name in ("n_words", "n_highway") else 1
+            least = 0 if name in ("n_words", "word_dim", "n_highway") else 1
             check(
                 type(value) is int and least <= value <= MAX_SIZE,
                 f"{name} must be a whole number from {least} to {MAX_SIZE}, "
@@ -94,8 +98,17 @@ class BiLMConfig:
             f"activation must be 'relu' or 'tanh', found {self.activation!r}",
         )
         check(
-            self.n_characters >= 262,
-            "n_characters must be at least 262 (bytes and marks)",
+            self.characters in ("bytes", "alphabet"),
+            f"characters must be 'bytes' or 'alphabet', found {self.characters!r}",
+        )
+        least = 262 if self.characters == "bytes" else 7
+        check(
+            self.n_characters >= least,
+            f"n_characters must be at least {least} (characters and marks)",
+        )
+        check(
+            self.word_dim == 0 or (self.n_words > 0 and self.token_projection),
+            "word_dim needs n_words and a token projection",
         )
         check(self.max_characters >= 3, "max_characters must be at least 3")
         check(
@@ -103,7 +116,7 @@ class BiLMConfig:
             f"without an LSTM projection hidden_dim ({self.hidden_dim}) must equal "
             f"projection_dim ({self.projection_dim}), or layers differ in width",
         )
-        if self.n_words == 0:
+        if self.has_characters:
             check(len(pairs) > 0, "filters must not be empty")
             for width, n in pairs:
                 check(
@@ -115,6 +128,11 @@ class BiLMConfig:
                 f"without a token projection the filters ({self.n_filters}) must "
                 f"sum to projection_dim ({self.projection_dim})",
             )
+
+    @property
+    def has_characters(self) -> bool:
+        """Whether tokens are read by their characters (too)."""
+        return self.n_words == 0 or self.word_dim > 0
 
     @property
     def n_filters(self) -> int:

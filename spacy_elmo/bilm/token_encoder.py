@@ -44,7 +44,8 @@ class Highway(nn.Module):
 
 
 class CharCnnEncoder(nn.Module):
-    """Character ids (V, C) -> token vectors (V, H)."""
+    """Character ids (V, C), and word ids (V,) where a word embedding stands beside the
+    char-CNN -> token vectors (V, H)."""
 
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__()
@@ -64,10 +65,14 @@ class CharCnnEncoder(nn.Module):
         self.highways = nn.ModuleList(
             Highway(config.n_filters) for _ in range(config.n_highway)
         )
+        self.word_embedding: nn.Parameter | None = None
+        if config.word_dim:
+            shape = config.n_words, config.word_dim
+            self.word_embedding = nn.Parameter(torch.empty(shape))
         self.projection_weight: nn.Parameter | None = None
         self.projection_bias: nn.Parameter | None = None
         if config.token_projection:
-            shape = config.n_filters, config.projection_dim
+            shape = config.word_dim + config.n_filters, config.projection_dim
             self.projection_weight = nn.Parameter(torch.empty(shape))
             self.projection_bias = nn.Parameter(torch.empty(config.projection_dim))
 
@@ -75,6 +80,8 @@ class CharCnnEncoder(nn.Module):
         nn.init.normal_(self.char_embedding, generator=generator)
         with torch.no_grad():
             self.char_embedding[0] = 0  # the absent character
+        if self.word_embedding is not None:
+            nn.init.normal_(self.word_embedding, generator=generator)
         for weight, bias in zip(self.conv_weights, self.conv_biases):
             fan_in = weight.shape[1] * weight.shape[2]
             nn.init.normal_(weight, std=1 / math.sqrt(fan_in), generator=generator)
@@ -86,7 +93,7 @@ class CharCnnEncoder(nn.Module):
             nn.init.normal_(self.projection_weight, std=std, generator=generator)
             nn.init.zeros_(self.projection_bias)
 
-    def forward(self, ids_VC: Tensor) -> Tensor:
+    def forward(self, ids_VC: Tensor, word_ids_V: Tensor | None = None) -> Tensor:
         chars_VdC = F.embedding(ids_VC, self.char_embedding).transpose(1, 2)
         # The maximum is taken before the activation, which both orders agree on since
         # relu and tanh rise, and which leaves C times fewer activations to compute.
@@ -97,6 +104,9 @@ class CharCnnEncoder(nn.Module):
         x_VS = self.activation(torch.cat(pooled, dim=1))
         for highway in self.highways:
             x_VS = highway(x_VS)
+        if self.word_embedding is not None and word_ids_V is not None:
+            words_VW = F.embedding(word_ids_V, self.word_embedding)
+            x_VS = torch.cat([words_VW, x_VS], dim=1)
         weight, bias = self.projection_weight, self.projection_bias
         if weight is None or bias is None:
             return x_VS

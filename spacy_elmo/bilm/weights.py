@@ -21,19 +21,21 @@ from ..errors import Errors
 from ..files import write_files, write_text
 from . import softmax as softmax_module
 from .bilm import BiLM
+from .characters import MARKS
 from .config import BiLMConfig
 from .softmax import Softmax, write_safetensors
 
 CONFIG, WEIGHTS, VOCAB = "config.json", "weights.safetensors", "vocab.txt"
+ALPHABET = "alphabet.json"
 FORMAT_VERSION = 1
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
 _SAFETENSORS_FLOATS = ("F64", "F32", "F16", "BF16")
 
 
 def fingerprint(bilm: BiLM) -> str:
-    """SHA-256 over the sizes and the float32 bytes of every array, by name: two models
-    with one fingerprint give the same vectors."""
-    return _fingerprint(bilm.config, bilm.state_dict())
+    """SHA-256 over the float32 bytes of every array, by name, and whatever else the
+    vectors depend on: two models with one fingerprint give the same vectors."""
+    return _fingerprint(bilm, bilm.state_dict())
 
 
 def save(
@@ -46,7 +48,7 @@ def save(
     }
     header = {
         "format": FORMAT_VERSION,
-        "fingerprint": _fingerprint(bilm.config, arrays),
+        "fingerprint": _fingerprint(bilm, arrays),
         "bilm": bilm.config.to_dict(),
     }
     writers: dict[str, Callable[[Path], None]] = {
@@ -58,6 +60,9 @@ def save(
         )
     if bilm.vocab is not None:
         writers[VOCAB] = partial(write_text, vocab_text(bilm.vocab))
+    if bilm.alphabet is not None:
+        alphabet = json.dumps(bilm.alphabet, ensure_ascii=False)
+        writers[ALPHABET] = partial(write_text, alphabet)
     writers[CONFIG] = partial(write_text, json.dumps(header, indent=2))
     write_files(folder, writers)
 
@@ -79,11 +84,15 @@ def load(folder: Path) -> BiLM:
     vocab = read_vocab(folder / VOCAB) if (folder / VOCAB).exists() else None
     if config.n_words:
         check_vocab(folder / VOCAB, vocab, config.n_words)
-    bilm = empty_bilm(config, vocab)
+    alphabet = None
+    if config.characters == "alphabet":
+        alphabet = read_json(folder / ALPHABET)
+        check_alphabet(folder / ALPHABET, alphabet, config.n_characters)
+    bilm = empty_bilm(config, vocab, alphabet)
     path = folder / WEIGHTS
     check_shapes(path, _safetensors_shapes(path), bilm)
     arrays = load_file(path)
-    found = _fingerprint(config, arrays)
+    found = _fingerprint(bilm, arrays)
     expected = header.get("fingerprint")
     if expected is not None and found != expected:
         raise ValueError(
@@ -97,10 +106,14 @@ def load(folder: Path) -> BiLM:
 # -- shared with the foreign formats ----------------------------------------------
 
 
-def empty_bilm(config: BiLMConfig, vocab: list[str] | None = None) -> BiLM:
+def empty_bilm(
+    config: BiLMConfig,
+    vocab: list[str] | None = None,
+    alphabet: list[str] | None = None,
+) -> BiLM:
     """A biLM whose parameters have shapes but no memory."""
     with torch.device("meta"):
-        return BiLM(config, vocab)
+        return BiLM(config, vocab, alphabet)
 
 
 def check_shapes(
@@ -164,8 +177,30 @@ def check_vocab(path: Path, vocab: list[str] | None, n_words: int) -> None:
         )
 
 
-def _fingerprint(config: BiLMConfig, arrays: Mapping[str, Tensor]) -> str:
-    digest = hashlib.sha256(json.dumps(config.to_dict(), sort_keys=True).encode())
+def check_alphabet(path: Path, alphabet: Any, n_characters: int) -> None:
+    """Raises ValueError [EL003] unless it is a list of the right number of strings
+    that has every mark."""
+    problem = None
+    if not isinstance(alphabet, list) or not all(isinstance(c, str) for c in alphabet):
+        problem = "it is not a list of characters"
+    elif len(alphabet) + 1 != n_characters:
+        problem = f"it has {len(alphabet)} characters for {n_characters - 1} rows"
+    elif missing := [mark for mark in MARKS if mark not in alphabet]:
+        problem = f"it has no {', '.join(missing)}"
+    if problem:
+        raise ValueError(Errors.EL003.format(path=path, problem=problem))
+
+
+def _fingerprint(bilm: BiLM, arrays: Mapping[str, Tensor]) -> str:
+    # Settings at their defaults are left out, so that new ones change no fingerprint.
+    defaults = BiLMConfig().to_dict()
+    sizes = bilm.config.to_dict()
+    parts: dict[str, Any] = {k: v for k, v in sizes.items() if v != defaults[k]}
+    if bilm.config.n_words:
+        parts["vocab"] = bilm.vocab
+    if bilm.alphabet is not None:
+        parts["alphabet"] = bilm.alphabet
+    digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
     for name in sorted(arrays):
         digest.update(name.encode())
         digest.update(arrays[name].detach().cpu().float().contiguous().numpy().data)

@@ -49,9 +49,7 @@ class LanguageModel(nn.Module):
         batch_size = state[0].h.shape[1]
         read = np.concatenate([window.input_N for window in directions])
         distinct, where = np.unique(read, return_inverse=True)
-        x_VH = self.bilm.token_encoder(
-            self.bilm.word_inputs([words[i] for i in distinct])
-        )
+        x_VH = self.bilm.token_vectors([words[i] for i in distinct])
         where_2N = torch.from_numpy(where).to(x_VH.device)
         stacks = self.bilm.forward_lstm, self.bilm.backward_lstm
         tops, targets, states = [], [], []

@@ -43,6 +43,8 @@ def build_bilm(
     projection_dim: int,
     n_layers: int = 2,
     n_words: int = 0,
+    word_dim: int = 0,
+    characters: str = "bytes",
     char_dim: int = 16,
     filters: list[list[int]] = [list(pair) for pair in PUBLISHED_FILTERS],  # noqa: B006
     activation: str = "relu",
@@ -70,6 +72,8 @@ def build_bilm(
         projection_dim=projection_dim,
         n_layers=n_layers,
         n_words=n_words,
+        word_dim=word_dim,
+        characters=characters,  # type: ignore[arg-type]
         char_dim=char_dim,
         filters=_pairs(filters),
         activation=activation,  # type: ignore[arg-type]

@@ -119,6 +119,7 @@ class BiLMShim(PyTorchShim):
             {
                 "config": self.bilm_config.to_dict(),
                 "vocab": self._model.vocab if self.bilm_config.n_words else None,
+                "alphabet": self._model.alphabet,
                 "weights": serialize(arrays),
             }
         )
@@ -134,7 +135,7 @@ class BiLMShim(PyTorchShim):
             raise ValueError(
                 Errors.EL010.format(path="saved pipeline", error=error)
             ) from error
-        bilm = empty_bilm(config, message["vocab"])
+        bilm = empty_bilm(config, message["vocab"], message["alphabet"])
         if arrays:  # a component that was saved before it had weights has none
             shapes = {name: tuple(array.shape) for name, array in arrays.items()}
             check_shapes("saved pipeline", shapes, bilm)

@@ -41,7 +41,7 @@ def straightforward(model, corpus):
         (model.bilm.backward_lstm, reverse_sentences(corpus.ids), EOS_ID),
     ):
         words = [corpus.words[i] for i in ids[:-1]]
-        x = model.bilm.token_encoder(model.bilm.word_inputs(words))
+        x = model.bilm.token_vectors(words)
         layers, _ = stack(x, [1] * len(words), model.bilm.zero_state(1)[0])
         log_p = torch.log_softmax(
             layers[-1] @ model.softmax.weight.t() + model.softmax.bias, dim=1

@@ -5,11 +5,13 @@ from pathlib import Path
 from ...errors import Errors
 from .. import weights
 from ..bilm import BiLM
-from . import bilm_tf
+from . import bilm_tf, many_langs
 
 
 def load(folder: Path) -> BiLM:
     """Load a biLM in any format known. Raises FileNotFoundError [EL001], ValueError."""
+    if (folder / many_langs.ENCODER).exists():
+        return many_langs.load(folder)
     if (folder / weights.CONFIG).exists():
         return weights.load(folder)
     if (folder / bilm_tf.OPTIONS).exists():

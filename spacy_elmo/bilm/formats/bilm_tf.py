@@ -61,8 +61,12 @@ def load(folder: Path) -> BiLM:
 def save(bilm: BiLM, folder: Path) -> None:
     """Raises ValueError [EL027], OSError [EL013]."""
     config = bilm.config
+    problem = None
     if config.forget_bias != 1.0:
         problem = f"its forget bias is {config.forget_bias}, theirs is always 1"
+    elif config.word_dim or config.characters != "bytes":
+        problem = "it reads an alphabet of its own or words beside characters"
+    if problem:
         raise ValueError(Errors.EL027.format(problem=problem))
     state = bilm.state_dict()
 
