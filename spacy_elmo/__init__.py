@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .bilm.bilm import BiLM as BiLM
+    from .contextual_similarity import similarity as similarity
     from .factory import component_config as component_config
-    from .similarity import similarity as similarity
 
 __version__ = "0.1.0"
 __all__ = ["BiLM", "__version__", "component_config", "similarity"]
@@ -15,7 +15,7 @@ __all__ = ["BiLM", "__version__", "component_config", "similarity"]
 _PUBLIC = {
     "BiLM": ".bilm.bilm",
     "component_config": ".factory",
-    "similarity": ".similarity",
+    "similarity": ".contextual_similarity",
 }
 
 

@@ -31,7 +31,8 @@ class LayerStore:
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
-        self._pieces: weakref.WeakKeyDictionary[Doc, list[Any]]
+        # With the number of tokens, since Docs can be retokenised.
+        self._pieces: weakref.WeakKeyDictionary[Doc, tuple[int, list[Any]]]
         self._pieces = weakref.WeakKeyDictionary()
         self._held: weakref.WeakKeyDictionary[Doc, Held] = weakref.WeakKeyDictionary()
 
@@ -42,17 +43,20 @@ class LayerStore:
         self, doc: Doc, pieces: list[Any], layers: Floats3d, readers: set[int]
     ) -> None:
         """readers: ids of the listeners to come; layers are not held for none."""
-        self._pieces[doc] = pieces
+        self._pieces[doc] = len(doc), pieces
         self._held.pop(doc, None)  # so that it counts as the newest
         if readers:
             self._held[doc] = Held(layers, set(readers))
 
     def pieces(self, doc: Doc) -> list[Any] | None:
-        return self._pieces.get(doc)
+        """How a Doc was cut; None if it was not, or has other tokens now."""
+        n_tokens, pieces = self._pieces.get(doc, (-1, None))
+        return pieces if n_tokens == len(doc) else None
 
     def layers(self, doc: Doc) -> Floats3d | None:
+        """Layers that are held and belong to the Doc's tokens as they are now."""
         held = self._held.get(doc)
-        return None if held is None else held.layers
+        return None if held is None or self.pieces(doc) is None else held.layers
 
     def was_read(self, doc: Doc, reader: int) -> None:
         """Release the layers once the last reader has had them."""

@@ -19,8 +19,8 @@ class Errors(metaclass=_Coded):
     # Model folders and files
     EL001 = (
         "No biLM found in '{path}'. A model folder holds either 'config.json' and "
-        "'weights.safetensors', or 'options.json' and one '*.hdf5' file, or a model of "
-        "ELMoForManyLangs."
+        "'weights.safetensors', or 'options.json' and one '*.hdf5' file, or a model "
+        "of ELMoForManyLangs."
     )
     EL002 = (
         "Can't read '{path}' as JSON: {error}. The file is damaged or not a model's."
@@ -89,6 +89,12 @@ class Errors(metaclass=_Coded):
     )
     EL026 = "batch_tokens must be at least 1, found {found}."
     EL027 = "The bilm-tf format can't hold this model: {problem}."
+    EL028 = "Can't save as '{found}'. Choose one of: {known}."
+    EL029 = (
+        "The cutoffs {cutoffs} don't fit: they must rise, and each cluster has vectors "
+        "4 times narrower than the one before, of {width} columns at first. Leave out "
+        "the last ones."
+    )
     # Training text and trainer
     EL030 = "Can't read the text file '{path}': {error}."
     EL031 = (
@@ -112,9 +118,9 @@ class Errors(metaclass=_Coded):
     )
     EL037 = "Training configuration '{path}': {problem}."
     EL038 = (
-        "The loss became {loss} at step {step}. The best model so far is in '{path}'. "
-        "Lower learn_rate or clip_norm."
+        "The loss became {loss} at step {step}. {best} Lower learn_rate or clip_norm."
     )
+    EL039 = "The vocabulary of '{path}' holds a word twice. It is damaged."
     # In spaCy
     EL050 = (
         "'{name}' has no weights. Load some with nlp.get_pipe('{name}').load_weights("
@@ -141,9 +147,9 @@ class Errors(metaclass=_Coded):
         "Set width = {expected}, or null, where spacy-elmo.ElmoListener.v1 is."
     )
     EL055 = (
-        "No component '{name}' of this process has seen this Doc, so there are no "
-        "layers. Docs from another process or from a file keep only doc.tensor; run "
-        "the component on it again."
+        "This Doc has been through no component '{name}' that is still here. Docs from "
+        "another process or from a file, or whose pipeline is gone, keep only "
+        "doc.tensor; run the component on it again."
     )
     EL056 = "Windows.v1: length must be at least 1, found {found}."
     EL057 = (
@@ -151,6 +157,11 @@ class Errors(metaclass=_Coded):
     )
     EL058 = "{found} vectors for a Doc of {expected} tokens."
     EL059 = "'{name}' has no labels: it makes vectors for other components."
+    EL060 = (
+        "A listener has trained weights for {found} layers, but '{name}' has "
+        "{expected}. It was trained on another biLM: use that one, or train the "
+        "component anew."
+    )
     # The project's workflows
     EL070 = (
         "The asset '{name}' is not in the local folder, and has no single public "
@@ -160,6 +171,7 @@ class Errors(metaclass=_Coded):
         "'{source}' has SHA-256 {found}, not {expected}: it was changed at its source "
         "or on the way. Nothing was kept."
     )
+    EL072 = "Can't download '{url}': {error}. Try again, or give a local folder."
 
 
 class Warnings(metaclass=_Coded):
@@ -176,4 +188,10 @@ class Warnings(metaclass=_Coded):
     ELW03 = (
         "'{name}' starts from random weights, since none were named for it, and is "
         "trained only through the components that listen to it."
+    )
+    ELW04 = (
+        "'{name}' was not initialised and had no weights when a listener asked for its "
+        "layers, so it took those of this package. If it is listed in "
+        "[training.frozen_components], leave it out there: frozen = true in its own "
+        "section does what is meant."
     )

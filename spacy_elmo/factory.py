@@ -15,7 +15,8 @@ DEFAULT_CONFIG = {
     "frozen": True,
     "mix_weights": None,
     "gamma": 1.0,
-    "max_layers_mb": 2048,
+    "set_tensor": True,
+    "max_layers_mb": 1024,
 }
 
 
@@ -29,6 +30,7 @@ def make_elmo(
     frozen: bool,
     mix_weights: list[float] | None,
     gamma: float,
+    set_tensor: bool,
     max_layers_mb: int,
 ) -> Elmo:
     """An ELMo component.
@@ -38,6 +40,8 @@ def make_elmo(
         still train their mixes. False fine-tunes it through the listeners.
     mix_weights: softmax weights of the layers in `doc.tensor` (L+1 of them), equal if
         null. gamma: its scale.
+    set_tensor: whether to set `doc.tensor`, which components that listen to a
+        stock `tok2vec` read, too.
     max_layers_mb: layers waiting for listeners held at most; beyond it they are
         computed anew.
     """
@@ -49,6 +53,7 @@ def make_elmo(
         frozen=frozen,
         mix_weights=mix_weights,
         gamma=gamma,
+        set_tensor=set_tensor,
         max_layers_mb=max_layers_mb,
     )
 

@@ -1,20 +1,24 @@
 """Writing files so that nothing is ever half written: write aside, then rename."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from .errors import Errors
 
+Writer = Callable[[Path], object]
+
 
 def write_files(
-    folder: str | Path, writers: Mapping[str, Callable[[Path], None]]
+    folder: str | Path, writers: Mapping[str, Writer], *, remove: Iterable[str] = ()
 ) -> None:
     """Write several files of one folder, all or none.
 
     writers: name of each file -> a function that writes it to the path it is given.
-    Every file is first written in full under a temporary name; only when all of them
-    are on the disk are they renamed to their names, in the order given.
+    remove: files that go if they are there and are not written.
+    Every file is first written in full under a temporary name. Only when all of them
+    are on the disk do they take the places of the old ones, which come back if that
+    fails half-way.
 
     Raises OSError [EL013], and leaves what was there before, if one can't be written.
     """
@@ -23,11 +27,10 @@ def write_files(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, write in writers.items():
-            aside = folder / f".{name}.{os.getpid()}.tmp"
-            asides[folder / name] = aside
+            aside = asides[folder / name] = _beside(folder / name, "new")
             fill_aside(write, aside)
-        for final, aside in asides.items():
-            os.replace(aside, final)
+        gone = [folder / name for name in remove if name not in writers]
+        _swap(asides, gone)
     except OSError as error:
         message = Errors.EL013.format(path=folder, error=error)
         raise OSError(error.errno, message) from error
@@ -36,7 +39,7 @@ def write_files(
             aside.unlink(missing_ok=True)
 
 
-def fill_aside(write: Callable[[Path], None], aside: Path) -> None:
+def fill_aside(write: Writer, aside: Path) -> None:
     """Write one file in full, down to the disk."""
     write(aside)
     with aside.open("rb+") as written:
@@ -46,3 +49,25 @@ def fill_aside(write: Callable[[Path], None], aside: Path) -> None:
 def write_text(text: str, path: Path) -> None:
     """Write UTF-8 with newlines as they are, on every system."""
     path.write_text(text, encoding="utf-8", newline="\n")
+
+
+def _swap(asides: Mapping[Path, Path], gone: Iterable[Path]) -> None:
+    """New files for old ones; on an error the old ones come back."""
+    old: dict[Path, Path] = {}
+    try:
+        for path in [*asides, *gone]:
+            if path.exists():
+                os.replace(path, backup := _beside(path, "old"))
+                old[path] = backup
+        for path, aside in asides.items():
+            os.replace(aside, path)
+    except OSError:
+        for path, backup in old.items():
+            os.replace(backup, path)
+        raise
+    for backup in old.values():
+        backup.unlink()
+
+
+def _beside(path: Path, what: str) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.{what}")

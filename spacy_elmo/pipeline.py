@@ -1,13 +1,11 @@
 """The `elmo` component: one run of the biLM for `doc.tensor` and all listeners."""
 
-import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
@@ -20,6 +18,7 @@ from . import shipped
 from .bilm.bilm import BiLM
 from .doc_layers import LayerStore, remember
 from .errors import Errors, Warnings
+from .forks import be_safe_to_fork
 from .thinc_layers.deferred import DeferredBackward
 from .thinc_layers.encoder import DocPieces, Encoder, cut, shim_of
 from .thinc_layers.listener import ElmoListener
@@ -29,10 +28,6 @@ from .thinc_layers.tok2vec import replace_listener, replace_listener_cfg
 # Docs are encoded in groups of about so many tokens: enough to batch sentences of like
 # length, few enough that a pipe over long Docs holds little.
 PIPE_TOKENS = 16_384
-
-# torch's threads don't survive a fork: a child that asked for them would wait for ever.
-if hasattr(os, "register_at_fork"):  # where there is no fork there is nothing to do
-    os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
 
 
 class Elmo(TrainablePipe):
@@ -51,7 +46,8 @@ class Elmo(TrainablePipe):
         frozen: bool = True,
         mix_weights: Sequence[float] | None = None,
         gamma: float = 1.0,
-        max_layers_mb: int = 2048,
+        set_tensor: bool = True,
+        max_layers_mb: int = 1024,
     ) -> None:
         """Raises ValueError [EL057] if mix_weights are not one a layer."""
         super().__init__(vocab, model, name)
@@ -59,6 +55,7 @@ class Elmo(TrainablePipe):
         self.frozen = frozen
         self.mix_weights = list(mix_weights or [0.0] * self.n_layers)
         self.gamma = gamma
+        self.set_tensor = set_tensor
         self.max_layers_mb = max_layers_mb
         if len(self.mix_weights) != self.n_layers:
             found = len(self.mix_weights)
@@ -68,6 +65,9 @@ class Elmo(TrainablePipe):
         model.attrs["replace_listener_cfg"] = partial(
             replace_listener_cfg, frozen=frozen
         )
+        be_safe_to_fork()
+        # For gradients that come after their update was finished.
+        self._late_optimizer: Optimizer | None = None
         # What belongs to the Docs in flight, and no copy takes along.
         self._store = LayerStore(max_layers_mb << 20)
         self._deferred = DeferredBackward(
@@ -80,13 +80,22 @@ class Elmo(TrainablePipe):
             "frozen": self.frozen,
             "mix_weights": self.mix_weights,
             "gamma": self.gamma,
+            "set_tensor": self.set_tensor,
             "max_layers_mb": self.max_layers_mb,
         }
         build = partial(Elmo, **settings)
-        return build, (self.vocab, self.model, self.name), self.listener_map
+        state = {
+            "listener_map": self.listener_map,
+            "error_handler": getattr(self, "error_handler", None),
+        }
+        return build, (self.vocab, self.model, self.name), state
 
-    def __setstate__(self, listener_map: dict[str, list[Model]]) -> None:
-        self.listener_map = listener_map
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.listener_map = state["listener_map"]
+        for listener in self.listeners:
+            listener.connect(self)  # type: ignore[attr-defined]
+        if state["error_handler"] is not None:
+            self.error_handler = state["error_handler"]
 
     # -- sizes and weights --------------------------------------------------------
 
@@ -120,11 +129,13 @@ class Elmo(TrainablePipe):
             if shim.bilm_config.to_dict() != shipped.sizes():
                 raise ValueError(Errors.EL050.format(name=self.name))
             shim.set_weights(shipped.load(), shipped.NAME)
-            if self.lang != shipped.LANG:
-                warnings.warn(
-                    Warnings.ELW02.format(name=self.name, lang=self.lang), stacklevel=3
-                )
+            self._warn_of_language()
         return shim
+
+    def _warn_of_language(self) -> None:
+        if self.lang != shipped.LANG:
+            message = Warnings.ELW02.format(name=self.name, lang=self.lang)
+            warnings.warn(message, stacklevel=4)
 
     def initialize(
         self,
@@ -143,10 +154,15 @@ class Elmo(TrainablePipe):
         validate_get_examples(get_examples, "Elmo.initialize")
         shim = shim_of(self.model)
         if weights is not None:
-            shim.set_weights(weights(), "[initialize]")
+            path = getattr(weights, "path", "[initialize]")
+            shim.set_weights(weights(), path or shipped.NAME)
+            if path is None:
+                self._warn_of_language()
         elif not (shim.has_weights or self.frozen) and (
             shim.bilm_config.to_dict() != shipped.sizes()
         ):
+            if shim.bilm_config.n_words:  # rows of unknown words mean nothing
+                raise ValueError(Errors.EL050.format(name=self.name))
             warnings.warn(Warnings.ELW03.format(name=self.name), stacklevel=2)
             shim.set_weights(BiLM.random(shim.bilm_config), "random")
         self._with_weights()
@@ -162,7 +178,10 @@ class Elmo(TrainablePipe):
         return list(self.listener_map)
 
     def add_listener(self, listener: Model, component_name: str) -> None:
-        """Raises ValueError [EL054] if the widths differ."""
+        """Raises ValueError [EL054, EL060] if the listener does not fit."""
+        previous = getattr(listener, "upstream", None)
+        if previous is not None and previous is not self:
+            previous.forget_listener(listener)
         listener.connect(self)  # type: ignore[attr-defined]
         models = self.listener_map.setdefault(component_name, [])
         if listener not in models:
@@ -177,6 +196,10 @@ class Elmo(TrainablePipe):
             del self.listener_map[component_name]
         return True
 
+    def forget_listener(self, listener: Model) -> None:
+        for name in self.listening_components:
+            self.remove_listener(listener, name)
+
     def find_listeners(self, component: Any) -> None:
         if isinstance(getattr(component, "model", None), Model):
             for node in component.model.walk():
@@ -190,6 +213,9 @@ class Elmo(TrainablePipe):
 
     def layers_for(self, listener: Model, docs: list[Doc]) -> list[Floats3d]:
         """Layers of Docs for a listener; released once every listener has had them."""
+        if not shim_of(self.model).has_weights:
+            self._with_weights()
+            warnings.warn(Warnings.ELW04.format(name=self.name), stacklevel=2)
         layers = self._layers(docs)
         for doc in docs:
             self._store.was_read(doc, id(listener))
@@ -241,7 +267,8 @@ class Elmo(TrainablePipe):
                 raise ValueError(
                     Errors.EL058.format(found=len(tensor), expected=len(doc))
                 )
-            doc.tensor = tensor  # type: ignore[assignment]
+            if self.set_tensor:
+                doc.tensor = tensor  # type: ignore[assignment]
         self._keep(docs, scores)
 
     def _own_mix(self, layers: list[Floats3d]) -> list[Floats2d]:
@@ -288,7 +315,7 @@ class Elmo(TrainablePipe):
         docs = [example.predicted for example in examples]
         # nlp.update finishes its components in their order, this one before the
         # listeners have added anything: what they added last time is due now.
-        self._deferred.run()
+        self._finish_late()
         self._with_weights()
         inputs = cut(self.model, docs)
         if self.frozen:
@@ -304,10 +331,21 @@ class Elmo(TrainablePipe):
             self.finish_update(sgd)
         return losses
 
+    def _finish_late(self) -> None:
+        if self.frozen:
+            self._deferred.forget()
+            self._late_optimizer = None
+            return
+        self._deferred.run()
+        if self._late_optimizer is not None:
+            self.model.finish_update(self._late_optimizer)
+            self._late_optimizer = None
+
     def finish_update(self, sgd: Optimizer) -> None:
         if not self.frozen:
             self._deferred.run()
             self.model.finish_update(sgd)
+            self._late_optimizer = sgd if self._deferred.is_waiting else None
 
     def get_loss(self, examples: Any, scores: Any) -> None:
         return None

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .bilm.config import BiLMConfig
 from .errors import Errors
 
 if TYPE_CHECKING:
@@ -15,12 +16,15 @@ PATH = Path(__file__).parent / "models" / NAME
 
 
 def sizes() -> dict[str, Any]:
-    """Its sizes, settings of `spacy-elmo.BiLM.v1`. Raises FileNotFoundError [EL051]."""
+    """Its sizes, settings of `spacy-elmo.BiLM.v1`. The defaults of `BiLMConfig` if the
+    package was built without it: spaCy must work then, and `load` says what is missing.
+    """
     path = PATH / "config.json"
     try:
-        return json.loads(path.read_text(encoding="utf-8"))["bilm"]
-    except OSError as error:
-        raise FileNotFoundError(Errors.EL051.format(path=PATH)) from error
+        sizes = json.loads(path.read_text(encoding="utf-8"))["bilm"]
+    except FileNotFoundError:
+        return BiLMConfig().to_dict()
+    return BiLMConfig.from_dict(sizes).to_dict()
 
 
 def load() -> "BiLM":

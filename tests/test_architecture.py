@@ -14,7 +14,7 @@ LAYERS = [
     ["bilm"],
     ["shipped", "pretrain"],
     ["thinc_layers"],
-    ["readers", "doc_layers", "pipeline", "factory", "similarity"],
+    ["forks", "readers", "doc_layers", "pipeline", "factory", "contextual_similarity"],
     ["cli", "workflows"],
 ]
 # May look up for type checking alone.

@@ -42,6 +42,19 @@ def test_convert_there_and_back(tiny, tmp_path):
     assert abs(BiLM.load(tmp_path / "half").encode(SENTENCE)[0] - expected).max() < 0.01
 
 
+def test_convert_keeps_softmax_and_card(tmp_path):
+    run("convert", shipped.PATH, tmp_path / "copy", "--half")
+    names = {path.name for path in shipped.PATH.iterdir()}
+    assert {path.name for path in (tmp_path / "copy").iterdir()} == names
+    text = tmp_path / "text.txt"
+    text.write_text("The cat sat on the mat.\n" * 9)
+    found = [
+        run("perplexity", model, text, "--json")
+        for model in (shipped.PATH, tmp_path / "copy")
+    ]
+    assert found[0] == found[1]
+
+
 def test_info(tiny, tmp_path):
     tiny.save(tmp_path)
     found = json.loads(run("info", tmp_path, "--json"))
@@ -56,7 +69,7 @@ def test_perplexity(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("The cat sat on the mat. It was a good day for all of us.\n" * 5)
     found = json.loads(run("perplexity", shipped.PATH, path, "--json"))
-    assert 1 < found["forward"] < 500 and found["tokens"] == 75
+    assert 1 < found["forward"] < 500 and found["tokens"] == 85
     assert f"{found['mean']:.2f}" in run("perplexity", shipped.PATH, path)
 
 

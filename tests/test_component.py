@@ -15,11 +15,13 @@ from spacy.tokens import Doc, DocBin
 import spacy_elmo
 from spacy_elmo import shipped
 from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.factory import component_config
 from spacy_elmo.pipeline import Elmo
+from spacy_elmo.readers import configure_weights_reader
 
 from .models import any_sentence, tiny_config
-from .pipelines import LISTENER, TAGGER, add_elmo, sizes, with_weights
+from .pipelines import LISTENER, TAGGER, add_elmo, examples, sizes, with_weights
 
 
 @pytest.fixture(scope="module")
@@ -182,6 +184,25 @@ def test_layers_come_from_the_sentences_that_were_read(nlp):
     assert np.array_equal(doc._.elmo.layers, before)
 
 
+def test_layers_after_retokenising(nlp):
+    """Merged or split tokens are read anew, as they are now."""
+    doc = nlp("A cat sat.")
+    before = doc._.elmo.layers
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[0:2])
+    after = doc._.elmo.layers
+    assert after.shape == (3, 3, 12)
+    expected = bilm_of(nlp).encode([["A cat", "sat", "."]])[0]
+    assert abs(after - expected).max() < 1e-6 and before.shape == (3, 4, 12)
+
+
+def test_tensor_left_to_a_stock_tok2vec():
+    nlp = spacy.blank("en")
+    add_elmo(nlp, set_tensor=False)
+    doc = nlp("A cat")
+    assert doc.tensor.size == 0 and doc._.elmo.layers.shape == (3, 2, 12)
+
+
 def test_memory_zone(nlp):
     with nlp.memory_zone():
         tensors = [doc.tensor for doc in nlp.pipe(["A cat sat.", "새로운 낱말"])]
@@ -206,6 +227,10 @@ def test_other_language_is_warned_once_and_works():
     with pytest.warns(UserWarning, match="ELW02"):
         doc = nlp("고양이 가 잔다")
     assert np.isfinite(doc.tensor).all() and doc.tensor.any()
+    nlp = spacy.blank("xx")
+    elmo = nlp.add_pipe("elmo")
+    with pytest.warns(UserWarning, match="ELW02"):
+        elmo.initialize(lambda: examples(nlp), weights=configure_weights_reader(None))
 
 
 # -- weights ----------------------------------------------------------------------
@@ -270,6 +295,14 @@ def test_to_be_trained_from_nothing_warns():
     assert nlp("a").tensor.any()
 
 
+def test_random_word_input_is_refused():
+    nlp = spacy.blank("en")
+    config = {"model": sizes(tiny_config(n_words=5)), "frozen": False}
+    nlp.add_pipe("elmo", config=config)
+    with pytest.raises(ValueError, match="EL050"):
+        nlp.initialize()
+
+
 def test_weights_of_other_sizes(tmp_path, nlp):
     BiLM.random(tiny_config(hidden_dim=20)).save(tmp_path)
     with pytest.raises(ValueError, match=r"EL052.*hidden_dim = 20 \(configured: 12\)"):
@@ -297,11 +330,10 @@ def test_damaged_pipeline(nlp, tmp_path):
 def test_package_without_its_model(monkeypatch, tmp_path):
     monkeypatch.setattr(shipped, "PATH", tmp_path / "gone")
     nlp = spacy.blank("en")
-    nlp.add_pipe("elmo")
+    nlp.add_pipe("elmo", config={"model": sizes(BiLMConfig())})
     with pytest.raises(FileNotFoundError, match="EL051"):
         nlp("a")
-    with pytest.raises(FileNotFoundError, match="EL051"):
-        shipped.sizes()
+    assert shipped.sizes() == BiLMConfig().to_dict()  # and spaCy itself still works
 
 
 def test_wrong_settings():

@@ -14,6 +14,7 @@ from spacy_elmo.bilm.scalar_mix import ScalarMix
 from spacy_elmo.pipeline import Elmo
 from spacy_elmo.thinc_layers.listener import ElmoListener
 
+from .models import tiny_config
 from .pipelines import (
     LISTENER,
     NER,
@@ -22,6 +23,7 @@ from .pipelines import (
     annotations,
     examples,
     pipeline,
+    sizes,
     trained,
 )
 
@@ -198,6 +200,52 @@ def test_listed_among_frozen_components():
     assert losses[-1]["tagger"] < losses[0]["tagger"] / 2
 
 
+def test_weights_of_this_package_are_never_taken_in_silence():
+    """Listed among frozen components, elmo is not initialised with what was named."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo")
+    nlp.add_pipe("tagger", config=TAGGER)
+    batch = [Example.from_dict(nlp.make_doc("a b"), {"tags": ["X", "Y"]})]
+    with nlp.select_pipes(disable=["elmo"]), pytest.warns(UserWarning, match="ELW04"):
+        nlp.initialize(lambda: batch)
+
+
+def test_accumulated_gradients_are_applied_once():
+    """Two half batches and one step of the optimizer give what a whole batch gives."""
+    found = []
+    for parts in ([[0, 1, 2]], [[0], [1, 2]]):
+        nlp = pipeline(frozen=False)
+        batch = examples(nlp)
+        spacy.util.fix_random_seed(0)
+        optimizer = nlp.initialize(lambda batch=batch: batch)
+        nlp.select_pipes(disable=["ner"])
+        for _ in range(3):
+            for part in parts:
+                nlp.update([batch[i] for i in part], sgd=False)
+            for _, component in nlp.pipeline:
+                component.finish_update(optimizer)
+        found.append(parameters(nlp))
+    assert all(torch.allclose(a, b, atol=1e-4) for a, b in zip(*found))
+
+
+def test_late_gradients_belong_to_the_weights_they_were_made_with(monkeypatch):
+    """nlp.update finishes elmo before its listeners: the gradient is applied before
+    the next forward pass, and nothing changes the weights in between."""
+    nlp = trained(frozen=False, steps=2)
+    elmo, batch = nlp.get_pipe("elmo"), examples(nlp)
+    optimizer = nlp.create_optimizer()
+    at_forward = parameters(nlp)
+    nlp.update(batch, sgd=optimizer)
+    after_first = parameters(nlp)
+    seen = []
+    real = elmo._deferred.run
+    watch = lambda: (seen.append(parameters(nlp)), real())  # noqa: E731
+    monkeypatch.setattr(elmo._deferred, "run", watch)
+    nlp.update(batch, sgd=optimizer)
+    assert all(torch.equal(a, b) for a, b in zip(seen[0], after_first))
+    assert moved(after_first, nlp) and at_forward
+
+
 def test_train_then_freeze():
     nlp = trained(frozen=False)
     nlp.get_pipe("elmo").frozen = True
@@ -345,6 +393,74 @@ def test_pickle_after_training():
         loaded.get_pipe("elmo")
     ] * 2
     loaded.update(examples(loaded), sgd=loaded.create_optimizer())
+
+
+def test_component_pickled_alone_says_what_is_missing():
+    nlp = trained()
+    tagger = pickle.loads(pickle.dumps(nlp.get_pipe("tagger")))
+    with pytest.raises(ValueError, match="EL053"):
+        tagger(nlp.make_doc("I like Paris"))
+
+
+def test_rehearsal_copies_keep_their_upstream():
+    nlp = trained()
+    nlp.resume_training()
+    nlp.rehearse(examples(nlp))
+
+
+def test_deep_copies_listen_to_their_own_elmo():
+    import copy
+
+    nlp = trained()
+    copied = copy.deepcopy(nlp)
+    assert [listener.upstream for listener in listeners(copied)] == [
+        copied.get_pipe("elmo")
+    ] * 2
+    assert [listener.upstream for listener in listeners(nlp)] == [
+        nlp.get_pipe("elmo")
+    ] * 2
+    assert annotations(copied) == annotations(nlp)
+
+
+def test_error_handler_is_pickled_along():
+    nlp = trained()
+    nlp.get_pipe("elmo").set_error_handler(spacy.util.ignore_error)
+    loaded = pickle.loads(pickle.dumps(nlp.get_pipe("elmo")))
+    assert loaded.get_error_handler() is spacy.util.ignore_error
+
+
+def test_trained_on_another_bilm():
+    source = trained()
+    nlp = spacy.blank("en")
+    add_elmo(nlp, sizes=tiny_config(n_layers=3))
+    with pytest.raises(ValueError, match="EL060"):
+        nlp.add_pipe("tagger", source=source)
+
+
+def test_the_nearest_of_two_upstreams():
+    nlp = spacy.blank("en")
+    add_elmo(nlp, name="first")
+    second = add_elmo(nlp, name="second", sizes=tiny_config(projection_dim=8))
+    nlp.add_pipe("tagger", config=TAGGER)
+    assert nlp.get_pipe("first").listeners == []
+    (listener,) = second.listeners
+    assert listener.upstream is second and listener.get_dim("nO") == 16
+
+
+def test_tok2vec_without_weights(tmp_path):
+    """Named by hand in a configuration, or put in place before elmo was used."""
+    nlp = spacy.blank("en")
+    tok2vec = {"@architectures": "spacy-elmo.Tok2Vec.v1", "bilm": sizes(tiny_config())}
+    nlp.add_pipe("tagger", config={"model": {**TAGGER["model"], "tok2vec": tok2vec}})
+    batch = [Example.from_dict(nlp.make_doc("a b"), {"tags": ["X", "Y"]})]
+    with pytest.raises(ValueError, match="EL050"):
+        nlp.initialize(lambda: batch)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo")
+    nlp.add_pipe("tagger", config=TAGGER)
+    nlp.replace_listeners("elmo", "tagger", ["model.tok2vec"])
+    nlp.initialize(lambda: batch)
+    assert nlp("a b")[0].tag_
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])

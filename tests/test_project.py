@@ -152,6 +152,13 @@ def test_assets_are_checked_and_never_half_there(local_data, tmp_path, monkeypat
     assert (tmp_path / "corpus" / "english_lm_test.txt").exists()
 
 
+def test_download_that_fails(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asset = {"dest": "corpus/a.txt", "url": "http://127.0.0.1:9/a.txt"}
+    with pytest.raises(ValueError, match="EL072"):
+        fetch.fetch([asset], {"a.txt": "0" * 64}, None)
+
+
 def test_every_asset_has_a_hash():
     import srsly
 

@@ -4,10 +4,10 @@ import re
 import shlex
 import subprocess
 import sys
+from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
-from confection import Config
 
 ROOT = Path(__file__).parents[1]
 BLOCKS = re.findall(
@@ -64,14 +64,21 @@ def test_commands(folder):
         subprocess.run([sys.executable, *command[1:]], check=True, capture_output=True)
 
 
+def sections(text):
+    parser = ConfigParser(interpolation=None)
+    parser.optionxform = str
+    parser.read_string(text)
+    return {name: dict(parser[name]) for name in parser.sections()}
+
+
 def test_configurations():
-    for block in blocks("ini"):
-        assert Config().from_str(block)
-    ours = Config().from_disk(ROOT / "configs" / "ner_elmo.cfg", interpolate=False)
-    shown = Config().from_str(blocks("ini")[0])["components"]
-    assert shown["elmo"] == ours["components"]["elmo"]
-    encode = ours["components"]["ner"]["model"]["tok2vec"]["encode"]
-    assert shown["ner"]["model"]["tok2vec"]["encode"] == encode
+    """What is shown stands so in the configuration that is trained."""
+    ours = sections((ROOT / "configs" / "ner_elmo.cfg").read_text(encoding="utf-8"))
+    shown = sections("".join(blocks("ini")))
+    assert len(shown) >= 5
+    for name, settings in shown.items():
+        path = {"path": "${paths.bilm}"} if "path" in settings else {}
+        assert {**settings, **path}.items() <= ours[name].items()
 
 
 def test_make_targets_are_there():

@@ -13,9 +13,16 @@ PUBLISHED_FILTERS: Filters = (
     (1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024),
 )  # fmt: skip
 
-# Upper bound of any single size: far above every known model, and low enough that a
-# hostile configuration is refused before memory is asked for.
+# Upper bounds, far above every known model: a hostile configuration is refused before
+# memory, or a module for each of a million layers, is asked for.
 MAX_SIZE = 10_000_000
+MAX_LAYERS = 100
+MAX_CHARACTERS = 10_000
+_MOST = {
+    "n_layers": MAX_LAYERS,
+    "n_highway": MAX_LAYERS,
+    "max_characters": MAX_CHARACTERS,
+}
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,7 @@ class BiLMConfig:
 
         try:
             pairs = tuple((int(width), int(n)) for width, n in self.filters)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             check(
                 False, f"filters must be (width, number) pairs, found {self.filters!r}"
             )
@@ -77,9 +84,9 @@ class BiLMConfig:
             value = getattr(self, name)
             least = 0 if name in ("n_words", "word_dim", "n_highway") else 1
             check(
-                type(value) is int and least <= value <= MAX_SIZE,
-                f"{name} must be a whole number from {least} to {MAX_SIZE}, "
-                f"found {value!r}",
+                type(value) is int and least <= value <= _MOST.get(name, MAX_SIZE),
+                f"{name} must be a whole number from {least} to "
+                f"{_MOST.get(name, MAX_SIZE)}, found {value!r}",
             )
         for name in ("token_projection", "lstm_projection", "skip_connections"):
             value = getattr(self, name)
@@ -117,7 +124,10 @@ class BiLMConfig:
             f"projection_dim ({self.projection_dim}), or layers differ in width",
         )
         if self.has_characters:
-            check(len(pairs) > 0, "filters must not be empty")
+            check(
+                0 < len(pairs) <= MAX_LAYERS,
+                f"filters must be 1 to {MAX_LAYERS} pairs, found {len(pairs)}",
+            )
             for width, n in pairs:
                 check(
                     1 <= width <= self.max_characters and 1 <= n <= MAX_SIZE,

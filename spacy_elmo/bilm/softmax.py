@@ -7,6 +7,7 @@ Shapes: N predictions, H projection, V vocabulary.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -21,6 +22,8 @@ from ..errors import Errors
 FILE = "softmax.safetensors"
 # Bound of predictions x words computed at once, so that no batch takes N*V at a time.
 CHUNK = 1 << 25
+# Each cluster's words have vectors so many times narrower than the one before.
+DIV_VALUE = 4
 
 
 class FullSoftmax(nn.Module):
@@ -52,7 +55,7 @@ class AdaptiveSoftmax(nn.Module):
     def __init__(self, width: int, n_words: int, cutoffs: Sequence[int]) -> None:
         super().__init__()
         self.clusters = nn.AdaptiveLogSoftmaxWithLoss(
-            width, n_words, list(cutoffs), div_value=4.0, head_bias=True
+            width, n_words, list(cutoffs), div_value=DIV_VALUE, head_bias=True
         )
 
     def forward(self, h_NH: Tensor, target_N: Tensor) -> Tensor:
@@ -65,8 +68,12 @@ Softmax = FullSoftmax | AdaptiveSoftmax
 
 def make_softmax(width: int, n_words: int, cutoffs: Sequence[int] = ()) -> Softmax:
     """cutoffs: first word of each cluster after the head; those beyond the vocabulary
-    are left out, and with none left the softmax is a full one."""
-    inside = [cutoff for cutoff in cutoffs if 0 < cutoff < n_words]
+    are left out, and with none left the softmax is a full one.
+    Raises ValueError [EL029] if they don't rise, or are too many for the width."""
+    inside = [cutoff for cutoff in cutoffs if cutoff < n_words]
+    rising = all(a < b for a, b in pairwise([0, *inside]))
+    if not rising or width // DIV_VALUE ** len(inside) < 1:
+        raise ValueError(Errors.EL029.format(cutoffs=list(cutoffs), width=width))
     return (
         AdaptiveSoftmax(width, n_words, inside)
         if inside
@@ -93,12 +100,13 @@ def write_safetensors(path: Path, arrays: dict[str, Tensor]) -> None:
 
 
 def load(path: Path, width: int, n_words: int) -> Softmax:
-    """Raises ValueError [EL007, EL010]."""
+    """Raises ValueError [EL007, EL008, EL010, EL029]."""
     try:
         arrays = load_file(path)
-        softmax = make_softmax(width, n_words, arrays.pop("cutoffs").tolist())
-    except (SafetensorError, OSError, KeyError) as error:
+        cutoffs = [int(cutoff) for cutoff in arrays.pop("cutoffs").tolist()]
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise ValueError(Errors.EL010.format(path=path, error=error)) from error
+    softmax = make_softmax(width, n_words, cutoffs)
     expected = {
         name: tuple(array.shape) for name, array in softmax.state_dict().items()
     }
@@ -110,5 +118,8 @@ def load(path: Path, width: int, n_words: int) -> Softmax:
                     path=path, name=name, found=found.get(name), expected=shape
                 )
             )
+    for name in expected:
+        if not torch.isfinite(arrays[name]).all():
+            raise ValueError(Errors.EL008.format(name=name, path=path))
     softmax.load_state_dict({name: arrays[name].float() for name in expected})
     return softmax

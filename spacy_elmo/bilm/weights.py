@@ -26,7 +26,7 @@ from .config import BiLMConfig
 from .softmax import Softmax, write_safetensors
 
 CONFIG, WEIGHTS, VOCAB = "config.json", "weights.safetensors", "vocab.txt"
-ALPHABET = "alphabet.json"
+ALPHABET, CARD = "alphabet.json", "card.json"
 FORMAT_VERSION = 1
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
 _SAFETENSORS_FLOATS = ("F64", "F32", "F16", "BF16")
@@ -41,7 +41,10 @@ def fingerprint(bilm: BiLM) -> str:
 def save(
     bilm: BiLM, folder: Path, *, dtype: str = "float32", softmax: Softmax | None = None
 ) -> None:
-    """softmax: written beside the biLM if given. Raises OSError [EL013]."""
+    """softmax: written beside the biLM if given. Whatever else of a model was in the
+    folder is removed. Raises ValueError [EL028], OSError [EL013]."""
+    if dtype not in DTYPES:
+        raise ValueError(Errors.EL028.format(found=dtype, known=", ".join(DTYPES)))
     arrays = {
         name: tensor.detach().cpu().to(DTYPES[dtype]).contiguous()
         for name, tensor in bilm.state_dict().items()
@@ -64,7 +67,8 @@ def save(
         alphabet = json.dumps(bilm.alphabet, ensure_ascii=False)
         writers[ALPHABET] = partial(write_text, alphabet)
     writers[CONFIG] = partial(write_text, json.dumps(header, indent=2))
-    write_files(folder, writers)
+    others = [softmax_module.FILE, VOCAB, ALPHABET, CARD]
+    write_files(folder, writers, remove=others)
 
 
 def load(folder: Path) -> BiLM:
@@ -74,7 +78,10 @@ def load(folder: Path) -> BiLM:
         problem = "it has no 'bilm' section"
         raise ValueError(Errors.EL003.format(path=folder / CONFIG, problem=problem))
     version = header.get("format")
-    if version != FORMAT_VERSION:
+    if type(version) is not int or version < FORMAT_VERSION:
+        problem = f"its format is {version!r}"
+        raise ValueError(Errors.EL003.format(path=folder / CONFIG, problem=problem))
+    if version > FORMAT_VERSION:
         raise ValueError(
             Errors.EL014.format(
                 path=folder / CONFIG, found=version, known=FORMAT_VERSION
@@ -100,7 +107,11 @@ def load(folder: Path) -> BiLM:
                 path=path, config=folder / CONFIG, found=found, expected=expected
             )
         )
-    return fill(bilm, {name: array.float() for name, array in arrays.items()}, path)
+    # Copies: what safetensors gives is the file itself, mapped into memory.
+    copies = {
+        name: array.to(torch.float32, copy=True) for name, array in arrays.items()
+    }
+    return fill(bilm, copies, path)
 
 
 # -- shared with the foreign formats ----------------------------------------------

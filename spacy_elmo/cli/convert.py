@@ -22,12 +22,23 @@ def convert_cli(
     half: bool = typer.Option(False, help="Half-precision weights (spacy-elmo only)"),
 ) -> None:
     """Read a biLM and write it in another format, with the same vectors."""
+    from ..bilm import softmax
     from ..bilm.bilm import BiLM
+    from ..pretrain.card import read_card, write_card
 
     with clear_errors():
-        bilm = BiLM.load(source)
+        bilm, card = BiLM.load(source), read_card(source)
         if to is Format.bilm_tf:
             bilm.save_bilm_tf(target)
         else:
-            bilm.save(target, dtype="float16" if half else "float32")
+            path = source / softmax.FILE
+            words = len(bilm.vocab or [])
+            width = bilm.config.projection_dim
+            bilm.save(
+                target,
+                dtype="float16" if half else "float32",
+                softmax=softmax.load(path, width, words) if path.exists() else None,
+            )
+        if card is not None:
+            write_card(target, card)
         msg.good(f"Wrote {target} ({bilm.n_parameters:,} parameters, {to.value})")

@@ -5,9 +5,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..bilm.weights import CARD
 from ..files import write_files, write_text
-
-CARD = "card.json"
 
 
 def write_card(folder: Path, card: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from confection import Config, ConfigValidationError
 
 from ..bilm.config import BiLMConfig
+from ..bilm.weights import DTYPES
 from ..errors import Errors
 
 
@@ -90,9 +91,13 @@ def read_config(path: Path, overrides: dict[str, Any] | None = None) -> Pretrain
         )
         raise ValueError(Errors.EL037.format(path=path, problem=problem))
     training = _section(TrainingConfig, settings, "training", path)
+    _check_ranges(training, path)
     model = None
     if training.init is None:
         model = BiLMConfig.from_dict(dict(settings.get("model", {})))
+        if model.n_words or model.characters != "bytes":
+            problem = "a biLM is trained on bytes here: remove n_words and characters"
+            raise ValueError(Errors.EL037.format(path=path, problem=problem))
     elif settings.get("model"):
         problem = "sizes come from training.init; remove the section [model]"
         raise ValueError(Errors.EL037.format(path=path, problem=problem))
@@ -120,6 +125,26 @@ def _section(cls: Any, settings: Config, name: str, path: Path) -> Any:
     if problem:
         raise ValueError(Errors.EL037.format(path=path, problem=problem))
     return cls(**values)
+
+
+def _check_ranges(training: TrainingConfig, path: Path) -> None:
+    at_least_one = ("batch_size", "unroll_steps", "epochs", "eval_every")
+    problems = [
+        f"training.{name} must be at least 1, found {getattr(training, name)}"
+        for name in at_least_one
+        if getattr(training, name) < 1
+    ]
+    problems += [
+        f"training.{name} must be positive, found {getattr(training, name)}"
+        for name in ("learn_rate", "clip_norm")
+        if not getattr(training, name) > 0
+    ]
+    if not 0 <= training.dropout < 1:
+        problems.append(f"training.dropout must be from 0 to 1, not {training.dropout}")
+    if training.save_dtype not in DTYPES:
+        problems.append(f"training.save_dtype must be one of {', '.join(DTYPES)}")
+    if problems:
+        raise ValueError(Errors.EL037.format(path=path, problem="; ".join(problems)))
 
 
 def _fits(value: Any, hint: Any) -> bool:

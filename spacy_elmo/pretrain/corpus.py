@@ -68,7 +68,9 @@ def build_corpus(
     left = max_tokens if max_tokens is not None else float("inf")
     for sentence in sentences:
         ids.append(BOS_ID)
-        ids.extend([index.setdefault(word, len(index)) for word in sentence])
+        # A mark of ours that stands in the text is no mark there.
+        words_read = (UNK if word in (BOS, EOS) else word for word in sentence)
+        ids.extend([index.setdefault(word, len(index)) for word in words_read])
         ids.append(EOS_ID)
         left -= len(sentence)
         if left <= 0:
@@ -93,7 +95,10 @@ def build_corpus(
 
 
 def check_vocab(vocab: Sequence[str], where: object) -> None:
-    """Raises ValueError [EL034] unless a vocabulary starts with the three marks."""
+    """Raises ValueError [EL034] unless a vocabulary starts with the three marks, and
+    [EL039] if a word stands in it twice."""
+    if len(set(vocab)) != len(vocab):
+        raise ValueError(Errors.EL039.format(path=where))
     if tuple(vocab[:3]) != SPECIALS:
         raise ValueError(Errors.EL034.format(path=where, found=", ".join(vocab[:3])))
 

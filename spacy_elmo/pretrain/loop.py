@@ -78,6 +78,9 @@ def prepare(config: PretrainConfig) -> tuple[LanguageModel, Corpus, Corpus]:
             check_vocab(vocab, folder)
         else:
             bilm = BiLM.load(folder)
+            if bilm.config.n_words:
+                problem = "its input is a table of words, which only inference can read"
+                raise ValueError(Errors.EL037.format(path=folder, problem=problem))
     sentences = read_sentences(
         map(Path, text.train), lang=text.lang, split_sentences=text.sentences
     )
@@ -152,12 +155,7 @@ class _Run:
                     schedule.step()
                     step += 1
                     value = loss.item()
-                    if not math.isfinite(value):
-                        raise ValueError(
-                            Errors.EL038.format(
-                                loss=value, step=step, path=self.output / BEST
-                            )
-                        )
+                    self.check_finite(value, step)
                     recent = value if step == 1 else 0.98 * recent + 0.02 * value
                     bar.update(tokens_a_step)
                     bar.set_postfix(loss=f"{recent:.3f}", refresh=False)
@@ -167,6 +165,14 @@ class _Run:
                             model, found, step, step * tokens_a_step, recent, before
                         )
                         model.train()
+
+    def check_finite(self, loss: float, step: int) -> None:
+        """Raises ValueError [EL038]."""
+        if not math.isfinite(loss):
+            best = f"The best model so far is in '{self.output / BEST}'."
+            if math.isinf(self.best):
+                best = "No model was saved yet."
+            raise ValueError(Errors.EL038.format(loss=loss, step=step, best=best))
 
     def evaluated(
         self,
@@ -178,6 +184,7 @@ class _Run:
         before: Perplexity | None,
     ) -> None:
         """Log an evaluation and save the model, as the best if it is."""
+        self.check_finite(found.mean, step)  # or a broken model would be saved
         seconds = time.time() - self.started
         row = {
             "step": step,

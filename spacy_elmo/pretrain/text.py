@@ -6,6 +6,7 @@ The one file of the trainer that imports spaCy.
 import bz2
 import gzip
 import lzma
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -41,7 +42,7 @@ def read_lines(path: Path) -> Iterator[str]:
         raise ValueError(
             Errors.EL031.format(path=path, line=number + 1, error=error)
         ) from error
-    except (OSError, EOFError, lzma.LZMAError) as error:
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise FileNotFoundError(Errors.EL030.format(path=path, error=error)) from error
 
 

@@ -30,6 +30,11 @@ class DeferredBackward:
     def __len__(self) -> int:
         return len(self._gradients)
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a batch has got no gradient yet."""
+        return bool(self._batches)
+
     def expect(self, docs: list[Doc], backprop: Backprop) -> None:
         """Remember a forward pass whose gradients are to come."""
         self._gradients.update({doc: None for doc in docs})
@@ -38,6 +43,10 @@ class DeferredBackward:
     def add(self, doc: Doc, d_layers: Floats3d) -> None:
         so_far = self._gradients.get(doc)
         self._gradients[doc] = d_layers if so_far is None else so_far + d_layers
+
+    def forget(self) -> None:
+        self._batches.clear()
+        self._gradients.clear()
 
     def run(self) -> None:
         """Run the backward passes of the batches that have got gradients."""

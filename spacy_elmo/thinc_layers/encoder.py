@@ -142,9 +142,8 @@ def _forward(
         for s, positions in zip(group, batch.positions):
             d, piece = where[s]
             layers[d][:, xp.asarray(piece)] = Y_LND[:, xp.asarray(positions)]
-        groups.append((group, batch, Y_LND.shape, backprop_batch))
-    if not is_train:
-        groups.clear()
+        if is_train:
+            groups.append((group, batch, Y_LND.shape, backprop_batch))
 
     def backprop(d_layers: list[Floats3d]) -> list:
         for group, batch, shape, backprop_batch in groups:

@@ -16,7 +16,7 @@ from thinc.api import Model
 from thinc.types import Floats2d, Floats3d
 
 from ..errors import Errors
-from .mix import mix_with_params, set_up
+from .mix import is_trained, mix_with_params, set_up
 
 
 class Upstream(Protocol):
@@ -49,6 +49,7 @@ class ElmoListener(Model):
             params={"W": None, "gamma": None},
         )
         self.upstream_name = upstream_name
+        self.width = width
         self._upstream: Callable[[], Upstream | None] = _nothing
 
     @property
@@ -56,39 +57,53 @@ class ElmoListener(Model):
         return self._upstream()
 
     def connect(self, upstream: Upstream) -> None:
-        """Raises ValueError [EL054] if the widths differ."""
-        if self.has_dim("nO") and self.get_dim("nO") != upstream.width:
+        """Listen to a component from now on.
+
+        Raises ValueError [EL054] if the widths differ, [EL060] if the listener has
+        trained weights for another number of layers.
+        """
+        if self.width is not None and self.width != upstream.width:
             raise ValueError(
                 Errors.EL054.format(
-                    found=self.get_dim("nO"),
-                    expected=upstream.width,
+                    found=self.width, expected=upstream.width, name=upstream.name
+                )
+            )
+        fits = self.has_param("W") and len(self.get_param("W")) == upstream.n_layers
+        if not fits and is_trained(self):
+            raise ValueError(
+                Errors.EL060.format(
+                    found=len(self.get_param("W")),
+                    expected=upstream.n_layers,
                     name=upstream.name,
                 )
             )
-        self.set_dim("nO", upstream.width)
-        set_up(self, upstream.n_layers)
+        self._dims["nO"] = upstream.width
+        if not fits:
+            set_up(self, upstream.n_layers)
         # Weak, or a component sourced into another pipeline would keep this one alive.
         self._upstream = weakref.ref(upstream)
 
     def _copy(self, seen: dict | None = None) -> "ElmoListener":
         # Thinc's own copy is a plain Model, which nobody would link again.
-        copied = ElmoListener(self.upstream_name, self.maybe_get_dim("nO"))
+        copied = ElmoListener(self.upstream_name, self.width)
         for name in self.param_names:
             if self.has_param(name):
                 copied.set_param(name, self.get_param(name).copy())
+        copied._dims["nO"] = self._dims["nO"]
         copied._upstream = self._upstream
         return copied
 
+    def __deepcopy__(self, memo: dict) -> "ElmoListener":
+        return self._copy()
+
     def __getstate__(self) -> dict[str, Any]:
+        # The upstream connects its listeners again when it is unpickled itself.
         slots = {name: getattr(self, name) for name in Model.__slots__}
-        # Weak references can't be pickled: the component itself goes along.
-        return {**slots, **self.__dict__, "_upstream": self.upstream}
+        return {**slots, **self.__dict__, "_upstream": _nothing}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        upstream = state.pop("_upstream")
         for name, value in state.items():
             setattr(self, name, value)
-        self._upstream = weakref.ref(upstream) if upstream is not None else _nothing
 
 
 @registry.architectures("spacy-elmo.ElmoListener.v1")
@@ -108,7 +123,7 @@ def _nothing() -> None:
 
 
 def _init(model: ElmoListener, X: Any = None, Y: Any = None) -> None:
-    if model.upstream is not None:
+    if model.upstream is not None and not model.has_param("W"):
         set_up(model, model.upstream.n_layers)
 
 

@@ -25,11 +25,17 @@ def mix(
 
 
 def set_up(model: Model, n_layers: int) -> None:
-    """Give a model the parameters of a mix, if it has none yet: w = 0, gamma = 1."""
+    """Give a model the parameters of a mix that is not trained: w = 0, gamma = 1."""
+    model.set_param("W", model.ops.alloc1f(n_layers))
+    model.set_param("gamma", model.ops.alloc1f(1) + 1)
+
+
+def is_trained(model: Model) -> bool:
     if not model.has_param("W"):
-        model.set_param("W", model.ops.alloc1f(n_layers))
-    if not model.has_param("gamma"):
-        model.set_param("gamma", model.ops.alloc1f(1) + 1)
+        return False
+    W: Any = model.get_param("W")
+    gamma: Any = model.get_param("gamma")
+    return bool(W.any() or (gamma != 1).any())
 
 
 def mix_with_params(

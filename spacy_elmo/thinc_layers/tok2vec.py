@@ -1,5 +1,6 @@
 """A biLM and a mix owned by one component: what `replace_listeners` puts in place."""
 
+import copy
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -9,6 +10,7 @@ from spacy.util import registry
 from thinc.api import Model
 from thinc.types import Floats2d
 
+from ..errors import Errors
 from .encoder import Encoder, cut, shim_of
 from .listener import ElmoListener
 from .mix import mix_with_params, set_up
@@ -39,6 +41,8 @@ def replace_listener(
     copied: Encoder, listener: ElmoListener, upstream: Any
 ) -> Model[list[Doc], list[Floats2d]]:
     """A tok2vec of its own in place of a listener, whose trained mix it keeps."""
+    if not shim_of(copied).has_weights:  # the upstream has not been used yet
+        shim_of(copied).set_weights(copy.deepcopy(upstream.bilm), upstream.name)
     model = build_tok2vec(copied, upstream.frozen)
     for name in ("W", "gamma"):
         model.set_param(name, listener.get_param(name).copy())
@@ -59,6 +63,8 @@ def _forward(
     model: Model, docs: list[Doc], is_train: bool, *, frozen: bool
 ) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list]]:
     encoder = model.layers[0]
+    if not shim_of(encoder).has_weights:
+        raise ValueError(Errors.EL050.format(name="spacy-elmo.Tok2Vec.v1"))
     layers, backprop_encoder = encoder(cut(encoder, docs), is_train and not frozen)
     Y, backprop_mix = mix_with_params(model, layers)
 

@@ -6,6 +6,7 @@ that does not have the expected hash is kept.
 
 import hashlib
 import shutil
+import urllib.error
 import urllib.request
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from ..files import write_files
 
 PROJECT, HASHES = Path("project.yml"), Path("assets/SHA256SUMS")
 BLOCK = 1 << 20
+TIMEOUT = 60  # seconds without an answer
 
 
 def sha256(path: Path) -> str:
@@ -62,11 +64,15 @@ def fetch(
 
 
 def copy_checked(source: Path | str, expected: str, aside: Path) -> None:
-    """Copy a file or download an address. Raises ValueError [EL071]."""
+    """Copy a file or download an address. Raises ValueError [EL071, EL072]."""
     if isinstance(source, Path):
         shutil.copyfile(source, aside)
     else:
-        with urllib.request.urlopen(source) as response, aside.open("wb") as file:
+        try:
+            response = urllib.request.urlopen(source, timeout=TIMEOUT)
+        except urllib.error.URLError as error:
+            raise ValueError(Errors.EL072.format(url=source, error=error)) from error
+        with response, aside.open("wb") as file:
             shutil.copyfileobj(response, file)
     found = sha256(aside)
     if found != expected:

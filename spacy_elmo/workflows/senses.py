@@ -4,7 +4,7 @@ import spacy
 import typer
 from wasabi import msg
 
-from ..similarity import similarity
+from ..contextual_similarity import similarity
 
 SENTENCES = {
     "bank": [

@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from spacy_elmo import BiLM, files
+from spacy_elmo.bilm.softmax import make_softmax
 from spacy_elmo.bilm.weights import fingerprint
 
 from ..models import tiny_config
@@ -167,6 +168,12 @@ OWN = {
     "changed weights": ("EL012", lambda f: edit_weights(f, lambda a: a[BIAS].add_(1))),
     "newer format": ("EL014", lambda f: edit_config(f, format=99)),
     "impossible sizes": ("EL020", lambda f: edit_config(f, bilm={"n_layers": -1})),
+    "a million layers": ("EL020", lambda f: edit_config(f, bilm={"n_layers": 10**6})),
+    "infinite filters": (
+        "EL020",
+        lambda f: edit_config(f, bilm={"filters": [[float("inf"), 3]]}),
+    ),
+    "no format": ("EL003", lambda f: edit_config(f, format=None)),
     "unknown setting": ("EL020", lambda f: edit_config(f, bilm={"colour": "red"})),
     "sizes of the wrong kind": (
         "EL020",
@@ -234,6 +241,44 @@ def external(file):
     file["char_embed"] = h5py.ExternalLink("/etc/other.hdf5", "/x")
 
 
+def sparse(file):
+    """An array that was never written, and would be read as zeros."""
+    shape = file["char_embed"].shape
+    del file["char_embed"]
+    file.create_dataset("char_embed", shape=shape, dtype="f4", chunks=shape)
+
+
+def bomb(file):
+    del file["char_embed"]
+    shape = (10**7, 10**7)
+    file.create_dataset("char_embed", shape, "f4", compression="gzip", chunks=(9, 9))
+
+
+def circle(file):
+    del file["char_embed"]
+    for name in "abcdefgh":
+        file[name] = file["/"]
+
+
+def damage_block(folder):
+    edit_hdf5(folder, compress)
+    path = folder / "weights.hdf5"
+    content = path.read_bytes()
+    at = content.index(MARK) + 5
+    path.write_bytes(content[:at] + bytes(20) + content[at + 20 :])
+
+
+MARK = b"x\x9c"  # how a zlib stream begins
+
+
+def compress(file):
+    array = file["char_embed"][...]
+    del file["char_embed"]
+    file.create_dataset(
+        "char_embed", data=array, compression="gzip", compression_opts=6
+    )
+
+
 CELL = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell"
 TF = {
     "no options": ("EL001", lambda f: (f / "options.json").unlink()),
@@ -287,6 +332,14 @@ TF = {
         "EL009",
         lambda f: edit_hdf5(f, lambda h: replace(h, "char_embed", np.array([b"no"]))),
     ),
+    "empty array": (
+        "EL009",
+        lambda f: edit_hdf5(f, lambda h: replace(h, "char_embed", h5py.Empty("f4"))),
+    ),
+    "array that is not there": ("EL009", lambda f: edit_hdf5(f, sparse)),
+    "array of petabytes": ("EL009", lambda f: edit_hdf5(f, bomb)),
+    "damaged block": ("EL004", lambda f: damage_block(f)),
+    "groups in a circle": ("EL006", lambda f: edit_hdf5(f, circle)),
     "link to another file": ("EL009", lambda f: edit_hdf5(f, external)),
 }
 
@@ -322,9 +375,10 @@ def test_word_input_without_or_with_a_wrong_vocabulary(tmp_path):
 
 
 def test_what_bilm_tf_can_not_hold(tmp_path):
-    bilm = BiLM.random(tiny_config(forget_bias=0.0))
-    with pytest.raises(ValueError, match="EL027"):
-        bilm.save_bilm_tf(tmp_path)
+    for sizes in ({"forget_bias": 0.0}, {"hidden_dim": 6}, {"hidden_dim": 5}):
+        bilm = BiLM.random(tiny_config(**sizes))
+        with pytest.raises(ValueError, match="EL027"):
+            bilm.save_bilm_tf(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -352,6 +406,60 @@ def test_full_disk_leaves_the_model_that_was_there(tiny, tmp_path, monkeypatch, 
         getattr(other, save)(tmp_path)
     assert raised.value.errno in (errno.ENOSPC, None)
     assert contents(tmp_path) == before
+
+
+def test_rename_that_fails_half_way_brings_the_old_files_back(
+    tiny, tmp_path, monkeypatch
+):
+    tiny.save(tmp_path)
+    before, real = contents(tmp_path), os.replace
+
+    def failing(source, target):
+        if str(source).endswith("new") and Path(target).name == "config.json":
+            raise OSError(errno.EIO, "broken")
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", failing)
+    with pytest.raises(OSError, match="EL013"):
+        BiLM.random(tiny_config(), seed=9).save(tmp_path)
+    assert contents(tmp_path) == before
+    monkeypatch.undo()
+    assert same_layers(BiLM.load(tmp_path), tiny)
+
+
+def test_saving_over_another_model_leaves_nothing_of_it(tiny, tmp_path):
+    vocab = ["<S>", "</S>", "<UNK>", "a"]
+    softmax = make_softmax(6, 4)
+    BiLM.random(tiny_config(), vocab=vocab).save(tmp_path, softmax=softmax)
+    (tmp_path / "card.json").write_text("{}")
+    tiny.save(tmp_path)
+    assert sorted(contents(tmp_path)) == ["config.json", "weights.safetensors"]
+    tiny.save_bilm_tf(tmp_path / "tf")
+    (tmp_path / "tf" / "weights.hdf5").rename(tmp_path / "tf" / "other.hdf5")
+    with pytest.raises(ValueError, match="EL005"):
+        tiny.save_bilm_tf(tmp_path / "tf")
+
+
+def test_loaded_weights_are_not_the_file(tiny, tmp_path):
+    """A file that is cut short later must not take the process down."""
+    tiny.save(tmp_path)
+    loaded = BiLM.load(tmp_path)
+    os.truncate(tmp_path / "weights.safetensors", 10)
+    assert same_layers(loaded, tiny)
+
+
+def test_unknown_dtype(tiny, tmp_path):
+    with pytest.raises(ValueError, match="EL028"):
+        tiny.save(tmp_path, dtype="float64")
+
+
+def test_more_settings_in_a_later_version(tiny, tmp_path):
+    """A folder that was written before a setting was known loads with its default."""
+    tiny.save(tmp_path)
+    header = json.loads((tmp_path / "config.json").read_text())
+    del header["bilm"]["word_dim"], header["bilm"]["characters"]
+    (tmp_path / "config.json").write_text(json.dumps(header))
+    assert same_layers(BiLM.load(tmp_path), tiny)
 
 
 def test_folder_that_can_not_be_made(tiny, tmp_path):

@@ -87,7 +87,8 @@ def made(tmp_path):
     )
     sizes = {
         "encoder": {
-            "projection_dim": H, "cell_clip": 3, "proj_clip": 3, "dim": C, "n_layers": 2,
+            "projection_dim": H, "cell_clip": 3, "proj_clip": 3, "dim": C,
+            "n_layers": 2,
         },
         "token_embedder": {
             "activation": "relu", "filters": [[1, 2], [3, 5]], "n_highway": 1,

@@ -15,7 +15,7 @@ def all_words(softmax, h, n_words):
 @pytest.mark.parametrize("cutoffs", [[], [4, 9]])
 def test_is_a_distribution_over_the_vocabulary(cutoffs):
     torch.manual_seed(0)
-    softmax, h = make_softmax(8, 20, cutoffs), torch.randn(5, 8)
+    softmax, h = make_softmax(16, 20, cutoffs), torch.randn(5, 16)
     assert torch.allclose(
         all_words(softmax, h, 20).exp().sum(1), torch.ones(5), atol=1e-5
     )
@@ -37,6 +37,12 @@ def test_cutoffs_beyond_the_vocabulary_are_left_out():
     assert isinstance(softmax, AdaptiveSoftmax) and softmax.clusters.cutoffs == [5, 20]
 
 
+@pytest.mark.parametrize("cutoffs", [[9, 4], [0, 4], [4, 4], [2, 4, 8, 12]])
+def test_clusters_that_can_not_be(cutoffs):
+    with pytest.raises(ValueError, match="EL029"):
+        make_softmax(8, 20, cutoffs)
+
+
 @pytest.mark.parametrize("cutoffs", [[], [4, 9]])
 def test_saved_and_loaded(tmp_path, cutoffs):
     softmax, h, target = (
@@ -45,7 +51,7 @@ def test_saved_and_loaded(tmp_path, cutoffs):
         torch.arange(5),
     )
     module.save(softmax, tmp_path / module.FILE)
-    loaded = module.load(tmp_path / module.FILE, 8, 20)
+    loaded = module.load(tmp_path / module.FILE, 16, 20)
     assert torch.equal(loaded(h, target), softmax(h, target))
 
 
@@ -54,6 +60,16 @@ def test_bad_files(tmp_path):
     module.save(make_softmax(8, 20), path)
     with pytest.raises(ValueError, match="EL007"):
         module.load(path, 8, 21)
+    weight, bias = torch.zeros(20, 8), torch.zeros(20)
+    for code, cutoffs, w in (
+        ("EL010", torch.tensor(4), weight),
+        ("EL010", torch.tensor([[4, 9]]), weight),
+        ("EL029", torch.tensor([9, 4]), weight),
+        ("EL008", torch.tensor([], dtype=torch.int64), weight * float("nan")),
+    ):
+        module.write_safetensors(path, {"cutoffs": cutoffs, "weight": w, "bias": bias})
+        with pytest.raises(ValueError, match=code):
+            module.load(path, 8, 20)
     path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(ValueError, match="EL010"):
         module.load(path, 8, 20)

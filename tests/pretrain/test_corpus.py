@@ -95,3 +95,17 @@ def test_foreign_vocabulary():
     check_vocab([*SPECIALS, "a"], "here")
     with pytest.raises(ValueError, match="EL034"):
         check_vocab(["a", "b", "c"], "here")
+    with pytest.raises(ValueError, match="EL039"):
+        check_vocab([*SPECIALS, "a", "a"], "here")
+
+
+def test_marks_in_the_text_are_words_that_are_not_known():
+    corpus = build_corpus([["a", "<S>", "</S>"], ["b"]])
+    assert [corpus.words[i] for i in corpus.ids[:5]] == [
+        "<S>",
+        "a",
+        "<UNK>",
+        "<UNK>",
+        "</S>",
+    ]
+    assert len(reverse_sentences(corpus.ids)) == len(corpus.ids)

@@ -32,6 +32,9 @@ def test_packed_files(tmp_path, module):
     path.write_bytes(path.read_bytes()[:20])
     with pytest.raises(OSError, match="EL030"):
         list(read_lines(path))
+    path.write_bytes(module.compress(b"word " * 9999)[:-12] + b"damaged file")
+    with pytest.raises(OSError, match="EL030"):
+        list(read_lines(path))
 
 
 def test_bad_files(tmp_path):

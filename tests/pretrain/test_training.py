@@ -129,7 +129,7 @@ def setting(tmp_path):
     return config
 
 
-@pytest.mark.parametrize("cutoffs", ["[]", "[5, 8]"])
+@pytest.mark.parametrize("cutoffs", ["[]", "[5]"])
 def test_a_run_learns_and_leaves_models_cards_and_a_log(setting, tmp_path, cutoffs):
     best = pretrain(setting(cutoffs, 12), tmp_path / "out", command="the command")
     log = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").open()]
@@ -195,6 +195,18 @@ def test_goes_on_from_published_weights_with_a_new_softmax(setting, tmp_path, ti
         LanguageModel.load(tmp_path / "published")
 
 
+def test_word_input_is_not_trained(setting, tmp_path):
+    bilm = BiLM.random(tiny_config(n_words=5), vocab=list("abcde"))
+    bilm.save_bilm_tf(tmp_path / "words")
+    setting()
+    path = tmp_path / "run.cfg"
+    text = path.read_text().split("[model]")
+    training = "[training]" + text[1].split("[training]")[1]
+    path.write_text(text[0] + training + f'init = "{tmp_path / "words"}"\n')
+    with pytest.raises(ValueError, match="EL037"):
+        pretrain(read_config(path), tmp_path / "out")
+
+
 def test_learn_rate(setting):
     training = setting(
         training__learn_rate=0.01, training__final_learn_rate=0.001
@@ -236,6 +248,12 @@ def test_diverging_loss_stops(setting, tmp_path):
         ("training", "colour", "red"),
         ("text", "train", "not a list"),
         ("vocab", "size", None),
+        ("training", "batch_size", 0),
+        ("training", "eval_every", 0),
+        ("training", "epochs", 0),
+        ("training", "learn_rate", 0.0),
+        ("training", "dropout", 1.0),
+        ("training", "save_dtype", "float64"),
     ],
 )
 def test_settings_of_the_wrong_kind(setting, section, name, value):
@@ -252,6 +270,7 @@ def test_broken_configurations(setting, tmp_path):
         "EL037.*dev is missing": text.replace("dev = ", "# dev = "),
         "EL037.*model": text + '\ninit = "somewhere"\n',
         "EL037": "no sections at all",
+        "EL037.*bytes": text.replace("[model]", "[model]\nn_words = 5"),
         "EL020": text.replace("hidden_dim = 16", "hidden_dim = 0"),
     }
     for match, broken in cases.items():

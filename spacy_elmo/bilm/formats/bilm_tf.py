@@ -26,6 +26,8 @@ OPTIONS, WEIGHTS, VOCAB = "options.json", "weights.hdf5", "vocab.txt"
 _DIRECTIONS = {"forward_lstm": "RNN_0", "backward_lstm": "RNN_1"}
 _THEIRS_TO_OURS = (3, 0, 2, 1)  # where our gates o, i, f, g stand among i, j, f, o
 _OURS_TO_THEIRS = (1, 3, 2, 0)
+# How many times its file a compressed array may be; floats hardly shrink.
+MAX_COMPRESSION = 100
 
 
 def load(folder: Path) -> BiLM:
@@ -51,10 +53,13 @@ def load(folder: Path) -> BiLM:
             },
             bilm,
         )
-        arrays = {
-            ours: array.read(np.asarray(file[array.theirs], dtype=np.float32))
-            for ours, array in names.items()
-        }
+        try:
+            arrays = {
+                ours: array.read(np.asarray(file[array.theirs], dtype=np.float32))
+                for ours, array in names.items()
+            }
+        except OSError as error:  # a damaged block
+            raise ValueError(Errors.EL004.format(path=path, error=error)) from error
     return fill(bilm, arrays, path)
 
 
@@ -64,10 +69,15 @@ def save(bilm: BiLM, folder: Path) -> None:
     problem = None
     if config.forget_bias != 1.0:
         problem = f"its forget bias is {config.forget_bias}, theirs is always 1"
+    elif config.lstm_projection != (config.projection_dim < config.hidden_dim):
+        problem = "they project cells exactly if projection_dim is below dim"
     elif config.word_dim or config.characters != "bytes":
         problem = "it reads an alphabet of its own or words beside characters"
     if problem:
         raise ValueError(Errors.EL027.format(problem=problem))
+    if others := [p.name for p in folder.glob("*.hdf5") if p.name != WEIGHTS]:
+        names = ", ".join([WEIGHTS, *others])
+        raise ValueError(Errors.EL005.format(path=folder, names=names))
     state = bilm.state_dict()
 
     def write_weights(path: Path) -> None:
@@ -87,7 +97,7 @@ def save(bilm: BiLM, folder: Path) -> None:
         )
     options = json.dumps(_options(bilm), indent=2)
     writers[OPTIONS] = partial(write_text, options)
-    write_files(folder, writers)
+    write_files(folder, writers, remove=[VOCAB])
 
 
 # -- names and layouts ------------------------------------------------------------
@@ -210,7 +220,7 @@ def _config(
             "skip_connections": bool(lstm.get("use_skip_connections", False)),
             "cell_clip": lstm.get("cell_clip"),
             "proj_clip": lstm.get("proj_clip"),
-            "lstm_projection": projection_dim < dim,
+            "lstm_projection": any(name.endswith("W_P_0") for name in shapes),
         }
         if "embedding" in shapes or "char_cnn" not in options:
             if "embedding" not in shapes:
@@ -286,9 +296,12 @@ def _open(path: Path) -> h5py.File:
 
 
 def _shapes(file: h5py.File, path: Path) -> dict[str, tuple[int, ...]]:
-    """Shapes of all arrays, none of them read. Links and external or virtual storage,
-    which could reach other files of this machine, are refused [EL009]."""
+    """Shapes of all arrays, none of them read. Refused [EL009] are links and external
+    or virtual storage, which could reach other files of this machine, and arrays that
+    the file does not really hold, which would be made up in memory."""
     shapes: dict[str, tuple[int, ...]] = {}
+    most_bytes = MAX_COMPRESSION * path.stat().st_size
+    seen = set()  # groups can hold one another
 
     def walk(group: h5py.Group, prefix: str) -> None:
         for key in group:
@@ -299,12 +312,20 @@ def _shapes(file: h5py.File, path: Path) -> dict[str, tuple[int, ...]]:
                 )
             item = group[key]
             if isinstance(item, h5py.Group):
-                if name.count("/") < 8:
+                address = h5py.h5o.get_info(item.id).addr
+                if address not in seen:
+                    seen.add(address)
                     walk(item, name + "/")
             elif isinstance(item, h5py.Dataset):
                 problem = None
-                if item.external or item.is_virtual:
+                if item.shape is None:
+                    problem = "empty"
+                elif item.external or item.is_virtual:
                     problem = "stored in another file"
+                elif item.nbytes > (
+                    item.id.get_storage_size() if not item.compression else most_bytes
+                ):
+                    problem = "larger than what the file holds of it"
                 elif item.dtype.kind != "f":
                     problem = f"of type {item.dtype}"
                 if problem:

@@ -1,0 +1,41 @@
+import numpy as np
+import pytest
+import spacy
+from spacy.tokens import Doc
+
+from spacy_elmo import similarity
+
+from .pipelines import add_elmo
+
+
+@pytest.fixture
+def nlp():
+    nlp = spacy.blank("en")
+    add_elmo(nlp)
+    return nlp
+
+
+def test_cosine_of_vectors_in_context(nlp):
+    a, b = nlp("a bank lends")[1], nlp("the river bank")[2]
+    u, v = a.doc.tensor[1], b.doc.tensor[2]
+    expected = u @ v / np.linalg.norm(u) / np.linalg.norm(v)
+    assert similarity(a, b) == pytest.approx(float(expected), abs=1e-6)
+    assert similarity(a, b) == similarity(b, a) < 0.9999
+    assert similarity(a, a) == pytest.approx(1, abs=1e-6)
+    assert similarity(a, b, layer=0) == pytest.approx(1, abs=1e-6)
+    assert similarity(a, b, layer=2) < 0.9999
+    # spaCy's own can't tell them apart
+    assert a.similarity(b) == 1.0
+
+
+def test_white_space_is_like_nothing(nlp):
+    doc = nlp("a  b")
+    assert similarity(doc[0], doc[1]) == 0.0
+
+
+def test_doc_that_was_not_read(nlp):
+    doc = Doc(nlp.vocab, words=["a", "b"])
+    with pytest.raises(ValueError, match="EL055"):
+        similarity(doc[0], doc[1])
+    with pytest.raises(ValueError, match="EL055"):
+        similarity(doc[0], doc[1], layer=1)
