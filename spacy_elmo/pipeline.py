@@ -21,7 +21,7 @@ from .errors import Errors, Warnings
 from .forks import be_safe_to_fork
 from .thinc_layers.deferred import DeferredBackward
 from .thinc_layers.encoder import DocPieces, Encoder, cut, shim_of
-from .thinc_layers.listener import ElmoListener
+from .thinc_layers.listened_to import ListenedTo
 from .thinc_layers.mix import mix
 from .thinc_layers.tok2vec import replace_listener, replace_listener_cfg
 
@@ -30,7 +30,7 @@ from .thinc_layers.tok2vec import replace_listener, replace_listener_cfg
 PIPE_TOKENS = 16_384
 
 
-class Elmo(TrainablePipe):
+class Elmo(ListenedTo, TrainablePipe):
     """Satisfies `spacy.ty.ListenedToComponent`.
 
     Shapes: L+1 layers, T tokens of a Doc, D width.
@@ -166,48 +166,6 @@ class Elmo(TrainablePipe):
             warnings.warn(Warnings.ELW03.format(name=self.name), stacklevel=2)
             shim.set_weights(BiLM.random(shim.bilm_config), "random")
         self._with_weights()
-
-    # -- listeners ----------------------------------------------------------------
-
-    @property
-    def listeners(self) -> list[Model]:
-        return [model for models in self.listener_map.values() for model in models]
-
-    @property
-    def listening_components(self) -> list[str]:
-        return list(self.listener_map)
-
-    def add_listener(self, listener: Model, component_name: str) -> None:
-        """Raises ValueError [EL054, EL060] if the listener does not fit."""
-        previous = getattr(listener, "upstream", None)
-        if previous is not None and previous is not self:
-            previous.forget_listener(listener)
-        listener.connect(self)  # type: ignore[attr-defined]
-        models = self.listener_map.setdefault(component_name, [])
-        if listener not in models:
-            models.append(listener)
-
-    def remove_listener(self, listener: Model, component_name: str) -> bool:
-        models = self.listener_map.get(component_name, [])
-        if listener not in models:
-            return False
-        models.remove(listener)
-        if not models:
-            del self.listener_map[component_name]
-        return True
-
-    def forget_listener(self, listener: Model) -> None:
-        for name in self.listening_components:
-            self.remove_listener(listener, name)
-
-    def find_listeners(self, component: Any) -> None:
-        if isinstance(getattr(component, "model", None), Model):
-            for node in component.model.walk():
-                if isinstance(node, ElmoListener) and node.upstream_name in (
-                    "*",
-                    self.name,
-                ):
-                    self.add_listener(node, component.name)
 
     # -- what listeners ask for (see listener.Upstream) ---------------------------
 

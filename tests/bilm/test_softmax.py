@@ -46,8 +46,8 @@ def test_clusters_that_can_not_be(cutoffs):
 @pytest.mark.parametrize("cutoffs", [[], [4, 9]])
 def test_saved_and_loaded(tmp_path, cutoffs):
     softmax, h, target = (
-        make_softmax(8, 20, cutoffs),
-        torch.randn(5, 8),
+        make_softmax(16, 20, cutoffs),
+        torch.randn(5, 16),
         torch.arange(5),
     )
     module.save(softmax, tmp_path / module.FILE)
