@@ -46,7 +46,7 @@ def main() -> None:
             table.append((sense, token.doc.text, near_sense, near.doc.text, score))
         msg.divider(f"'{word}': nearest of the other contexts")
         header = ("sense", "context", "nearest", "its context", "cosine")
-        msg.table(table, header=header, divider=True)
+        msg.table(table, header=header, divider=True, max_col=60)
         print(f"{n_right} of {len(tokens)} have their own sense nearest")
 
 
