@@ -535,23 +535,44 @@ def test_listener_copies_stay_listeners():
     assert np.array_equal(listener.get_param("W"), listeners(nlp)[0].get_param("W"))
 
 
-def test_encoder_between_listener_and_task():
+EMBED = {
+    "@architectures": "spacy-elmo.Embed.v1",
+    "width": 10,
+    "embed": {
+        "@architectures": "spacy.MultiHashEmbed.v2",
+        "width": 8,
+        "attrs": ["NORM"],
+        "rows": [50],
+        "include_static_vectors": False,
+    },
+    "elmo": LISTENER,
+}
+ENCODE = {
+    "@architectures": "spacy.MaxoutWindowEncoder.v2",
+    "width": 10,
+    "depth": 1,
+    "window_size": 1,
+    "maxout_pieces": 2,
+}
+TOK2VEC = {"@architectures": "spacy.Tok2Vec.v2", "embed": EMBED, "encode": ENCODE}
+
+
+def test_beside_the_components_own_embeddings(tmp_path):
+    """[x_k; ELMo_k] under an encoder: trained, saved, and with a biLM of its own."""
     nlp = spacy.blank("en")
-    add_elmo(nlp)
-    encode = {
-        "@architectures": "spacy.MaxoutWindowEncoder.v2",
-        "width": 12,
-        "depth": 1,
-        "window_size": 1,
-        "maxout_pieces": 2,
-    }
-    tok2vec = {
-        "@architectures": "spacy.Tok2Vec.v2",
-        "embed": LISTENER,
-        "encode": encode,
-    }
-    nlp.add_pipe("ner", config={"model": {**NER["model"], "tok2vec": tok2vec}})
+    add_elmo(nlp, frozen=False)
+    nlp.add_pipe("ner", config={"model": {**NER["model"], "tok2vec": TOK2VEC}})
     batch = examples(nlp)
     optimizer = nlp.initialize(lambda: batch)
+    before = parameters(nlp)
     losses = [nlp.update(batch, sgd=optimizer)["ner"] for _ in range(20)]
-    assert losses[-1] < losses[0]
+    assert losses[-1] < losses[0] and moved(before, nlp)
+    (listener,) = listeners(nlp)
+    assert not np.allclose(listener.get_param("W"), 0)
+    nlp.to_disk(tmp_path / "a")
+    expected = annotations(nlp)
+    assert annotations(spacy.load(tmp_path / "a")) == expected
+    nlp.replace_listeners("elmo", "ner", ["model.tok2vec.embed.elmo"])
+    assert annotations(nlp) == expected
+    nlp.to_disk(tmp_path / "b")
+    assert annotations(spacy.load(tmp_path / "b", exclude=["elmo"])) == expected
