@@ -1,4 +1,4 @@
-"""[x_k; ELMo_k]: ELMo beside the token vectors of the task's own (paper, section 3.3)."""
+"""[x_k; ELMo_k]: ELMo beside the task's own token vectors (paper, section 3.3)."""
 
 from spacy.tokens import Doc
 from spacy.util import registry
@@ -17,8 +17,8 @@ def build_embed(embed: TokenVectors, elmo: TokenVectors, width: int) -> TokenVec
     elmo: `spacy-elmo.ElmoListener.v1`.
     width: of the vectors that come out, (T, width) for each Doc.
     """
-    both = concatenate(embed, elmo)
+    both: TokenVectors = concatenate(embed, elmo)
     project = Maxout(nO=width, nP=3, dropout=0.0, normalize=True)
-    model = chain(both, with_array(project))
+    model: TokenVectors = chain(both, with_array(project))
     model.set_dim("nO", width)
     return model
