@@ -25,6 +25,9 @@ class Held:
     waiting: set[int]
 
 
+_USER = 0  # no listener has this id
+
+
 class LayerStore:
     """What a component keeps of the Docs it has seen: how they were cut into pieces,
     and, until every listener has read them, their layers, max_bytes at most."""
@@ -47,6 +50,10 @@ class LayerStore:
         self._held.pop(doc, None)  # so that it counts as the newest
         if readers:
             self._held[doc] = Held(layers, set(readers))
+
+    def keep(self, doc: Doc, layers: Floats3d) -> None:
+        """Hold layers that a user has asked for, who may ask again."""
+        self._held[doc] = Held(layers, {_USER})
 
     def pieces(self, doc: Doc) -> list[Any] | None:
         """How a Doc was cut; None if it was not, or has other tokens now."""

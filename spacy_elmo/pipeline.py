@@ -187,7 +187,11 @@ class Elmo(ListenedTo, TrainablePipe):
 
     def layers_of(self, doc: Doc) -> Floats3d:
         """Layers of a Doc that the component has seen: (L+1, T, D)."""
-        return self._layers([doc])[0]
+        (layers,) = self._layers([doc])
+        if self._store.layers(doc) is None:
+            self._store.keep(doc, layers)
+            self._store.trim()
+        return layers
 
     def _layers(self, docs: list[Doc]) -> list[Floats3d]:
         """Layers that are held, and for the other Docs computed anew, from the same

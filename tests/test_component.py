@@ -159,6 +159,12 @@ def test_error_handler_gets_the_docs_that_fail(nlp, monkeypatch):
     assert (out, seen) == (["a", "b"], ["bad"])
 
 
+def test_layers_are_computed_once_for_who_asks_twice(nlp):
+    doc = nlp("A cat sat.")
+    assert doc._.elmo.layers is doc._.elmo.layers
+    assert doc._.elmo["elmo"] is doc._.elmo.layers
+
+
 def test_layers_vanish_with_the_doc_and_never_travel(nlp):
     doc = nlp("A cat sat.")
     assert not doc.user_data
