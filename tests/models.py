@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import numpy as np
 from hypothesis import strategies as st
 
+from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
 
 
@@ -25,3 +27,10 @@ def tiny_config(**changes: Any) -> BiLMConfig:
 any_token = st.text(st.characters(codec=None, categories=None), max_size=60)
 any_sentence = st.lists(any_token, max_size=12)
 sentences = st.lists(any_sentence, min_size=1, max_size=6)
+
+SENTENCES = [["The", "cat"], ["고양이", "가", "잔다", "."]]
+
+
+def same_layers(a: BiLM, b: BiLM) -> bool:
+    pairs = zip(a.encode(SENTENCES), b.encode(SENTENCES))
+    return all(np.array_equal(x, y) for x, y in pairs)

@@ -3,12 +3,14 @@
 from typing import Any
 
 import spacy
+import torch
 from spacy.language import Language
 from spacy.training import Example
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.pipeline import Elmo
+from spacy_elmo.thinc_layers.listener import ElmoListener
 
 from .models import tiny_config
 
@@ -78,3 +80,19 @@ def trained(steps: int = 5, **settings: Any) -> Language:
 
 def annotations(nlp: Language, text: str = "I like Paris now") -> list[tuple[str, str]]:
     return [(token.tag_, token.ent_type_) for token in nlp(text)]
+
+
+def listeners(nlp: Language) -> list[ElmoListener]:
+    return nlp.get_pipe("elmo").listeners
+
+
+def mix_of(listener: ElmoListener) -> tuple[Any, Any]:
+    return listener.get_param("W").copy(), listener.get_param("gamma").copy()
+
+
+def parameters(nlp: Language) -> list[torch.Tensor]:
+    return [p.detach().clone() for p in nlp.get_pipe("elmo").bilm.parameters()]
+
+
+def moved(before: list[torch.Tensor], nlp: Language) -> bool:
+    return any(not torch.equal(a, b) for a, b in zip(before, parameters(nlp)))

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import spacy
 from spacy.tokens import DocBin
+from weasel.cli.document import project_document
 from weasel.cli.run import project_run
 
 from spacy_elmo.workflows import fetch
@@ -157,6 +158,13 @@ def test_download_that_fails(tmp_path, monkeypatch):
     asset = {"dest": "corpus/a.txt", "url": "http://127.0.0.1:9/a.txt"}
     with pytest.raises(ValueError, match="EL072"):
         fetch.fetch([asset], {"a.txt": "0" * 64}, None)
+
+
+def test_documented(project):
+    project_document(project, project / "workflows.md")
+    text = (project / "workflows.md").read_text(encoding="utf-8")
+    for name in ("`demo`", "`all`", "`pretrain-default`", "`train-ner`"):
+        assert name in text
 
 
 def test_every_asset_has_a_hash():

@@ -1,0 +1,85 @@
+"""Saving: all or nothing, and nothing of what was there before."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from spacy_elmo import BiLM, files
+from spacy_elmo.bilm.softmax import make_softmax
+
+from ..models import same_layers, tiny_config
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("save", ["save", "save_bilm_tf"])
+def test_full_disk_leaves_the_model_that_was_there(tiny, tmp_path, monkeypatch, save):
+    getattr(tiny, save)(tmp_path)
+    before = contents(tmp_path)
+    other = BiLM.random(tiny_config(), seed=9)
+    # Every file but the first goes to a device that is always full.
+    real, n = files.fill_aside, iter(range(9))
+
+    def full(write, aside):
+        return real(write, aside) if next(n) == 0 else real(write, Path("/dev/full"))
+
+    monkeypatch.setattr(files, "fill_aside", full)
+    with pytest.raises(OSError, match="EL013") as raised:
+        getattr(other, save)(tmp_path)
+    assert raised.value.errno in (errno.ENOSPC, None)
+    assert contents(tmp_path) == before
+
+
+def test_rename_that_fails_half_way_brings_the_old_files_back(
+    tiny, tmp_path, monkeypatch
+):
+    tiny.save(tmp_path)
+    before, real = contents(tmp_path), os.replace
+
+    def failing(source, target):
+        if str(source).endswith("new") and Path(target).name == "config.json":
+            raise OSError(errno.EIO, "broken")
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", failing)
+    with pytest.raises(OSError, match="EL013"):
+        BiLM.random(tiny_config(), seed=9).save(tmp_path)
+    assert contents(tmp_path) == before
+    monkeypatch.undo()
+    assert same_layers(BiLM.load(tmp_path), tiny)
+
+
+def test_saving_over_another_model_leaves_nothing_of_it(tiny, tmp_path):
+    vocab = ["<S>", "</S>", "<UNK>", "a"]
+    softmax = make_softmax(6, 4)
+    BiLM.random(tiny_config(), vocab=vocab).save(tmp_path, softmax=softmax)
+    (tmp_path / "card.json").write_text("{}")
+    tiny.save(tmp_path)
+    assert sorted(contents(tmp_path)) == ["config.json", "weights.safetensors"]
+    tiny.save_bilm_tf(tmp_path / "tf")
+    (tmp_path / "tf" / "weights.hdf5").rename(tmp_path / "tf" / "other.hdf5")
+    with pytest.raises(ValueError, match="EL005"):
+        tiny.save_bilm_tf(tmp_path / "tf")
+
+
+def test_unknown_dtype(tiny, tmp_path):
+    with pytest.raises(ValueError, match="EL028"):
+        tiny.save(tmp_path, dtype="float64")
+
+
+def test_folder_that_can_not_be_made(tiny, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="EL013"):
+        tiny.save(tmp_path / "file" / "model")
+
+
+def test_saved_files_are_readable_as_others_are(tiny, tmp_path):
+    tiny.save(tmp_path)
+    (tmp_path / "usual").write_text("")
+    modes = {path.stat().st_mode for path in tmp_path.iterdir()}
+    assert len(modes) == 1

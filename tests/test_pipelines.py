@@ -1,0 +1,270 @@
+"""What spaCy does with pipelines: saving, copying, pickling, sourcing, replacing."""
+
+import gc
+import pickle
+
+import numpy as np
+import pytest
+import spacy
+import torch
+from spacy.training import Example
+
+from spacy_elmo.thinc_layers.listener import ElmoListener
+
+from .models import tiny_config
+from .pipelines import (
+    LISTENER,
+    NER,
+    TAGGER,
+    add_elmo,
+    annotations,
+    examples,
+    listeners,
+    mix_of,
+    moved,
+    parameters,
+    sizes,
+    trained,
+)
+
+
+def test_no_upstream_is_an_error_not_zeros():
+    nlp = spacy.blank("en")
+    nlp.add_pipe("tagger", config=TAGGER)
+    batch = [eg for eg in examples(nlp)]
+    with pytest.raises(ValueError, match="EL053"):
+        nlp.initialize(lambda: batch)
+
+
+@pytest.mark.parametrize("name", ["other", "elmo"])
+def test_upstream_by_name(name):
+    nlp = spacy.blank("en")
+    add_elmo(nlp, name="elmo")
+    config = {"model": {**TAGGER["model"], "tok2vec": {**LISTENER, "upstream": name}}}
+    nlp.add_pipe("tagger", config=config)
+    batch = [Example.from_dict(nlp.make_doc("a b"), {"tags": ["X", "Y"]})]
+    if name == "elmo":
+        nlp.initialize(lambda: batch)
+    else:
+        with pytest.raises(ValueError, match=r"EL053.*other"):
+            nlp.initialize(lambda: batch)
+
+
+def test_saved_with_the_component(tmp_path):
+    nlp = trained()
+    nlp.to_disk(tmp_path)
+    loaded = spacy.load(tmp_path)
+    for a, b in zip(listeners(nlp), listeners(loaded)):
+        for x, y in zip(mix_of(a), mix_of(b)):
+            assert np.array_equal(x, y)
+    assert annotations(loaded) == annotations(nlp)
+    assert annotations(
+        spacy.blank("en").from_config(nlp.config).from_bytes(nlp.to_bytes())
+    )
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_replace_listeners_keeps_the_mix(tmp_path, frozen):
+    nlp = trained(frozen=frozen)
+    expected, mix = annotations(nlp), mix_of(listeners(nlp)[0])
+    doc = nlp.make_doc("I like Paris now")
+    scores = nlp.get_pipe("tagger").predict([nlp.get_pipe("elmo")(doc)])
+    nlp.replace_listeners("elmo", "tagger", ["model.tok2vec"])
+    assert nlp.get_pipe("elmo").listening_components == ["ner"]
+    tok2vec = nlp.get_pipe("tagger").model.get_ref("tok2vec")
+    assert all(np.array_equal(x, y) for x, y in zip(mix_of(tok2vec), mix))
+    assert annotations(nlp) == expected
+    alone = nlp.get_pipe("tagger").predict([nlp.make_doc("I like Paris now")])
+    assert all(np.array_equal(a, b) for a, b in zip(alone, scores))
+    nlp.to_disk(tmp_path)
+    loaded = spacy.load(tmp_path, exclude=["elmo", "ner"])
+    assert [tag for tag, _ in annotations(loaded)] == [tag for tag, _ in expected]
+    batch = examples(nlp)
+    before = [p.clone() for p in tok2vec.layers[0].layers[0].shims[0].bilm.parameters()]
+    nlp.update(batch, sgd=nlp.create_optimizer())
+    after = list(tok2vec.layers[0].layers[0].shims[0].bilm.parameters())
+    assert all(torch.equal(a, b) for a, b in zip(before, after)) is frozen
+
+
+def test_sourced_from_another_pipeline():
+    source = trained()
+    expected = annotations(source)
+    nlp = spacy.blank("en")
+    for name in ("elmo", "tagger", "ner"):
+        nlp.add_pipe(name, source=source)
+    assert annotations(nlp) == expected
+    assert [listener.upstream for listener in listeners(nlp)] == [
+        nlp.get_pipe("elmo")
+    ] * 2
+
+
+def test_select_pipes():
+    nlp = trained()
+    expected = annotations(nlp)
+    with nlp.select_pipes(disable=["ner"]):
+        assert [tag for tag, _ in annotations(nlp)] == [tag for tag, _ in expected]
+    with nlp.select_pipes(enable=["elmo"]):
+        assert nlp("I like Paris").tensor.any()
+    with nlp.select_pipes(disable=["elmo"]):
+        # Its listeners ask it for the layers they need; only doc.tensor isn't set.
+        assert annotations(nlp) == expected
+        assert nlp("I like Paris").tensor.size == 0
+    assert annotations(nlp) == expected
+
+
+def test_removed_upstream_is_an_error():
+    nlp = trained()
+    nlp.remove_pipe("elmo")
+    gc.collect()
+    with pytest.raises(ValueError, match="EL053"):
+        nlp("I like Paris")
+
+
+def test_pickle_after_training():
+    nlp = trained(frozen=False)
+    loaded = pickle.loads(pickle.dumps(nlp))
+    assert annotations(loaded) == annotations(nlp)
+    assert [listener.upstream for listener in listeners(loaded)] == [
+        loaded.get_pipe("elmo")
+    ] * 2
+    loaded.update(examples(loaded), sgd=loaded.create_optimizer())
+
+
+def test_component_pickled_alone_says_what_is_missing():
+    nlp = trained()
+    tagger = pickle.loads(pickle.dumps(nlp.get_pipe("tagger")))
+    with pytest.raises(ValueError, match="EL053"):
+        tagger(nlp.make_doc("I like Paris"))
+
+
+def test_rehearsal_copies_keep_their_upstream():
+    nlp = trained()
+    nlp.resume_training()
+    nlp.rehearse(examples(nlp))
+
+
+def test_deep_copies_listen_to_their_own_elmo():
+    import copy
+
+    nlp = trained()
+    copied = copy.deepcopy(nlp)
+    assert [listener.upstream for listener in listeners(copied)] == [
+        copied.get_pipe("elmo")
+    ] * 2
+    assert [listener.upstream for listener in listeners(nlp)] == [
+        nlp.get_pipe("elmo")
+    ] * 2
+    assert annotations(copied) == annotations(nlp)
+
+
+def test_error_handler_is_pickled_along():
+    nlp = trained()
+    nlp.get_pipe("elmo").set_error_handler(spacy.util.ignore_error)
+    loaded = pickle.loads(pickle.dumps(nlp.get_pipe("elmo")))
+    assert loaded.get_error_handler() is spacy.util.ignore_error
+
+
+def test_trained_on_another_bilm():
+    source = trained()
+    nlp = spacy.blank("en")
+    add_elmo(nlp, sizes=tiny_config(n_layers=3))
+    with pytest.raises(ValueError, match="EL060"):
+        nlp.add_pipe("tagger", source=source)
+
+
+def test_the_nearest_of_two_upstreams():
+    nlp = spacy.blank("en")
+    add_elmo(nlp, name="first")
+    second = add_elmo(nlp, name="second", sizes=tiny_config(projection_dim=8))
+    nlp.add_pipe("tagger", config=TAGGER)
+    assert nlp.get_pipe("first").listeners == []
+    (listener,) = second.listeners
+    assert listener.upstream is second and listener.get_dim("nO") == 16
+
+
+def test_tok2vec_without_weights(tmp_path):
+    """Named by hand in a configuration, or put in place before elmo was used."""
+    nlp = spacy.blank("en")
+    tok2vec = {"@architectures": "spacy-elmo.Tok2Vec.v1", "bilm": sizes(tiny_config())}
+    nlp.add_pipe("tagger", config={"model": {**TAGGER["model"], "tok2vec": tok2vec}})
+    batch = [Example.from_dict(nlp.make_doc("a b"), {"tags": ["X", "Y"]})]
+    with pytest.raises(ValueError, match="EL050"):
+        nlp.initialize(lambda: batch)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo")
+    nlp.add_pipe("tagger", config=TAGGER)
+    nlp.replace_listeners("elmo", "tagger", ["model.tok2vec"])
+    nlp.initialize(lambda: batch)
+    assert nlp("a b")[0].tag_
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_several_processes_after_training(method, monkeypatch):
+    import multiprocessing
+
+    import spacy.language
+
+    nlp = trained()
+    expected = [annotations(nlp)] * 4
+    torch.set_num_threads(2)  # threads that a fork does not take along
+    try:
+        nlp("A warm start " * 50)
+        monkeypatch.setattr(spacy.language, "mp", multiprocessing.get_context(method))
+        found = [
+            [(token.tag_, token.ent_type_) for token in doc]
+            for doc in nlp.pipe(["I like Paris now"] * 4, n_process=2, batch_size=2)
+        ]
+    finally:
+        torch.set_num_threads(1)
+    assert found == expected
+
+
+def test_listener_copies_stay_listeners():
+    nlp = trained()
+    copied = nlp.get_pipe("tagger").model.copy()
+    (listener,) = [node for node in copied.walk() if isinstance(node, ElmoListener)]
+    assert listener.upstream is nlp.get_pipe("elmo")
+    assert np.array_equal(listener.get_param("W"), listeners(nlp)[0].get_param("W"))
+
+
+EMBED = {
+    "@architectures": "spacy-elmo.Embed.v1",
+    "width": 10,
+    "embed": {
+        "@architectures": "spacy.MultiHashEmbed.v2",
+        "width": 8,
+        "attrs": ["NORM"],
+        "rows": [50],
+        "include_static_vectors": False,
+    },
+    "elmo": LISTENER,
+}
+ENCODE = {
+    "@architectures": "spacy.MaxoutWindowEncoder.v2",
+    "width": 10,
+    "depth": 1,
+    "window_size": 1,
+    "maxout_pieces": 2,
+}
+TOK2VEC = {"@architectures": "spacy.Tok2Vec.v2", "embed": EMBED, "encode": ENCODE}
+
+
+def test_beside_the_components_own_embeddings(tmp_path):
+    """[x_k; ELMo_k] under an encoder: trained, saved, and with a biLM of its own."""
+    nlp = spacy.blank("en")
+    add_elmo(nlp, frozen=False)
+    nlp.add_pipe("ner", config={"model": {**NER["model"], "tok2vec": TOK2VEC}})
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    before = parameters(nlp)
+    losses = [nlp.update(batch, sgd=optimizer)["ner"] for _ in range(20)]
+    assert losses[-1] < losses[0] and moved(before, nlp)
+    (listener,) = listeners(nlp)
+    assert not np.allclose(listener.get_param("W"), 0)
+    nlp.to_disk(tmp_path / "a")
+    expected = annotations(nlp)
+    assert annotations(spacy.load(tmp_path / "a")) == expected
+    nlp.replace_listeners("elmo", "ner", ["model.tok2vec.embed.elmo"])
+    assert annotations(nlp) == expected
+    nlp.to_disk(tmp_path / "b")
+    assert annotations(spacy.load(tmp_path / "b", exclude=["elmo"])) == expected
