@@ -72,6 +72,10 @@ class Errors(metaclass=_Coded):
         "Can't read '{path}' as PyTorch weights: {error}. Only plain arrays are read, "
         "never code; the file is damaged or holds something else."
     )
+    EL019 = (
+        "Array '{name}' holds values that are not finite as {dtype}, so the model is not "
+        "saved. If they are merely large, save it as float32."
+    )
     # The biLM
     EL020 = "biLM configuration: {problem}."
     EL021 = "Unknown start state '{start}'. Choose 'zeros' or 'boundary'."

@@ -42,13 +42,16 @@ def save(
     bilm: BiLM, folder: Path, *, dtype: str = "float32", softmax: Softmax | None = None
 ) -> None:
     """softmax: written beside the biLM if given. Whatever else of a model was in the
-    folder is removed. Raises ValueError [EL028], OSError [EL013]."""
+    folder is removed. Raises ValueError [EL019, EL028], OSError [EL013]."""
     if dtype not in DTYPES:
         raise ValueError(Errors.EL028.format(found=dtype, known=", ".join(DTYPES)))
     arrays = {
         name: tensor.detach().cpu().to(DTYPES[dtype]).contiguous()
         for name, tensor in bilm.state_dict().items()
     }
+    for name, array in arrays.items():
+        if not torch.isfinite(array).all():
+            raise ValueError(Errors.EL019.format(name=name, dtype=dtype))
     header = {
         "format": FORMAT_VERSION,
         "fingerprint": _fingerprint(bilm, arrays),

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 
 from spacy_elmo import BiLM, files
 from spacy_elmo.bilm.softmax import make_softmax
@@ -65,6 +66,17 @@ def test_saving_over_another_model_leaves_nothing_of_it(tiny, tmp_path):
     (tmp_path / "tf" / "weights.hdf5").rename(tmp_path / "tf" / "other.hdf5")
     with pytest.raises(ValueError, match="EL005"):
         tiny.save_bilm_tf(tmp_path / "tf")
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"), [(1e6, "float16"), (float("nan"), "float32")]
+)
+def test_what_could_not_be_loaded_is_not_saved(tiny, tmp_path, value, dtype):
+    with torch.no_grad():
+        tiny.forward_lstm.layers[0].bias[0] = value
+    with pytest.raises(ValueError, match="EL019"):
+        tiny.save(tmp_path, dtype=dtype)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_unknown_dtype(tiny, tmp_path):
