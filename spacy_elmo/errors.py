@@ -73,8 +73,8 @@ class Errors(metaclass=_Coded):
         "never code; the file is damaged or holds something else."
     )
     EL019 = (
-        "Array '{name}' holds values that are not finite as {dtype}, so the model is not "
-        "saved. If they are merely large, save it as float32."
+        "Array '{name}' holds values that are not finite as {dtype}, so the model is "
+        "not saved. If they are merely large, save it as float32."
     )
     # The biLM
     EL020 = "biLM configuration: {problem}."
