@@ -51,6 +51,10 @@ class LayerStore:
         if readers:
             self._held[doc] = Held(layers, set(readers))
 
+    def release(self) -> None:
+        """Hold no layers any more."""
+        self._held.clear()
+
     def keep(self, doc: Doc, layers: Floats3d) -> None:
         """Hold layers that a user has asked for, who may ask again."""
         self._held[doc] = Held(layers, {_USER})
@@ -93,7 +97,9 @@ _components = weakref.WeakKeyDictionary()
 
 
 def remember(doc: Doc, component: "Elmo") -> None:
-    _components.setdefault(doc, {})[component.name] = weakref.ref(component)
+    known = _components.setdefault(doc, {})
+    known.pop(component.name, None)  # so that it counts as the last
+    known[component.name] = weakref.ref(component)
 
 
 class ElmoLayers:

@@ -72,6 +72,10 @@ class Errors(metaclass=_Coded):
         "Can't read '{path}' as PyTorch weights: {error}. Only plain arrays are read, "
         "never code; the file is damaged or holds something else."
     )
+    EL016 = (
+        "'{path}' holds a model of another format ('{name}'). Save into a folder of "
+        "its own, or one would be read for the other."
+    )
     EL019 = (
         "Array '{name}' holds values that are not finite as {dtype}, so the model is "
         "not saved. If they are merely large, save it as float32."

@@ -1,6 +1,7 @@
 """Writing files so that nothing is ever half written: write aside, then rename."""
 
 import os
+import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -52,21 +53,40 @@ def write_text(text: str, path: Path) -> None:
 
 
 def _swap(asides: Mapping[Path, Path], gone: Iterable[Path]) -> None:
-    """New files for old ones; on an error the old ones come back."""
+    """New files for old ones. If it is interrupted the old ones come back; not for a
+    moment does a file have no version under its name."""
     old: dict[Path, Path] = {}
+    added: list[Path] = []
     try:
         for path in [*asides, *gone]:
             if path.exists():
-                os.replace(path, backup := _beside(path, "old"))
-                old[path] = backup
+                old[path] = _beside(path, "old")
+                _link_or_copy(path, old[path])
         for path, aside in asides.items():
             os.replace(aside, path)
-    except OSError:
+            if path not in old:
+                added.append(path)
+        for path in gone:
+            path.unlink(missing_ok=True)
+    except BaseException:
+        for path in added:
+            path.unlink(missing_ok=True)
         for path, backup in old.items():
-            os.replace(backup, path)
+            if backup.exists():
+                os.replace(backup, path)
+                # Two links to one file, and rename leaves them both.
+                backup.unlink(missing_ok=True)
         raise
     for backup in old.values():
         backup.unlink()
+
+
+def _link_or_copy(path: Path, copy: Path) -> None:
+    copy.unlink(missing_ok=True)
+    try:
+        os.link(path, copy)
+    except OSError:  # not every file system has links
+        shutil.copy2(path, copy)
 
 
 def _beside(path: Path, what: str) -> Path:

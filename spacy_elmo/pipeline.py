@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
@@ -121,6 +122,12 @@ class Elmo(ListenedTo, TrainablePipe):
         as `BiLM.load`.
         """
         shim_of(self.model).set_weights(BiLM.load(path), path)
+        self._forget_docs()
+
+    def _forget_docs(self) -> None:
+        """Layers that other weights made are not to be read any more."""
+        self._store.release()
+        self._deferred.forget()
 
     def _with_weights(self) -> Any:
         """The shim, with the weights of this package if it has none and they fit."""
@@ -153,6 +160,7 @@ class Elmo(ListenedTo, TrainablePipe):
         """
         validate_get_examples(get_examples, "Elmo.initialize")
         shim = shim_of(self.model)
+        self._forget_docs()
         if weights is not None:
             path = getattr(weights, "path", "[initialize]")
             shim.set_weights(weights(), path or shipped.NAME)
@@ -191,6 +199,8 @@ class Elmo(ListenedTo, TrainablePipe):
         if self._store.layers(doc) is None:
             self._store.keep(doc, layers)
             self._store.trim()
+        if isinstance(layers, np.ndarray):  # cupy's can't be protected
+            layers.flags.writeable = False
         return layers
 
     def _layers(self, docs: list[Doc]) -> list[Floats3d]:
@@ -320,6 +330,16 @@ class Elmo(ListenedTo, TrainablePipe):
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         self._with_weights()
         return super().to_bytes(exclude=exclude)
+
+    def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "Elmo":
+        super().from_bytes(data, exclude=exclude)
+        self._forget_docs()
+        return self
+
+    def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> "Elmo":
+        super().from_disk(path, exclude=exclude)
+        self._forget_docs()
+        return self
 
     def to_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> None:
         self._with_weights()

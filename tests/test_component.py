@@ -165,6 +165,31 @@ def test_layers_are_computed_once_for_who_asks_twice(nlp):
     assert doc._.elmo["elmo"] is doc._.elmo.layers
 
 
+def test_layers_can_not_be_changed(nlp):
+    doc = nlp("A cat sat.")
+    with pytest.raises(ValueError, match="read-only"):
+        doc._.elmo.layers[:] = 0
+
+
+def test_layers_of_other_weights_are_forgotten(tmp_path):
+    nlp = spacy.blank("en")
+    elmo = add_elmo(nlp)
+    doc = nlp("A cat sat.")
+    before = doc._.elmo.layers
+    BiLM.random(tiny_config(), seed=7).save(tmp_path)
+    elmo.load_weights(tmp_path)
+    assert abs(doc._.elmo.layers - before).max() > 0.1
+    assert abs(doc._.elmo.layers - nlp("A cat sat.")._.elmo.layers).max() < 1e-6
+
+
+def test_the_last_component_counts():
+    nlp = spacy.blank("en")
+    first = add_elmo(nlp, name="first")
+    add_elmo(nlp, name="second", seed=2)
+    doc = first(nlp("A cat"))
+    assert np.array_equal(doc._.elmo.layers, doc._.elmo["first"])
+
+
 def test_layers_vanish_with_the_doc_and_never_travel(nlp):
     doc = nlp("A cat sat.")
     assert not doc.user_data

@@ -265,17 +265,19 @@ class BiLM(nn.Module):
         *,
         dtype: str = "float32",
         softmax: Softmax | None = None,
-    ) -> None:
+    ) -> str:
         """Write `config.json`, `weights.safetensors` and, if known, `vocab.txt`.
 
         dtype: "float32", or "float16" for half the size; both load as float32.
         softmax: the output distribution it was trained with, written beside it so that
             training can go on.
-        Raises OSError [EL013]; nothing is left half written.
+        RETURNS: the fingerprint of what was written.
+        Raises ValueError [EL016, EL019, EL028], OSError [EL013]; nothing is left half
+        written.
         """
         from .weights import save
 
-        save(self, Path(path), dtype=dtype, softmax=softmax)
+        return save(self, Path(path), dtype=dtype, softmax=softmax)
 
     def save_bilm_tf(self, folder: str | Path) -> None:
         """Write `options.json` and `weights.hdf5` for AllenNLP and bilm-tf.

@@ -7,7 +7,7 @@ is only ever taken for arrays that fit.
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from .softmax import Softmax, write_safetensors
 
 CONFIG, WEIGHTS, VOCAB = "config.json", "weights.safetensors", "vocab.txt"
 ALPHABET, CARD = "alphabet.json", "card.json"
+FOREIGN_FORMATS = ("options.json", "encoder.pkl")  # what tells them, see formats/
 FORMAT_VERSION = 1
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
 _SAFETENSORS_FLOATS = ("F64", "F32", "F16", "BF16")
@@ -40,9 +41,12 @@ def fingerprint(bilm: BiLM) -> str:
 
 def save(
     bilm: BiLM, folder: Path, *, dtype: str = "float32", softmax: Softmax | None = None
-) -> None:
-    """softmax: written beside the biLM if given. Whatever else of a model was in the
-    folder is removed. Raises ValueError [EL019, EL028], OSError [EL013]."""
+) -> str:
+    """softmax: written beside the biLM if given. Whatever else of a model in our format
+    was in the folder is removed. RETURNS: the fingerprint of what was written.
+
+    Raises ValueError [EL016, EL019, EL028], OSError [EL013]."""
+    check_format(folder, FOREIGN_FORMATS)
     if dtype not in DTYPES:
         raise ValueError(Errors.EL028.format(found=dtype, known=", ".join(DTYPES)))
     arrays = {
@@ -72,6 +76,7 @@ def save(
     writers[CONFIG] = partial(write_text, json.dumps(header, indent=2))
     others = [softmax_module.FILE, VOCAB, ALPHABET, CARD]
     write_files(folder, writers, remove=others)
+    return str(header["fingerprint"])
 
 
 def load(folder: Path) -> BiLM:
@@ -168,6 +173,13 @@ def read_json(path: Path) -> Any:
         raise ValueError(Errors.EL002.format(path=path, error=error)) from error
 
 
+def check_format(folder: Path, others: Iterable[str]) -> None:
+    """Raises ValueError [EL016] if a folder holds a model of another format."""
+    for name in others:
+        if (folder / name).exists():
+            raise ValueError(Errors.EL016.format(path=folder, name=name))
+
+
 def vocab_text(words: list[str]) -> str:
     return "".join(f"{word}\n" for word in words)
 
@@ -175,10 +187,13 @@ def vocab_text(words: list[str]) -> str:
 def read_vocab(path: Path) -> list[str]:
     """One word a line, UTF-8. Raises ValueError [EL003]."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_bytes().decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(Errors.EL003.format(path=path, problem=error)) from error
-    return text.removesuffix("\n").split("\n")
+    words = text.removesuffix("\n").split("\n")
+    if all(word.endswith("\r") for word in words):  # lines as Windows ends them
+        words = [word.removesuffix("\r") for word in words]
+    return words
 
 
 def check_vocab(path: Path, vocab: list[str] | None, n_words: int) -> None:

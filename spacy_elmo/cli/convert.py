@@ -34,11 +34,11 @@ def convert_cli(
             path = source / softmax.FILE
             words = len(bilm.vocab or [])
             width = bilm.config.projection_dim
-            bilm.save(
+            written = bilm.save(
                 target,
                 dtype="float16" if half else "float32",
                 softmax=softmax.load(path, width, words) if path.exists() else None,
             )
-        if card is not None:
-            write_card(target, card)
+            if card is not None:
+                write_card(target, {**card, "fingerprint": written})
         msg.good(f"Wrote {target} ({bilm.n_parameters:,} parameters, {to.value})")

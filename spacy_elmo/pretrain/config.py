@@ -1,5 +1,6 @@
 """What a training run is made of: the sections of a pretraining configuration."""
 
+import re
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from types import UnionType
@@ -39,9 +40,9 @@ class VocabConfig:
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """init: model folder to go on from; its vocabulary and softmax are kept if it has
-    them. cutoffs: clusters of an adaptive softmax; empty for a full one.
-    batch_size: streams. unroll_steps: tokens a stream is read before the gradient is
+    """init: model folder to go on from. If it has a softmax it is kept with its
+    vocabulary, and vocab and cutoffs are not used. cutoffs: clusters of an adaptive
+    softmax; empty for a full one. batch_size: streams. unroll_steps: tokens a stream is read before the gradient is
     cut. learn_rate rises over warmup_steps, then falls along a cosine to
     final_learn_rate. clip_norm: bound of the gradient's global norm. eval_every: steps
     between two evaluations. threads: CPU threads, 0 for torch's choice. device: "cpu",
@@ -141,6 +142,10 @@ def _check_ranges(training: TrainingConfig, path: Path) -> None:
     ]
     if not 0 <= training.dropout < 1:
         problems.append(f"training.dropout must be from 0 to 1, not {training.dropout}")
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", training.device):
+        problems.append("training.device must be 'auto', 'cpu', 'cuda' or 'cuda:N'")
+    if training.threads < 0:
+        problems.append("training.threads must be 0 or more")
     if training.save_dtype not in DTYPES:
         problems.append(f"training.save_dtype must be one of {', '.join(DTYPES)}")
     if problems:

@@ -16,7 +16,6 @@ from wasabi import Printer
 from .. import __version__
 from ..bilm import softmax as softmax_module
 from ..bilm.bilm import BiLM
-from ..bilm.weights import fingerprint
 from ..errors import Errors
 from .card import write_card
 from .config import PretrainConfig, TrainingConfig
@@ -37,12 +36,14 @@ def pretrain(config: PretrainConfig, output: Path, *, command: str = "") -> Path
     """
     log = Printer()
     training = config.training
+    device = find_device(training.device)
+    check_output(output, training.init)
     if training.threads:
         torch.set_num_threads(training.threads)
     torch.manual_seed(training.seed)
     with log.loading("Reading text ..."):
         model, corpus, dev = prepare(config)
-    model.to(_device(training.device))
+    model.to(device)
     streams = Streams(corpus, training.batch_size, training.unroll_steps)
     n_steps = training.epochs * len(streams)
     log.info(
@@ -60,7 +61,8 @@ def pretrain(config: PretrainConfig, output: Path, *, command: str = "") -> Path
         log.info(f"dev perplexity before training: {before.mean:.2f}")
     run.train(model, streams, dev, before)
     if before:
-        log.good(f"dev perplexity {before.mean:.2f} -> {run.best:.2f}")
+        say = log.good if run.best < before.mean else log.warn
+        say(f"dev perplexity {before.mean:.2f} -> {run.best:.2f}")
     return output / BEST
 
 
@@ -212,11 +214,11 @@ class _Run:
         tokens: int,
         before: Perplexity | None,
     ) -> None:
-        model.save(folder, dtype=self.config.training.save_dtype)
+        written = model.save(folder, dtype=self.config.training.save_dtype)
         config = asdict(self.config)
         card: dict[str, Any] = {
             "spacy_elmo": __version__,
-            "fingerprint": fingerprint(model.bilm),
+            "fingerprint": written,
             "parameters": model.bilm.n_parameters,
             "text": {
                 "note": self.config.text.note,
@@ -248,7 +250,21 @@ def learn_rate_factor(step: int, n_steps: int, training: TrainingConfig) -> floa
     return last + (1 - last) * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
 
 
-def _device(name: str) -> torch.device:
+def find_device(name: str) -> torch.device:
+    """Raises ValueError [EL037] for a device that is not there."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        problem = (
+            f"device is {name!r}, but torch finds no GPU; 'auto' takes what is there"
+        )
+        raise ValueError(Errors.EL037.format(path="training", problem=problem))
     return torch.device(name)
+
+
+def check_output(output: Path, init: str | None) -> None:
+    """Raises ValueError [EL037] if a run would write over the model it starts from."""
+    for name in (BEST, LAST):
+        if init is not None and (output / name).resolve() == Path(init).resolve():
+            problem = f"init ({init!r}) is what the run would overwrite; choose another --output"
+            raise ValueError(Errors.EL037.format(path="training", problem=problem))

@@ -73,9 +73,9 @@ class LanguageModel(nn.Module):
 
     # -- files: the biLM's, and the softmax beside it -----------------------------
 
-    def save(self, folder: Path, *, dtype: str = "float32") -> None:
-        """Raises OSError [EL013]."""
-        self.bilm.save(folder, dtype=dtype, softmax=self.softmax)
+    def save(self, folder: Path, *, dtype: str = "float32") -> str:
+        """RETURNS: the fingerprint written. Raises as `BiLM.save`."""
+        return self.bilm.save(folder, dtype=dtype, softmax=self.softmax)
 
     @classmethod
     def load(cls, folder: Path, dropout_rate: float = 0.0) -> "LanguageModel":

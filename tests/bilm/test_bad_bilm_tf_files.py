@@ -120,6 +120,10 @@ TF = {
         "EL007",
         lambda f: edit_options(f, lambda o: o["lstm"].update(dim=13)),
     ),
+    "options of a smaller model": (
+        "EL011",
+        lambda f: edit_options(f, lambda o: o["lstm"].update(n_layers=1)),
+    ),
     "nan": (
         "EL008",
         lambda f: edit_hdf5(
@@ -173,7 +177,12 @@ def test_word_input_without_or_with_a_wrong_vocabulary(tmp_path):
 
 
 def test_what_bilm_tf_can_not_hold(tmp_path):
-    for sizes in ({"forget_bias": 0.0}, {"hidden_dim": 6}, {"hidden_dim": 5}):
+    for sizes in (
+        {"forget_bias": 0.0},
+        {"hidden_dim": 6},
+        {"hidden_dim": 5},
+        {"filters": ((1, 2), (2, 4))},  # they sum to the projection
+    ):
         bilm = BiLM.random(tiny_config(**sizes))
         with pytest.raises(ValueError, match="EL027"):
             bilm.save_bilm_tf(tmp_path)

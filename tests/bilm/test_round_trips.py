@@ -85,6 +85,14 @@ def test_word_input_round_trip(tmp_path):
         assert not np.allclose(unknown, known, atol=1e-2)
 
 
+def test_any_word_of_a_vocabulary(tmp_path):
+    vocab = ["<S>", "</S>", "<UNK>", "a\rb", "\u2028", "c\r", "나"]
+    BiLM.random(tiny_config(), vocab=vocab).save(tmp_path)
+    assert BiLM.load(tmp_path).vocab == vocab
+    (tmp_path / "vocab.txt").write_bytes("<S>\r\n</S>\r\n나\r\n".encode())
+    assert BiLM.load(tmp_path).vocab == ["<S>", "</S>", "나"]
+
+
 def test_loaded_weights_are_not_the_file(tiny, tmp_path):
     """A file that is cut short later must not take the process down."""
     tiny.save(tmp_path)

@@ -55,6 +55,38 @@ def test_rename_that_fails_half_way_brings_the_old_files_back(
     assert same_layers(BiLM.load(tmp_path), tiny)
 
 
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "broken"), KeyboardInterrupt()])
+@pytest.mark.parametrize("at", range(4))
+def test_interrupted_at_any_rename(tiny, tmp_path, monkeypatch, error, at):
+    """Also files that were not there before are gone again."""
+    tiny.save(tmp_path)
+    before, real, n = contents(tmp_path), os.replace, iter(range(99))
+
+    def failing(source, target):
+        if str(source).endswith("new") and next(n) == at:
+            raise error
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", failing)
+    vocab = ["<S>", "</S>", "<UNK>", "a"]
+    other = BiLM.random(tiny_config(), seed=9, vocab=vocab)
+    with pytest.raises((OSError, KeyboardInterrupt)):
+        other.save(tmp_path, softmax=make_softmax(6, 4))
+    assert contents(tmp_path) == before
+
+
+def test_one_format_over_another(tiny, tmp_path):
+    tiny.save(tmp_path / "own")
+    tiny.save_bilm_tf(tmp_path / "tf")
+    for save in (
+        lambda: tiny.save_bilm_tf(tmp_path / "own"),
+        lambda: tiny.save(tmp_path / "tf"),
+    ):
+        with pytest.raises(ValueError, match="EL016"):
+            save()
+    assert same_layers(BiLM.load(tmp_path / "own"), tiny)
+
+
 def test_saving_over_another_model_leaves_nothing_of_it(tiny, tmp_path):
     vocab = ["<S>", "</S>", "<UNK>", "a"]
     softmax = make_softmax(6, 4)

@@ -207,6 +207,28 @@ def test_word_input_is_not_trained(setting, tmp_path):
         pretrain(read_config(path), tmp_path / "out")
 
 
+def test_a_run_does_not_overwrite_what_it_starts_from(setting, tmp_path):
+    first = pretrain(setting(epochs=1), tmp_path / "out")
+    path = tmp_path / "run.cfg"
+    text = path.read_text().split("[model]")
+    training = "[training]" + text[1].split("[training]")[1]
+    path.write_text(text[0] + training + f'init = "{first}"\n')
+    with pytest.raises(ValueError, match=r"EL037.*overwrite"):
+        pretrain(read_config(path), tmp_path / "out")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_no_gpu(setting, tmp_path):
+    with pytest.raises(ValueError, match=r"EL037.*no GPU"):
+        pretrain(setting(training__device="cuda"), tmp_path / "out")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_card_has_the_fingerprint_of_what_was_saved(setting, tmp_path, dtype):
+    best = pretrain(setting(epochs=1, training__save_dtype=dtype), tmp_path / "out")
+    assert read_card(best)["fingerprint"] == fingerprint(BiLM.load(best))
+
+
 def test_learn_rate(setting):
     training = setting(
         training__learn_rate=0.01, training__final_learn_rate=0.001
@@ -254,6 +276,8 @@ def test_diverging_loss_stops(setting, tmp_path):
         ("training", "learn_rate", 0.0),
         ("training", "dropout", 1.0),
         ("training", "save_dtype", "float64"),
+        ("training", "device", "gpu"),
+        ("training", "threads", -1),
     ],
 )
 def test_settings_of_the_wrong_kind(setting, section, name, value):

@@ -20,7 +20,15 @@ from ...errors import Errors
 from ...files import write_files, write_text
 from ..bilm import BiLM
 from ..config import BiLMConfig
-from ..weights import check_shapes, check_vocab, empty_bilm, fill, read_json, read_vocab
+from ..weights import (
+    check_format,
+    check_shapes,
+    check_vocab,
+    empty_bilm,
+    fill,
+    read_json,
+    read_vocab,
+)
 
 OPTIONS, WEIGHTS, VOCAB = "options.json", "weights.hdf5", "vocab.txt"
 _DIRECTIONS = {"forward_lstm": "RNN_0", "backward_lstm": "RNN_1"}
@@ -45,6 +53,12 @@ def load(folder: Path) -> BiLM:
         for array in names.values():
             if array.theirs not in shapes:
                 raise ValueError(Errors.EL006.format(path=path, name=array.theirs))
+        used = {array.theirs for array in names.values()}
+        unused = [n for n in shapes if n not in used and n.startswith(("CNN", "RNN"))]
+        if unused:  # the options are of a smaller model
+            raise ValueError(
+                Errors.EL011.format(path=path, names=", ".join(unused[:5]))
+            )
         check_shapes(
             path,
             {
@@ -64,17 +78,24 @@ def load(folder: Path) -> BiLM:
 
 
 def save(bilm: BiLM, folder: Path) -> None:
-    """Raises ValueError [EL027], OSError [EL013]."""
+    """Raises ValueError [EL005, EL016, EL027], OSError [EL013]."""
     config = bilm.config
     problem = None
     if config.forget_bias != 1.0:
         problem = f"its forget bias is {config.forget_bias}, theirs is always 1"
     elif config.lstm_projection != (config.projection_dim < config.hidden_dim):
         problem = "they project cells exactly if projection_dim is below dim"
+    elif config.has_characters and (
+        config.token_projection != (config.n_filters != config.projection_dim)
+    ):
+        problem = (
+            "they project tokens exactly if the filters don't sum to the projection"
+        )
     elif config.word_dim or config.characters != "bytes":
         problem = "it reads an alphabet of its own or words beside characters"
     if problem:
         raise ValueError(Errors.EL027.format(problem=problem))
+    check_format(folder, ("config.json", "encoder.pkl"))
     if others := [p.name for p in folder.glob("*.hdf5") if p.name != WEIGHTS]:
         names = ", ".join([WEIGHTS, *others])
         raise ValueError(Errors.EL005.format(path=folder, names=names))
