@@ -42,11 +42,11 @@ class VocabConfig:
 class TrainingConfig:
     """init: model folder to go on from. If it has a softmax it is kept with its
     vocabulary, and vocab and cutoffs are not used. cutoffs: clusters of an adaptive
-    softmax; empty for a full one. batch_size: streams. unroll_steps: tokens a stream is read before the gradient is
-    cut. learn_rate rises over warmup_steps, then falls along a cosine to
-    final_learn_rate. clip_norm: bound of the gradient's global norm. eval_every: steps
-    between two evaluations. threads: CPU threads, 0 for torch's choice. device: "cpu",
-    "cuda", or "auto"."""
+    softmax; empty for a full one. batch_size: streams. unroll_steps: tokens a stream is
+    read before the gradient is cut. learn_rate rises over warmup_steps, then falls
+    along a cosine to final_learn_rate. clip_norm: bound of the gradient's global norm.
+    eval_every: steps between two evaluations. threads: CPU threads, 0 for torch's
+    choice. device: "cpu", "cuda", "cuda:N", or "auto"."""
 
     init: str | None = None
     cutoffs: list[int] = field(default_factory=list)

@@ -266,5 +266,7 @@ def check_output(output: Path, init: str | None) -> None:
     """Raises ValueError [EL037] if a run would write over the model it starts from."""
     for name in (BEST, LAST):
         if init is not None and (output / name).resolve() == Path(init).resolve():
-            problem = f"init ({init!r}) is what the run would overwrite; choose another --output"
+            problem = (
+                f"the run would overwrite its init, {init!r}; choose another output"
+            )
             raise ValueError(Errors.EL037.format(path="training", problem=problem))
