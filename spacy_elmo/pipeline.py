@@ -21,14 +21,16 @@ from .doc_layers import LayerStore, remember
 from .errors import Errors, Warnings
 from .forks import be_safe_to_fork
 from .thinc_layers.deferred import DeferredBackward
-from .thinc_layers.encoder import DocPieces, Encoder, cut, shim_of
+from .thinc_layers.encoder import (
+    DocPieces,
+    Encoder,
+    cut,
+    docs_by_tokens,
+    shim_of,
+)
 from .thinc_layers.listened_to import ListenedTo
 from .thinc_layers.mix import mix
 from .thinc_layers.tok2vec import replace_listener, replace_listener_cfg
-
-# Docs are encoded in groups of about so many tokens: enough to batch sentences of like
-# length, few enough that a pipe over long Docs holds little.
-PIPE_TOKENS = 16_384
 
 
 class Elmo(ListenedTo, TrainablePipe):
@@ -259,7 +261,7 @@ class Elmo(ListenedTo, TrainablePipe):
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Docs in order, batch_size at once at most, fewer if they are long."""
         error_handler = self.get_error_handler()
-        for docs in _minibatch(stream, batch_size):
+        for docs in docs_by_tokens(stream, batch_size):
             try:
                 self.set_annotations(docs, self.predict(docs))
             except Exception as error:  # the user's error handler decides, as in spaCy
@@ -344,16 +346,3 @@ class Elmo(ListenedTo, TrainablePipe):
     def to_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> None:
         self._with_weights()
         super().to_disk(path, exclude=exclude)
-
-
-def _minibatch(stream: Iterable[Doc], batch_size: int) -> Iterator[list[Doc]]:
-    docs: list[Doc] = []
-    tokens = 0
-    for doc in stream:
-        docs.append(doc)
-        tokens += len(doc)
-        if len(docs) >= batch_size or tokens >= PIPE_TOKENS:
-            yield docs
-            docs, tokens = [], 0
-    if docs:
-        yield docs

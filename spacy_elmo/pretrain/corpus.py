@@ -10,7 +10,6 @@ Shapes: B streams, T unroll steps, N = T * B time-major positions.
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 
@@ -172,7 +171,3 @@ class Streams:
 
     def __iter__(self) -> Iterator[tuple[Window, Window]]:
         return (self.window(number) for number in range(len(self)))
-
-
-def first(streams: Streams, n: int) -> Iterator[tuple[Window, Window]]:
-    return islice(iter(streams), n)

@@ -7,7 +7,7 @@ Shapes: L1 layers (the token layer included), T tokens of a Doc, D width, N pack
 positions of a batch.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -22,6 +22,10 @@ from ..bilm.batch import PackedBatch, batch_by_tokens, pack
 from ..bilm.config import PUBLISHED_FILTERS, BiLMConfig, Filters
 from .shim import BiLMShim
 from .spans import SpanGetter, configure_windows
+
+# Docs are encoded in groups of about so many tokens: enough to batch sentences of like
+# length, few enough that a pipe over long Docs holds little.
+PIPE_TOKENS = 16_384
 
 Pieces = list[np.ndarray]
 
@@ -112,6 +116,20 @@ def cut(encoder: Encoder, docs: list[Doc]) -> list[DocPieces]:
     """Docs with the pieces that the encoder's get_spans cuts them into."""
     get_spans: SpanGetter = encoder.attrs["get_spans"]
     return [DocPieces(doc, get_spans(doc)) for doc in docs]
+
+
+def docs_by_tokens(stream: Iterable[Doc], batch_size: int) -> Iterator[list[Doc]]:
+    """Docs in order, in groups of batch_size or of PIPE_TOKENS at most."""
+    docs: list[Doc] = []
+    tokens = 0
+    for doc in stream:
+        docs.append(doc)
+        tokens += len(doc)
+        if len(docs) >= batch_size or tokens >= PIPE_TOKENS:
+            yield docs
+            docs, tokens = [], 0
+    if docs:
+        yield docs
 
 
 class _Setting:
