@@ -106,11 +106,18 @@ class Errors(metaclass=_Coded):
     # Training text and trainer
     EL030 = "Can't read the text file '{path}': {error}."
     EL031 = (
-        "'{path}' is not UTF-8 text (near line {line}: {error}). Convert it first, for "
-        "instance with 'iconv -t UTF-8'."
+        "'{path}' is not UTF-8 text (near line {line}: {error}). If it is text, "
+        "convert it first, for instance with 'iconv -t UTF-8'."
     )
-    EL032 = "spaCy has no tokenizer for the language '{lang}': {error}."
+    EL032 = (
+        "No tokenizer '{lang}': {error}. 'xx' is spaCy's for any language that sets "
+        "words apart by spaces, and 'whitespace' splits there alone."
+    )
     EL033 = "There is no text to train on: every file is empty or only white space."
+    EL017 = (
+        "No word of the dev text is in the vocabulary, so it would say nothing. Is it "
+        "of the same language, and tokenised alike?"
+    )
     EL034 = (
         "The vocabulary of '{path}' must start with <S>, </S>, <UNK>; it starts with "
         "{found}."
@@ -126,9 +133,47 @@ class Errors(metaclass=_Coded):
     )
     EL037 = "Training configuration '{path}': {problem}."
     EL038 = (
-        "The loss became {loss} at step {step}. {best} Lower learn_rate or clip_norm."
+        "The loss became {loss} up to step {step}. The checkpoint and the models in "
+        "'{output}' are the last good ones. Lower the learning rate or clip_norm, and "
+        "start again with another --output or --overwrite."
     )
     EL039 = "The vocabulary of '{path}' holds a word twice. It is damaged."
+    EL040 = (
+        "'{path}', line {line}: not a JSON object with a string 'text' ({error}). "
+        "Files named .jsonl hold one such object a line."
+    )
+    EL041 = (
+        "The prepared text in '{path}' is not whole: {problem}. Prepare it again, with "
+        "--overwrite."
+    )
+    EL042 = (
+        "'{path}' holds text that was prepared from other files or with other "
+        "settings. Choose another folder, or replace it with --overwrite."
+    )
+    EL043 = "'{path}' is not a prepared text: there is no 'manifest.json' in it."
+    EL045 = (
+        "A sampled softmax needs more words than it samples, and the vocabulary has "
+        "{words:,} for {samples:,} samples. Take fewer samples, or the full softmax, "
+        "which costs no more then."
+    )
+    EL046 = (
+        "Can't go on from '{path}': {error}. If it is damaged, begin anew with "
+        "--overwrite."
+    )
+    EL047 = (
+        "'{path}' holds another run: {differs}. Choose another --output, set these as "
+        "they were to go on with it, or begin anew with --overwrite."
+    )
+    EL048 = (
+        "This needs about {needed} of memory, and {available} are free. {advice}; a "
+        "sampled softmax needs no memory for the logits of a large vocabulary."
+    )
+    EL049 = "tensorboard = true needs TensorBoard: pip install tensorboard ({error})."
+    EL044 = (
+        "A process that tokenises text was ended from outside, most often for want of "
+        "memory. Run the same command again, which goes on where it was, with fewer "
+        "processes than {processes}."
+    )
     # In spaCy
     EL050 = (
         "'{name}' has no weights. Load some with nlp.get_pipe('{name}').load_weights("
@@ -202,4 +247,8 @@ class Warnings(metaclass=_Coded):
         "layers, so it took those of this package. If it is listed in "
         "[training.frozen_components], leave it out there: frozen = true in its own "
         "section does what is meant."
+    )
+    ELW05 = (
+        "'{path}', line {line} has more than {length:,} characters, and is read in "
+        "pieces of that length. Text is best given a sentence or paragraph a line."
     )

@@ -1,5 +1,7 @@
 """Writing files so that nothing is ever half written: write aside, then rename."""
 
+import hashlib
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping
@@ -8,6 +10,7 @@ from pathlib import Path
 from .errors import Errors
 
 Writer = Callable[[Path], object]
+_JOURNAL, _NAMES = ".previous.", "names.json"
 
 
 def write_files(
@@ -53,32 +56,56 @@ def write_text(text: str, path: Path) -> None:
 
 
 def _swap(asides: Mapping[Path, Path], gone: Iterable[Path]) -> None:
-    """New files for old ones. If it is interrupted the old ones come back; not for a
-    moment does a file have no version under its name."""
-    old: dict[Path, Path] = {}
-    added: list[Path] = []
+    """New files for old ones. If it is interrupted the old ones come back: now, or when
+    `recover` is called after the process was killed. Not for a moment does a file have
+    no version under its name."""
+    paths = [*asides, *gone]
+    folder = paths[0].parent
+    journal, unfinished = folder / f"{_JOURNAL}{os.getpid()}", _beside(folder / "j", "")
+    unfinished.mkdir()
     try:
-        for path in [*asides, *gone]:
+        for path in paths:
             if path.exists():
-                old[path] = _beside(path, "old")
-                _link_or_copy(path, old[path])
+                _link_or_copy(path, unfinished / path.name)
+        write_text(json.dumps([path.name for path in paths]), unfinished / _NAMES)
+        unfinished.rename(journal)
         for path, aside in asides.items():
             os.replace(aside, path)
-            if path not in old:
-                added.append(path)
-        for path in gone:
+        for path in paths[len(asides) :]:
             path.unlink(missing_ok=True)
+        journal.rename(unfinished)  # from here on the new files are the ones that count
     except BaseException:
-        for path in added:
-            path.unlink(missing_ok=True)
-        for path, backup in old.items():
-            if backup.exists():
-                os.replace(backup, path)
-                # Two links to one file, and rename leaves them both.
-                backup.unlink(missing_ok=True)
+        if journal.exists():
+            _put_back(journal)
         raise
-    for backup in old.values():
-        backup.unlink()
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def recover(folder: Path) -> None:
+    """Undo what a process that was killed while it wrote here left half done. No other
+    process may be writing to the folder."""
+    for journal in folder.glob(f"{_JOURNAL}*"):
+        _put_back(journal)
+    for rest in folder.glob(".*.new"):
+        rest.unlink()
+    for rest in folder.glob(".j.*"):
+        shutil.rmtree(rest)
+
+
+def _put_back(journal: Path) -> None:
+    names = json.loads((journal / _NAMES).read_text(encoding="utf-8"))
+    for name in names:
+        path = journal.parent / name
+        if (journal / name).exists():
+            # By a copy of the link: the journal stays whole until all are back.
+            back = _beside(path, "back")
+            _link_or_copy(journal / name, back)
+            os.replace(back, path)
+            back.unlink(missing_ok=True)  # two links to one file: rename leaves both
+        else:
+            path.unlink(missing_ok=True)
+    shutil.rmtree(journal)
 
 
 def _link_or_copy(path: Path, copy: Path) -> None:
@@ -91,3 +118,15 @@ def _link_or_copy(path: Path, copy: Path) -> None:
 
 def _beside(path: Path, what: str) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.{what}")
+
+
+def sha256(path: Path) -> str:
+    """Hash of a file, in hexadecimal. Raises OSError [EL030]."""
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    except OSError as error:
+        raise OSError(Errors.EL030.format(path=path, error=error)) from error
+    return digest.hexdigest()

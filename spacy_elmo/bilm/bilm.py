@@ -10,7 +10,7 @@ Shapes: B sentences, T tokens, V distinct words, N packed positions, L LSTM laye
 H projection, D = 2H.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -89,21 +89,23 @@ class BiLM(nn.Module):
         """Context-independent vectors of words, (V, H)."""
         inputs = []
         if self.config.has_characters:
-            inputs.append(self._character_ids(words))
+            inputs.append(self.trim(self.character_ids(words)))
         if self.config.n_words:
             inputs.append(self._word_ids(words))
         return self.token_encoder(
             *(torch.from_numpy(i).to(self.device) for i in inputs)
         )
 
-    def _character_ids(self, words: Sequence[str]) -> np.ndarray:
-        """(V, C), without the padding that changes nothing."""
+    def character_ids(self, words: Sequence[str]) -> np.ndarray:
+        """(V, C)."""
         size = self.config.max_characters
         if self.alphabet is None:
-            ids_VC, padding = encode_words(words, size), PADDING
-        else:
-            index = self._alphabet_index
-            ids_VC, padding = encode_words_in(index, words, size), index["<pad>"]
+            return encode_words(words, size)
+        return encode_words_in(self._alphabet_index, words, size)
+
+    def trim(self, ids_VC: np.ndarray) -> np.ndarray:
+        """Character ids without the padding that changes nothing."""
+        padding = PADDING if self.alphabet is None else self._alphabet_index["<pad>"]
         widest = max(width for width, _ in self.config.filters)
         return np.ascontiguousarray(trim(ids_VC, widest, padding))
 
@@ -265,19 +267,21 @@ class BiLM(nn.Module):
         *,
         dtype: str = "float32",
         softmax: Softmax | None = None,
+        card: Mapping[str, Any] | None = None,
     ) -> str:
         """Write `config.json`, `weights.safetensors` and, if known, `vocab.txt`.
 
         dtype: "float32", or "float16" for half the size; both load as float32.
         softmax: the output distribution it was trained with, written beside it so that
             training can go on.
+        card: where the model comes from, written as `card.json`.
         RETURNS: the fingerprint of what was written.
         Raises ValueError [EL016, EL019, EL028], OSError [EL013]; nothing is left half
         written.
         """
         from .weights import save
 
-        return save(self, Path(path), dtype=dtype, softmax=softmax)
+        return save(self, Path(path), dtype=dtype, softmax=softmax, card=card)
 
     def save_bilm_tf(self, folder: str | Path) -> None:
         """Write `options.json` and `weights.hdf5` for AllenNLP and bilm-tf.

@@ -1,12 +1,13 @@
 """Output distributions over a vocabulary, shared by both directions.
 
 Each gives the exact log-probability of a target over the whole vocabulary, so the
-perplexity of any of them is an honest one. Words are numbered by frequency.
+perplexity of any of them is an honest one. Words are numbered by frequency. A full one
+can be trained on sampled words: sampled_softmax.py.
 
 Shapes: N predictions, H projection, V vocabulary.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,14 +17,34 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from safetensors.torch import save as serialize
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from ..errors import Errors
 
 FILE = "softmax.safetensors"
-# Bound of predictions x words computed at once, so that no batch takes N*V at a time.
+# Bound of predictions x words computed at once: 128 MB of float32.
 CHUNK = 1 << 25
 # Each cluster's words have vectors so many times narrower than the one before.
 DIV_VALUE = 4
+
+
+def in_chunks(
+    log_p: Callable[[Tensor, Tensor], Tensor],
+    h_NH: Tensor,
+    target_N: Tensor,
+    n_logits: int,
+) -> Tensor:
+    """log_p of a few rows at a time, computed anew for the gradient: a fourth product
+    to three, and never more than CHUNK logits in memory, however large N and V are."""
+    size = max(1, CHUNK // n_logits)
+    if len(h_NH) <= size or not torch.is_grad_enabled():
+        parts = [log_p(h, t) for h, t in zip(h_NH.split(size), target_N.split(size))]
+    else:
+        parts = [
+            checkpoint(log_p, h, t, use_reentrant=False, preserve_rng_state=False)
+            for h, t in zip(h_NH.split(size), target_N.split(size))
+        ]
+    return torch.cat(parts)
 
 
 class FullSoftmax(nn.Module):
@@ -37,15 +58,12 @@ class FullSoftmax(nn.Module):
 
     def forward(self, h_NH: Tensor, target_N: Tensor) -> Tensor:
         """RETURNS: log-probability of every target, (N,)."""
-        size = max(1, CHUNK // len(self.weight))
-        return torch.cat(
-            [
-                -F.cross_entropy(
-                    F.linear(h, self.weight, self.bias), target, reduction="none"
-                )
-                for h, target in zip(h_NH.split(size), target_N.split(size))
-            ]
-        )
+
+        def log_p(h: Tensor, target: Tensor) -> Tensor:
+            logits = F.linear(h, self.weight, self.bias).float()
+            return -F.cross_entropy(logits, target, reduction="none")
+
+        return in_chunks(log_p, h_NH, target_N, len(self.weight))
 
 
 class AdaptiveSoftmax(nn.Module):

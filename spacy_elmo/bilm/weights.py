@@ -40,10 +40,16 @@ def fingerprint(bilm: BiLM) -> str:
 
 
 def save(
-    bilm: BiLM, folder: Path, *, dtype: str = "float32", softmax: Softmax | None = None
+    bilm: BiLM,
+    folder: Path,
+    *,
+    dtype: str = "float32",
+    softmax: Softmax | None = None,
+    card: Mapping[str, Any] | None = None,
 ) -> str:
-    """softmax: written beside the biLM if given. Whatever else of a model in our format
-    was in the folder is removed. RETURNS: the fingerprint of what was written.
+    """softmax, card: written beside the biLM if given, the card with the fingerprint.
+    Whatever else of a model in our format was in the folder is removed.
+    RETURNS: the fingerprint of what was written.
 
     Raises ValueError [EL016, EL019, EL028], OSError [EL013]."""
     check_format(folder, FOREIGN_FORMATS)
@@ -73,6 +79,10 @@ def save(
     if bilm.alphabet is not None:
         alphabet = json.dumps(bilm.alphabet, ensure_ascii=False)
         writers[ALPHABET] = partial(write_text, alphabet)
+    if card is not None:
+        signed = {**card, "fingerprint": header["fingerprint"]}
+        text = json.dumps(signed, indent=2, ensure_ascii=False)
+        writers[CARD] = partial(write_text, text)
     writers[CONFIG] = partial(write_text, json.dumps(header, indent=2))
     others = [softmax_module.FILE, VOCAB, ALPHABET, CARD]
     write_files(folder, writers, remove=others)

@@ -24,7 +24,7 @@ def convert_cli(
     """Read a biLM and write it in another format, with the same vectors."""
     from ..bilm import softmax
     from ..bilm.bilm import BiLM
-    from ..pretrain.card import read_card, write_card
+    from ..pretrain.card import read_card
 
     with clear_errors():
         bilm, card = BiLM.load(source), read_card(source)
@@ -34,11 +34,10 @@ def convert_cli(
             path = source / softmax.FILE
             words = len(bilm.vocab or [])
             width = bilm.config.projection_dim
-            written = bilm.save(
+            bilm.save(
                 target,
                 dtype="float16" if half else "float32",
                 softmax=softmax.load(path, width, words) if path.exists() else None,
+                card=card,
             )
-            if card is not None:
-                write_card(target, {**card, "fingerprint": written})
         msg.good(f"Wrote {target} ({bilm.n_parameters:,} parameters, {to.value})")

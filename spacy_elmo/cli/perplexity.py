@@ -12,8 +12,11 @@ from . import app, clear_errors
 @app.command("perplexity")
 def perplexity_cli(
     model: Path = typer.Argument(..., help="Model folder with its softmax"),
-    text: list[Path] = typer.Argument(..., help="Held-out text files"),
+    text: list[Path] = typer.Argument(
+        ..., help="Held-out text files, or one folder that 'prepare' made"
+    ),
     lang: str = typer.Option("en", help="Language of the tokenizer"),
+    tokenizer: str = typer.Option("spacy", help="'spacy' or 'whitespace'"),
     sentences: bool = typer.Option(True, help="Split lines at sentence ends"),
     max_tokens: int | None = typer.Option(
         None, help="Read no more than so many tokens"
@@ -21,20 +24,22 @@ def perplexity_cli(
     as_json: bool = typer.Option(False, "--json", help="Print JSON"),
 ) -> None:
     """Perplexity of held-out text, exact: forward, backward, mean."""
-    from ..pretrain.corpus import build_corpus, check_vocab
+    from ..pretrain.corpus import build_corpus
     from ..pretrain.model import LanguageModel
     from ..pretrain.perplexity import perplexity
+    from ..pretrain.shards import is_prepared, open_corpus
     from ..pretrain.text import read_sentences
 
     with clear_errors():
         language_model = LanguageModel.load(model)
         vocab = language_model.bilm.vocab or []
-        check_vocab(vocab, model)
-        corpus = build_corpus(
-            read_sentences(text, lang=lang, split_sentences=sentences),
-            vocab=vocab,
-            max_tokens=max_tokens,
-        )
+        if is_prepared(text[0]):
+            corpus = open_corpus(text[0]).with_vocab(vocab).first(max_tokens)
+        else:
+            found_sentences = read_sentences(
+                text, lang=lang, tokenizer=tokenizer, sentences=sentences
+            )
+            corpus = build_corpus(found_sentences, vocab=vocab, max_tokens=max_tokens)
         found = perplexity(language_model, corpus, progress=not as_json)
         if as_json:
             typer.echo(json.dumps(found.to_dict()))
@@ -44,6 +49,7 @@ def perplexity_cli(
                     "forward": f"{found.forward:.2f}",
                     "backward": f"{found.backward:.2f}",
                     "mean": f"{found.mean:.2f}",
+                    "bits per character": f"{found.bits_per_character:.3f}",
                     "tokens": f"{found.tokens:,}",
                     "in the vocabulary": f"{found.coverage:.1%}",
                 }

@@ -1,7 +1,5 @@
 """spacy elmo pretrain: train a biLM from text."""
 
-import shlex
-import sys
 from pathlib import Path
 
 import typer
@@ -17,19 +15,19 @@ def pretrain_cli(
     ctx: typer.Context,
     config: Path = typer.Argument(..., help="Configuration (.cfg)"),
     output: Path = typer.Option(..., "--output", "-o", help="Folder for the models"),
+    overwrite: bool = typer.Option(
+        False, help="Begin anew where there is another run, or text prepared otherwise"
+    ),
 ) -> None:
-    """Train a biLM: text -> tokens -> vocabulary -> streams, both directions jointly.
+    """Train a biLM, both directions jointly; or go on with a run that was stopped.
 
-    Writes model-best and model-last below the output folder, and log.jsonl. Settings
-    of the configuration can be replaced: --training.epochs 2 --text.train '["a.txt"]'
+    Writes model-best and model-last below the output folder, log.jsonl, and a
+    checkpoint: the same command goes on from it. Settings of the configuration can be
+    replaced: --training.epochs 2 --text.train '["a.txt"]'. Where there is no spaCy, and
+    for several processes: [torchrun --nproc-per-node 2] -m spacy_elmo.pretrain, with
+    the same arguments.
     """
-    from spacy.cli._util import parse_config_overrides
-
-    from ..pretrain.config import read_config
-    from ..pretrain.loop import pretrain
+    from ..pretrain.__main__ import run
 
     with clear_errors():
-        overrides = parse_config_overrides(ctx.args)
-        command = f"python -m spacy {shlex.join(sys.argv[1:])}"
-        best = pretrain(read_config(config, overrides), output, command=command)
-        typer.echo(f"The best model is in {best}")
+        run(config, output, overwrite=overwrite, overrides=ctx.args)

@@ -1,20 +1,44 @@
 """The model card: where a model comes from, as `card.json` beside it."""
 
 import json
-from functools import partial
+import platform
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from .. import __version__
 from ..bilm.weights import CARD
-from ..files import write_files, write_text
-
-
-def write_card(folder: Path, card: dict[str, Any]) -> None:
-    """Raises OSError [EL013]."""
-    text = json.dumps(card, indent=2, ensure_ascii=False)
-    write_files(folder, {CARD: partial(write_text, text)})
 
 
 def read_card(folder: Path) -> dict[str, Any] | None:
     path = folder / CARD
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+def make_card(
+    *,
+    parameters: int,
+    text: dict[str, Any],
+    vocabulary: int,
+    results: dict[str, Any],
+    seconds: float,
+    device: torch.device,
+    processes: int,
+    command: str,
+    config: dict[str, Any],
+) -> dict[str, Any]:
+    """text: what was read. results: tokens seen and perplexities."""
+    return {
+        "spacy_elmo": __version__,
+        "fingerprint": None,  # filled in by what writes the weights
+        "parameters": parameters,
+        "text": text,
+        "vocabulary": vocabulary,
+        **results,
+        "seconds": round(seconds, 1),
+        "hardware": f"{platform.machine()}, {processes} x {torch.get_num_threads()} "
+        f"threads, {device}, torch {torch.__version__}",
+        "command": command,
+        "config": config,
+    }

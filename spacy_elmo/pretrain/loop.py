@@ -1,272 +1,409 @@
-"""The training loop."""
+"""The training loop. START READING HERE for the trainer.
 
-import json
+texts.py -> streams.py -> model.py -> optimizers.py, on every one of workers.py,
+with what is written by checkpoint.py, loggers.py and card.py
+"""
+
 import math
-import platform
+import signal
 import time
-from dataclasses import asdict
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.nn.utils import clip_grad_norm_
-from tqdm import tqdm
+from torch import Tensor
 from wasabi import Printer
 
-from .. import __version__
-from ..bilm import softmax as softmax_module
-from ..bilm.bilm import BiLM
+from ..bilm.lstm import LstmState
+from ..bilm.sampled_softmax import SampledSoftmax
 from ..errors import Errors
-from .card import write_card
-from .config import PretrainConfig, TrainingConfig
-from .corpus import Corpus, Streams, build_corpus, check_vocab
-from .model import LanguageModel
+from ..files import recover
+from . import checkpoint
+from .config import PretrainConfig
+from .identity import check_same, identity
+from .loggers import Log
+from .model import State
+from .objectives import name_of
+from .optimizers import clip_gradients, set_learn_rate
 from .perplexity import Perplexity, perplexity
-from .text import read_sentences
+from .plan import Plan, available_memory, check_fits, duration, gigabytes
+from .results import BEST, LAST, Results, check_output
+from .start import keeps_softmax, start_model
+from .stop import Stopped, StopSignals
+from .streams import Batch, Streams, read_ahead
+from .texts import Texts, open_texts
+from .workers import Workers, start
 
-BEST, LAST = "model-best", "model-last"
+FIRST_ESTIMATE = 60  # seconds after which the time that is left is told
 
 
-def pretrain(config: PretrainConfig, output: Path, *, command: str = "") -> Path:
-    """Train a biLM and write `model-best` and `model-last` below output.
+def pretrain(
+    config: PretrainConfig, output: Path, *, command: str = "", overwrite: bool = False
+) -> Path:
+    """Train a biLM, or go on with a run that was stopped or killed.
 
-    command: how the run was started, for the model card.
+    Writes `model-best`, `model-last`, `log.jsonl` and `checkpoint.safetensors` below
+    output. command: how the run was started, for the model card. overwrite: begin anew
+    where there is another run already.
     RETURNS: the folder of the best model (lowest mean perplexity of the dev text).
-    Raises ValueError [EL030-EL038], OSError [EL013].
+    Raises ValueError [EL029-EL049], OSError [EL013, EL030], and Stopped when it was
+    asked to stop and has saved what it needs to go on.
     """
-    log = Printer()
     training = config.training
-    device = find_device(training.device)
-    check_output(output, training.init)
     if training.threads:
         torch.set_num_threads(training.threads)
-    torch.manual_seed(training.seed)
-    with log.loading("Reading text ..."):
-        model, corpus, dev = prepare(config)
-    model.to(device)
-    streams = Streams(corpus, training.batch_size, training.unroll_steps)
-    n_steps = training.epochs * len(streams)
-    log.info(
-        f"{corpus.n_tokens:,} tokens, vocabulary of {corpus.n_vocab:,} words "
-        f"({corpus.coverage:.1%} of the text); dev text {dev.n_tokens:,} tokens"
-    )
-    log.info(
-        f"{model.bilm.n_parameters:,} parameters in the biLM, {n_steps:,} steps of "
-        f"{training.batch_size} x {training.unroll_steps} tokens, on "
-        f"{model.bilm.device}"
-    )
-    run = _Run(config, output, command, corpus, log)
-    before = perplexity(model, dev) if training.init else None
-    if before:
-        log.info(f"dev perplexity before training: {before.mean:.2f}")
-    run.train(model, streams, dev, before)
-    if before:
-        say = log.good if run.best < before.mean else log.warn
-        say(f"dev perplexity {before.mean:.2f} -> {run.best:.2f}")
+    with start(training.device) as workers:
+        check_output(output, training.init)
+        if workers.is_first:
+            prepare_output(output, overwrite=overwrite)
+        workers.wait()
+        texts = open_texts(config, output, workers, overwrite=overwrite)
+        run = Run(config, output, texts, workers, command)
+        with ExitStack() as at_end:
+            if workers.is_first:
+                at_end.enter_context(run.start_log())
+            run.train(at_end.enter_context(StopSignals()))
+        if workers.is_first:
+            run.results.finish(run.msg)
+        workers.wait()
     return output / BEST
 
 
-def prepare(config: PretrainConfig) -> tuple[LanguageModel, Corpus, Corpus]:
-    """The model to start from, and the training and dev text in its vocabulary."""
-    training, text = config.training, config.text
-    model, vocab = None, None
-    if config.model is not None:
-        bilm = BiLM.random(config.model, seed=training.seed)
-    else:
-        folder = Path(training.init or "")
-        if (folder / softmax_module.FILE).exists():
-            model = LanguageModel.load(folder, training.dropout)
-            vocab = model.bilm.vocab or []
-            check_vocab(vocab, folder)
-        else:
-            bilm = BiLM.load(folder)
-            if bilm.config.n_words:
-                problem = "its input is a table of words, which only inference can read"
-                raise ValueError(Errors.EL037.format(path=folder, problem=problem))
-    sentences = read_sentences(
-        map(Path, text.train), lang=text.lang, split_sentences=text.sentences
-    )
-    corpus = build_corpus(
-        sentences,
-        vocab=vocab,
-        vocab_size=config.vocab.size,
-        min_count=config.vocab.min_count,
-        max_tokens=text.max_tokens,
-    )
-    dev_sentences = read_sentences(
-        map(Path, text.dev), lang=text.lang, split_sentences=text.sentences
-    )
-    dev = build_corpus(
-        dev_sentences, vocab=corpus.vocab, max_tokens=text.dev_max_tokens
-    )
-    if model is None:
-        bilm.vocab = corpus.vocab
-        model = LanguageModel.start(
-            bilm, training.cutoffs, seed=training.seed, dropout_rate=training.dropout
-        )
-    return model, corpus, dev
+class Run:
+    """One process's part of a run.
 
-
-class _Run:
-    """One run: its files, its log and the best so far."""
+    Shapes: B streams of this process, in `accumulate` parts.
+    """
 
     def __init__(
         self,
         config: PretrainConfig,
         output: Path,
+        texts: Texts,
+        workers: Workers,
         command: str,
-        corpus: Corpus,
-        log: Printer,
     ) -> None:
-        self.config, self.output, self.command = config, output, command
-        self.corpus, self.log = corpus, log
-        self.best = math.inf
-        self.started = time.time()
-        output.mkdir(parents=True, exist_ok=True)
-        (output / "log.jsonl").write_text("")
-
-    def train(
-        self,
-        model: LanguageModel,
-        streams: Streams,
-        dev: Corpus,
-        before: Perplexity | None,
-    ) -> None:
-        training = self.config.training
-        n_steps = training.epochs * len(streams)
-        optimizer = torch.optim.Adam(model.parameters(), lr=training.learn_rate)
-        schedule = torch.optim.lr_scheduler.LambdaLR(
-            optimizer, lambda step: learn_rate_factor(step, n_steps, training)
+        training = config.training
+        self.config, self.output, self.workers = config, output, workers
+        self.msg = Printer(no_print=not workers.is_first)
+        saved = checkpoint.read_progress(output)
+        self.identity = identity(config, texts.hashes)
+        if saved is not None:
+            check_same(output, saved["identity"], self.identity)
+        self.model = start_model(config, texts.train.vocab).to(workers.device)
+        vocab = self.model.bilm.vocab or []
+        self.train_text = texts.train.with_vocab(vocab)
+        self.dev = texts.dev.with_vocab(vocab)
+        also = {name: text.with_vocab(vocab) for name, text in texts.also.items()}
+        if not self.dev.n_known:
+            raise ValueError(Errors.EL017)
+        self.parts = self._divide_streams()
+        n_steps = training.epochs * len(self.parts[0])
+        self.n_steps = min(n_steps, training.max_steps or n_steps)
+        self.tokens_a_step = training.batch_size * training.unroll_steps
+        self.optimizers = self._make_optimizers()
+        self.schedule = config.make("schedule", "spacy-elmo.WarmupCosine.v1")
+        self.reader = workers.share(self.model.reader)
+        self.state = [self.model.bilm.zero_state(len(p.rows)) for p in self.parts]
+        self.step = self.first_step = 0
+        self.seconds, self.started = 0.0, time.time()
+        self.stop_asked = False
+        # Sums over the steps since the last line of the log: loss, targets.
+        self.recent = torch.zeros(2, dtype=torch.float64, device=workers.device)
+        self.learn_rate = self.loss = 0.0
+        self.norm = torch.zeros(())
+        self.logged_at = (0, time.time())
+        self.results = Results(
+            config, output, command, self.train_text, also, workers.size
         )
-        tokens_a_step = training.batch_size * training.unroll_steps
-        step, recent = 0, 0.0
-        model.train()
-        with tqdm(
-            total=n_steps * tokens_a_step, unit=" tokens", unit_scale=True
-        ) as bar:
-            for _ in range(training.epochs):
-                state = model.bilm.zero_state(training.batch_size)
-                for window in streams:
-                    log_ps, state = model(window, self.corpus.words, state)
-                    n = sum(len(log_p) for log_p in log_ps)
-                    loss = -torch.cat(log_ps).sum() / max(1, n)
-                    optimizer.zero_grad(set_to_none=True)
-                    loss.backward()
-                    clip_grad_norm_(model.parameters(), training.clip_norm)
-                    optimizer.step()
-                    schedule.step()
-                    step += 1
-                    value = loss.item()
-                    self.check_finite(value, step)
-                    recent = value if step == 1 else 0.98 * recent + 0.02 * value
-                    bar.update(tokens_a_step)
-                    bar.set_postfix(loss=f"{recent:.3f}", refresh=False)
-                    if step % training.eval_every == 0 or step == n_steps:
-                        found = perplexity(model, dev)
-                        self.evaluated(
-                            model, found, step, step * tokens_a_step, recent, before
-                        )
-                        model.train()
+        if saved is not None:
+            self._restore(saved)
+        self._say_what_it_will_do()
 
-    def check_finite(self, loss: float, step: int) -> None:
-        """Raises ValueError [EL038]."""
-        if not math.isfinite(loss):
-            best = f"The best model so far is in '{self.output / BEST}'."
-            if math.isinf(self.best):
-                best = "No model was saved yet."
-            raise ValueError(Errors.EL038.format(loss=loss, step=step, best=best))
+    # -- before the first step ----------------------------------------------------
 
-    def evaluated(
-        self,
-        model: LanguageModel,
-        found: Perplexity,
-        step: int,
-        tokens: int,
-        loss: float,
-        before: Perplexity | None,
-    ) -> None:
-        """Log an evaluation and save the model, as the best if it is."""
-        self.check_finite(found.mean, step)  # or a broken model would be saved
-        seconds = time.time() - self.started
-        row = {
-            "step": step,
-            "tokens": tokens,
-            "seconds": round(seconds, 1),
-            "loss": loss,
-        }
-        with (self.output / "log.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps({**row, "dev": found.to_dict()}) + "\n")
-        tqdm.write(
-            f"step {step:>7,}  {tokens / seconds:>7,.0f} tokens/s  loss {loss:.3f}  "
-            f"dev perplexity {found.mean:.2f} (forward {found.forward:.2f}, "
-            f"backward {found.backward:.2f})"
-        )
-        self.save(model, self.output / LAST, found, tokens, before)
-        if found.mean < self.best:
-            self.best = found.mean
-            self.save(model, self.output / BEST, found, tokens, before)
+    def _divide_streams(self) -> list[Streams]:
+        """This process's streams, in parts that are computed one after the other.
 
-    def save(
-        self,
-        model: LanguageModel,
-        folder: Path,
-        found: Perplexity,
-        tokens: int,
-        before: Perplexity | None,
-    ) -> None:
-        written = model.save(folder, dtype=self.config.training.save_dtype)
-        config = asdict(self.config)
-        card: dict[str, Any] = {
-            "spacy_elmo": __version__,
-            "fingerprint": written,
-            "parameters": model.bilm.n_parameters,
-            "text": {
-                "note": self.config.text.note,
-                "files": self.config.text.train,
-                "tokens": self.corpus.n_tokens,
-                "coverage": self.corpus.coverage,
-            },
-            "vocabulary": self.corpus.n_vocab,
-            "tokens_seen": tokens,
-            "dev_files": self.config.text.dev,
-            "dev_perplexity": found.to_dict(),
-            "dev_perplexity_before": before.to_dict() if before else None,
-            "seconds": round(time.time() - self.started, 1),
-            "hardware": f"{platform.machine()}, {torch.get_num_threads()} threads, "
-            f"{model.bilm.device}, torch {torch.__version__}",
-            "command": self.command,
-            "config": config,
-        }
-        write_card(folder, card)
-
-
-def learn_rate_factor(step: int, n_steps: int, training: TrainingConfig) -> float:
-    """Linear warm-up, then a cosine to final_learn_rate; a factor of learn_rate."""
-    warmup = min(training.warmup_steps, n_steps // 10)
-    if step < warmup:
-        return (step + 1) / warmup
-    last = training.final_learn_rate / training.learn_rate
-    done = (step - warmup) / max(1, n_steps - warmup)
-    return last + (1 - last) * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
-
-
-def find_device(name: str) -> torch.device:
-    """Raises ValueError [EL037] for a device that is not there."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        problem = (
-            f"device is {name!r}, but torch finds no GPU; 'auto' takes what is there"
-        )
-        raise ValueError(Errors.EL037.format(path="training", problem=problem))
-    return torch.device(name)
-
-
-def check_output(output: Path, init: str | None) -> None:
-    """Raises ValueError [EL037] if a run would write over the model it starts from."""
-    for name in (BEST, LAST):
-        if init is not None and (output / name).resolve() == Path(init).resolve():
+        Raises ValueError [EL035, EL037]."""
+        training, workers = self.config.training, self.workers
+        n_parts = workers.size * training.accumulate
+        size, rest = divmod(training.batch_size, n_parts)
+        if rest:
             problem = (
-                f"the run would overwrite its init, {init!r}; choose another output"
+                f"batch_size ({training.batch_size}) must be a multiple of processes x "
+                f"accumulate ({workers.size} x {training.accumulate}), such as "
+                f"{(size + 1) * n_parts}"
             )
             raise ValueError(Errors.EL037.format(path="training", problem=problem))
+        first = workers.rank * training.accumulate
+        return [
+            Streams(
+                self.train_text,
+                self.model.bilm,
+                training.batch_size,
+                training.unroll_steps,
+                range(part * size, (part + 1) * size),
+            )
+            for part in range(first, first + training.accumulate)
+        ]
+
+    def _make_optimizers(self) -> list[torch.optim.Optimizer]:
+        softmax = list(self.model.softmax.parameters())
+        dense = list(self.model.bilm.parameters())
+        sparse = softmax if isinstance(self.model.softmax, SampledSoftmax) else []
+        make = self.config.make("optimizer", "spacy-elmo.Adam.v1")
+        return list(make(dense if sparse else dense + softmax, sparse))
+
+    def _restore(self, saved: dict[str, Any]) -> None:
+        state = checkpoint.load(self.output, self.model, self.optimizers)
+        first = self.parts[0].rows.start
+        for i, part in enumerate(self.parts):
+            rows = slice(first + i * len(part.rows), first + (i + 1) * len(part.rows))
+            forward, backward = (
+                LstmState(s.h[:, rows].contiguous(), s.c[:, rows].contiguous())
+                for s in state
+            )
+            self.state[i] = (forward, backward)
+        self.step = self.first_step = saved["step"]
+        self.seconds = saved["seconds"]
+        self.logged_at = (saved["step"], time.time())
+        if self.workers.is_first:  # the sums are of all processes
+            self.recent += torch.tensor(saved["recent"]).to(self.recent)
+        self.results.restore(saved["results"])
+        self.msg.info(f"Going on at step {self.step:,} of {self.n_steps:,}")
+
+    def _say_what_it_will_do(self) -> None:
+        training, text, model = self.config.training, self.train_text, self.model
+        softmax = sum(p.numel() for p in model.softmax.parameters())
+        plan = Plan(
+            model.bilm.config,
+            model.bilm.n_parameters,
+            model.softmax,
+            len(self.parts[0].rows),
+            training.unroll_steps,
+        )
+        self.msg.info(
+            f"{text.n_tokens:,} tokens, vocabulary of {len(text.vocab):,} words "
+            f"({text.coverage:.1%} of the text); dev text {self.dev.n_tokens:,} tokens "
+            f"({self.dev.coverage:.1%} known)"
+        )
+        self.msg.info(
+            f"{model.bilm.n_parameters:,} parameters in the biLM, {softmax:,} in the "
+            f"{name_of(model.softmax)}"
+        )
+        self.msg.info(
+            f"{self.n_steps:,} steps of {training.batch_size} x "
+            f"{training.unroll_steps} tokens on {self.workers.size} x "
+            f"{self.workers.device}, about {gigabytes(plan.memory())} of memory each"
+        )
+        on_gpu = self.workers.device.type == "cuda"
+        n_sharing = 1 if on_gpu else self.workers.size
+        check_fits(plan, available_memory(self.workers.device), n_sharing)
+
+    # -- the steps ----------------------------------------------------------------
+
+    def start_log(self) -> "Log":
+        training = self.config.training
+        self.log = Log(
+            self.output,
+            n_steps=self.n_steps,
+            tokens_a_step=self.tokens_a_step,
+            first_step=self.step,
+            config=self.config.to_dict(),
+            logger=self.config.make("logger"),
+            tensorboard=training.tensorboard,
+        )
+        return self.log
+
+    def train(self, stop: StopSignals) -> None:
+        """All steps that are left. Raises Stopped."""
+        training = self.config.training
+        said = self.step >= self.n_steps
+        self.model.train()
+        if self.step == 0 and keeps_softmax(self.config):
+            self._measure_before()
+        for batches in self._batches():
+            self._train_step(batches, stop)
+            self.step += 1
+            at_end = self.step == self.n_steps
+            evaluate = at_end or self.step % training.eval_every == 0
+            log = evaluate or self.step % training.log_every == 0
+            save = evaluate or self.stop_asked or self.step % training.save_every == 0
+            if log or save:
+                self._check_loss()
+            if self.workers.is_first:
+                self.log.step()
+                if not said and time.time() - self.started > FIRST_ESTIMATE:
+                    said = True
+                    self._say_time_left()
+            if log:
+                self._log(evaluate)
+            if self.step == training.softmax_first and not keeps_softmax(self.config):
+                self._measure_before()
+            if save:
+                self._save()
+            if self.stop_asked and not at_end:
+                number = stop.asked or signal.SIGTERM
+                raise Stopped(number, self.step, self.n_steps)
+
+    def _batches(self) -> Iterator[list[Batch]]:
+        def make(step: int) -> list[Batch]:
+            number = step % len(self.parts[0])
+            return [part.batch(number) for part in self.parts]
+
+        return read_ahead(make, range(self.step, self.n_steps))
+
+    def _train_step(self, batches: list[Batch], stop: StopSignals) -> None:
+        """One update, from all streams of all processes."""
+        training, workers, softmax = (
+            self.config.training,
+            self.workers,
+            self.model.softmax,
+        )
+        if self.step % len(self.parts[0]) == 0:  # an epoch begins
+            self.state = [self.model.bilm.zero_state(len(p.rows)) for p in self.parts]
+        torch.manual_seed(_mix(training.seed, self.step, workers.rank))
+        n_own = sum(batch.n_targets for batch in batches)
+        n_targets, asked = workers.sum([n_own, bool(stop.asked)])
+        self.stop_asked = bool(asked)
+        if isinstance(softmax, SampledSoftmax):
+            words = torch.cat([batch.target_P for batch in batches]).numpy()
+            softmax.begin_step(training.seed, self.step, workers.union(words))
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=True)
+        for i, batch in enumerate(batches):
+            log_p_P = self._read(batch, i, is_last=i == len(batches) - 1)
+            loss = -log_p_P.sum()
+            # Averaged over processes, so that it adds up to a mean over all targets.
+            (loss * (workers.size / max(1.0, n_targets))).backward()
+            self.recent += torch.stack(
+                [loss.detach().double(), loss.new_tensor(batch.n_targets).double()]
+            )
+        workers.average_gradients(softmax.parameters())
+        self.norm = clip_gradients(self.model.parameters(), training.clip_norm)
+        factor = self.schedule(self.step, self.n_steps)
+        self.learn_rate = set_learn_rate(self.optimizers, factor)
+        for optimizer in self.optimizers:
+            optimizer.step()
+
+    def _read(self, batch: Batch, part: int, *, is_last: bool) -> Tensor:
+        """Log-probability of every target of a batch, (P,); carries the state on."""
+        training, device = self.config.training, self.workers.device
+        batch = batch.to(device)
+        learns = self.step >= training.softmax_first
+        low = training.precision == "bfloat16"
+        with ExitStack() as scope:
+            scope.enter_context(
+                torch.autocast(device.type, torch.bfloat16, enabled=low)
+            )
+            if learns and not is_last and self.workers.size > 1:
+                scope.enter_context(self.reader.no_sync())  # type: ignore[operator]
+            with torch.set_grad_enabled(learns):
+                top_PH, self.state[part] = self.reader(batch, self.state[part])
+            log_p_P: Tensor = self.model.softmax(top_PH, batch.target_P)
+        return log_p_P
+
+    # -- between steps ------------------------------------------------------------
+
+    def _check_loss(self) -> None:
+        """Raises ValueError [EL038] before anything is written of a broken model."""
+        total, n = self.workers.sum(self.recent.tolist())
+        self.loss = total / n if n else self.loss
+        if not math.isfinite(self.loss):
+            raise ValueError(
+                Errors.EL038.format(loss=self.loss, step=self.step, output=self.output)
+            )
+
+    def _log(self, evaluate: bool) -> None:
+        self.recent.zero_()
+        if not self.workers.is_first:
+            return self.workers.wait()
+        before, since = self.logged_at
+        speed = (self.step - before) * self.tokens_a_step / (time.time() - since)
+        row: dict[str, Any] = {
+            "step": self.step,
+            "tokens": self.step * self.tokens_a_step,
+            "seconds": round(self._seconds(), 1),
+            "loss": self.loss,
+            "learn_rate": self.learn_rate,
+            "tokens_per_second": round(speed),
+            "grad_norm": float(self.norm),
+        }
+        if evaluate:
+            found = self._evaluate(speed)
+            epoch = (self.step - 1) // len(self.parts[0]) + 1
+            row |= {"epoch": epoch, "dev": found.to_dict()}
+        self.log.row(row)
+        self.logged_at = (self.step, time.time())
+        self.workers.wait()
+
+    def _evaluate(self, speed: float) -> Perplexity:
+        found = perplexity(self.model, self.dev)
+        if not math.isfinite(found.mean):
+            raise ValueError(
+                Errors.EL038.format(loss=found.mean, step=self.step, output=self.output)
+            )
+        self.log.say(
+            f"step {self.step:>7,}  {speed:>7,.0f} tokens/s  loss {self.loss:.3f}  "
+            f"dev perplexity {found}"
+        )
+        tokens = self.step * self.tokens_a_step
+        self.results.evaluated(self.model, found, tokens, self._seconds())
+        return found
+
+    def _measure_before(self) -> None:
+        """Perplexities that the biLM has before it is trained here."""
+        if self.workers.is_first:
+            self.results.before = self.results.measure(self.model, self.dev)
+            found = ", ".join(
+                f"{name} {result['mean']:.2f}"
+                for name, result in self.results.before.items()
+            )
+            self.log.say(f"perplexity before the biLM is trained: {found}")
+        self.workers.wait()
+
+    def _save(self) -> None:
+        parts = [
+            LstmState(
+                torch.cat([state[d].h for state in self.state], dim=1),
+                torch.cat([state[d].c for state in self.state], dim=1),
+            )
+            for d in (0, 1)
+        ]
+        state: State = self.workers.gather((parts[0], parts[1]))
+        recent = self.workers.sum(self.recent.tolist())
+        if self.workers.is_first:
+            progress = {
+                "identity": self.identity,
+                "step": self.step,
+                "seconds": self._seconds(),
+                "recent": recent,
+                "results": self.results.to_dict(),
+            }
+            checkpoint.save(self.output, self.model, self.optimizers, state, progress)
+        self.workers.wait()
+
+    def _say_time_left(self) -> None:
+        a_step = (time.time() - self.started) / (self.step - self.first_step)
+        left = duration(a_step * (self.n_steps - self.step))
+        self.log.say(f"At this pace it takes another {left}")
+
+    def _seconds(self) -> float:
+        return self.seconds + time.time() - self.started
+
+
+def prepare_output(output: Path, *, overwrite: bool) -> None:
+    """Bring a run's folder in order: undo what a killed process left half done."""
+    output.mkdir(parents=True, exist_ok=True)
+    for folder in (output, output / BEST, output / LAST):
+        recover(folder)
+    if overwrite:
+        (output / checkpoint.FILE).unlink(missing_ok=True)
+
+
+def _mix(seed: int, step: int, rank: int) -> int:
+    """A seed for the random numbers of one step of one process, far from others'."""
+    return (seed * 1_000_003 + step * 8_191 + rank) % (1 << 63)

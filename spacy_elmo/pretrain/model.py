@@ -3,12 +3,11 @@
     sum_k  log p(t_k | t_1..t_{k-1})  +  log p(t_k | t_{k+1}..t_N)
 
 Both directions share the token encoder and the softmax, and have LSTMs of their own.
+Shapes: N positions of a batch, P predictions of both directions, H projection.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout
@@ -16,84 +15,74 @@ from torch.nn.functional import dropout
 from ..bilm import softmax as softmax_module
 from ..bilm.bilm import BiLM
 from ..bilm.lstm import LstmState
-from ..bilm.softmax import Softmax, make_softmax
+from ..bilm.softmax import Softmax
 from ..errors import Errors
-from .corpus import Window
+from .corpus import check_vocab
+from .streams import Batch
 
 State = tuple[LstmState, LstmState]
 
 
-class LanguageModel(nn.Module):
-    """A biLM and its softmax.
+class Reader(nn.Module):
+    """A biLM as it reads batches: what the softmax predicts from.
 
-    dropout_rate: on the input of every LSTM layer and on what the softmax reads.
+    dropout_rate: on the input of every LSTM layer and on what comes out.
     """
+
+    def __init__(self, bilm: BiLM, dropout_rate: float = 0.0) -> None:
+        super().__init__()
+        self.bilm = bilm
+        self.dropout_rate = dropout_rate
+
+    def forward(self, batch: Batch, state: State) -> tuple[Tensor, State]:
+        """RETURNS: the top layer where something is predicted, forward and then
+        backward, (P, H); the state to carry on."""
+        x_VH = self.bilm.token_encoder(batch.characters_VC)
+        stacks = self.bilm.forward_lstm, self.bilm.backward_lstm
+        tops, states = [], []
+        for reading, stack, carried in zip(
+            (batch.forward, batch.backward), stacks, state
+        ):
+            batch_sizes = [batch.n_streams] * (len(reading.word_N) // batch.n_streams)
+            layers, carried = stack(
+                x_VH[reading.word_N], batch_sizes, carried, self.dropout_rate
+            )
+            tops.append(layers[-1][reading.position_P])
+            states.append(LstmState(carried.h.detach(), carried.c.detach()))
+        top_PH = dropout(torch.cat(tops), self.dropout_rate, self.training)
+        return top_PH, (states[0], states[1])
+
+
+class LanguageModel(nn.Module):
+    """A biLM and its softmax. dropout_rate: as of `Reader`."""
 
     def __init__(self, bilm: BiLM, softmax: Softmax, dropout_rate: float = 0.0) -> None:
         super().__init__()
-        self.bilm = bilm
+        self.reader = Reader(bilm, dropout_rate)
         self.softmax = softmax
-        self.dropout_rate = dropout_rate
 
-    def forward(
-        self,
-        directions: tuple[Window, Window],
-        words: Sequence[str],
-        state: State,
-    ) -> tuple[list[Tensor], State]:
-        """words: what the windows' numbers stand for.
+    @property
+    def bilm(self) -> BiLM:
+        return self.reader.bilm
 
-        RETURNS: log-probabilities of the forward and of the backward targets, each
-        (n,), and the state to carry on.
-        """
-        batch_size = state[0].h.shape[1]
-        read = np.concatenate([window.input_N for window in directions])
-        distinct, where = np.unique(read, return_inverse=True)
-        x_VH = self.bilm.token_vectors([words[i] for i in distinct])
-        where_2N = torch.from_numpy(where).to(x_VH.device)
-        stacks = self.bilm.forward_lstm, self.bilm.backward_lstm
-        tops, targets, states = [], [], []
-        for window, where_N, stack, carried in zip(
-            directions, where_2N.chunk(2), stacks, state
-        ):
-            batch_sizes = [batch_size] * (len(window.input_N) // batch_size)
-            layers, carried = stack(
-                x_VH[where_N], batch_sizes, carried, self.dropout_rate
-            )
-            target_N = torch.from_numpy(window.target_N).to(x_VH.device)
-            tops.append(layers[-1][target_N >= 0])
-            targets.append(target_N[target_N >= 0])
-            states.append(LstmState(carried.h.detach(), carried.c.detach()))
-        top_NH = dropout(torch.cat(tops), self.dropout_rate, self.training)
-        log_p_N = self.softmax(top_NH, torch.cat(targets))
-        return list(log_p_N.split([len(target) for target in targets])), (
-            states[0],
-            states[1],
-        )
+    def forward(self, batch: Batch, state: State) -> tuple[list[Tensor], State]:
+        """RETURNS: log-probabilities of the forward and of the backward targets, and
+        the state to carry on."""
+        top_PH, state = self.reader(batch, state)
+        log_p_P = self.softmax(top_PH, batch.target_P)
+        sizes = [len(batch.forward.target_P), len(batch.backward.target_P)]
+        return list(log_p_P.split(sizes)), state
 
     # -- files: the biLM's, and the softmax beside it -----------------------------
 
-    def save(self, folder: Path, *, dtype: str = "float32") -> str:
-        """RETURNS: the fingerprint written. Raises as `BiLM.save`."""
-        return self.bilm.save(folder, dtype=dtype, softmax=self.softmax)
-
     @classmethod
     def load(cls, folder: Path, dropout_rate: float = 0.0) -> "LanguageModel":
-        """Raises ValueError [EL036] if there is no softmax, and as `BiLM.load`."""
+        """Raises ValueError [EL034, EL036, EL039] if there is no softmax or its
+        vocabulary is not one, and as `BiLM.load`."""
         bilm = BiLM.load(folder)
         path = folder / softmax_module.FILE
         if bilm.vocab is None or not path.exists():
             raise ValueError(Errors.EL036.format(path=folder))
+        check_vocab(bilm.vocab, folder)
         softmax = softmax_module.load(path, bilm.config.projection_dim, len(bilm.vocab))
         return cls(bilm, softmax, dropout_rate).eval()
-
-    @classmethod
-    def start(
-        cls, bilm: BiLM, cutoffs: Sequence[int], *, seed: int, dropout_rate: float
-    ) -> "LanguageModel":
-        """A new softmax over the biLM's vocabulary."""
-        torch.manual_seed(seed)
-        softmax = make_softmax(
-            bilm.config.projection_dim, len(bilm.vocab or []), cutoffs
-        )
-        return cls(bilm, softmax, dropout_rate)

@@ -4,11 +4,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+import numpy as np
 import torch
 from tqdm import tqdm
 
-from .corpus import Corpus, Streams
+from .corpus import BOS_ID, EOS_ID, UNK_ID, Corpus
 from .model import LanguageModel
+from .spelling import Spelling
+from .streams import Streams
 
 
 @dataclass(frozen=True)
@@ -16,16 +19,26 @@ class Perplexity:
     """Perplexities of a text. A token's end of sentence counts, its beginning doesn't.
 
     mean: exp of the mean loss of both directions, which is what the two share.
+    bits_per_character: of both directions' mean, the spelling of unknown words
+        included, over the text's Unicode characters (tokens and one space after each):
+        what models with different vocabularies can be compared by.
     """
 
     forward: float
     backward: float
     mean: float
+    bits_per_character: float
     tokens: int
     coverage: float
 
     def to_dict(self) -> dict[str, float]:
         return asdict(self)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.mean:.2f} (forward {self.forward:.2f}, backward "
+            f"{self.backward:.2f}; {self.bits_per_character:.3f} bits per character)"
+        )
 
 
 @torch.no_grad()
@@ -39,16 +52,19 @@ def perplexity(
 ) -> Perplexity:
     """Read a corpus in streams with carried state, as in training.
 
-    corpus: numbered by the model's vocabulary. Raises ValueError [EL035].
+    corpus: in the model's vocabulary. Raises ValueError [EL035].
     """
     was_training = model.training
     model.eval()
-    batch_size = max(1, min(batch_size, (len(corpus.ids) - 1) // unroll_steps))
-    streams = Streams(corpus, batch_size, unroll_steps)
+    batch_size = max(1, min(batch_size, (len(corpus.forward) - 1) // unroll_steps))
+    streams = Streams(corpus, model.bilm, batch_size, unroll_steps)
     state = model.bilm.zero_state(batch_size)
     losses, counts = [0.0, 0.0], [0, 0]
-    for window in tqdm(streams, desc="perplexity", leave=False, disable=not progress):
-        log_ps, state = model(window, corpus.words, state)
+    for number in tqdm(
+        range(len(streams)), desc="perplexity", leave=False, disable=not progress
+    ):
+        batch = streams.batch(number).to(model.bilm.device)
+        log_ps, state = model(batch, state)
         for direction, log_p in enumerate(log_ps):
             losses[direction] -= float(log_p.double().sum())
             counts[direction] += len(log_p)
@@ -57,9 +73,24 @@ def perplexity(
         forward=_exp(losses[:1], counts[:1]),
         backward=_exp(losses[1:], counts[1:]),
         mean=_exp(losses, counts),
+        bits_per_character=_bits_per_character(sum(losses) / 2, corpus),
         tokens=corpus.n_tokens,
         coverage=corpus.coverage,
     )
+
+
+def _bits_per_character(nats: float, corpus: Corpus) -> float:
+    spelling = Spelling(corpus.vocab)
+    bits, characters = nats / math.log(2), 0
+    unknown_V = corpus.target_V == UNK_ID
+    for i in np.flatnonzero(corpus.counts_V):
+        word, count = corpus.words[i], int(corpus.counts_V[i])
+        if i == EOS_ID:
+            characters += count
+        elif i != BOS_ID:
+            characters += count * (len(word) + 1)
+            bits += count * spelling.bits(word) if unknown_V[i] else 0
+    return bits / max(1, characters)
 
 
 def _exp(losses: Sequence[float], counts: Sequence[int]) -> float:

@@ -1,88 +1,180 @@
 """Text files -> sentences of tokens, as spaCy makes them.
 
-The one file of the trainer that imports spaCy.
+The one file of the trainer that imports spaCy, and only when a spaCy tokenizer is asked
+for.
 """
 
 import bz2
 import gzip
+import io
+import json
 import lzma
+import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-import spacy
-from spacy.language import Language
+import zstandard
 
-from ..errors import Errors
+from ..errors import Errors, Warnings
 
-_OPENERS: dict[str, Callable[..., IO[Any]]] = {
-    ".gz": gzip.open,
-    ".xz": lzma.open,
-    ".bz2": bz2.open,
+Tokenize = Callable[[Iterable[str]], Iterator[list[str]]]
+
+_UNPACK: dict[str, Callable[[IO[bytes]], Any]] = {
+    ".gz": lambda file: gzip.GzipFile(fileobj=file),
+    ".xz": lzma.LZMAFile,
+    ".bz2": bz2.BZ2File,
+    ".zst": lambda file: zstandard.ZstdDecompressor().stream_reader(
+        file, read_across_frames=True
+    ),
 }
+_JSON_LINES = (".jsonl", ".ndjson")
+_DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error, zstandard.ZstdError)
 LINES_AT_ONCE = 2000
+# Longer lines are read in pieces, longer tokens lose their end: a biLM reads no more of
+# a word than its first 48 bytes, and no file may decide how much memory is taken.
+MAX_LINE, MAX_TOKEN = 100_000, 1000
 
 
-def read_lines(path: Path) -> Iterator[str]:
-    """Lines of a UTF-8 text file, empty ones left out; .gz, .xz and .bz2 are unpacked.
+def read_lines(
+    path: Path, progress: Callable[[int], object] = lambda n_bytes: None
+) -> Iterator[str]:
+    """Lines of a UTF-8 text file, or of the field `text` of every object of a `.jsonl`
+    file; `.gz`, `.xz`, `.bz2` and `.zst` are unpacked. Empty lines are left out.
 
-    Raises FileNotFoundError [EL030], ValueError [EL031] if it is not UTF-8.
+    progress: told, now and then, how many more bytes of the file have been read.
+    Raises OSError [EL030] if it can't be read, ValueError [EL031] if it is not UTF-8
+    text, [EL040] if a line is not such an object.
     """
-    opener = _OPENERS.get(path.suffix, open)
-    number = 0
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    unpack = _UNPACK.get(suffixes[-1]) if suffixes else None
+    kind = suffixes[-2:-1] if unpack else suffixes[-1:]
+    is_json = bool(kind) and kind[0] in _JSON_LINES
+    number = told = 0
     try:
-        with opener(path, "rt", encoding="utf-8") as file:
-            for line in file:
-                number += 1
-                if line.strip():
-                    yield line.strip()
+        with path.open("rb") as file:
+            text = io.TextIOWrapper(
+                unpack(file) if unpack else file, encoding="utf-8-sig"
+            )
+            read = _json_texts if is_json else _pieces
+            for number, line in read(text, path):
+                if "\0" in line:
+                    raise ValueError(
+                        Errors.EL031.format(path=path, line=number, error="a zero byte")
+                    )
+                if line := line.strip():
+                    yield line
+                if file.tell() > told:
+                    progress(file.tell() - told)
+                    told = file.tell()
     except UnicodeDecodeError as error:
         raise ValueError(
             Errors.EL031.format(path=path, line=number + 1, error=error)
         ) from error
-    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-        raise FileNotFoundError(Errors.EL030.format(path=path, error=error)) from error
+    except _DAMAGED as error:
+        raise OSError(Errors.EL030.format(path=path, error=error)) from error
 
 
-def tokenizer(lang: str, *, split_sentences: bool) -> Language:
-    """A blank pipeline that tokenises, and finds sentence ends by punctuation if asked.
+def _pieces(text: IO[str], path: Path) -> Iterator[tuple[int, str]]:
+    """Numbered lines; a long one in pieces, cut between words where there are any."""
+    number, warned, rest = 1, 0, ""
+    while line := rest + text.readline(MAX_LINE - len(rest)):
+        rest = ""
+        if line.endswith("\n") or len(line) < MAX_LINE:
+            yield number, line
+            number += 1
+            continue
+        if warned != number:
+            warned = number
+            message = Warnings.ELW05.format(path=path, line=number, length=MAX_LINE)
+            warnings.warn(message, stacklevel=2)
+        head, _, tail = line.rpartition(" ")
+        if len(tail) < MAX_LINE // 2:
+            line, rest = head, tail
+        yield number, line
 
-    Raises ValueError [EL032] for a language that spaCy does not have.
+
+def _json_texts(text: IO[str], path: Path) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(text, start=1):
+        if not line.strip():
+            continue
+        try:
+            found = json.loads(line)["text"]
+            if not isinstance(found, str):
+                raise TypeError(f"'text' is of type {type(found).__name__}")
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise ValueError(
+                Errors.EL040.format(path=path, line=number, error=repr(error))
+            ) from error
+        # JSON can spell half a character (a lone surrogate), which no text file can.
+        clean = found.encode("utf-8", "replace").decode("utf-8")
+        for _, piece in _pieces(io.StringIO(clean), path):
+            yield number, piece
+
+
+def tokenize_with(lang: str, tokenizer: str, sentences: bool) -> Tokenize:
+    """What turns lines into sentences of tokens; white space is not a token.
+
+    lang: whose spaCy tokenizer to use. tokenizer: "spacy", or "whitespace" for text
+    whose tokens are set apart already. sentences: split lines at sentence ends.
+    Raises ValueError [EL032] for a language or tokenizer that there is not.
     """
-    try:
-        nlp = spacy.blank(lang)
-    except ImportError as error:
-        if "E048" not in str(
-            error
-        ):  # spaCy's "can't import language"; others are not ours
-            raise
-        raise ValueError(Errors.EL032.format(lang=lang, error=error)) from error
-    nlp.max_length = 1 << 40  # nothing here needs memory beyond the line itself
-    if split_sentences:
-        nlp.add_pipe("sentencizer")
-    return nlp
+    if tokenizer == "whitespace" and not sentences:
+        return lambda lines: (t for line in lines if (t := _cut(line.split())))
+    if tokenizer not in ("spacy", "whitespace"):
+        problem = "the tokenizer is 'spacy' or 'whitespace'"
+        raise ValueError(Errors.EL032.format(lang=tokenizer, error=problem))
+    return _SpacyTokenizer(lang, tokenizer, sentences)
 
 
-def sentences(lines: Iterable[str], nlp: Language) -> Iterator[list[str]]:
-    """Tokens of each sentence (of each line, if nlp does not split). No white space."""
-    lines = iter(lines)
-    while chunk := list(islice(lines, LINES_AT_ONCE)):
-        with nlp.memory_zone():  # or every new word of the text would stay in memory
-            for doc in nlp.pipe(chunk):
-                for sentence in (
-                    doc.sents if doc.has_annotation("SENT_START") else [doc]
-                ):
-                    tokens = [token.text for token in sentence if not token.is_space]
-                    if tokens:
-                        yield tokens
+class _SpacyTokenizer:
+    def __init__(self, lang: str, tokenizer: str, sentences: bool) -> None:
+        import spacy
+
+        try:
+            self.nlp = spacy.blank(lang)
+        except ImportError as error:
+            # spaCy's "can't import language", or what its tokenizer needs is missing.
+            if "E048" not in str(error) and lang not in ("ja", "ko", "zh", "th", "vi"):
+                raise
+            raise ValueError(Errors.EL032.format(lang=lang, error=error)) from error
+        self.split_at_spaces = tokenizer == "whitespace"
+        self.nlp.max_length = 1 << 40  # nothing here needs memory beyond the line
+        if sentences:
+            self.nlp.add_pipe("sentencizer")
+
+    def __call__(self, lines: Iterable[str]) -> Iterator[list[str]]:
+        lines = iter(lines)
+        while chunk := list(islice(lines, LINES_AT_ONCE)):
+            with self.nlp.memory_zone():  # or every new word would stay in memory
+                for doc in self.nlp.pipe(map(self._read, chunk)):
+                    split = doc.has_annotation("SENT_START")
+                    for sentence in doc.sents if split else [doc]:
+                        tokens = _cut(t.text for t in sentence if not t.is_space)
+                        if tokens:
+                            yield tokens
+
+    def _read(self, line: str) -> Any:
+        from spacy.tokens import Doc
+
+        return Doc(self.nlp.vocab, words=line.split()) if self.split_at_spaces else line
+
+
+def _cut(tokens: Iterable[str]) -> list[str]:
+    return [token[:MAX_TOKEN] for token in tokens]
 
 
 def read_sentences(
-    paths: Iterable[Path], *, lang: str, split_sentences: bool = True
+    paths: Iterable[Path],
+    *,
+    lang: str,
+    tokenizer: str = "spacy",
+    sentences: bool = True,
 ) -> Iterator[list[str]]:
-    """All sentences of text files, in order. Raises as `read_lines` and `tokenizer`."""
-    nlp = tokenizer(lang, split_sentences=split_sentences)
+    """All sentences of text files, in order. Raises as `read_lines` and
+    `tokenize_with`."""
+    tokenize = tokenize_with(lang, tokenizer, sentences)
     for path in paths:
-        yield from sentences(read_lines(path), nlp)
+        yield from tokenize(read_lines(path))

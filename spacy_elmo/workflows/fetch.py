@@ -4,7 +4,6 @@ An asset comes from a local folder if it is there, else from its public source. 
 that does not have the expected hash is kept.
 """
 
-import hashlib
 import shutil
 import urllib.error
 import urllib.request
@@ -18,19 +17,10 @@ from tqdm import tqdm
 from wasabi import msg
 
 from ..errors import Errors
-from ..files import write_files
+from ..files import sha256, write_files
 
 PROJECT, HASHES = Path("project.yml"), Path("assets/SHA256SUMS")
-BLOCK = 1 << 20
 TIMEOUT = 60  # seconds without an answer
-
-
-def sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def find_local(data: Path | None, name: str) -> Path | None:

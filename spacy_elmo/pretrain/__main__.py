@@ -1,0 +1,60 @@
+"""python -m spacy_elmo.pretrain: the trainer where there is no spaCy, and for torchrun.
+
+torchrun --nproc-per-node 2 -m spacy_elmo.pretrain CONFIG --output FOLDER
+"""
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+from wasabi import msg
+
+from .config import parse_overrides, read_config
+from .loop import pretrain
+from .stop import Stopped
+
+
+def run(
+    config: Path, output: Path, *, overwrite: bool, overrides: Sequence[str]
+) -> None:
+    """Train, and say where the model is; exits with 128 + the signal if stopped."""
+    command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    first = os.environ.get("RANK", "0") == "0"
+    try:
+        best = pretrain(
+            read_config(config, parse_overrides(overrides)),
+            output,
+            command=command,
+            overwrite=overwrite,
+        )
+    except Stopped as stopped:
+        if first:
+            msg.warn(str(stopped))
+        sys.exit(128 + stopped.signal_number)
+    if first:
+        msg.good(f"The best model is in {best}")
+
+
+def main(
+    ctx: typer.Context,
+    config: Path = typer.Argument(..., help="Configuration (.cfg)"),
+    output: Path = typer.Option(..., "--output", "-o", help="Folder for the models"),
+    overwrite: bool = typer.Option(False, help="Begin anew"),
+) -> None:
+    """Train a biLM on prepared text, or go on with a run that was stopped."""
+    try:
+        run(config, output, overwrite=overwrite, overrides=ctx.args)
+    except (ValueError, OSError, ImportError) as error:
+        msg.fail(str(error))
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    app = typer.Typer(pretty_exceptions_show_locals=False)
+    app.command(
+        context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
+    )(main)
+    app()

@@ -1,0 +1,62 @@
+"""Whether a checkpoint is of this run: the same settings and the same text."""
+
+from pathlib import Path
+from typing import Any
+
+from ..errors import Errors
+from .config import PretrainConfig
+
+# What may be another when a run goes on: nothing that the weights depend on.
+FREE = {
+    "training.device",
+    "training.threads",
+    "training.log_every",
+    "training.save_every",
+    "training.eval_every",
+    "training.tensorboard",
+    "training.save_dtype",
+}
+
+
+def identity(config: PretrainConfig, text_hashes: dict[str, str]) -> dict[str, Any]:
+    """What the weights of a run depend on, by name. text_hashes: as of `texts.py`; they
+    stand for the section [text]."""
+    settings = config.to_dict()
+    named: dict[str, Any] = {}
+    for section in ("vocab", "model", "training"):
+        for name, value in (settings[section] or {}).items():
+            named[f"{section}.{name}"] = value
+    for block, values in settings["blocks"].items():
+        if block != "logger":
+            named[f"training.{block}"] = values
+    for name in ("max_tokens", "dev_max_tokens"):
+        named[f"text.{name}"] = settings["text"][name]
+    named |= {f"text of {name}": found for name, found in text_hashes.items()}
+    return {name: value for name, value in named.items() if name not in FREE}
+
+
+def check_same(output: Path, saved: dict[str, Any], now: dict[str, Any]) -> None:
+    """Raises ValueError [EL047], naming what differs."""
+    saved = {name: _plain(value) for name, value in saved.items()}
+    now = {name: _plain(value) for name, value in now.items()}
+    differs = sorted(
+        name for name in {*saved, *now} if saved.get(name) != now.get(name)
+    )
+    if not differs:
+        return
+    shown = [
+        name
+        if name.startswith("text of ")
+        else f"{name} was {saved.get(name)!r} and is {now.get(name)!r}"
+        for name in differs
+    ]
+    raise ValueError(Errors.EL047.format(path=output, differs="; ".join(shown)))
+
+
+def _plain(value: Any) -> Any:
+    """Tuples as JSON gives them back."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return value

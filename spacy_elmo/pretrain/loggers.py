@@ -1,0 +1,148 @@
+"""Where a run's figures go: a progress bar, log.jsonl, TensorBoard, spaCy's loggers."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from confection import Config
+from tqdm import tqdm
+
+from ..errors import Errors
+
+FILE = "log.jsonl"
+# Set up by (nlp, stdout, stderr); gives a function for every step, and one for the end.
+SpacyLogger = Callable[..., tuple[Callable[[Any], None], Callable[[], None]]]
+
+
+class Log:
+    """The log of one run.
+
+    output: its folder. n_steps, tokens_a_step: its size. first_step: where it goes on;
+    what the file says of later steps is removed, for they are made again.
+    Raises ImportError [EL049] if TensorBoard is asked for and not installed.
+    """
+
+    def __init__(
+        self,
+        output: Path,
+        *,
+        n_steps: int,
+        tokens_a_step: int,
+        first_step: int,
+        config: dict[str, Any],
+        logger: SpacyLogger | None = None,
+        tensorboard: bool = False,
+    ) -> None:
+        self.path = output / FILE
+        self.tokens_a_step = tokens_a_step
+        rows = [row for row in read_log(self.path) if row["step"] <= first_step]
+        self.path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        self._writer: Any = None
+        if tensorboard:
+            try:
+                from torch.utils.tensorboard import SummaryWriter
+            except ImportError as error:
+                raise ImportError(Errors.EL049.format(error=error)) from error
+            folder = str(output / "tensorboard")
+            self._writer = SummaryWriter(folder, purge_step=first_step)
+        self._spacy: Callable[[Any], None] | None = None
+        if logger is not None:
+            self._spacy, self._finish = logger(
+                _like_a_pipeline(config, n_steps), sys.stdout, sys.stderr
+            )
+        self._shown: dict[str, str] = {}
+        self.bar = tqdm(
+            total=n_steps * tokens_a_step,
+            initial=first_step * tokens_a_step,
+            unit=" tokens",
+            unit_scale=True,
+            # A file that this goes to gets a line now and then.
+            mininterval=0.5 if sys.stderr.isatty() else 30,
+        )
+
+    def step(self) -> None:
+        self.bar.update(self.tokens_a_step)
+        if self._spacy is not None:
+            self._spacy(None)
+
+    def row(self, row: dict[str, Any]) -> None:
+        """A line of figures: step, tokens, seconds, loss, learn_rate, tokens_per_second
+        and grad_norm; at an evaluation dev as well, a dictionary, and epoch."""
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+        self._shown["loss"] = f"{row['loss']:.3f}"
+        self._shown["lr"] = f"{row['learn_rate']:.2g}"
+        if "dev" in row:
+            self._shown["dev"] = f"{row['dev']['mean']:.2f}"
+        self.bar.set_postfix(self._shown, refresh=False)
+        if self._writer is not None:
+            for name, value in _flat(row):
+                self._writer.add_scalar(name, value, row["step"])
+        if "dev" in row and self._spacy is not None:
+            self._spacy(
+                {
+                    "epoch": row["epoch"],
+                    "step": row["step"],
+                    "score": -row["dev"]["mean"],  # higher is better there
+                    "other_scores": {**row["dev"], "speed": row["tokens_per_second"]},
+                    "losses": {"elmo": row["loss"]},
+                    "checkpoints": [],
+                    "seconds": row["seconds"],
+                    "words": row["tokens"],
+                }
+            )
+
+    def say(self, text: str) -> None:
+        tqdm.write(text)
+
+    def __enter__(self) -> "Log":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.close()
+        if self._writer is not None:
+            self._writer.close()
+        if self._spacy is not None:
+            self._finish()
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a log; none if there is no such file."""
+    if not path.exists():
+        return []
+    rows = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            break  # the line that was being written when the process was killed
+    return rows
+
+
+def _like_a_pipeline(config: dict[str, Any], n_steps: int) -> Any:
+    """What spaCy's loggers ask a pipeline for: its configuration and its parts."""
+    training = {
+        **config["training"],
+        "max_steps": n_steps,
+        "eval_frequency": config["training"]["eval_every"],
+        "score_weights": {"speed": 0.0},
+    }
+    elmo = SimpleNamespace(is_trainable=True)
+    return SimpleNamespace(
+        config=Config({**config, "training": training}),
+        pipeline=[("elmo", elmo)],
+        pipe_names=["elmo"],
+    )
+
+
+def _flat(row: dict[str, Any], prefix: str = "") -> list[tuple[str, float]]:
+    flat = []
+    for name, value in row.items():
+        if isinstance(value, dict):
+            flat += _flat(value, f"{prefix}{name}/")
+        elif isinstance(value, (int, float)) and name != "step":
+            flat.append((f"{prefix}{name}", float(value)))
+    return flat

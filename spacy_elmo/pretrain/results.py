@@ -1,0 +1,129 @@
+"""What a run leaves behind: the best model, the last one, their cards."""
+
+import json
+import math
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from wasabi import Printer
+
+from ..bilm.weights import CARD
+from ..errors import Errors
+from ..files import write_files, write_text
+from .card import make_card, read_card
+from .config import PretrainConfig
+from .corpus import Corpus
+from .model import LanguageModel
+from .perplexity import Perplexity, perplexity
+
+BEST, LAST = "model-best", "model-last"
+DEV = "dev"
+
+
+class Results:
+    """also: held-out texts that are measured before and after, beside the dev text."""
+
+    def __init__(
+        self,
+        config: PretrainConfig,
+        output: Path,
+        command: str,
+        text: Corpus,
+        also: dict[str, Corpus],
+        processes: int,
+    ) -> None:
+        self.config, self.output, self.command = config, output, command
+        self.text, self.also, self.processes = text, also, processes
+        self.best = math.inf
+        self.before: dict[str, dict[str, float]] = {}
+
+    def to_dict(self) -> dict[str, Any]:
+        # JSON has no infinity.
+        best = self.best if math.isfinite(self.best) else None
+        return {"best": best, "before": self.before}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        self.best = math.inf if saved["best"] is None else saved["best"]
+        self.before = saved["before"]
+
+    def measure(self, model: LanguageModel, dev: Corpus) -> dict[str, dict[str, float]]:
+        texts = {DEV: dev, **self.also}
+        return {name: perplexity(model, text).to_dict() for name, text in texts.items()}
+
+    def evaluated(
+        self, model: LanguageModel, found: Perplexity, tokens: int, seconds: float
+    ) -> None:
+        """Save a model as the last, and as the best if it is."""
+        config = self.config
+        card = make_card(
+            parameters=model.bilm.n_parameters,
+            text={
+                "note": config.text.note,
+                "files": config.text.train,
+                "tokens": self.text.n_tokens,
+                "coverage": self.text.coverage,
+            },
+            vocabulary=len(self.text.vocab),
+            results={
+                "tokens_seen": tokens,
+                "dev_files": config.text.dev,
+                "dev_perplexity": found.to_dict(),
+                "dev_perplexity_before": self.before.get(DEV),
+            },
+            seconds=seconds,
+            device=model.bilm.device,
+            processes=self.processes,
+            command=self.command,
+            config=config.to_dict(),
+        )
+        folders = [LAST]
+        if found.mean < self.best:
+            self.best = found.mean
+            folders.append(BEST)
+        for folder in folders:
+            model.bilm.save(
+                self.output / folder,
+                dtype=config.training.save_dtype,
+                softmax=model.softmax,
+                card=card,
+            )
+
+    def finish(self, msg: Printer) -> None:
+        """Measure the best model on the other held-out texts, add them to its card, and
+        say what became of each."""
+        card = read_card(self.output / BEST) or {}
+        after = {DEV: card["dev_perplexity"]}
+        if self.also and "also" not in card:
+            model = LanguageModel.load(self.output / BEST)
+            card["also"] = {
+                name: {
+                    "before": self.before.get(name),
+                    "after": perplexity(model, text).to_dict(),
+                }
+                for name, text in self.also.items()
+            }
+            text = json.dumps(card, indent=2, ensure_ascii=False)
+            write_files(self.output / BEST, {CARD: partial(write_text, text)})
+        after |= {name: found["after"] for name, found in card.get("also", {}).items()}
+        rows = [
+            (name, _show(self.before.get(name)), _show(found))
+            for name, found in after.items()
+        ]
+        if self.before or self.also:
+            header = ("perplexity of", "before", "after")
+            msg.table(rows, header=header, divider=True, aligns=("l", "r", "r"))
+
+
+def _show(found: dict[str, float] | None) -> str:
+    return "" if found is None else f"{found['mean']:.2f}"
+
+
+def check_output(output: Path, init: str | None) -> None:
+    """Raises ValueError [EL037] if a run would write over the model it starts from."""
+    for name in (BEST, LAST):
+        if init is not None and (output / name).resolve() == Path(init).resolve():
+            problem = (
+                f"the run would overwrite its init, {init!r}; choose another output"
+            )
+            raise ValueError(Errors.EL037.format(path="training", problem=problem))

@@ -1,0 +1,63 @@
+"""The model that a run starts from."""
+
+from pathlib import Path
+
+import torch
+
+from ..bilm import softmax as softmax_module
+from ..bilm.bilm import BiLM
+from ..bilm.softmax import Softmax
+from ..errors import Errors
+from .config import PretrainConfig
+from .model import LanguageModel
+from .objectives import Objective, name_of
+
+
+def keeps_softmax(config: PretrainConfig) -> bool:
+    """Whether the run goes on with its init's softmax and vocabulary."""
+    training = config.training
+    if training.init is None or training.new_softmax:
+        return False
+    return (Path(training.init) / softmax_module.FILE).exists()
+
+
+def start_model(config: PretrainConfig, vocab: list[str]) -> LanguageModel:
+    """vocab: of the training text; not used where init has its own.
+
+    Raises ValueError [EL029, EL037, EL045], and as `BiLM.load`.
+    """
+    training = config.training
+    objective: Objective | None = config.make("objective")
+    torch.manual_seed(training.seed)
+    if keeps_softmax(config):
+        model = LanguageModel.load(Path(training.init or ""), training.dropout)
+        if objective is not None:
+            model.softmax = _continue(model, objective)
+        return model
+    if config.model is not None:
+        bilm = BiLM.random(config.model, seed=training.seed)
+    else:
+        bilm = BiLM.load(training.init or "")
+        if bilm.config.n_words:
+            problem = "its input is a table of words, which only inference can read"
+            raise ValueError(Errors.EL037.format(path=training.init, problem=problem))
+    bilm.vocab = vocab
+    objective = objective or config.make("objective", "spacy-elmo.FullSoftmax.v1")
+    assert objective is not None
+    softmax = objective(bilm.config.projection_dim, len(vocab))
+    return LanguageModel(bilm, softmax, training.dropout)
+
+
+def _continue(model: LanguageModel, objective: Objective) -> Softmax:
+    """The model's softmax, trained by another objective. Raises ValueError [EL037]."""
+    weights = model.softmax.state_dict()
+    softmax = objective(model.bilm.config.projection_dim, len(model.bilm.vocab or []))
+    shapes = {name: array.shape for name, array in softmax.state_dict().items()}
+    if {name: array.shape for name, array in weights.items()} != shapes:
+        problem = (
+            f"init has a {name_of(model.softmax)}, which can't be trained as a "
+            f"{name_of(softmax)}; leave [training.objective] out, or set new_softmax"
+        )
+        raise ValueError(Errors.EL037.format(path="training", problem=problem))
+    softmax.load_state_dict(weights)
+    return softmax

@@ -1,0 +1,87 @@
+"""The texts of a run: prepared folders as they are, text files prepared beside it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import Errors
+from .config import PretrainConfig
+from .corpus import Corpus
+from .prepare import Request, prepare
+from .shards import is_prepared, manifest_hash, open_corpus
+from .workers import Workers
+
+TEXTS = "text"  # folder below the output for what is prepared here
+TRAIN, DEV = "train", "dev"
+
+
+@dataclass(frozen=True)
+class Texts:
+    """train, dev, and the further held-out ones; hashes names what each holds."""
+
+    train: Corpus
+    dev: Corpus
+    also: dict[str, Corpus]
+    hashes: dict[str, str]
+
+
+def open_texts(
+    config: PretrainConfig, output: Path, workers: Workers, *, overwrite: bool = False
+) -> Texts:
+    """Raises ValueError [EL031-EL033, EL037, EL040-EL043], OSError [EL013, EL030]."""
+    text = config.text
+    also = text.also or {}
+    paths = {TRAIN: text.train, DEV: text.dev, **also}
+    if len(paths) < 2 + len(also):
+        problem = f"a text of [text.also] can't be named {TRAIN!r} or {DEV!r}"
+        raise ValueError(Errors.EL037.format(path="text", problem=problem))
+    folders: dict[str, Path] = {}
+    for name, files in paths.items():
+        folder = _prepared_folder(files)
+        if folder is None:
+            folder = output / TEXTS / name
+            if workers.is_first:
+                _prepare(config, name, files, folder, overwrite)
+        folders[name] = folder
+    workers.wait()
+    opened = {name: open_corpus(folder) for name, folder in folders.items()}
+    vocab = config.vocab
+    train = opened[TRAIN].limit_vocab(
+        min(vocab.size, len(opened[TRAIN].vocab)), vocab.min_count
+    )
+    return Texts(
+        train=train.first(text.max_tokens),
+        dev=opened[DEV].first(text.dev_max_tokens),
+        also={name: opened[name].first(text.dev_max_tokens) for name in also},
+        hashes={name: manifest_hash(folder) for name, folder in folders.items()},
+    )
+
+
+def _prepared_folder(files: list[str]) -> Path | None:
+    """Raises ValueError [EL043]."""
+    for name in files:
+        if Path(name).is_dir():
+            if len(files) > 1 or not is_prepared(Path(name)):
+                raise ValueError(Errors.EL043.format(path=name))
+            return Path(name)
+    return None
+
+
+def _prepare(
+    config: PretrainConfig, name: str, files: list[str], folder: Path, overwrite: bool
+) -> None:
+    text, is_train = config.text, name == TRAIN
+    request = Request(
+        lang=text.lang,
+        tokenizer=text.tokenizer,
+        sentences=text.sentences,
+        vocab_size=config.vocab.size if is_train else Request.vocab_size,
+        min_count=config.vocab.min_count if is_train else 1,
+        max_tokens=text.max_tokens if is_train else text.dev_max_tokens,
+    )
+    prepare(
+        [Path(file) for file in files],
+        folder,
+        request,
+        processes=text.processes,
+        overwrite=overwrite,
+    )

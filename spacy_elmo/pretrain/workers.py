@@ -1,0 +1,123 @@
+"""The processes of a run: one, or those that torchrun started, on one node or several.
+
+Each reads some of the streams. Gradients are summed, so that a step is the same as that
+of one process with all streams.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn import Parameter
+from torch.nn.parallel import DistributedDataParallel
+
+from ..bilm.lstm import LstmState
+from ..errors import Errors
+from .model import State
+from .optimizers import values
+
+
+@dataclass(frozen=True)
+class Workers:
+    """rank: which process this is. size: how many there are. device: this one's."""
+
+    rank: int
+    size: int
+    device: torch.device
+
+    @property
+    def is_first(self) -> bool:
+        return self.rank == 0
+
+    def wait(self) -> None:
+        """Until all have come here."""
+        if self.size > 1:
+            dist.barrier(group=_control())
+
+    def sum(self, numbers: Iterable[float]) -> list[float]:
+        """Each number, added up over all."""
+        total = torch.tensor(list(numbers), dtype=torch.float64)
+        if self.size > 1:
+            dist.all_reduce(total, group=_control())
+        return list(total.tolist())
+
+    def union(self, words: np.ndarray) -> np.ndarray:
+        """The distinct words of all, sorted."""
+        words = np.unique(words)
+        if self.size == 1:
+            return words
+        found: list[Any] = [None] * self.size
+        dist.all_gather_object(found, words, group=_control())
+        return np.unique(np.concatenate(found))
+
+    def share(self, reader: nn.Module) -> nn.Module:
+        """A module whose gradients are averaged while they are computed."""
+        return DistributedDataParallel(reader) if self.size > 1 else reader
+
+    def average_gradients(self, parameters: Iterable[Parameter]) -> None:
+        """Of what is not in a shared module: sparse gradients, which must have the same
+        rows everywhere, and those that not every batch has."""
+        if self.size == 1:
+            return
+        for parameter in parameters:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            elif parameter.grad.is_sparse:
+                parameter.grad = parameter.grad.coalesce()
+            gradient = values(parameter.grad)
+            dist.all_reduce(gradient)
+            gradient.div_(self.size)
+
+    def gather(self, state: State) -> State:
+        """The streams of all, in order."""
+        if self.size == 1:
+            return state
+
+        def gather(part: Tensor) -> Tensor:
+            parts = [torch.empty_like(part) for _ in range(self.size)]
+            dist.all_gather(parts, part.contiguous())
+            return torch.cat(parts, dim=1)
+
+        forward, backward = (LstmState(gather(s.h), gather(s.c)) for s in state)
+        return forward, backward
+
+
+_CONTROL: list[Any] = []
+
+
+def _control() -> Any:
+    """The group for numbers that the CPU decides by: no GPU is waited for."""
+    return _CONTROL[0]
+
+
+@contextmanager
+def start(device: str) -> Iterator[Workers]:
+    """Raises ValueError [EL037] for a device that is not there."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        problem = (
+            f"device is {device!r}, but torch finds no GPU; 'auto' takes what is there"
+        )
+        raise ValueError(Errors.EL037.format(path="training", problem=problem))
+    if size == 1:
+        yield Workers(0, 1, torch.device(device))
+        return
+    if device.startswith("cuda"):
+        local = int(os.environ["LOCAL_RANK"])
+        device = f"cuda:{local}"
+        torch.cuda.set_device(local)
+    dist.init_process_group("nccl" if device.startswith("cuda") else "gloo")
+    _CONTROL[:] = [dist.new_group(backend="gloo")]
+    try:
+        yield Workers(dist.get_rank(), size, torch.device(device))
+    finally:
+        _CONTROL.clear()
+        dist.destroy_process_group()
