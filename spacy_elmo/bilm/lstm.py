@@ -202,18 +202,51 @@ class LstmpLayer(nn.Module):
         self, x_NH: Tensor, batch_sizes: Sequence[int], h_BH: Tensor, c_BC: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """RETURNS: outputs (N, H), last h (B, H), last c (B, C) of every sequence."""
-        C, config = self.config.hidden_dim, self.config
-        bias = torch.cat(
-            [
-                self.bias[: 2 * C],
-                self.bias[2 * C : 3 * C] + config.forget_bias,
-                self.bias[3 * C :],
-            ]
+        # Under autocast too the state is carried in float32: it adds up over a text.
+        with torch.autocast(x_NH.device.type, enabled=False):
+            x_NH = x_NH.to(h_BH.dtype)
+            clips = self.config.cell_clip, self.config.proj_clip
+            same_length = batch_sizes[0] == batch_sizes[-1]
+            # It knows a projection by its being narrower.
+            known = (self.weight_p is None) == (h_BH.shape[1] == c_BC.shape[1])
+            if x_NH.is_cuda and same_length and known and clips == (None, None):
+                return self.fused(x_NH, len(batch_sizes), h_BH, c_BC)
+            return _LstmpLayer.apply(
+                x_NH, self.weight_x, self.weight_h, self._bias(), self.weight_p,
+                h_BH, c_BC, batch_sizes, *clips,
+            )  # fmt: skip
+
+    def _bias(self) -> Tensor:
+        o, i, f, g = self.bias.chunk(4)
+        return torch.cat([o, i, f + self.config.forget_bias, g])
+
+    def fused(
+        self, x_NH: Tensor, n_steps: int, h_BH: Tensor, c_BC: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The same by torch's own LSTM (cuDNN's on a GPU), which knows no clips and
+        orders the gates i, f, g, o."""
+        weight_x, weight_h, bias = (
+            torch.cat([i, f, g, o]).contiguous()
+            for o, i, f, g in (
+                part.chunk(4)
+                for part in (self.weight_x.t(), self.weight_h.t(), self._bias())
+            )
         )
-        return _LstmpLayer.apply(
-            x_NH, self.weight_x, self.weight_h, bias, self.weight_p,
-            h_BH, c_BC, batch_sizes, config.cell_clip, config.proj_clip,
-        )  # fmt: skip
+        weights = [weight_x, weight_h, bias, torch.zeros_like(bias)]
+        if self.weight_p is not None:
+            weights.append(self.weight_p.t().contiguous())
+        y_TBH, h_1BH, c_1BC = torch.lstm(
+            x_NH.unflatten(0, (n_steps, -1)),
+            (h_BH[None].contiguous(), c_BC[None].contiguous()),
+            weights,
+            True,  # has biases
+            1,  # layers
+            0.0,  # dropout
+            self.training,
+            False,  # bidirectional
+            False,  # batch first
+        )
+        return y_TBH.flatten(0, 1), h_1BH[0], c_1BC[0]
 
 
 class LstmStack(nn.Module):

@@ -54,6 +54,8 @@ def pretrain(
     training = config.training
     if training.threads:
         torch.set_num_threads(training.threads)
+    if training.precision == "bfloat16":  # what stays float32 may use TF32
+        torch.set_float32_matmul_precision("high")
     with start(training.device) as workers:
         check_output(output, training.init)
         if workers.is_first:

@@ -3,7 +3,9 @@
 import pytest
 import torch
 
-from spacy_elmo.bilm.lstm import _LstmpLayer
+from spacy_elmo.bilm.lstm import LstmpLayer, _LstmpLayer
+
+from ..models import tiny_config
 
 
 def textbook(
@@ -78,3 +80,28 @@ def test_nothing_is_kept_without_gradients():
     with torch.no_grad():
         outputs = _LstmpLayer.apply(*tensors, batch_sizes, None, None)
     assert outputs[0].grad_fn is None
+
+
+@pytest.mark.parametrize("projected", [True, False])
+def test_torch_lstm_gives_the_same(projected):
+    """What a GPU runs where there are no clips: outputs, state and gradients."""
+    sizes = {} if projected else {"projection_dim": 12, "lstm_projection": False}
+    config = tiny_config(cell_clip=None, proj_clip=None, **sizes)
+    layer = LstmpLayer(config)
+    layer.reset_parameters(torch.Generator().manual_seed(0))
+    torch.nn.init.normal_(layer.bias)
+    H = config.projection_dim
+    x, h = torch.randn(5 * 3, H), torch.randn(3, H)
+    c = torch.randn(3, config.hidden_dim)
+    leaves = [p for p in layer.parameters() if p is not None]
+    results = []
+    for run in (
+        lambda: layer(x, [3] * 5, h, c),
+        lambda: layer.fused(x, 5, h, c),
+    ):
+        outputs = run()
+        loss = sum((o * torch.arange(o.numel()).view_as(o)).sum() for o in outputs)
+        results.append((outputs, torch.autograd.grad(loss, leaves)))
+    for ours, theirs in zip(*results):
+        for a, b in zip(ours, theirs):
+            assert torch.allclose(a, b, rtol=1e-4, atol=1e-5)

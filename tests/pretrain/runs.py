@@ -1,0 +1,109 @@
+"""Small runs for tests: a text, a configuration, and how to start them."""
+
+import json
+import os
+import subprocess
+import sys
+
+TEXT = [
+    ["the", "cat", "sat", "on", "the", "mat"],
+    ["a", "dog", "sat"],
+    ["the", "end"],
+] * 8
+
+CONFIG = """
+[text]
+train = ["{folder}/train.txt"]
+dev = ["{folder}/dev.txt"]
+
+[vocab]
+size = 40
+
+[model]
+hidden_dim = 16
+projection_dim = 8
+char_dim = 4
+filters = [[1, 8], [3, 8]]
+
+[training]
+batch_size = 4
+unroll_steps = 6
+epochs = 3
+eval_every = 20
+save_every = 10
+log_every = 5
+threads = 1
+device = "cpu"
+
+[training.optimizer]
+@optimizers = "spacy-elmo.Adam.v1"
+learn_rate = 0.01
+"""
+ADAPTIVE = {
+    "training.objective": {
+        "@objectives": "spacy-elmo.AdaptiveSoftmax.v1",
+        "cutoffs": [5],
+    }
+}
+SAMPLED = {
+    "training.objective": {
+        "@objectives": "spacy-elmo.SampledSoftmax.v1",
+        "samples": 5,
+    }
+}
+
+
+def write_text(folder):
+    lines = [" ".join(sentence) for sentence in TEXT]
+    (folder / "train.txt").write_text("\n".join(lines * 4))
+    (folder / "dev.txt").write_text("\n".join(lines[:9]))
+
+
+def write_config(folder, text=CONFIG, **sections):
+    """sections: settings to append, "training.objective" -> {name: value}."""
+    for name, values in sections.items():
+        lines = [f"{key} = {json.dumps(value)}" for key, value in values.items()]
+        text += "\n".join([f"\n[{name}]", *lines, ""])
+    path = folder / "run.cfg"
+    path.write_text(text.format(folder=folder))
+    return path
+
+
+def without_model(text):
+    """The configuration of a run that goes on from a model."""
+    head, tail = text.split("[model]")
+    return head + "[training]" + tail.split("[training]", 1)[1]
+
+
+def command(config, output, *overrides, processes=1):
+    """How a user starts the trainer where there is no spaCy."""
+    start = [sys.executable]
+    if processes > 1:
+        start += ["-m", "torch.distributed.run", "--standalone"]
+        start += [f"--nproc-per-node={processes}"]
+    return [
+        *start,
+        "-m",
+        "spacy_elmo.pretrain",
+        str(config),
+        "--output",
+        str(output),
+        *overrides,
+    ]
+
+
+def run(config, output, *overrides, processes=1, fails=False):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        command(config, output, *overrides, processes=processes),
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+    said = done.stdout + done.stderr
+    assert (done.returncode != 0) == fails, said
+    return said
+
+
+def log(output):
+    return [json.loads(line) for line in (output / "log.jsonl").open()]
