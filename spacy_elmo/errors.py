@@ -225,6 +225,10 @@ class Errors(metaclass=_Coded):
         "or on the way. Nothing was kept."
     )
     EL072 = "Can't download '{url}': {error}. Try again, or give a local folder."
+    # Benchmarks and pictures
+    EL073 = "'{found}' is not known here. Choose from: {known}."
+    EL074 = "Can't draw '{path}': {problem}."
+    EL075 = 'Pictures need matplotlib: pip install "spacy-elmo[plot]" ({error}).'
 
 
 class Warnings(metaclass=_Coded):

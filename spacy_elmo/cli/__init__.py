@@ -34,4 +34,4 @@ def clear_errors() -> Iterator[None]:
         sys.exit(130)
 
 
-from . import convert, info, perplexity, prepare, pretrain  # noqa: E402, F401  (they add themselves to app)
+from . import benchmark, convert, curve, info, perplexity, prepare, pretrain  # noqa: E402, F401  (they add themselves to app)

@@ -8,15 +8,10 @@ import time
 
 import pytest
 from safetensors import safe_open
-from safetensors.torch import load_file
 
-from spacy_elmo import BiLM, files
 from spacy_elmo.pretrain import checkpoint
-from spacy_elmo.pretrain.config import read_config
-from spacy_elmo.pretrain.loop import pretrain
-from spacy_elmo.pretrain.model import LanguageModel
 
-from .runs import ADAPTIVE, CONFIG, SAMPLED, command, log, run, write_config, write_text
+from .runs import ADAPTIVE, CONFIG, command, log, run, write_config, write_text
 
 
 def settled(output):
@@ -34,7 +29,7 @@ def settled(output):
         )
     }
     with safe_open(output / checkpoint.FILE, framework="pt") as file:
-        for name in file.keys():
+        for name in list(file.keys()):
             arrays[name] = file.get_tensor(name).numpy().tobytes()
     return rows, arrays
 

@@ -61,7 +61,7 @@ def test_a_batch_in_parts_is_the_same_batch(folder, objective):
 
 
 def test_one_process_goes_on_with_what_two_began(folder):
-    """Stopped as a scheduler does it; in parts, so that every row has to find its way."""
+    """Stopped as a scheduler does it; in parts, so that every row finds its way."""
     text = STEPS.replace("epochs = 1", "epochs = 4\naccumulate = 2")
     config = write_config(folder, text, **SAMPLED)
     pretrain(read_config(config), folder / "one")

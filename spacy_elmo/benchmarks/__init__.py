@@ -1,0 +1,1 @@
+"""Measurements, and what is measured against. Nothing else imports these."""

@@ -1,0 +1,55 @@
+"""Learning curves."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ..errors import Errors
+from ..files import write_files
+from .loggers import FILE, read_log
+
+FORMATS = (".png", ".svg", ".pdf")
+
+
+def draw(runs: Sequence[Path], output: Path) -> None:
+    """Draw training loss, and dev perplexity, against tokens.
+
+    runs: folders that `pretrain` wrote to.
+    Raises ValueError [EL074] if one has no log or the picture's format is not known,
+    ImportError [EL075] without matplotlib, OSError [EL013].
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError(Errors.EL075.format(error=error)) from error
+    if output.suffix not in FORMATS:
+        problem = f"a picture's name ends in {', '.join(FORMATS)}"
+        raise ValueError(Errors.EL074.format(path=output, problem=problem))
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    loss_axes, dev_axes = figure.subplots(1, 2)
+    for number, run in enumerate(runs):
+        rows = read_log(run / FILE)
+        if not rows:
+            problem = f"there is no '{FILE}' of a run in it"
+            raise ValueError(Errors.EL074.format(path=run, problem=problem))
+        style: dict[str, Any] = {"color": f"C{number}", "label": run.name}
+        tokens = [row["tokens"] / 1e6 for row in rows]
+        loss_axes.plot(tokens, [row["loss"] for row in rows], **style)
+        evaluated = [row for row in rows if "dev" in row]
+        dev_axes.plot(
+            [row["tokens"] / 1e6 for row in evaluated],
+            [row["dev"]["mean"] for row in evaluated],
+            marker=".",
+            **style,
+        )
+    loss_axes.set(xlabel="million tokens", ylabel="training loss (nats per word)")
+    dev_axes.set(xlabel="million tokens", ylabel="dev perplexity", yscale="log")
+    for axes in (loss_axes, dev_axes):
+        axes.grid(alpha=0.3)
+    dev_axes.legend()
+    kind = output.suffix[1:]
+    write_files(
+        output.parent,
+        {output.name: partial(figure.savefig, format=kind, dpi=150)},
+    )
