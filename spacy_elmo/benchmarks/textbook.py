@@ -30,13 +30,14 @@ def loss(
     RETURNS: mean loss of both directions, and the state to carry on.
     """
     bilm = model.bilm
+    softmax: Any = model.softmax
     logits, wanted, states = [], [], []
     for ids_TBC, target_TB, stack, (h_LBH, c_LBC) in zip(
         characters, targets, (bilm.forward_lstm, bilm.backward_lstm), state
     ):
         x_TBH = encode(bilm.token_encoder, ids_TBC)
         top_TBH, carried = read(stack, x_TBH, h_LBH, c_LBC)
-        logits.append(F.linear(top_TBH, model.softmax.weight, model.softmax.bias))
+        logits.append(F.linear(top_TBH, softmax.weight, softmax.bias))
         wanted.append(target_TB)
         states.append(carried)
     mean = F.cross_entropy(

@@ -5,19 +5,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spacy_elmo import BiLM
 from spacy_elmo.pretrain.corpus import (
     BOS_ID,
     EOS_ID,
     SPECIALS,
     UNK_ID,
-    Streams,
+    RunningText,
     build_corpus,
     check_vocab,
-    reverse_sentences,
 )
+from spacy_elmo.pretrain.streams import Streams, read_ahead
+
+from ..models import tiny_config
 
 word = st.sampled_from([*"abcdefg", "가", "나"])
 texts = st.lists(st.lists(word, min_size=1, max_size=8), min_size=1, max_size=20)
+BILM = BiLM.random(tiny_config())
+
+
+def ids_of(corpus, direction="forward"):
+    text = getattr(corpus, direction)
+    return text.read(0, len(text))
 
 
 @given(text=texts, size=st.integers(3, 9), least=st.integers(1, 3))
@@ -27,19 +36,25 @@ def test_words_are_numbered_by_frequency(text, size, least):
     counts = [flat.count(word) for word in corpus.words[3:]]
     assert tuple(corpus.words[:3]) == SPECIALS
     assert counts == sorted(counts, reverse=True) and set(flat) == set(corpus.words[3:])
-    assert corpus.n_vocab <= size
+    assert counts == corpus.counts_V[3:].tolist()
     kept = [c for c in counts if c >= least][: size - 3]
-    assert corpus.n_vocab == 3 + len(kept)
-    back = [corpus.words[i] for i in corpus.ids]
+    assert corpus.vocab == corpus.words[: 3 + len(kept)]
+    back = [corpus.words[i] for i in ids_of(corpus)]
     assert back == [w for s in text for w in ("<S>", *s, "</S>")]
-    assert corpus.n_tokens == len(flat)
+    assert corpus.n_tokens == len(flat) and corpus.n_known == sum(kept)
     assert corpus.coverage == pytest.approx(sum(kept) / len(flat))
 
 
 @given(text=texts)
 def test_a_given_vocabulary_is_kept(text):
-    corpus = build_corpus(text, vocab=[*SPECIALS, "a", "z"])
-    assert corpus.words[:5] == [*SPECIALS, "a", "z"] and corpus.n_vocab == 5
+    vocab = [*SPECIALS, "z", "a", "b"]
+    corpus = build_corpus(text, vocab=vocab)
+    assert corpus.vocab == vocab
+    for i, word in enumerate(corpus.words):
+        expected = vocab.index(word) if word in vocab else UNK_ID
+        assert corpus.target_V[i] == expected
+    flat = [word for sentence in text for word in sentence]
+    assert corpus.n_known == sum(word in "ab" for word in flat)
 
 
 def test_max_tokens_stops_early():
@@ -48,42 +63,113 @@ def test_max_tokens_stops_early():
 
 
 @given(text=texts)
-def test_reversed_sentences(text):
+def test_backward_text_has_each_sentence_back_to_front(text):
     corpus = build_corpus(text)
-    back = [corpus.words[i] for i in reverse_sentences(corpus.ids)]
+    back = [corpus.words[i] for i in ids_of(corpus, "backward")]
     assert back == [w for s in text for w in ("</S>", *reversed(s), "<S>")]
 
 
-def all_targets(streams, direction):
+@given(
+    sizes=st.lists(st.integers(1, 5), min_size=1, max_size=6),
+    start=st.integers(0, 30),
+    n=st.integers(0, 30),
+    data=st.data(),
+)
+def test_running_text_reads_across_its_pieces(sizes, start, n, data):
+    flat = np.arange(sum(sizes), dtype=np.int32)
+    pieces = np.split(flat, np.cumsum(sizes)[:-1])
+    length = data.draw(st.none() | st.integers(0, len(flat)))
+    text = RunningText(pieces, length)
+    assert text.read(start, start + n).tolist() == (
+        flat[: len(text)][start : start + n].tolist()
+    )
+
+
+def all_targets(batches, direction, B):
     """(word read, word predicted) of every step, stream by stream."""
-    B = streams.batch_size
-    windows = [window[direction] for window in streams]
-    read = np.concatenate([w.input_N.reshape(-1, B) for w in windows])
-    target = np.concatenate([w.target_N.reshape(-1, B) for w in windows])
-    return [(r, t) for r, t in zip(read.T.ravel(), target.T.ravel()) if t >= 0]
+    read, wanted = [], []
+    for batch in batches:
+        reading = getattr(batch, direction)
+        target_N = np.full(len(reading.word_N), -1)
+        target_N[reading.position_P] = reading.target_P
+        read += [[batch.characters_VC[w].tolist() for w in reading.word_N]]
+        wanted += [target_N.reshape(-1, B)]
+    columns = np.concatenate(wanted).T
+    rows = [
+        [
+            batch_read[t * B + b]
+            for batch_read in read
+            for t in range(len(batch_read) // B)
+        ]
+        for b in range(B)
+    ]
+    return [
+        (spell(read), int(target))
+        for row, column in zip(rows, columns)
+        for read, target in zip(row, column)
+        if target >= 0
+    ]
 
 
-@settings(max_examples=60)
+def spell(ids):
+    """The word that character ids stand for; 257 and 258 are the boundaries."""
+    if ids[1] in (257, 258):
+        return SPECIALS[ids[1] - 257]
+    return bytes(i - 1 for i in ids[1 : ids.index(260)]).decode()
+
+
+@settings(max_examples=60, deadline=None)
 @given(
     text=texts, batch_size=st.integers(1, 5), steps=st.integers(1, 7), data=st.data()
 )
 def test_every_target_once_in_both_directions(text, batch_size, steps, data):
     corpus = build_corpus(text, vocab_size=data.draw(st.integers(3, 9)))
-    n = len(corpus.ids) - 1
+    n = len(corpus.forward) - 1
     if n < batch_size:
         with pytest.raises(ValueError, match="EL035"):
-            Streams(corpus, batch_size, steps)
+            Streams(corpus, BILM, batch_size, steps)
         return
-    streams = Streams(corpus, batch_size, steps)
-    assert len(list(streams)) == len(streams)
-    for direction, ids in enumerate([corpus.ids, reverse_sentences(corpus.ids)]):
-        first = (BOS_ID, EOS_ID)[direction]  # of each sentence, never predicted
+    streams = Streams(corpus, BILM, batch_size, steps)
+    batches = [streams.batch(number) for number in range(len(streams))]
+    for direction in ("forward", "backward"):
+        first = BOS_ID if direction == "forward" else EOS_ID  # never predicted
         expected = [
-            (read, target if target < corpus.n_vocab else UNK_ID)
-            for read, target in pairwise(ids)
+            (corpus.words[read], int(corpus.target_V[target]))
+            for read, target in pairwise(ids_of(corpus, direction))
             if target != first
         ]
-        assert all_targets(streams, direction) == expected
+        assert all_targets(batches, direction, batch_size) == expected
+
+
+@settings(max_examples=30, deadline=None)
+@given(text=texts, steps=st.integers(1, 7), data=st.data())
+def test_some_streams_are_those_of_all(text, steps, data):
+    corpus = build_corpus(text)
+    B = data.draw(st.integers(2, 6))
+    if len(corpus.forward) - 1 < B:
+        return
+    cut = data.draw(st.integers(1, B - 1))
+    whole = Streams(corpus, BILM, B, steps)
+    parts = [
+        Streams(corpus, BILM, B, steps, rows) for rows in (range(cut), range(cut, B))
+    ]
+    for number in data.draw(st.permutations(range(len(whole)))):  # in any order
+        batch = whole.batch(number)
+        some = [part.batch(number) for part in parts]
+        for direction in ("forward", "backward"):
+            ids = [
+                b.characters_VC[getattr(b, direction).word_N].reshape(
+                    -1, b.n_streams, b.characters_VC.shape[1]
+                )[:, :, :3]  # enough to tell these words
+                for b in (batch, *some)
+            ]
+            assert np.array_equal(ids[0], np.concatenate(ids[1:], axis=1))
+        assert batch.n_targets == sum(b.n_targets for b in some)
+
+
+def test_read_ahead_keeps_the_order():
+    assert list(read_ahead(lambda n: [n, n], range(5))) == [[n, n] for n in range(5)]
+    assert list(read_ahead(lambda n: [n], [])) == []
 
 
 def test_no_text():
@@ -101,11 +187,11 @@ def test_foreign_vocabulary():
 
 def test_marks_in_the_text_are_words_that_are_not_known():
     corpus = build_corpus([["a", "<S>", "</S>"], ["b"]])
-    assert [corpus.words[i] for i in corpus.ids[:5]] == [
+    assert [corpus.words[i] for i in ids_of(corpus)[:5]] == [
         "<S>",
         "a",
         "<UNK>",
         "<UNK>",
         "</S>",
     ]
-    assert len(reverse_sentences(corpus.ids)) == len(corpus.ids)
+    assert len(corpus.backward) == len(corpus.forward)

@@ -5,8 +5,10 @@ import random
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
+import torch
 from safetensors import safe_open
 
 from spacy_elmo.pretrain import checkpoint
@@ -90,3 +92,195 @@ def wait_for_a_save(process, output, rng):
                 now = {name for name in os.listdir(folder) if name.startswith(".")}
                 if now:
                     seen.add(time.time())
+
+
+# -- stopped, starved, spoilt -----------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_text(tmp_path)
+    return tmp_path
+
+
+def interrupt_at(monkeypatch, step, number=signal.SIGINT):
+    """The signal comes in the middle of a step."""
+    from spacy_elmo.pretrain import loop
+
+    real = loop.Run._train_step
+
+    def train_step(run, *args):
+        if run.step == step:
+            os.kill(os.getpid(), number)
+        real(run, *args)
+
+    monkeypatch.setattr(loop.Run, "_train_step", train_step)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("objective", [{}, ADAPTIVE, SAMPLED])
+def test_stopped_in_the_middle(folder, monkeypatch, number, objective):
+    """Between two saves, evaluations and lines of the log; dropout at work."""
+    config = read_config(write_config(folder, **objective))
+    pretrain(config, folder / "whole")
+    interrupt_at(monkeypatch, 33, number)
+    with pytest.raises(Stopped, match="after step 34 of 69") as stopped:
+        pretrain(config, folder / "out")
+    assert stopped.value.signal_number == number
+    assert checkpoint.read_progress(folder / "out")["step"] == 34
+    assert log(folder / "out")[-1]["step"] == 30
+    monkeypatch.undo()
+    pretrain(config, folder / "out")
+    assert settled(folder / "out") == settled(folder / "whole")
+
+
+def test_gradient_descent_in_parts_is_resumed_too(folder, monkeypatch):
+    text = CONFIG.replace("Adam", "Adagrad").replace(
+        "[training]", "[training]\naccumulate = 2"
+    )
+    config = read_config(write_config(folder, text, **SAMPLED))
+    pretrain(config, folder / "whole")
+    interrupt_at(monkeypatch, 41)
+    with pytest.raises(Stopped):
+        pretrain(config, folder / "out")
+    monkeypatch.undo()
+    pretrain(config, folder / "out")
+    assert settled(folder / "out") == settled(folder / "whole")
+
+
+def test_second_interrupt_stops_at_once(folder, monkeypatch):
+    from spacy_elmo.pretrain.stop import StopSignals
+
+    with pytest.raises(KeyboardInterrupt), StopSignals() as stop:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.asked == signal.SIGINT
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_finished_run_is_not_made_again(folder):
+    config = read_config(write_config(folder))
+    best = pretrain(config, folder / "out")
+    before = {p: p.stat().st_mtime_ns for p in best.iterdir()}
+    assert pretrain(config, folder / "out") == best
+    assert {p: p.stat().st_mtime_ns for p in best.iterdir()} == before
+    pretrain(config, folder / "out", overwrite=True)
+    assert {p: p.stat().st_mtime_ns for p in best.iterdir()} != before
+
+
+def test_checkpoint_of_another_configuration(folder):
+    path = write_config(folder)
+    pretrain(read_config(path), folder / "out")
+    other = read_config(path, {"training.seed": 5, "training.log_every": 3})
+    with pytest.raises(ValueError, match=r"EL047.*training.seed was 0 and is 5") as e:
+        pretrain(other, folder / "out")
+    assert "log_every" not in str(e.value)
+    pretrain(read_config(path, {"training.log_every": 3}), folder / "out")
+    pretrain(other, folder / "out", overwrite=True)
+
+
+def test_text_changed_behind_a_checkpoint(folder):
+    config = read_config(write_config(folder))
+    pretrain(config, folder / "out")
+    (folder / "train.txt").write_text("another text altogether\n" * 90)
+    with pytest.raises(ValueError, match="EL042"):
+        pretrain(config, folder / "out")
+    shard = folder / "out" / "text" / "train" / "00000.forward.npy"
+    data = shard.read_bytes()
+    write_text(folder)
+    shard.write_bytes(data[:-4] + b"\1\0\0\0")
+    with pytest.raises(ValueError, match=r"EL041.*00000.forward.npy.*changed"):
+        pretrain(config, folder / "out")
+    shard.unlink()
+    with pytest.raises(ValueError, match=r"EL041.*missing"):
+        pretrain(config, folder / "out")
+
+
+def test_prepared_text_replaced_behind_a_checkpoint(folder):
+    request = Request(vocab_size=40)
+    for name in ("train", "dev"):
+        prepare([folder / f"{name}.txt"], folder / name, request, progress=False)
+    overrides = {
+        "text.train": [str(folder / "train")],
+        "text.dev": [str(folder / "dev")],
+    }
+    config = read_config(write_config(folder), overrides)
+    pretrain(config, folder / "out")
+    (folder / "train.txt").write_text("another text altogether\n" * 90)
+    prepare(
+        [folder / "train.txt"],
+        folder / "train",
+        request,
+        overwrite=True,
+        progress=False,
+    )
+    with pytest.raises(ValueError, match=r"EL047.*text of train"):
+        pretrain(config, folder / "out")
+
+
+@pytest.mark.parametrize("spoil", ["cut", "other"])
+def test_damaged_checkpoint(folder, spoil):
+    config = read_config(write_config(folder))
+    pretrain(config, folder / "out")
+    path = folder / "out" / checkpoint.FILE
+    if spoil == "cut":
+        path.write_bytes(path.read_bytes()[:-100])
+    else:
+        save_file({"a": torch.ones(2)}, path)
+    with pytest.raises(ValueError, match="EL046"):
+        pretrain(config, folder / "out")
+    pretrain(config, folder / "out", overwrite=True)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("at", [checkpoint.FILE, "weights.safetensors", "card.json"])
+def test_full_disk_stops_with_the_last_checkpoint_whole(folder, monkeypatch, at):
+    config = read_config(write_config(folder))
+    pretrain(config, folder / "whole")
+    real, seen = files.fill_aside, []
+
+    def fill(write, aside):
+        seen.append(at in aside.name)
+        real(write, aside if sum(seen) < 3 else Path("/dev/full"))
+
+    monkeypatch.setattr(files, "fill_aside", fill)
+    with pytest.raises(OSError, match="EL013"):
+        pretrain(config, folder / "out")
+    monkeypatch.undo()
+    assert checkpoint.read_progress(folder / "out")["step"] >= 20
+    assert BiLM.load(folder / "out" / "model-last")
+    pretrain(config, folder / "out")
+    assert settled(folder / "out") == settled(folder / "whole")
+
+
+def test_a_save_that_was_killed_half_way_is_undone(folder, monkeypatch):
+    """Some files new, some old: what SIGKILL can leave, and nothing in Python prevents."""
+    tiny = BiLM.random(tiny_config(), seed=1)
+    other = BiLM.random(tiny_config(), seed=2)
+    for n_replaced in range(4):
+        target = folder / str(n_replaced)
+        tiny.save(target)
+        before = {path.name: path.read_bytes() for path in target.iterdir()}
+        kill_at_rename(target, other, n_replaced)
+        files.recover(target)
+        after = {path.name: path.read_bytes() for path in target.iterdir()}
+        fresh = folder / "fresh"
+        other.save(fresh)
+        whole = {path.name: path.read_bytes() for path in fresh.iterdir()}
+        assert after in (before, whole) and (n_replaced == 3 or after == before)
+
+
+def kill_at_rename(target, bilm, n):
+    """In a process of its own, which ends before its n-th os.replace."""
+    if os.fork() == 0:
+        real, seen = os.replace, []
+
+        def replace(*args):
+            if len(seen) == n:
+                os._exit(0)
+            seen.append(1)
+            real(*args)
+
+        os.replace = replace
+        bilm.save(target)
+        os._exit(0)
+    os.wait()

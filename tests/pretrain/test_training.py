@@ -1,6 +1,5 @@
-"""Training: the objective, held-out perplexity, and what a run leaves behind."""
+"""Whole runs: that they learn, what they leave behind, where they start from."""
 
-import json
 import math
 
 import pytest
@@ -10,133 +9,53 @@ from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.weights import fingerprint
 from spacy_elmo.pretrain.card import read_card
 from spacy_elmo.pretrain.config import read_config
-from spacy_elmo.pretrain.corpus import BOS_ID, EOS_ID, build_corpus, reverse_sentences
-from spacy_elmo.pretrain.loop import learn_rate_factor, pretrain
+from spacy_elmo.pretrain.corpus import build_corpus
+from spacy_elmo.pretrain.loop import pretrain
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.pretrain.perplexity import perplexity
+from spacy_elmo.pretrain.prepare import Request, prepare
 
 from ..models import tiny_config
+from .runs import (
+    ADAPTIVE,
+    CONFIG,
+    SAMPLED,
+    log,
+    without_model,
+    write_config,
+    write_text,
+)
 
-TEXT = [
-    ["the", "cat", "sat", "on", "the", "mat"],
-    ["a", "dog", "sat"],
-    ["the", "end"],
-] * 8
-
-
-def language_model(cutoffs=(), seed=0):
-    corpus = build_corpus(TEXT, vocab_size=9)
-    bilm = BiLM.random(tiny_config(), seed=seed, vocab=corpus.vocab)
-    return LanguageModel.start(
-        bilm, cutoffs, seed=seed, dropout_rate=0.0
-    ).eval(), corpus
-
-
-def straightforward(model, corpus):
-    """Losses of both directions, the whole text as one stream: every prediction from
-    the row of the softmax over the vocabulary."""
-    losses = []
-    for stack, ids, first in (
-        (model.bilm.forward_lstm, corpus.ids, BOS_ID),
-        (model.bilm.backward_lstm, reverse_sentences(corpus.ids), EOS_ID),
-    ):
-        words = [corpus.words[i] for i in ids[:-1]]
-        x = model.bilm.token_vectors(words)
-        layers, _ = stack(x, [1] * len(words), model.bilm.zero_state(1)[0])
-        log_p = torch.log_softmax(
-            layers[-1] @ model.softmax.weight.t() + model.softmax.bias, dim=1
-        )
-        targets = [2 if t >= corpus.n_vocab else int(t) for t in ids[1:]]
-        losses.append([-float(p[t]) for p, t in zip(log_p, targets) if t != first])
-    return losses
-
-
-@pytest.mark.parametrize("steps", [1, 4, 1000])
-def test_perplexity_is_that_of_the_whole_text_however_it_is_unrolled(steps):
-    model, corpus = language_model()
-    with torch.no_grad():
-        ahead, back = straightforward(model, corpus)
-    found = perplexity(model, corpus, batch_size=1, unroll_steps=steps)
-    assert found.forward == pytest.approx(math.exp(sum(ahead) / len(ahead)), rel=1e-4)
-    assert found.backward == pytest.approx(math.exp(sum(back) / len(back)), rel=1e-4)
-    both = ahead + back
-    assert found.mean == pytest.approx(math.exp(sum(both) / len(both)), rel=1e-4)
-    assert found.tokens == sum(len(sentence) for sentence in TEXT)
-    assert 0 < found.coverage < 1
-
-
-def test_joint_gradient_is_the_sum_over_directions():
-    model, corpus = language_model()
-    from spacy_elmo.pretrain.corpus import Streams
-
-    window = Streams(corpus, 4, 6).window(0)
-    grads = []
-    for pick in ([0, 1], [0], [1]):
-        model.zero_grad()
-        log_ps, _ = model(window, corpus.words, model.bilm.zero_state(4))
-        sum(-log_ps[d].sum() for d in pick).backward()
-        grads.append([p.grad.clone() for p in model.parameters() if p.grad is not None])
-        if pick == [0]:
-            assert model.bilm.backward_lstm.layers[0].bias.grad.abs().max() == 0
-    both, ahead, back = grads
-    assert all(
-        torch.allclose(b, x + y, atol=1e-4) for b, x, y in zip(both, ahead, back)
-    )
-
-
-# -- whole runs -------------------------------------------------------------------
-
-CONFIG = """
-[text]
-train = ["{folder}/train.txt"]
-dev = ["{folder}/dev.txt"]
-
-[vocab]
-size = 40
-
-[model]
-hidden_dim = 16
-projection_dim = 8
-char_dim = 4
-filters = [[1, 8], [3, 8]]
-
-[training]
-cutoffs = {cutoffs}
-batch_size = 4
-unroll_steps = 6
-epochs = {epochs}
-learn_rate = 0.01
-warmup_steps = 2
-eval_every = 20
-threads = 1
-device = "cpu"
-"""
+LONG = CONFIG.replace("epochs = 3", "epochs = 12")
 
 
 @pytest.fixture
-def setting(tmp_path):
-    lines = [" ".join(sentence) for sentence in TEXT]
-    (tmp_path / "train.txt").write_text("\n".join(lines * 4))
-    (tmp_path / "dev.txt").write_text("\n".join(lines[:9]))
-
-    def config(cutoffs="[]", epochs=3, **overrides):
-        path = tmp_path / "run.cfg"
-        path.write_text(CONFIG.format(folder=tmp_path, cutoffs=cutoffs, epochs=epochs))
-        return read_config(
-            path, {k.replace("__", "."): v for k, v in overrides.items()}
-        )
-
-    return config
+def folder(tmp_path):
+    write_text(tmp_path)
+    return tmp_path
 
 
-@pytest.mark.parametrize("cutoffs", ["[]", "[5]"])
-def test_a_run_learns_and_leaves_models_cards_and_a_log(setting, tmp_path, cutoffs):
-    best = pretrain(setting(cutoffs, 12), tmp_path / "out", command="the command")
-    log = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").open()]
-    assert log[-1]["dev"]["mean"] < log[0]["dev"]["mean"] < 12
-    assert min(row["dev"]["mean"] for row in log) < 3
-    for folder in (best, tmp_path / "out" / "model-last"):
-        assert sorted(path.name for path in folder.iterdir()) == [
+def config(folder, text=CONFIG, overrides=None, **sections):
+    return read_config(write_config(folder, text, **sections), overrides)
+
+
+def going_on(folder, init, text=CONFIG, overrides=None, **sections):
+    overrides = {"training.init": str(init), **(overrides or {})}
+    return config(folder, without_model(text), overrides, **sections)
+
+
+@pytest.mark.parametrize(
+    "objective", [{}, ADAPTIVE, SAMPLED], ids=["full", "adaptive", "sampled"]
+)
+def test_a_run_learns_and_leaves_models_cards_and_a_log(folder, objective):
+    out = folder / "out"
+    best = pretrain(config(folder, LONG, **objective), out, command="the command")
+    rows = [row for row in log(out) if "dev" in row]
+    assert rows[-1]["dev"]["mean"] < rows[0]["dev"]["mean"] < 12
+    assert min(row["dev"]["mean"] for row in rows) < 3
+    assert {row["step"] for row in log(out)} >= set(range(5, rows[-1]["step"], 5))
+    for model_folder in (best, out / "model-last"):
+        assert sorted(path.name for path in model_folder.iterdir()) == [
             "card.json",
             "config.json",
             "softmax.safetensors",
@@ -146,34 +65,84 @@ def test_a_run_learns_and_leaves_models_cards_and_a_log(setting, tmp_path, cutof
     card = read_card(best)
     model = LanguageModel.load(best)
     assert card["fingerprint"] == fingerprint(model.bilm)
-    assert (
-        card["command"] == "the command"
-        and card["parameters"] == model.bilm.n_parameters
-    )
-    dev = build_corpus(
-        [line.split() for line in (tmp_path / "dev.txt").open()], vocab=model.bilm.vocab
-    )
-    found = perplexity(model, dev)
+    assert card["command"] == "the command"
+    assert card["parameters"] == model.bilm.n_parameters
+    lines = [line.split() for line in (folder / "dev.txt").open()]
+    found = perplexity(model, build_corpus(lines, vocab=model.bilm.vocab))
     assert found.mean == pytest.approx(card["dev_perplexity"]["mean"], rel=1e-4)
-    assert found.mean == pytest.approx(min(row["dev"]["mean"] for row in log), rel=1e-4)
+    assert found.mean == pytest.approx(min(r["dev"]["mean"] for r in rows), rel=1e-4)
 
 
-def test_same_seed_same_weights(setting, tmp_path):
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        {"@optimizers": "spacy-elmo.Adam.v1", "learn_rate": 0.01, "weight_decay": 0.1},
+        {"@optimizers": "spacy-elmo.Adagrad.v1"},
+        {"@optimizers": "spacy-elmo.SGD.v1"},
+    ],
+    ids=["AdamW", "Adagrad", "SGD"],
+)
+@pytest.mark.parametrize("objective", [{}, SAMPLED], ids=["full", "sampled"])
+def test_every_optimizer_learns(folder, optimizer, objective):
+    text = CONFIG.split("[training.optimizer]")[0]
+    sections = {"training.optimizer": optimizer, **objective}
+    pretrain(config(folder, text, **sections), folder / "out")
+    losses = [row["loss"] for row in log(folder / "out")]
+    assert losses[-1] < losses[0] - 0.1
+
+
+def test_low_precision_learns(folder):
+    overrides = {"training.precision": "bfloat16"}
+    pretrain(config(folder, LONG, overrides), folder / "out")
+    assert min(r["dev"]["mean"] for r in log(folder / "out") if "dev" in r) < 3
+
+
+def test_same_seed_same_weights(folder):
     runs = [
-        pretrain(setting(epochs=1, training__seed=seed), tmp_path / str(n))
+        pretrain(config(folder, overrides={"training.seed": seed}), folder / str(n))
         for n, seed in enumerate((1, 1, 2))
     ]
     prints = [fingerprint(BiLM.load(run)) for run in runs]
     assert prints[0] == prints[1] != prints[2]
 
 
-def test_goes_on_from_a_model_with_its_softmax(setting, tmp_path):
-    first = pretrain(setting(), tmp_path / "first")
-    second = tmp_path / "run.cfg"
-    text = second.read_text().split("[model]")
-    training = "[training]" + text[1].split("[training]")[1]
-    second.write_text(text[0] + training + f'init = "{first}"\n')
-    best = pretrain(read_config(second), tmp_path / "second")
+def test_text_prepared_before_gives_the_same_model(folder):
+    request = Request(vocab_size=40)
+    for name in ("train", "dev"):
+        prepare([folder / f"{name}.txt"], folder / name, request, progress=False)
+    prepared = {
+        "text.train": [str(folder / "train")],
+        "text.dev": [str(folder / "dev")],
+    }
+    runs = [
+        pretrain(config(folder, overrides=overrides), folder / f"out{n}")
+        for n, overrides in enumerate((None, prepared))
+    ]
+    assert fingerprint(BiLM.load(runs[0])) == fingerprint(BiLM.load(runs[1]))
+    assert not (folder / "out1" / "text").exists()
+    with pytest.raises(ValueError, match="EL043"):
+        overrides = {"text.train": [str(folder)]}
+        pretrain(config(folder, overrides=overrides), folder / "out2")
+
+
+def test_exported_weights_give_the_same_layers(folder):
+    bilm = BiLM.load(pretrain(config(folder), folder / "out"))
+    bilm.save_bilm_tf(folder / "exported")
+    sentences = [["the", "cat", "고양이"], ["end"]]
+    back = BiLM.load(folder / "exported")
+    for ours, theirs in zip(bilm.encode(sentences), back.encode(sentences)):
+        assert abs(ours - theirs).max() < 1e-6
+    assert (folder / "exported" / "vocab.txt").read_text().split("\n")[
+        :-1
+    ] == bilm.vocab
+
+
+# -- from a model on --------------------------------------------------------------
+
+
+def test_goes_on_from_a_model_with_its_softmax(folder):
+    first = pretrain(config(folder), folder / "first")
+    best = pretrain(going_on(folder, first), folder / "second")
     card = read_card(best)
     before = read_card(first)["dev_perplexity"]["mean"]
     assert card["dev_perplexity_before"]["mean"] == pytest.approx(before, rel=1e-4)
@@ -181,125 +150,133 @@ def test_goes_on_from_a_model_with_its_softmax(setting, tmp_path):
     assert LanguageModel.load(best).bilm.vocab == LanguageModel.load(first).bilm.vocab
 
 
-def test_goes_on_from_published_weights_with_a_new_softmax(setting, tmp_path, tiny):
-    tiny.save_bilm_tf(tmp_path / "published")
-    setting()
-    path = tmp_path / "run.cfg"
-    text = path.read_text().split("[model]")
-    training = "[training]" + text[1].split("[training]")[1]
-    path.write_text(text[0] + training + f'init = "{tmp_path / "published"}"\n')
-    best = pretrain(read_config(path), tmp_path / "out")
+def test_full_softmax_goes_on_as_a_sampled_one_but_not_as_an_adaptive_one(folder):
+    first = pretrain(config(folder), folder / "first")
+    best = pretrain(going_on(folder, first, **SAMPLED), folder / "second")
+    before = read_card(first)["dev_perplexity"]["mean"]
+    assert read_card(best)["dev_perplexity"]["mean"] < before
+    with pytest.raises(ValueError, match=r"EL037.*full softmax.*new_softmax"):
+        pretrain(going_on(folder, first, **ADAPTIVE), folder / "third")
+    anew = {"training.new_softmax": True}
+    pretrain(going_on(folder, first, overrides=anew, **ADAPTIVE), folder / "third")
+
+
+def test_new_softmax_is_trained_alone_first(folder, tiny):
+    """The biLM does not move meanwhile; its perplexity before is what it is then."""
+    tiny.save_bilm_tf(folder / "published")
+    overrides = {"training.softmax_first": 40, "training.max_steps": 40}
+    frozen = going_on(folder, folder / "published", LONG, overrides)
+    model = LanguageModel.load(pretrain(frozen, folder / "frozen"))
+    for name, array in tiny.state_dict().items():
+        assert torch.equal(array, model.bilm.state_dict()[name])
+    overrides["training.max_steps"] = 200
+    tuned = going_on(folder, folder / "published", LONG, overrides)
+    card = read_card(pretrain(tuned, folder / "tuned"))
+    at_40 = next(row for row in log(folder / "tuned") if row["step"] == 40)
+    assert card["dev_perplexity_before"] == at_40["dev"]
+    assert card["dev_perplexity"]["mean"] < at_40["dev"]["mean"]
+
+
+def test_goes_on_from_published_weights_with_a_new_softmax(folder, tiny):
+    tiny.save_bilm_tf(folder / "published")
+    best = pretrain(going_on(folder, folder / "published"), folder / "out")
     model = LanguageModel.load(best)
     assert model.bilm.config == tiny.config and model.bilm.vocab[3] == "the"
     with pytest.raises(ValueError, match="EL036"):
-        LanguageModel.load(tmp_path / "published")
+        LanguageModel.load(folder / "published")
 
 
-def test_word_input_is_not_trained(setting, tmp_path):
+def test_other_texts_are_measured_before_and_after(folder, capsys):
+    """What is forgotten of a general text, say."""
+    (folder / "general.txt").write_text("a cat and a dog sat\n" * 9)
+    first = pretrain(config(folder), folder / "first")
+    also = {"text.also": {"general": [str(folder / "general.txt")]}}
+    best = pretrain(going_on(folder, first, overrides=also), folder / "second")
+    model, vocab = LanguageModel.load(first), LanguageModel.load(first).bilm.vocab
+    text = build_corpus([["a", "cat", "and", "a", "dog", "sat"]] * 9, vocab=vocab)
+    found = read_card(best)["also"]["general"]
+    assert found["before"]["mean"] == pytest.approx(
+        perplexity(model, text).mean, rel=1e-4
+    )
+    after = perplexity(LanguageModel.load(best), text).mean
+    assert found["after"]["mean"] == pytest.approx(after, rel=1e-4)
+    out = capsys.readouterr().out
+    assert f"{after:.2f}" in out and "before" in out
+
+
+def test_word_input_is_not_trained(folder):
     bilm = BiLM.random(tiny_config(n_words=5), vocab=list("abcde"))
-    bilm.save_bilm_tf(tmp_path / "words")
-    setting()
-    path = tmp_path / "run.cfg"
-    text = path.read_text().split("[model]")
-    training = "[training]" + text[1].split("[training]")[1]
-    path.write_text(text[0] + training + f'init = "{tmp_path / "words"}"\n')
+    bilm.save_bilm_tf(folder / "words")
     with pytest.raises(ValueError, match="EL037"):
-        pretrain(read_config(path), tmp_path / "out")
+        pretrain(going_on(folder, folder / "words"), folder / "out")
 
 
-def test_a_run_does_not_overwrite_what_it_starts_from(setting, tmp_path):
-    first = pretrain(setting(epochs=1), tmp_path / "out")
-    path = tmp_path / "run.cfg"
-    text = path.read_text().split("[model]")
-    training = "[training]" + text[1].split("[training]")[1]
-    path.write_text(text[0] + training + f'init = "{first}"\n')
+def test_a_run_does_not_overwrite_what_it_starts_from(folder):
+    first = pretrain(config(folder), folder / "out")
     with pytest.raises(ValueError, match=r"EL037.*overwrite"):
-        pretrain(read_config(path), tmp_path / "out")
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_no_gpu(setting, tmp_path):
-    with pytest.raises(ValueError, match=r"EL037.*no GPU"):
-        pretrain(setting(training__device="cuda"), tmp_path / "out")
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_card_has_the_fingerprint_of_what_was_saved(setting, tmp_path, dtype):
-    best = pretrain(setting(epochs=1, training__save_dtype=dtype), tmp_path / "out")
-    assert read_card(best)["fingerprint"] == fingerprint(BiLM.load(best))
-
-
-def test_learn_rate(setting):
-    training = setting(
-        training__learn_rate=0.01, training__final_learn_rate=0.001
-    ).training
-    factors = [learn_rate_factor(step, 100, training) for step in range(101)]
-    assert factors[0] == 0.5 and factors[1] == 1.0
-    assert factors[1:] == sorted(factors[1:], reverse=True)
-    assert factors[100] == pytest.approx(0.1)
+        pretrain(going_on(folder, first), folder / "out")
 
 
 # -- bad input --------------------------------------------------------------------
 
 
-def test_empty_text(setting, tmp_path):
-    (tmp_path / "train.txt").write_text(" \n\n\t\n")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_no_gpu(folder):
+    with pytest.raises(ValueError, match=r"EL037.*no GPU"):
+        pretrain(config(folder, overrides={"training.device": "cuda"}), folder / "out")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_card_has_the_fingerprint_of_what_was_saved(folder, dtype):
+    overrides = {"training.save_dtype": dtype}
+    best = pretrain(config(folder, overrides=overrides), folder / "out")
+    assert read_card(best)["fingerprint"] == fingerprint(BiLM.load(best))
+
+
+def test_empty_text(folder):
+    (folder / "train.txt").write_text(" \n\n\t\n")
     with pytest.raises(ValueError, match="EL033"):
-        pretrain(setting(), tmp_path / "out")
-    assert not (tmp_path / "out").exists()
+        pretrain(config(folder), folder / "out")
+    assert not (folder / "out" / "model-last").exists()
 
 
-def test_text_smaller_than_the_batch(setting, tmp_path):
-    (tmp_path / "train.txt").write_text("too short")
+def test_text_smaller_than_the_batch(folder):
+    (folder / "train.txt").write_text("too short")
     with pytest.raises(ValueError, match=r"EL035.*batch_size of 3"):
-        pretrain(setting(), tmp_path / "out")
+        pretrain(config(folder), folder / "out")
 
 
-def test_diverging_loss_stops(setting, tmp_path):
-    with pytest.raises(ValueError, match="EL038"):
-        pretrain(
-            setting(training__learn_rate=1e30, training__clip_norm=1e30), tmp_path / "o"
-        )
+def test_dev_text_without_a_known_word(folder):
+    (folder / "dev.txt").write_text("전혀 다른 말\n" * 9)
+    with pytest.raises(ValueError, match="EL017"):
+        pretrain(config(folder), folder / "out")
 
 
-@pytest.mark.parametrize(
-    ("section", "name", "value"),
-    [
-        ("training", "seed", "one"),
-        ("training", "batch_size", 2.5),
-        ("training", "colour", "red"),
-        ("text", "train", "not a list"),
-        ("vocab", "size", None),
-        ("training", "batch_size", 0),
-        ("training", "eval_every", 0),
-        ("training", "epochs", 0),
-        ("training", "learn_rate", 0.0),
-        ("training", "dropout", 1.0),
-        ("training", "save_dtype", "float64"),
-        ("training", "device", "gpu"),
-        ("training", "threads", -1),
-    ],
-)
-def test_settings_of_the_wrong_kind(setting, section, name, value):
-    with pytest.raises(ValueError, match=f"EL037.*{section}.{name}"):
-        setting(**{f"{section}__{name}": value})
+def test_vocabulary_smaller_than_the_samples(folder):
+    objective = {"@objectives": "spacy-elmo.SampledSoftmax.v1", "samples": 8192}
+    with pytest.raises(ValueError, match=r"EL045.*11 for 8,192"):
+        pretrain(config(folder, **{"training.objective": objective}), folder / "out")
 
 
-def test_broken_configurations(setting, tmp_path):
-    setting()
-    path = tmp_path / "run.cfg"
-    text = path.read_text()
-    cases = {
-        "EL037.*nowhere": text + "\n[nowhere]\na = 1\n",
-        "EL037.*dev is missing": text.replace("dev = ", "# dev = "),
-        "EL037.*model": text + '\ninit = "somewhere"\n',
-        "EL037": "no sections at all",
-        "EL037.*bytes": text.replace("[model]", "[model]\nn_words = 5"),
-        "EL020": text.replace("hidden_dim = 16", "hidden_dim = 0"),
+def test_diverging_loss_keeps_the_last_good_model(folder):
+    """A learning rate far too high, from step 20 on."""
+    text = CONFIG.split("[training.optimizer]")[0]
+    optimizer = {"@optimizers": "spacy-elmo.SGD.v1", "learn_rate": 1e30}
+    sections = {
+        "training.optimizer": optimizer,
+        "training.schedule": {
+            "@schedules": "spacy-elmo.Constant.v1",
+            "warmup_steps": 9,
+        },
     }
-    for match, broken in cases.items():
-        path.write_text(broken)
-        with pytest.raises(ValueError, match=match):
-            read_config(path)
-    with pytest.raises(ValueError, match="EL037"):
-        read_config(tmp_path / "missing.cfg")
+    overrides = {"training.clip_norm": 1e38, "training.save_every": 1}
+    with pytest.raises(ValueError, match="EL038"):
+        pretrain(config(folder, text, overrides, **sections), folder / "out")
+    for path in folder.glob("out/model-*"):
+        assert math.isfinite(perplexity_of(path, folder))
+
+
+def perplexity_of(path, folder):
+    model = LanguageModel.load(path)
+    lines = [line.split() for line in (folder / "dev.txt").open()]
+    return perplexity(model, build_corpus(lines, vocab=model.bilm.vocab)).mean

@@ -1,0 +1,91 @@
+"""What speed is measured against computes the same."""
+
+import pytest
+import torch
+
+from spacy_elmo.benchmarks import textbook
+from spacy_elmo.benchmarks.pretrain import Training, benchmark, textbook_batch
+from spacy_elmo.benchmarks.sizes import SIZES, zipf_text
+from spacy_elmo.benchmarks.timing import in_turn
+from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.softmax import FullSoftmax
+from spacy_elmo.pretrain.model import LanguageModel
+from spacy_elmo.pretrain.streams import Streams
+
+from ..models import tiny_config
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("clips", [True, False])
+def test_losses_and_gradients_are_ours(clips):
+    config = tiny_config() if clips else tiny_config(cell_clip=None, proj_clip=None)
+    corpus = zipf_text(50, 2000)
+    torch.manual_seed(0)
+    model = LanguageModel(BiLM.random(config), FullSoftmax(6, 50))
+    streams = Streams(corpus, model.bilm, 5, 7)
+    states = [model.bilm.zero_state(5)] * 2
+    for number in (0, 1):
+        batch = streams.batch(number)
+        log_ps, states[0] = model(batch, states[0])
+        ours = -torch.cat(log_ps).mean()
+        inputs = textbook_batch(batch, model.bilm)
+        theirs, states[1] = textbook.loss(model, *inputs, states[1])
+        assert float(ours) == pytest.approx(float(theirs), rel=1e-5)
+        leaves = list(model.parameters())
+        for a, b in zip(
+            torch.autograd.grad(ours, leaves), torch.autograd.grad(theirs, leaves)
+        ):
+            assert torch.allclose(a, b, atol=1e-6)
+
+
+@pytest.mark.parametrize("objective", ["full", "adaptive", "sampled", "textbook"])
+def test_every_objective_trains(objective):
+    training = Training(
+        objective,
+        SIZES["tiny"],
+        zipf_text(100, 4000),
+        batch_size=8,
+        unroll_steps=10,
+        device=CPU,
+        precision="float32",
+    )
+    before = [p.clone() for p in training.model.parameters()]
+    assert [training.step() for _ in range(3)] == [80.0] * 3
+    moved = [not torch.equal(a, b) for a, b in zip(before, training.model.parameters())]
+    assert sum(moved) >= len(moved) - 1
+
+
+def test_made_up_text_is_like_english():
+    corpus = zipf_text(20_000, 200_000)
+    batch = Streams(corpus, BiLM.random(tiny_config()), 64, 20).batch(0)
+    share = len(batch.characters_VC) / 2560
+    assert 0.3 < share < 0.6  # distinct words of a batch
+    lengths = [len(word) for word in corpus.words[3:]]
+    assert 5 < sum(lengths) / len(lengths) < 9
+    assert sum(lengths[:100]) / 100 < 6
+
+
+def test_figures_have_all_that_they_need():
+    found = benchmark(
+        size="tiny",
+        vocabularies=[200],
+        objectives=["full", "textbook"],
+        batch_size=4,
+        unroll_steps=5,
+        rounds=1,
+        device=CPU,
+    )
+    assert set(found["tokens_per_second"][200]) == {"full", "textbook"}
+    assert found["machine"]["torch"] == torch.__version__
+    assert 0 < found["lstm_share_of_peak"] < 1 < found["matrix_peak_flops"]
+
+
+def test_in_turn():
+    order = []
+
+    def run(name):
+        return lambda: float(order.append(name) or 1)
+
+    in_turn({"a": run("a"), "b": run("b")}, 3, CPU)
+    assert order == ["a", "b"] * 4  # the first of each is not counted

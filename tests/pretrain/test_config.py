@@ -1,0 +1,100 @@
+"""Configurations: what they can name, and what is wrong with one in a message."""
+
+import pytest
+
+from spacy_elmo.pretrain.config import parse_overrides, read_config
+from spacy_elmo.pretrain.optimizers import constant, warmup_cosine, warmup_linear
+
+from .runs import CONFIG, SAMPLED, write_config
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "value"),
+    [
+        ("training", "seed", "one"),
+        ("training", "seed", -1),
+        ("training", "batch_size", 2.5),
+        ("training", "colour", "red"),
+        ("text", "train", "not a list"),
+        ("vocab", "size", None),
+        ("training", "batch_size", 0),
+        ("training", "accumulate", 3),
+        ("training", "eval_every", 0),
+        ("training", "save_every", 0),
+        ("training", "epochs", 0),
+        ("training", "max_steps", 0),
+        ("training", "clip_norm", 0.0),
+        ("training", "dropout", 1.0),
+        ("training", "precision", "float16"),
+        ("training", "save_dtype", "float64"),
+        ("training", "device", "gpu"),
+        ("training", "threads", -1),
+        ("training.optimizer", "learn_rate", "high"),
+        ("training.optimizer", "speed", 1.0),
+    ],
+)
+def test_settings_of_the_wrong_kind(tmp_path, section, name, value):
+    path = write_config(tmp_path)
+    with pytest.raises(ValueError, match=f"EL037.*{name}") as raised:
+        read_config(path, {f"{section}.{name}": value})
+    assert "\n" not in str(raised.value)
+
+
+def test_broken_configurations(tmp_path):
+    path = write_config(tmp_path)
+    text = path.read_text()
+    cases = {
+        "EL037.*nowhere": text + "\n[nowhere]\na = 1\n",
+        "EL037.*dev": text.replace("dev = ", "# dev = "),
+        "EL037.*remove": text.replace("[training]", '[training]\ninit = "somewhere"'),
+        "EL037": "no sections at all",
+        "EL037.*bytes": text.replace("[model]", "[model]\nn_words = 5"),
+        "EL020": text.replace("hidden_dim = 16", "hidden_dim = 0"),
+        r"EL037.*Adam\.v9.*Adam\.v1": text.replace("Adam.v1", "Adam.v9"),
+        "EL037.*@optimizers": text.replace("@optimizers", "name"),
+        "EL037.*@objectives": text + '\n[training.objective]\nname = "a"\n',
+    }
+    for match, broken in cases.items():
+        path.write_text(broken)
+        with pytest.raises(ValueError, match=match):
+            read_config(path)
+    with pytest.raises(ValueError, match="EL037"):
+        read_config(tmp_path / "missing.cfg")
+
+
+def test_blocks_and_their_defaults(tmp_path):
+    config = read_config(write_config(tmp_path))
+    assert config.make("objective") is None and config.make("logger") is None
+    assert config.make("schedule", "spacy-elmo.WarmupCosine.v1")(0, 10_000) < 0.1
+    sampled = read_config(write_config(tmp_path, CONFIG, **SAMPLED))
+    assert sampled.make("objective")(4, 20).n_samples == 5
+
+
+def test_overrides():
+    args = ["--training.epochs", "2", "--text.train", '["a.txt"]', "--text.lang=ko"]
+    assert parse_overrides(args) == {
+        "training.epochs": 2,
+        "text.train": ["a.txt"],
+        "text.lang": "ko",
+    }
+    for wrong in (["--training.epochs"], ["--epochs", "2"], ["training.epochs", "2"]):
+        with pytest.raises(ValueError, match="EL037"):
+            parse_overrides(wrong)
+
+
+@pytest.mark.parametrize("schedule", [warmup_cosine, warmup_linear])
+def test_schedules_rise_and_fall(schedule):
+    factor = schedule(warmup_steps=9, final=0.1)
+    factors = [factor(step, 100) for step in range(101)]
+    assert factors[:10] == pytest.approx([(n + 1) / 10 for n in range(10)])
+    assert factors[9:] == sorted(factors[9:], reverse=True)
+    assert factors[100] == pytest.approx(0.1)
+    middle = factor((9 + 100) / 2, 100)
+    assert middle == pytest.approx((1 + 0.1) / 2)
+    short = [factor(step, 10) for step in range(10)]  # a tenth of the steps at most
+    assert short[1] == pytest.approx(1.0, abs=0.1)
+
+
+def test_constant_stays():
+    factor = constant(warmup_steps=4)
+    assert [factor(step, 100) for step in (0, 4, 50, 100)] == [0.2, 1.0, 1.0, 1.0]

@@ -1,0 +1,127 @@
+"""Where a run's figures go."""
+
+import json
+import re
+import sys
+
+import pytest
+
+from spacy_elmo.pretrain.config import read_config
+from spacy_elmo.pretrain.curve import draw
+from spacy_elmo.pretrain.loggers import read_log
+from spacy_elmo.pretrain.loop import pretrain
+
+from .runs import log, write_config, write_text
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    write_text(folder)
+    pretrain(read_config(write_config(folder)), folder / "out")
+    return folder / "out"
+
+
+def test_log_has_a_line_for_every_interval(finished):
+    rows = log(finished)
+    assert [row["step"] for row in rows] == [*range(5, 69, 5), 69]
+    assert [row["step"] for row in rows if "dev" in row] == [20, 40, 60, 69]
+    for row in rows:
+        assert row["tokens"] == row["step"] * 24 and row["grad_norm"] > 0
+        assert row["tokens_per_second"] > 0 and 0 < row["learn_rate"] <= 0.01
+
+
+def test_half_a_line_is_not_read(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"step": 1}\n{"step": 2}\n{"ste')
+    assert [row["step"] for row in read_log(path)] == [1, 2]
+    assert read_log(tmp_path / "none") == []
+
+
+def test_says_what_it_will_do(tmp_path, capsys):
+    write_text(tmp_path)
+    pretrain(read_config(write_config(tmp_path)), tmp_path / "out")
+    said = " ".join(capsys.readouterr().out.split())
+    assert "352 tokens, vocabulary of 11 words (100.0% of the text)" in said
+    assert re.search(r"[\d,]+ parameters in the biLM, 99 in the full softmax", said)
+    assert "69 steps of 4 x 6 tokens on 1 x cpu, about 0.4 GB of memory" in said
+
+
+@pytest.mark.parametrize("name", ["spacy.ConsoleLogger.v1", "spacy.ConsoleLogger.v3"])
+def test_spacy_console_logger(tmp_path, capsys, name):
+    write_text(tmp_path)
+    settings = {"@loggers": name}
+    if name.endswith("v3"):
+        settings["output_file"] = str(tmp_path / "spacy.jsonl")
+    config = write_config(tmp_path, **{"training.logger": settings})
+    pretrain(read_config(config), tmp_path / "out")
+    out = capsys.readouterr().out
+    assert "LOSS ELMO" in out and out.count("\n") > 4
+    if name.endswith("v3"):
+        rows = [json.loads(line) for line in (tmp_path / "spacy.jsonl").open()]
+        ours = [row for row in log(tmp_path / "out") if "dev" in row]
+        assert [row["step"] for row in rows] == [row["step"] for row in ours]
+        assert [-row["score"] for row in rows] == [row["dev"]["mean"] for row in ours]
+
+
+def test_loggers_of_spacy_loggers_are_found(tmp_path):
+    """The lookup logger is the one of spacy-loggers that needs no service."""
+    write_text(tmp_path)
+    config = write_config(
+        tmp_path,
+        **{
+            "training.logger": {"@loggers": "spacy.LookupLogger.v1", "patterns": ["st"]}
+        },
+    )
+    pretrain(read_config(config), tmp_path / "out")
+    wandb = {"@loggers": "spacy.WandbLogger.v5", "project_name": "elmo"}
+    config = write_config(tmp_path, **{"training.logger": wandb})
+    try:
+        import wandb as _  # noqa: F401
+    except ImportError:
+        with pytest.raises(ValueError, match=r"EL037.*wandb"):
+            read_config(config)
+
+
+def test_tensorboard(tmp_path):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    write_text(tmp_path)
+    config = read_config(write_config(tmp_path), {"training.tensorboard": True})
+    pretrain(config, tmp_path / "out")
+    events = EventAccumulator(str(tmp_path / "out" / "tensorboard"))
+    events.Reload()
+    ours = [(r["step"], r["dev"]["mean"]) for r in log(tmp_path / "out") if "dev" in r]
+    found = [(event.step, event.value) for event in events.Scalars("dev/mean")]
+    assert [step for step, _ in found] == [step for step, _ in ours]
+    assert [v for _, v in found] == pytest.approx([v for _, v in ours], rel=1e-6)
+
+
+def test_no_tensorboard(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    write_text(tmp_path)
+    config = read_config(write_config(tmp_path), {"training.tensorboard": True})
+    with pytest.raises(ImportError, match=r"EL049.*pip install tensorboard"):
+        pretrain(config, tmp_path / "out")
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_curves_are_drawn(finished, tmp_path, ending):
+    picture = tmp_path / f"curve.{ending}"
+    draw([finished, finished], picture)
+    data = picture.read_bytes()
+    assert data.startswith(b"\x89PNG") or b"<svg" in data
+    one = tmp_path / f"one.{ending}"
+    draw([finished], one)
+    assert one.read_bytes() != data
+
+
+def test_nothing_to_draw(finished, tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match=r"EL074.*log\.jsonl"):
+        draw([tmp_path], tmp_path / "a.png")
+    with pytest.raises(ValueError, match=r"EL074.*\.png"):
+        draw([finished], tmp_path / "a.txt")
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r"EL075.*plot"):
+        draw([finished], tmp_path / "a.png")

@@ -1,0 +1,92 @@
+"""What a run is expected to take."""
+
+import re
+
+import pytest
+import torch
+
+from spacy_elmo.benchmarks.sizes import SIZES
+from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.sampled_softmax import SampledSoftmax
+from spacy_elmo.bilm.softmax import AdaptiveSoftmax, FullSoftmax
+from spacy_elmo.pretrain import loop
+from spacy_elmo.pretrain.config import read_config
+from spacy_elmo.pretrain.plan import (
+    Plan,
+    available_memory,
+    check_fits,
+    duration,
+    gigabytes,
+)
+
+from .runs import write_config, write_text
+
+GB = 1 << 30
+
+
+def plan(n_words=50_000, n_streams=64, softmax=FullSoftmax, *args):
+    config = SIZES["small"]
+    n_parameters = BiLM.random(config).n_parameters
+    with torch.device("meta"):
+        made = softmax(config.projection_dim, n_words, *args)
+    return Plan(config, n_parameters, made, n_streams, 20)
+
+
+def test_more_takes_more():
+    assert plan(n_streams=128).memory() > plan().memory() > plan(n_streams=8).memory()
+    assert plan(n_words=800_000).memory() > plan().memory() + 1.2 * GB
+    cheap = plan(800_000, 64, SampledSoftmax, 8192).memory()
+    assert cheap < plan(800_000).memory()
+    clusters = plan(800_000, 64, AdaptiveSoftmax, [30_000, 200_000]).memory()
+    assert clusters < plan(800_000).memory()
+
+
+def test_what_does_not_fit_is_refused_with_what_does():
+    big = plan(n_streams=4096)
+    for available in (2 * GB, 3 * GB):
+        with pytest.raises(ValueError, match=r"EL048.*batch_size of (\d+)") as raised:
+            check_fits(big, available)
+        fits = int(re.search(r"batch_size of (\d+)", str(raised.value))[1])
+        check_fits(plan(n_streams=fits), available)
+        with pytest.raises(ValueError, match="EL048"):
+            check_fits(plan(n_streams=fits + 1), available)
+    check_fits(big, 60 * GB)
+
+
+def test_vocabulary_that_does_not_fit():
+    big = plan(n_words=5_000_000)
+    with pytest.raises(ValueError, match=r"EL048.*vocabulary of ([\d,]+)") as raised:
+        check_fits(big, 2 * GB)
+    fits = re.search(r"vocabulary of ([\d,]+)", str(raised.value))[1]
+    n_words = int(fits.replace(",", ""))
+    assert 100_000 < n_words < 2_000_000
+    check_fits(plan(n_words=n_words, n_streams=1), 2 * GB)
+
+
+def test_processes_share_the_memory():
+    one = plan()
+    check_fits(one, one.memory())
+    with pytest.raises(ValueError, match="EL048"):
+        check_fits(one, one.memory(), 2)
+
+
+def test_a_run_is_refused_before_it_starts(tmp_path, monkeypatch):
+    write_text(tmp_path)
+    monkeypatch.setattr(loop, "available_memory", lambda device: 1 << 20)
+    with pytest.raises(ValueError, match="EL048"):
+        loop.pretrain(read_config(write_config(tmp_path)), tmp_path / "out")
+    assert not (tmp_path / "out" / "log.jsonl").exists()
+
+
+def test_memory_of_this_machine():
+    found = available_memory(torch.device("cpu"))
+    assert 1 << 28 < found < 1 << 50
+
+
+def test_spelled_for_people():
+    assert gigabytes(1.5 * GB) == "1.5 GB"
+    assert [duration(s) for s in (5, 60 * 20, 3600 * 2 + 180)] == [
+        "5 seconds",
+        "20 minutes",
+        "2 h 03 min",
+    ]
