@@ -32,6 +32,7 @@ class NGramModel:
     def __init__(self, text: np.ndarray, n_words: int, first: int, order: int) -> None:
         self.n_words, self.first = n_words, first
         position = _position_in_sentence(text, first)
+        order = min(order, int(position.max()) + 1)
         grams = [text.astype(np.int64)]
         keys = [np.arange(n_words, dtype=np.int64)]
         starts = [np.zeros(0, dtype=np.int64)]  # where each n-gram stands first

@@ -78,7 +78,19 @@ class AdaptiveSoftmax(nn.Module):
 
     def forward(self, h_NH: Tensor, target_N: Tensor) -> Tensor:
         """RETURNS: log-probability of every target, (N,)."""
-        return self.clusters(h_NH, target_N).output
+
+        def log_p(h: Tensor, target: Tensor) -> Tensor:
+            output: Tensor = self.clusters(h, target).output
+            return output
+
+        return in_chunks(log_p, h_NH, target_N, self.n_logits)
+
+    @property
+    def n_logits(self) -> int:
+        """About how many a prediction takes: of the head, and of a cluster for each
+        rare word, of which running text has a tenth."""
+        first, n_words = self.clusters.cutoffs[0], self.clusters.cutoffs[-1]
+        return int(first + 0.1 * (n_words - first))
 
 
 Softmax = FullSoftmax | AdaptiveSoftmax

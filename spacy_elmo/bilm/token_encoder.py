@@ -40,7 +40,8 @@ class Highway(nn.Module):
         new_VS = torch.relu(
             torch.addmm(self.transform_bias, x_VS, self.transform_weight)
         )
-        return torch.lerp(x_VS, new_VS, carry_VS)
+        # Where products are made in bfloat16, the sum is not.
+        return torch.lerp(x_VS, new_VS.to(x_VS.dtype), carry_VS.to(x_VS.dtype))
 
 
 class CharCnnEncoder(nn.Module):

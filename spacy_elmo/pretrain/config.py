@@ -3,7 +3,9 @@
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +109,9 @@ class PretrainConfig:
             if default is None:
                 return None
             settings = {f"@{_BLOCKS[block]}": default}
+        if block == "logger":  # spaCy's own register themselves where it is imported
+            with suppress(ImportError):
+                import_module("spacy.training.loggers")
         return registry.resolve({block: settings})[block]
 
     def to_dict(self) -> dict[str, Any]:
@@ -150,7 +155,9 @@ def read_config(path: Path, overrides: dict[str, Any] | None = None) -> Pretrain
             blocks=blocks,
         )
         if sections:
-            known = ", ".join(f"[{name}]" for name in ("model", *registry.sections))
+            known = ", ".join(
+                f"[{name}]" for name in ("model", *registry.sections.get_all())
+            )
             raise ValueError(f"unknown section [{min(sections)}]; known are {known}")
         for name, key in _BLOCKS.items():
             if name in blocks and f"@{key}" not in blocks[name]:

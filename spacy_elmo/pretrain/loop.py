@@ -99,9 +99,9 @@ class Run:
         self.train_text = texts.train.with_vocab(vocab)
         self.dev = texts.dev.with_vocab(vocab)
         also = {name: text.with_vocab(vocab) for name, text in texts.also.items()}
+        self.parts = self._divide_streams()
         if not self.dev.n_known:
             raise ValueError(Errors.EL017)
-        self.parts = self._divide_streams()
         n_steps = training.epochs * len(self.parts[0])
         self.n_steps = min(n_steps, training.max_steps or n_steps)
         self.tokens_a_step = training.batch_size * training.unroll_steps
@@ -173,7 +173,7 @@ class Run:
         self.seconds = saved["seconds"]
         self.logged_at = (saved["step"], time.time())
         if self.workers.is_first:  # the sums are of all processes
-            self.recent += torch.tensor(saved["recent"]).to(self.recent)
+            self.recent += self.recent.new_tensor(saved["recent"])
         self.results.restore(saved["results"])
         self.msg.info(f"Going on at step {self.step:,} of {self.n_steps:,}")
 

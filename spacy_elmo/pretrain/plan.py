@@ -60,13 +60,11 @@ class Plan:
     def _logits(self, positions: int) -> int:
         """Numbers: logits, and their gradient."""
         if isinstance(self.softmax, AdaptiveSoftmax):
-            *cutoffs, n_words = self.softmax.clusters.cutoffs
-            head = cutoffs[0] + len(cutoffs)
-            rest = (n_words - cutoffs[0]) * 0.1  # a tenth of the text is rare words
-            return int(3 * positions * (head + rest))
-        n_logits = len(self.softmax.weight)
-        if isinstance(self.softmax, SampledSoftmax):
+            n_logits = self.softmax.n_logits
+        elif isinstance(self.softmax, SampledSoftmax):
             n_logits = self.softmax.n_samples
+        else:
+            n_logits = len(self.softmax.weight)
         return 3 * min(CHUNK, positions * n_logits)
 
 

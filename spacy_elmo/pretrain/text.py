@@ -9,6 +9,7 @@ import gzip
 import io
 import json
 import lzma
+import sys
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +17,10 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-import zstandard
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 from ..errors import Errors, Warnings
 
@@ -26,12 +30,10 @@ _UNPACK: dict[str, Callable[[IO[bytes]], Any]] = {
     ".gz": lambda file: gzip.GzipFile(fileobj=file),
     ".xz": lzma.LZMAFile,
     ".bz2": bz2.BZ2File,
-    ".zst": lambda file: zstandard.ZstdDecompressor().stream_reader(
-        file, read_across_frames=True
-    ),
+    ".zst": zstd.ZstdFile,
 }
 _JSON_LINES = (".jsonl", ".ndjson")
-_DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error, zstandard.ZstdError)
+_DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error, zstd.ZstdError)
 LINES_AT_ONCE = 2000
 # Longer lines are read in pieces, longer tokens lose their end: a biLM reads no more of
 # a word than its first 48 bytes, and no file may decide how much memory is taken.

@@ -32,6 +32,7 @@ def test_probabilities_of_all_words_add_up_to_one(text, history, order):
 def plain(text, order):
     """Chen and Goodman's equations with dictionaries, one n-gram at a time."""
     tables = []
+    order = min(order, max(map(len, text)) + 2)  # the longest that there are
     for n in range(1, order + 1):
         raw, before = Counter(), defaultdict(set)
         for sentence in text:

@@ -112,7 +112,12 @@ def test_goes_on_where_it_was_interrupted(text, tmp_path, monkeypatch, after):
     done = len(made)
     monkeypatch.undo()
     monkeypatch.setattr(module, "BLOCK", 200)
-    monkeypatch.setattr(module, "make_part", lambda *a: made.append(a) or real(*a))
+
+    def make_again(lines, path, request):
+        made.append(path)
+        return real(lines, path, request)
+
+    monkeypatch.setattr(module, "make_part", make_again)
     prepare([text], tmp_path / "out", PLAIN, progress=False)
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
     n_shards = check_files(tmp_path / "out")["counts"]["shards"]

@@ -5,18 +5,17 @@ import lzma
 import warnings
 
 import pytest
-import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_elmo.pretrain import text as module
-from spacy_elmo.pretrain.text import MAX_TOKEN, read_lines, read_sentences
+from spacy_elmo.pretrain.text import MAX_TOKEN, read_lines, read_sentences, zstd
 
 PACKERS = {
     ".gz": gzip.compress,
     ".xz": lzma.compress,
     ".bz2": bz2.compress,
-    ".zst": zstandard.compress,
+    ".zst": zstd.compress,
 }
 
 
@@ -69,7 +68,7 @@ def test_json_lines(tmp_path, ending):
     text = "\n".join(json.dumps(row) for row in rows) + "\n\n"
     path = tmp_path / f"a.jsonl{ending}"
     data = text.encode()
-    path.write_bytes(zstandard.compress(data) if ending else data)
+    path.write_bytes(zstd.compress(data) if ending else data)
     assert list(read_lines(path)) == ["한 줄", "둘째 줄", "half ? a pair"]
 
 
