@@ -7,19 +7,24 @@ from pathlib import Path
 
 import pytest
 
+from spacy_elmo.pretrain.prepare import Request, prepare
+
+from .pretrain.runs import write_config, write_text
+
 PACKAGE = Path(__file__).parents[1] / "spacy_elmo"
 # From the bottom to the top; a module imports only from its own row and those above it.
 LAYERS = [
     ["errors", "files", "__init__"],
     ["bilm"],
     ["shipped", "pretrain"],
+    ["benchmarks"],
     ["thinc_layers"],
     ["forks", "readers", "doc_layers", "pipeline", "factory", "contextual_similarity"],
     ["cli", "workflows"],
 ]
 # May look up for type checking alone.
 TYPES_ONLY = {("doc_layers", "pipeline")}
-SPACY_FREE = ["errors", "files", "bilm", "shipped", "pretrain"]
+SPACY_FREE = ["errors", "files", "bilm", "shipped", "pretrain", "benchmarks"]
 SPACY_STEP = PACKAGE / "pretrain" / "text.py"
 
 
@@ -82,7 +87,7 @@ def test_files_hold_one_idea():
 def test_bilm_runs_without_spacy(tmp_path):
     code = f"""
 import sys
-for name in ("spacy", "thinc", "cupy", "typer"):
+for name in ("spacy", "thinc", "cupy"):
     sys.modules[name] = None  # importing it raises ImportError
 from spacy_elmo import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
@@ -91,9 +96,29 @@ bilm.save({str(tmp_path)!r})
 assert BiLM.load({str(tmp_path)!r}).encode([["a", "b"]])[0].shape == (3, 2, 8)
 import spacy_elmo.pretrain.loop
 """
-    # The tokenizer step alone needs spaCy, and is imported with the loop.
-    code = code.replace("import spacy_elmo.pretrain.loop\n", "")
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_trainer_runs_without_spacy(tmp_path):
+    """From prepared text, as on a node that has torch and little else."""
+    write_text(tmp_path)
+    request = Request(vocab_size=40)
+    for name in ("train", "dev"):
+        prepare([tmp_path / f"{name}.txt"], tmp_path / name, request, progress=False)
+        (tmp_path / f"{name}.txt").unlink()
+    config = write_config(tmp_path)
+    text = config.read_text().replace(".txt", "")
+    config.write_text(text)
+    output = tmp_path / "out"
+    code = f"""
+import runpy, sys
+for name in ("spacy", "thinc", "cupy"):
+    sys.modules[name] = None
+sys.argv = ["train", {str(config)!r}, "--output", {str(output)!r}]
+runpy.run_module("spacy_elmo.pretrain", run_name="__main__")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert (output / "model-best" / "card.json").exists()
 
 
 def test_command_line_module_is_light():

@@ -28,7 +28,15 @@ def test_spacy_lists_the_commands():
         text=True,
         check=True,
     ).stdout
-    for command in ("pretrain", "convert", "info", "perplexity"):
+    for command in (
+        "pretrain",
+        "prepare",
+        "perplexity",
+        "convert",
+        "info",
+        "curve",
+        "benchmark",
+    ):
         assert command in out
 
 
@@ -65,6 +73,43 @@ def test_info(tiny, tmp_path):
     assert "perplexity" in run("info", shipped.PATH)
 
 
+def test_prepare_and_perplexity_of_it(tmp_path):
+    path, out = tmp_path / "text.txt", tmp_path / "out"
+    path.write_text("The cat sat on the mat. It was a good day for all of us.\n" * 5)
+    said = run("prepare", path, "--output", out, "--vocab-size", 12)
+    assert "85 tokens in 10 sentences" in " ".join(said.split())
+    assert "tokens/s" in said
+    found = run("perplexity", shipped.PATH, out, "--json")
+    assert found == run("perplexity", shipped.PATH, path, "--json")
+    assert json.loads(found)["bits_per_character"] > 0
+    assert "EL042" in run("prepare", path, "--output", out, fails=True)
+
+
+def test_curve_and_benchmarks(tmp_path):
+    log = {"step": 1, "tokens": 9, "loss": 2.0, "dev": {"mean": 9.0}}
+    (tmp_path / "log.jsonl").write_text(json.dumps(log) + "\n")
+    run("curve", tmp_path, "--output", tmp_path / "a.svg")
+    assert "<svg" in (tmp_path / "a.svg").read_text()
+    speed = ["benchmark", "pretrain", "--size", "tiny", "--vocab", 300]
+    speed += ["--batch-size", 4, "--unroll-steps", 5, "--rounds", 1]
+    found = json.loads(run(*speed, "--json"))
+    assert set(found["tokens_per_second"]["300"]) == {
+        "full",
+        "adaptive",
+        "sampled",
+        "textbook",
+    }
+    assert "x)" in run(*speed)
+    assert "EL073" in run("benchmark", "pretrain", "--size", "huge", fails=True)
+    path = tmp_path / "text.txt"
+    path.write_text("The cat sat on the mat.\nThe dog sat.\n" * 9)
+    run("prepare", path, "--output", tmp_path / "out")
+    both = [tmp_path / "out"] * 2
+    found = json.loads(run("benchmark", "ngram", *both, "--json"))
+    assert 1 < found["mean"] < 3
+    assert f"{found['mean']:.2f}" in run("benchmark", "ngram", *both)
+
+
 def test_perplexity(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("The cat sat on the mat. It was a good day for all of us.\n" * 5)
@@ -90,10 +135,10 @@ def test_errors_are_one_message(code, args, tmp_path, monkeypatch):
 
 
 def test_interrupt_says_so(tmp_path, monkeypatch):
-    import spacy_elmo.pretrain.config as config
+    import spacy_elmo.pretrain.__main__ as main
 
     def interrupted(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(config, "read_config", interrupted)
+    monkeypatch.setattr(main, "read_config", interrupted)
     assert "Stopped" in run("pretrain", "a.cfg", "--output", "out", fails=True)

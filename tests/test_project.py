@@ -134,6 +134,27 @@ def test_all(project, local_data):
     assert "corpus/english_lm_train.txt.xz" in card["text"]["files"]
 
 
+def test_pretrain_small_and_domain(project, local_data):
+    """Trained, compared with an n-gram model, drawn; and fine-tuned on a domain."""
+    text = (local_data / "lm" / "english_lm_train.txt.xz").read_bytes()
+    (local_data / "lm" / "biomedical_lm_train.txt.xz").write_bytes(text)
+    for split in ("valid", "test"):
+        text = (local_data / "lm" / f"english_lm_{split}.txt").read_bytes()
+        (local_data / "lm" / f"biomedical_lm_{split}.txt").write_bytes(text)
+    hashes = [
+        f"{fetch.sha256(p)}  {p.name}" for p in local_data.glob("*/**/*") if p.is_file()
+    ]
+    (project / "assets" / "SHA256SUMS").write_text("\n".join(hashes) + "\n")
+    run(project, "pretrain-small", data=str(local_data), small_tokens=4000)
+    picture = (project / "metrics" / "pretrain_small.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    run(project, "domain", data=str(local_data), domain_tokens=4000)
+    path = project / "training" / "biomedical" / "model-best" / "card.json"
+    card = json.loads(path.read_text())
+    before, after = (card[f"dev_perplexity{x}"]["mean"] for x in ("_before", ""))
+    assert after < before and card["also"]["general"]["after"]["mean"] > 1
+
+
 def test_assets_are_checked_and_never_half_there(local_data, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     asset = {"dest": "corpus/english_lm_test.txt", "description": "Some text."}

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 from wasabi import Printer
 
-from ..bilm.lstm import LstmState
 from ..bilm.sampled_softmax import SampledSoftmax
 from ..errors import Errors
 from ..files import recover
@@ -24,15 +23,14 @@ from . import checkpoint
 from .config import PretrainConfig
 from .identity import check_same, identity
 from .loggers import Log
-from .model import State
 from .objectives import name_of
 from .optimizers import clip_gradients, set_learn_rate
 from .perplexity import Perplexity, perplexity
 from .plan import Plan, available_memory, check_fits, duration, gigabytes
 from .results import BEST, LAST, Results, check_output
-from .start import keeps_softmax, start_model
+from .start import divide_streams, keeps_softmax, make_optimizers, start_model
 from .stop import Stopped, StopSignals
-from .streams import Batch, Streams, read_ahead
+from .streams import Batch, read_ahead
 from .texts import Texts, open_texts
 from .workers import Workers, start
 
@@ -99,13 +97,13 @@ class Run:
         self.train_text = texts.train.with_vocab(vocab)
         self.dev = texts.dev.with_vocab(vocab)
         also = {name: text.with_vocab(vocab) for name, text in texts.also.items()}
-        self.parts = self._divide_streams()
+        self.parts = divide_streams(config, self.train_text, self.model.bilm, workers)
         if not self.dev.n_known:
             raise ValueError(Errors.EL017)
         n_steps = training.epochs * len(self.parts[0])
         self.n_steps = min(n_steps, training.max_steps or n_steps)
         self.tokens_a_step = training.batch_size * training.unroll_steps
-        self.optimizers = self._make_optimizers()
+        self.optimizers = make_optimizers(config, self.model)
         self.schedule = config.make("schedule", "spacy-elmo.WarmupCosine.v1")
         self.reader = workers.share(self.model.reader)
         self.state = [self.model.bilm.zero_state(len(p.rows)) for p in self.parts]
@@ -124,51 +122,37 @@ class Run:
             self._restore(saved)
         self._say_what_it_will_do()
 
+    def _say_what_it_will_do(self) -> None:
+        """Raises ValueError [EL048] if there is not the memory for it."""
+        training, text, model = self.config.training, self.train_text, self.model
+        size = len(self.parts[0].rows)
+        plan = Plan.of(model, size, training.unroll_steps)
+        self.msg.info(
+            f"{text.n_tokens:,} tokens, vocabulary of {len(text.vocab):,} words "
+            f"({text.coverage:.1%} of the text); dev text {self.dev.n_tokens:,} tokens "
+            f"({self.dev.coverage:.1%} known)"
+        )
+        self.msg.info(
+            f"{model.bilm.n_parameters:,} parameters in the biLM, "
+            f"{plan.softmax_parameters:,} in the {name_of(model.softmax)}"
+        )
+        self.msg.info(
+            f"{self.n_steps:,} steps of {training.batch_size} x "
+            f"{training.unroll_steps} tokens on {self.workers.size} x "
+            f"{self.workers.device}, about {gigabytes(plan.memory())} of memory each"
+        )
+        device = self.workers.device
+        n_sharing = 1 if device.type == "cuda" else self.workers.size
+        check_fits(plan, available_memory(device), n_sharing)
+
     # -- before the first step ----------------------------------------------------
-
-    def _divide_streams(self) -> list[Streams]:
-        """This process's streams, in parts that are computed one after the other.
-
-        Raises ValueError [EL035, EL037]."""
-        training, workers = self.config.training, self.workers
-        n_parts = workers.size * training.accumulate
-        size, rest = divmod(training.batch_size, n_parts)
-        if rest:
-            problem = (
-                f"batch_size ({training.batch_size}) must be a multiple of processes x "
-                f"accumulate ({workers.size} x {training.accumulate}), such as "
-                f"{(size + 1) * n_parts}"
-            )
-            raise ValueError(Errors.EL037.format(path="training", problem=problem))
-        first = workers.rank * training.accumulate
-        return [
-            Streams(
-                self.train_text,
-                self.model.bilm,
-                training.batch_size,
-                training.unroll_steps,
-                range(part * size, (part + 1) * size),
-            )
-            for part in range(first, first + training.accumulate)
-        ]
-
-    def _make_optimizers(self) -> list[torch.optim.Optimizer]:
-        softmax = list(self.model.softmax.parameters())
-        dense = list(self.model.bilm.parameters())
-        sparse = softmax if isinstance(self.model.softmax, SampledSoftmax) else []
-        make = self.config.make("optimizer", "spacy-elmo.Adam.v1")
-        return list(make(dense if sparse else dense + softmax, sparse))
 
     def _restore(self, saved: dict[str, Any]) -> None:
         state = checkpoint.load(self.output, self.model, self.optimizers)
         first = self.parts[0].rows.start
         for i, part in enumerate(self.parts):
             rows = slice(first + i * len(part.rows), first + (i + 1) * len(part.rows))
-            forward, backward = (
-                LstmState(s.h[:, rows].contiguous(), s.c[:, rows].contiguous())
-                for s in state
-            )
-            self.state[i] = (forward, backward)
+            self.state[i] = some_streams(state, rows)
         self.step = self.first_step = saved["step"]
         self.seconds = saved["seconds"]
         self.logged_at = (saved["step"], time.time())
@@ -176,34 +160,6 @@ class Run:
             self.recent += self.recent.new_tensor(saved["recent"])
         self.results.restore(saved["results"])
         self.msg.info(f"Going on at step {self.step:,} of {self.n_steps:,}")
-
-    def _say_what_it_will_do(self) -> None:
-        training, text, model = self.config.training, self.train_text, self.model
-        softmax = sum(p.numel() for p in model.softmax.parameters())
-        plan = Plan(
-            model.bilm.config,
-            model.bilm.n_parameters,
-            model.softmax,
-            len(self.parts[0].rows),
-            training.unroll_steps,
-        )
-        self.msg.info(
-            f"{text.n_tokens:,} tokens, vocabulary of {len(text.vocab):,} words "
-            f"({text.coverage:.1%} of the text); dev text {self.dev.n_tokens:,} tokens "
-            f"({self.dev.coverage:.1%} known)"
-        )
-        self.msg.info(
-            f"{model.bilm.n_parameters:,} parameters in the biLM, {softmax:,} in the "
-            f"{name_of(model.softmax)}"
-        )
-        self.msg.info(
-            f"{self.n_steps:,} steps of {training.batch_size} x "
-            f"{training.unroll_steps} tokens on {self.workers.size} x "
-            f"{self.workers.device}, about {gigabytes(plan.memory())} of memory each"
-        )
-        on_gpu = self.workers.device.type == "cuda"
-        n_sharing = 1 if on_gpu else self.workers.size
-        check_fits(plan, available_memory(self.workers.device), n_sharing)
 
     # -- the steps ----------------------------------------------------------------
 
@@ -314,9 +270,12 @@ class Run:
         """Raises ValueError [EL038] before anything is written of a broken model."""
         total, n = self.workers.sum(self.recent.tolist())
         self.loss = total / n if n else self.loss
-        if not math.isfinite(self.loss):
+        self._check_finite(self.loss)
+
+    def _check_finite(self, loss: float) -> None:
+        if not math.isfinite(loss):
             raise ValueError(
-                Errors.EL038.format(loss=self.loss, step=self.step, output=self.output)
+                Errors.EL038.format(loss=loss, step=self.step, output=self.output)
             )
 
     def _log(self, evaluate: bool) -> None:
@@ -344,10 +303,7 @@ class Run:
 
     def _evaluate(self, speed: float) -> Perplexity:
         found = perplexity(self.model, self.dev)
-        if not math.isfinite(found.mean):
-            raise ValueError(
-                Errors.EL038.format(loss=found.mean, step=self.step, output=self.output)
-            )
+        self._check_finite(found.mean)
         self.log.say(
             f"step {self.step:>7,}  {speed:>7,.0f} tokens/s  loss {self.loss:.3f}  "
             f"dev perplexity {found}"
@@ -359,23 +315,12 @@ class Run:
     def _measure_before(self) -> None:
         """Perplexities that the biLM has before it is trained here."""
         if self.workers.is_first:
-            self.results.before = self.results.measure(self.model, self.dev)
-            found = ", ".join(
-                f"{name} {result['mean']:.2f}"
-                for name, result in self.results.before.items()
-            )
+            found = self.results.measure_before(self.model, self.dev)
             self.log.say(f"perplexity before the biLM is trained: {found}")
         self.workers.wait()
 
     def _save(self) -> None:
-        parts = [
-            LstmState(
-                torch.cat([state[d].h for state in self.state], dim=1),
-                torch.cat([state[d].c for state in self.state], dim=1),
-            )
-            for d in (0, 1)
-        ]
-        state: State = self.workers.gather((parts[0], parts[1]))
+        state = self.workers.gather(join_states(self.state))
         recent = self.workers.sum(self.recent.tolist())
         if self.workers.is_first:
             progress = {

@@ -6,6 +6,7 @@ Both directions share the token encoder and the softmax, and have LSTMs of their
 Shapes: N positions of a batch, P predictions of both directions, H projection.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -21,6 +22,22 @@ from .corpus import check_vocab
 from .streams import Batch
 
 State = tuple[LstmState, LstmState]
+
+
+def join_states(states: Sequence[State]) -> State:
+    """The state of several groups of streams, one after the other."""
+    forward, backward = (
+        LstmState(torch.cat([s.h for s in part], 1), torch.cat([s.c for s in part], 1))
+        for part in zip(*states)
+    )
+    return forward, backward
+
+
+def some_streams(state: State, rows: slice) -> State:
+    forward, backward = (
+        LstmState(s.h[:, rows].contiguous(), s.c[:, rows].contiguous()) for s in state
+    )
+    return forward, backward
 
 
 class Reader(nn.Module):

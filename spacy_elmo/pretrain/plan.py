@@ -11,6 +11,7 @@ from ..bilm.config import BiLMConfig
 from ..bilm.sampled_softmax import SampledSoftmax
 from ..bilm.softmax import CHUNK, AdaptiveSoftmax, Softmax
 from ..errors import Errors
+from .model import LanguageModel
 
 FLOAT = 4  # bytes
 LIBRARIES = 400 << 20  # what Python and torch take themselves
@@ -32,13 +33,24 @@ class Plan:
     unroll_steps: int
     moments: int = 2  # numbers an optimizer keeps for each parameter
 
+    @classmethod
+    def of(cls, model: LanguageModel, n_streams: int, unroll_steps: int) -> "Plan":
+        bilm = model.bilm
+        return cls(
+            bilm.config, bilm.n_parameters, model.softmax, n_streams, unroll_steps
+        )
+
+    @property
+    def softmax_parameters(self) -> int:
+        return sum(p.numel() for p in self.softmax.parameters())
+
     def memory(self) -> int:
         """Bytes: weights with their gradients and moments, and the largest of what the
         layers of one batch keep for its gradient."""
         return LIBRARIES + self.weights() + self.activations(self.n_streams)
 
     def weights(self) -> int:
-        softmax = sum(p.numel() for p in self.softmax.parameters())
+        softmax = self.softmax_parameters
         gradients = 0 if isinstance(self.softmax, SampledSoftmax) else softmax
         numbers = self.bilm_parameters * (2 + self.moments)
         return FLOAT * (numbers + softmax * (1 + self.moments) + gradients)
@@ -103,8 +115,8 @@ def check_fits(plan: Plan, available: int, n_processes: int = 1) -> None:
         )
     else:
         n_words = sum(len(p) for p in plan.softmax.parameters() if p.dim() == 2)
-        softmax = sum(p.numel() for p in plan.softmax.parameters())
-        a_word = FLOAT * (2 + plan.moments) * softmax // max(1, n_words)
+        each = plan.softmax_parameters / max(1, n_words)
+        a_word = int(FLOAT * (2 + plan.moments) * each)
         rest = share - LIBRARIES - (plan.weights() - a_word * n_words)
         words = max(0, (rest - plan.activations(1)) // max(1, a_word))
         advice = f"A vocabulary of {words:,} words fits with batch_size 1"

@@ -47,9 +47,16 @@ class Results:
         self.best = math.inf if saved["best"] is None else saved["best"]
         self.before = saved["before"]
 
-    def measure(self, model: LanguageModel, dev: Corpus) -> dict[str, dict[str, float]]:
+    def measure_before(self, model: LanguageModel, dev: Corpus) -> str:
+        """Perplexities of all held-out texts, kept as those of before the training.
+        RETURNS: them, as they are told."""
         texts = {DEV: dev, **self.also}
-        return {name: perplexity(model, text).to_dict() for name, text in texts.items()}
+        self.before = {
+            name: perplexity(model, text).to_dict() for name, text in texts.items()
+        }
+        return ", ".join(
+            f"{name} {_show(found)}" for name, found in self.before.items()
+        )
 
     def evaluated(
         self, model: LanguageModel, found: Perplexity, tokens: int, seconds: float

@@ -1,4 +1,4 @@
-"""The model that a run starts from."""
+"""What a run starts from: its model, its optimizers, its streams."""
 
 from pathlib import Path
 
@@ -6,11 +6,15 @@ import torch
 
 from ..bilm import softmax as softmax_module
 from ..bilm.bilm import BiLM
+from ..bilm.sampled_softmax import SampledSoftmax
 from ..bilm.softmax import Softmax
 from ..errors import Errors
 from .config import PretrainConfig
+from .corpus import Corpus
 from .model import LanguageModel
 from .objectives import Objective, name_of
+from .streams import Streams
+from .workers import Workers
 
 
 def keeps_softmax(config: PretrainConfig) -> bool:
@@ -61,3 +65,43 @@ def _continue(model: LanguageModel, objective: Objective) -> Softmax:
         raise ValueError(Errors.EL037.format(path="training", problem=problem))
     softmax.load_state_dict(weights)
     return softmax
+
+
+def make_optimizers(
+    config: PretrainConfig, model: LanguageModel
+) -> list[torch.optim.Optimizer]:
+    softmax = list(model.softmax.parameters())
+    dense = list(model.bilm.parameters())
+    sparse = softmax if isinstance(model.softmax, SampledSoftmax) else []
+    make = config.make("optimizer", "spacy-elmo.Adam.v1")
+    return list(make(dense if sparse else dense + softmax, sparse))
+
+
+def divide_streams(
+    config: PretrainConfig, text: Corpus, bilm: BiLM, workers: Workers
+) -> list[Streams]:
+    """One process's streams, in parts that are computed one after the other.
+
+    Raises ValueError [EL035, EL037].
+    """
+    training = config.training
+    n_parts = workers.size * training.accumulate
+    size, rest = divmod(training.batch_size, n_parts)
+    if rest:
+        problem = (
+            f"batch_size ({training.batch_size}) must be a multiple of processes x "
+            f"accumulate ({workers.size} x {training.accumulate}), such as "
+            f"{(size + 1) * n_parts}"
+        )
+        raise ValueError(Errors.EL037.format(path="training", problem=problem))
+    first = workers.rank * training.accumulate
+    return [
+        Streams(
+            text,
+            bilm,
+            training.batch_size,
+            training.unroll_steps,
+            range(part * size, (part + 1) * size),
+        )
+        for part in range(first, first + training.accumulate)
+    ]

@@ -77,12 +77,17 @@ def read_hashes(path: Path = HASHES) -> dict[str, str]:
 
 
 def main(
+    names: list[str] = typer.Argument(None, help="How names begin; all if none"),
     data: str = typer.Option(
         "", help="Local folder with eval/ and lm/, if there is one"
     ),
 ) -> None:
     try:
-        assets = srsly.read_yaml(PROJECT)["assets"]
+        assets = [
+            asset
+            for asset in srsly.read_yaml(PROJECT)["assets"]
+            if not names or Path(asset["dest"]).name.startswith(tuple(names))
+        ]
         fetch(assets, read_hashes(), Path(data) if data else None)
     except (OSError, ValueError) as error:
         msg.fail(str(error), exits=1)
