@@ -23,10 +23,11 @@ from . import checkpoint
 from .config import PretrainConfig
 from .identity import check_same, identity
 from .loggers import Log
+from .model import join_states, some_streams
 from .objectives import name_of
 from .optimizers import clip_gradients, set_learn_rate
 from .perplexity import Perplexity, perplexity
-from .plan import Plan, available_memory, check_fits, duration, gigabytes
+from .plan import Plan, duration, gigabytes
 from .results import BEST, LAST, Results, check_output
 from .start import divide_streams, keeps_softmax, make_optimizers, start_model
 from .stop import Stopped, StopSignals
@@ -92,7 +93,7 @@ class Run:
         self.identity = identity(config, texts.hashes)
         if saved is not None:
             check_same(output, saved["identity"], self.identity)
-        self.model = start_model(config, texts.train.vocab).to(workers.device)
+        self.model = start_model(config, texts.train.vocab, workers).to(workers.device)
         vocab = self.model.bilm.vocab or []
         self.train_text = texts.train.with_vocab(vocab)
         self.dev = texts.dev.with_vocab(vocab)
@@ -123,10 +124,8 @@ class Run:
         self._say_what_it_will_do()
 
     def _say_what_it_will_do(self) -> None:
-        """Raises ValueError [EL048] if there is not the memory for it."""
         training, text, model = self.config.training, self.train_text, self.model
-        size = len(self.parts[0].rows)
-        plan = Plan.of(model, size, training.unroll_steps)
+        plan = Plan.of(model, len(self.parts[0].rows), training.unroll_steps)
         self.msg.info(
             f"{text.n_tokens:,} tokens, vocabulary of {len(text.vocab):,} words "
             f"({text.coverage:.1%} of the text); dev text {self.dev.n_tokens:,} tokens "
@@ -141,9 +140,6 @@ class Run:
             f"{training.unroll_steps} tokens on {self.workers.size} x "
             f"{self.workers.device}, about {gigabytes(plan.memory())} of memory each"
         )
-        device = self.workers.device
-        n_sharing = 1 if device.type == "cuda" else self.workers.size
-        check_fits(plan, available_memory(device), n_sharing)
 
     # -- before the first step ----------------------------------------------------
 

@@ -13,6 +13,7 @@ from .config import PretrainConfig
 from .corpus import Corpus
 from .model import LanguageModel
 from .objectives import Objective, name_of
+from .plan import Plan, available_memory, check_fits
 from .streams import Streams
 from .workers import Workers
 
@@ -25,16 +26,19 @@ def keeps_softmax(config: PretrainConfig) -> bool:
     return (Path(training.init) / softmax_module.FILE).exists()
 
 
-def start_model(config: PretrainConfig, vocab: list[str]) -> LanguageModel:
+def start_model(
+    config: PretrainConfig, vocab: list[str], workers: Workers
+) -> LanguageModel:
     """vocab: of the training text; not used where init has its own.
 
-    Raises ValueError [EL029, EL037, EL045], and as `BiLM.load`.
+    Raises ValueError [EL029, EL037, EL045, EL048], and as `BiLM.load`.
     """
     training = config.training
     objective: Objective | None = config.make("objective")
     torch.manual_seed(training.seed)
     if keeps_softmax(config):
         model = LanguageModel.load(Path(training.init or ""), training.dropout)
+        check_memory(config, model, workers)
         if objective is not None:
             model.softmax = _continue(model, objective)
         return model
@@ -48,8 +52,22 @@ def start_model(config: PretrainConfig, vocab: list[str]) -> LanguageModel:
     bilm.vocab = vocab
     objective = objective or config.make("objective", "spacy-elmo.FullSoftmax.v1")
     assert objective is not None
-    softmax = objective(bilm.config.projection_dim, len(vocab))
-    return LanguageModel(bilm, softmax, training.dropout)
+    width = bilm.config.projection_dim
+    with torch.device("meta"):  # shapes, but no memory yet
+        sketch = LanguageModel(bilm, objective(width, len(vocab)))
+    check_memory(config, sketch, workers)
+    return LanguageModel(bilm, objective(width, len(vocab)), training.dropout)
+
+
+def check_memory(
+    config: PretrainConfig, model: LanguageModel, workers: Workers
+) -> None:
+    """Raises ValueError [EL048] if a run can't fit, with what would."""
+    training, device = config.training, workers.device
+    n_streams = training.batch_size // (workers.size * training.accumulate)
+    plan = Plan.of(model, max(1, n_streams), training.unroll_steps)
+    n_sharing = 1 if device.type == "cuda" else workers.size
+    check_fits(plan, available_memory(device), n_sharing)
 
 
 def _continue(model: LanguageModel, objective: Objective) -> Softmax:

@@ -9,7 +9,7 @@ from spacy_elmo.benchmarks.sizes import SIZES
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.sampled_softmax import SampledSoftmax
 from spacy_elmo.bilm.softmax import AdaptiveSoftmax, FullSoftmax
-from spacy_elmo.pretrain import loop
+from spacy_elmo.pretrain import loop, start
 from spacy_elmo.pretrain.config import read_config
 from spacy_elmo.pretrain.plan import (
     Plan,
@@ -72,7 +72,7 @@ def test_processes_share_the_memory():
 
 def test_a_run_is_refused_before_it_starts(tmp_path, monkeypatch):
     write_text(tmp_path)
-    monkeypatch.setattr(loop, "available_memory", lambda device: 1 << 20)
+    monkeypatch.setattr(start, "available_memory", lambda device: 1 << 20)
     with pytest.raises(ValueError, match="EL048"):
         loop.pretrain(read_config(write_config(tmp_path)), tmp_path / "out")
     assert not (tmp_path / "out" / "log.jsonl").exists()
