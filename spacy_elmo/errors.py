@@ -118,6 +118,10 @@ class Errors(metaclass=_Coded):
         "No word of the dev text is in the vocabulary, so it would say nothing. Is it "
         "of the same language, and tokenised alike?"
     )
+    EL018 = (
+        "The processes of this run don't all see the checkpoint in '{path}'. They need "
+        "an output folder that all nodes share."
+    )
     EL034 = (
         "The vocabulary of '{path}' must start with <S>, </S>, <UNK>; it starts with "
         "{found}."

@@ -1,17 +1,29 @@
 """On a GPU: the same vectors, cupy tensors, training, moving between devices."""
 
 import subprocess
-import sys
+import time
 
-import numpy as np
 import pytest
 import spacy
 import torch
 from thinc.util import has_cupy_gpu
 
-from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.pretrain import checkpoint
+from spacy_elmo.pretrain.card import read_card
+from spacy_elmo.pretrain.corpus import build_corpus
+from spacy_elmo.pretrain.model import LanguageModel
+from spacy_elmo.pretrain.perplexity import perplexity
 
 from .pipelines import annotations, examples, pipeline, trained
+from .pretrain.runs import (
+    ADAPTIVE,
+    CONFIG,
+    SAMPLED,
+    command,
+    run,
+    write_config,
+    write_text,
+)
 
 pytestmark = [
     pytest.mark.gpu,
@@ -79,22 +91,37 @@ def test_saved_on_the_gpu_and_loaded_on_the_cpu_and_back(gpu, tmp_path):
     assert abs(again("I like Paris now").tensor.get() - tensor).max() < 1e-5
 
 
-def test_pretraining_on_the_gpu(tmp_path):
-    text = tmp_path / "text.txt"
-    text.write_text("the cat sat on the mat\na dog sat\n" * 40)
-    (tmp_path / "run.cfg").write_text(
-        f'[text]\ntrain = ["{text}"]\ndev = ["{text}"]\n'
-        "[model]\nhidden_dim = 16\nprojection_dim = 8\nfilters = [[1, 8]]\n"
-        '[training]\nbatch_size = 4\neval_every = 20\nepochs = 4\ndevice = "cuda"\n'
-    )
-    command = [
-        sys.executable,
-        "-m",
-        "spacy",
-        "elmo",
-        "pretrain",
-        str(tmp_path / "run.cfg"),
-    ]
-    subprocess.run([*command, "--output", str(tmp_path / "out")], check=True)
-    bilm = BiLM.load(tmp_path / "out" / "model-best")
-    assert np.isfinite(bilm.encode([["the", "cat"]])[0]).all()
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("clips", [True, False], ids=["clips", "cuDNN"])
+@pytest.mark.parametrize(
+    "objective", [{}, ADAPTIVE, SAMPLED], ids=["full", "adaptive", "sampled"]
+)
+def test_pretraining_on_the_gpu(tmp_path, precision, clips, objective):
+    """What it learnt there it knows on the CPU."""
+    write_text(tmp_path)
+    text = CONFIG.replace('device = "cpu"', 'device = "cuda"')
+    if not clips:
+        text = text.replace("char_dim", "cell_clip = null\nproj_clip = null\nchar_dim")
+    config = write_config(tmp_path, text, **objective)
+    run(config, tmp_path / "out", "--training.precision", precision)
+    found = read_card(tmp_path / "out" / "model-best")["dev_perplexity"]["mean"]
+    model = LanguageModel.load(tmp_path / "out" / "model-best")
+    lines = [line.split() for line in (tmp_path / "dev.txt").open()]
+    dev = build_corpus(lines, vocab=model.bilm.vocab)
+    assert perplexity(model, dev).mean == pytest.approx(found, rel=1e-3)
+    assert found < 8
+
+
+def test_a_gpu_run_goes_on_where_it_was(tmp_path):
+    write_text(tmp_path)
+    text = CONFIG.replace('device = "cpu"', 'device = "cuda"')
+    config = write_config(tmp_path, text.replace("epochs = 3", "epochs = 60"))
+    process = subprocess.Popen(command(config, tmp_path / "out"))
+    while process.poll() is None and not (tmp_path / "out" / "model-best").exists():
+        time.sleep(0.05)
+    process.terminate()
+    process.wait()
+    step = checkpoint.read_progress(tmp_path / "out")["step"]
+    assert 0 < step < 60 * 23
+    run(config, tmp_path / "out")
+    assert checkpoint.read_progress(tmp_path / "out")["step"] == 60 * 23

@@ -28,8 +28,7 @@ class TextConfig:
     .jsonl too), or one folder that 'spacy elmo prepare' made. also: further held-out
     texts by name, evaluated before and after. lang, tokenizer, sentences: how text
     files are tokenised. processes: how many do so. max_tokens, dev_max_tokens: read no
-    more than about so many. note: what the text is and under which licence, for the
-    model card."""
+    more than about so many. note, licence: what the text is, for the model card."""
 
     train: list[str]
     dev: list[str]
@@ -41,6 +40,7 @@ class TextConfig:
     max_tokens: int | None = None
     dev_max_tokens: int | None = None
     note: str = ""
+    licence: str = ""
 
 
 @registry.sections("vocab")

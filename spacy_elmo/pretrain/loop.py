@@ -18,7 +18,6 @@ from wasabi import Printer
 
 from ..bilm.sampled_softmax import SampledSoftmax
 from ..errors import Errors
-from ..files import recover
 from . import checkpoint
 from .config import PretrainConfig
 from .identity import check_same, identity
@@ -28,7 +27,7 @@ from .objectives import name_of
 from .optimizers import clip_gradients, set_learn_rate
 from .perplexity import Perplexity, perplexity
 from .plan import Plan, duration, gigabytes
-from .results import BEST, LAST, Results, check_output
+from .results import BEST, Results, check_output, prepare_output
 from .start import divide_streams, keeps_softmax, make_optimizers, start_model
 from .stop import Stopped, StopSignals
 from .streams import Batch, read_ahead
@@ -90,6 +89,9 @@ class Run:
         self.config, self.output, self.workers = config, output, workers
         self.msg = Printer(no_print=not workers.is_first)
         saved = checkpoint.read_progress(output)
+        step = saved["step"] if saved else 0
+        if workers.sum([step]) != [step * workers.size]:
+            raise ValueError(Errors.EL018.format(path=output))
         self.identity = identity(config, texts.hashes)
         if saved is not None:
             check_same(output, saved["identity"], self.identity)
@@ -336,15 +338,6 @@ class Run:
 
     def _seconds(self) -> float:
         return self.seconds + time.time() - self.started
-
-
-def prepare_output(output: Path, *, overwrite: bool) -> None:
-    """Bring a run's folder in order: undo what a killed process left half done."""
-    output.mkdir(parents=True, exist_ok=True)
-    for folder in (output, output / BEST, output / LAST):
-        recover(folder)
-    if overwrite:
-        (output / checkpoint.FILE).unlink(missing_ok=True)
 
 
 def _mix(seed: int, step: int, rank: int) -> int:

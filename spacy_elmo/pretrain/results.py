@@ -10,8 +10,9 @@ from wasabi import Printer
 
 from ..bilm.weights import CARD
 from ..errors import Errors
-from ..files import write_files, write_text
+from ..files import recover, write_files, write_text
 from .card import make_card, read_card
+from .checkpoint import FILE as CHECKPOINT
 from .config import PretrainConfig
 from .corpus import Corpus
 from .model import LanguageModel
@@ -67,6 +68,7 @@ class Results:
             parameters=model.bilm.n_parameters,
             text={
                 "note": config.text.note,
+                "licence": config.text.licence,
                 "files": config.text.train,
                 "tokens": self.text.n_tokens,
                 "coverage": self.text.coverage,
@@ -134,3 +136,12 @@ def check_output(output: Path, init: str | None) -> None:
                 f"the run would overwrite its init, {init!r}; choose another output"
             )
             raise ValueError(Errors.EL037.format(path="training", problem=problem))
+
+
+def prepare_output(output: Path, *, overwrite: bool) -> None:
+    """Bring a run's folder in order: undo what a killed process left half done."""
+    output.mkdir(parents=True, exist_ok=True)
+    for folder in (output, output / BEST, output / LAST):
+        recover(folder)
+    if overwrite:
+        (output / CHECKPOINT).unlink(missing_ok=True)

@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 from spacy_elmo.pretrain import checkpoint
 from spacy_elmo.pretrain.config import read_config
 from spacy_elmo.pretrain.loop import pretrain
+from spacy_elmo.pretrain.workers import Workers
 
 from .runs import ADAPTIVE, CONFIG, SAMPLED, command, log, run, write_config, write_text
 
@@ -85,6 +86,17 @@ def test_one_process_goes_on_with_what_two_began(folder):
         for name in ("one", "two")
     ]
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+
+
+def test_nodes_that_share_no_folder(folder, monkeypatch):
+    """One sees a checkpoint of step 69, the other none."""
+    config = read_config(write_config(folder))
+    pretrain(config, folder / "out")
+    monkeypatch.setattr(Workers, "size", 2)
+    monkeypatch.setattr(Workers, "sum", lambda workers, numbers: [sum(numbers)])
+    monkeypatch.setattr(Workers, "wait", lambda workers: None)
+    with pytest.raises(ValueError, match="EL018"):
+        pretrain(config, folder / "out")
 
 
 def test_a_batch_that_can_not_be_divided(folder):
