@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from spacy_elmo.pretrain.card import read_card
 from spacy_elmo.pretrain.prepare import Request, prepare
 
 from .pretrain.runs import write_config, write_text
@@ -118,7 +119,8 @@ sys.argv = ["train", {str(config)!r}, "--output", {str(output)!r}]
 runpy.run_module("spacy_elmo.pretrain", run_name="__main__")
 """
     subprocess.run([sys.executable, "-c", code], check=True)
-    assert (output / "model-best" / "card.json").exists()
+    said = read_card(output / "model-best")["command"]
+    assert said.startswith("python -m spacy_elmo.pretrain ") and str(config) in said
 
 
 def test_command_line_module_is_light():

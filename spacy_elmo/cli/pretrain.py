@@ -30,4 +30,4 @@ def pretrain_cli(
     from ..pretrain.__main__ import run
 
     with clear_errors():
-        run(config, output, overwrite=overwrite, overrides=ctx.args)
+        run(config, output, overwrite=overwrite, overrides=ctx.args, module="spacy")

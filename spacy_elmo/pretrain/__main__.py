@@ -18,10 +18,16 @@ from .stop import Stopped
 
 
 def run(
-    config: Path, output: Path, *, overwrite: bool, overrides: Sequence[str]
+    config: Path,
+    output: Path,
+    *,
+    overwrite: bool,
+    overrides: Sequence[str],
+    module: str = "spacy_elmo.pretrain",
 ) -> None:
-    """Train, and say where the model is; exits with 128 + the signal if stopped."""
-    command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    """Train, and say where the model is; exits with 128 + the signal if stopped.
+    module: that was started, for the model card."""
+    command = shlex.join(["python", "-m", module, *sys.argv[1:]])
     first = os.environ.get("RANK", "0") == "0"
     try:
         best = pretrain(

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ from confection import Config
 from tqdm import tqdm
 
 from ..errors import Errors
+from ..files import write_files, write_text
 
 FILE = "log.jsonl"
 # Set up by (nlp, stdout, stderr); gives a function for every step, and one for the end.
@@ -39,7 +41,8 @@ class Log:
         self.path = output / FILE
         self.tokens_a_step = tokens_a_step
         rows = [row for row in read_log(self.path) if row["step"] <= first_step]
-        self.path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        write_files(output, {FILE: partial(write_text, text)})
         self._writer: Any = None
         if tensorboard:
             try:
@@ -70,9 +73,14 @@ class Log:
 
     def row(self, row: dict[str, Any]) -> None:
         """A line of figures: step, tokens, seconds, loss, learn_rate, tokens_per_second
-        and grad_norm; at an evaluation dev as well, a dictionary, and epoch."""
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+        and grad_norm; at an evaluation dev as well, a dictionary, and epoch.
+        Raises OSError [EL013]."""
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+        except OSError as error:
+            message = Errors.EL013.format(path=self.path, error=error)
+            raise OSError(error.errno, message) from error
         self._shown["loss"] = f"{row['loss']:.3f}"
         self._shown["lr"] = f"{row['learn_rate']:.2g}"
         if "dev" in row:

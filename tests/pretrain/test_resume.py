@@ -13,7 +13,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from spacy_elmo import BiLM, files
-from spacy_elmo.pretrain import checkpoint
+from spacy_elmo.pretrain import checkpoint, loggers
 from spacy_elmo.pretrain.config import read_config
 from spacy_elmo.pretrain.loop import pretrain
 from spacy_elmo.pretrain.prepare import Request, prepare
@@ -257,6 +257,24 @@ def test_full_disk_stops_with_the_last_checkpoint_whole(folder, monkeypatch, at)
     assert BiLM.load(folder / "out" / "model-last")
     pretrain(config, folder / "out")
     assert settled(folder / "out") == settled(folder / "whole")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_full_disk_under_the_log(folder, monkeypatch):
+    config = read_config(write_config(folder))
+    real = loggers.Log.row
+
+    def row(log, found):
+        if found["step"] > 25:
+            log.path = Path("/dev/full")
+        real(log, found)
+
+    monkeypatch.setattr(loggers.Log, "row", row)
+    with pytest.raises(OSError, match="EL013"):
+        pretrain(config, folder / "out")
+    monkeypatch.undo()
+    pretrain(config, folder / "out")
+    assert [r["step"] for r in log(folder / "out")] == [*range(5, 69, 5), 69]
 
 
 def test_a_save_that_was_killed_half_way_is_undone(folder, monkeypatch):
