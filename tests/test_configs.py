@@ -48,7 +48,9 @@ def test_pretraining_trains(path, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)  # the demo's goes on from the shipped model
     text = tmp_path / "text.txt"
     text.write_text("The cat sat on the mat. A dog barked all day.\n" * 12)
-    config = read_config(path, {"text.train": [str(text)], "text.dev": [str(text)]})
-    assert Config().from_disk(path)
+    files = {"text.train": [str(text)], "text.dev": [str(text)]}
+    also = Config().from_disk(path)["text"].get("also", {})
+    files |= {f"text.also.{name}": [str(text)] for name in also}
+    config = read_config(path, files)
     best = pretrain(config, tmp_path / "out")
     assert (best / "weights.safetensors").exists()
