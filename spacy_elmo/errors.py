@@ -154,7 +154,10 @@ class Errors(metaclass=_Coded):
         "'{path}' holds text that was prepared from other files or with other "
         "settings. Choose another folder, or replace it with --overwrite."
     )
-    EL043 = "'{path}' is not a prepared text: there is no 'manifest.json' in it."
+    EL043 = (
+        "'{path}' is a folder, and a text is either files or one folder that 'spacy "
+        "elmo prepare' made."
+    )
     EL045 = (
         "A sampled softmax needs more words than it samples, and the vocabulary has "
         "{words:,} for {samples:,} samples. Take fewer samples, or the full softmax, "
@@ -177,6 +180,10 @@ class Errors(metaclass=_Coded):
         "A process that tokenises text was ended from outside, most often for want of "
         "memory. Run the same command again, which goes on where it was, with fewer "
         "processes than {processes}."
+    )
+    EL076 = (
+        "The GPU ran out of memory. Start again with a smaller batch_size, or the same "
+        "one in parts (accumulate = 2, 4 ...), which may also change on the way."
     )
     # In spaCy
     EL050 = (

@@ -3,14 +3,16 @@
 import hashlib
 import json
 import os
+import secrets
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from .errors import Errors
 
 Writer = Callable[[Path], object]
-_JOURNAL, _NAMES = ".previous.", "names.json"
+_JOURNAL, _UNFINISHED, _NAMES = ".previous.", ".unfinished.", "names.json"
 
 
 def write_files(
@@ -61,8 +63,8 @@ def _swap(asides: Mapping[Path, Path], gone: Iterable[Path]) -> None:
     no version under its name."""
     paths = [*asides, *gone]
     folder = paths[0].parent
-    journal, unfinished = folder / f"{_JOURNAL}{os.getpid()}", _beside(folder / "j", "")
-    unfinished.mkdir()
+    unfinished = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=folder))
+    journal = unfinished.with_name(unfinished.name.replace(_UNFINISHED, _JOURNAL))
     try:
         for path in paths:
             if path.exists():
@@ -87,9 +89,9 @@ def recover(folder: Path) -> None:
     process may be writing to the folder."""
     for journal in folder.glob(f"{_JOURNAL}*"):
         _put_back(journal)
-    for rest in folder.glob(".*.new"):
+    for rest in [*folder.glob(".*.new"), *folder.glob(".*.back")]:
         rest.unlink()
-    for rest in folder.glob(".j.*"):
+    for rest in folder.glob(f"{_UNFINISHED}*"):
         shutil.rmtree(rest)
 
 
@@ -105,7 +107,10 @@ def _put_back(journal: Path) -> None:
             back.unlink(missing_ok=True)  # two links to one file: rename leaves both
         else:
             path.unlink(missing_ok=True)
-    shutil.rmtree(journal)
+    # Not under its own name: killed half-way, it would look like one of fewer files.
+    done = journal.with_name(journal.name.replace(_JOURNAL, _UNFINISHED))
+    journal.rename(done)
+    shutil.rmtree(done)
 
 
 def _link_or_copy(path: Path, copy: Path) -> None:
@@ -117,7 +122,8 @@ def _link_or_copy(path: Path, copy: Path) -> None:
 
 
 def _beside(path: Path, what: str) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.{what}")
+    # Not by the number of the process, which in a container is always the same.
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.{what}")
 
 
 def sha256(path: Path) -> str:

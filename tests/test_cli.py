@@ -83,6 +83,7 @@ def test_prepare_and_perplexity_of_it(tmp_path):
     assert found == run("perplexity", shipped.PATH, path, "--json")
     assert json.loads(found)["bits_per_character"] > 0
     assert "EL042" in run("prepare", path, "--output", out, fails=True)
+    assert "EL043" in run("perplexity", shipped.PATH, out, path, fails=True)
 
 
 def test_curve_and_benchmarks(tmp_path):

@@ -61,7 +61,7 @@ class Training:
         dense = list(self.model.bilm.parameters())
         rest = list(softmax.parameters())
         sparse = rest if objective == "sampled" else []
-        self.optimizers = adam()(dense if sparse else dense + rest, sparse)
+        self.optimizers = adam().make(dense if sparse else dense + rest, sparse)
         self.number = 0
 
     def step(self) -> float:
@@ -73,13 +73,12 @@ class Training:
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
         batch = batch.to(self.device)
-        if self.objective == "textbook":
-            loss, self.state = textbook.loss(
-                self.model, *textbook_batch(batch, self.model.bilm), self.state
-            )
-        else:
-            low = self.precision == "bfloat16"
-            with torch.autocast(self.device.type, torch.bfloat16, enabled=low):
+        low = self.precision == "bfloat16"
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=low):
+            if self.objective == "textbook":
+                inputs = textbook_batch(batch, self.model.bilm)
+                loss, self.state = textbook.loss(self.model, *inputs, self.state)
+            else:
                 log_ps, self.state = self.model(batch, self.state)
                 loss = -torch.cat(log_ps).mean()
         loss.backward()

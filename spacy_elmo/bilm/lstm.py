@@ -207,9 +207,12 @@ class LstmpLayer(nn.Module):
             x_NH = x_NH.to(h_BH.dtype)
             clips = self.config.cell_clip, self.config.proj_clip
             same_length = batch_sizes[0] == batch_sizes[-1]
-            # It knows a projection by its being narrower.
+            # It knows a projection by its being narrower. Not for vectors: a sentence's
+            # would depend on whether the others of its batch are as long.
             known = (self.weight_p is None) == (h_BH.shape[1] == c_BC.shape[1])
-            if x_NH.is_cuda and same_length and known and clips == (None, None):
+            learns = self.training and torch.is_grad_enabled()
+            fits = learns and same_length and known and clips == (None, None)
+            if x_NH.is_cuda and fits:
                 return self.fused(x_NH, len(batch_sizes), h_BH, c_BC)
             return _LstmpLayer.apply(
                 x_NH, self.weight_x, self.weight_h, self._bias(), self.weight_p,

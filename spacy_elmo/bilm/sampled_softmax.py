@@ -84,6 +84,7 @@ class SampledSoftmax(FullSoftmax):
         def log_p(h: Tensor, target: Tensor) -> Tensor:
             true = (h * weight_RH[target]).sum(1) + bias_R[target]
             others = torch.addmm(bias_R[sampled_S], h, weight_RH[sampled_S].t())
+            others = others.float()  # for the sum of thousands of them
             hit = target[:, None] == sampled_S
             others = others.masked_fill(hit, -torch.inf)
             return true - torch.logaddexp(true, torch.logsumexp(others, dim=1))

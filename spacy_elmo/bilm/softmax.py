@@ -80,7 +80,9 @@ class AdaptiveSoftmax(nn.Module):
         """RETURNS: log-probability of every target, (N,)."""
 
         def log_p(h: Tensor, target: Tensor) -> Tensor:
-            output: Tensor = self.clusters(h, target).output
+            # torch's clusters can't be of two precisions.
+            with torch.autocast(h.device.type, enabled=False):
+                output: Tensor = self.clusters(h.float(), target).output
             return output
 
         return in_chunks(log_p, h_NH, target_N, self.n_logits)

@@ -26,7 +26,7 @@ def clear_errors() -> Iterator[None]:
     """Show what went wrong as one message, not as a traceback, and exit with 1."""
     try:
         yield
-    except (ValueError, OSError, ImportError) as error:
+    except (ValueError, OSError, ImportError, MemoryError) as error:
         msg.fail(str(error))
         sys.exit(1)
     except KeyboardInterrupt:

@@ -27,14 +27,16 @@ def perplexity_cli(
     from ..pretrain.corpus import build_corpus
     from ..pretrain.model import LanguageModel
     from ..pretrain.perplexity import perplexity
-    from ..pretrain.shards import is_prepared, open_corpus
+    from ..pretrain.shards import open_corpus
     from ..pretrain.text import read_sentences
+    from ..pretrain.texts import prepared_folder
 
     with clear_errors():
         language_model = LanguageModel.load(model)
         vocab = language_model.bilm.vocab or []
-        if is_prepared(text[0]):
-            corpus = open_corpus(text[0]).with_vocab(vocab).first(max_tokens)
+        folder = prepared_folder([str(path) for path in text])
+        if folder is not None:
+            corpus = open_corpus(folder).with_vocab(vocab).first(max_tokens)
         else:
             found_sentences = read_sentences(
                 text, lang=lang, tokenizer=tokenizer, sentences=sentences

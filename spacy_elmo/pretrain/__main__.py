@@ -53,7 +53,7 @@ def main(
     """Train a biLM on prepared text, or go on with a run that was stopped."""
     try:
         run(config, output, overwrite=overwrite, overrides=ctx.args)
-    except (ValueError, OSError, ImportError) as error:
+    except (ValueError, OSError, ImportError, MemoryError) as error:
         msg.fail(str(error))
         sys.exit(1)
 

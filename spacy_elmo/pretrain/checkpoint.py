@@ -116,8 +116,11 @@ def _optimizer_state(
 ) -> dict[str, Any]:
     """As the optimizer keeps it: averages beside the parameter, the count of steps as a
     number (sparse), or on the CPU (dense) unless the optimizer is a fused one."""
-    state: dict[str, Any] = {name: value.to(device) for name, value in found.items()}
+    # Copies: what safetensors gives is the file itself, mapped into memory.
+    state: dict[str, Any] = {
+        name: value.to(device, copy=True) for name, value in found.items()
+    }
     step = found.get("step")
     if step is not None and not fused:
-        state["step"] = int(step) if step.dtype == torch.int64 else step
+        state["step"] = int(step) if step.dtype == torch.int64 else step.clone()
     return state

@@ -1,5 +1,6 @@
 """What a training run is made of: the sections of a pretraining configuration."""
 
+import configparser
 import json
 import re
 from collections.abc import Sequence
@@ -46,10 +47,11 @@ class TextConfig:
 @registry.sections("vocab")
 @dataclass(frozen=True)
 class VocabConfig:
-    """size: words of the softmax at most, its three marks included. min_count: words
-    seen less often are left out."""
+    """size: words of the softmax at most, its three marks included; 50,000, or what
+    prepared text was prepared with, if null. min_count: words seen less often are left
+    out."""
 
-    size: int = 50_000
+    size: int | None = None
     min_count: int = 1
 
 
@@ -170,7 +172,14 @@ def read_config(path: Path, overrides: dict[str, Any] | None = None) -> Pretrain
                 "model": _sizes(config.training.init, model_settings),
             }
         )
-    except (catalogue.RegistryError, ConfigValidationError) as error:
+    except KeyError as error:
+        problem = f"it refers to {error}, which it does not have"
+        raise ValueError(Errors.EL037.format(path=path, problem=problem)) from error
+    except (
+        catalogue.RegistryError,
+        ConfigValidationError,
+        configparser.Error,
+    ) as error:
         problem = _one_line(str(error))
         raise ValueError(Errors.EL037.format(path=path, problem=problem)) from error
     except (OSError, ValueError, TypeError, ImportError) as error:

@@ -6,8 +6,10 @@ from typing import Any
 from ..errors import Errors
 from .config import PretrainConfig
 
-# What may be another when a run goes on: nothing that the weights depend on.
+# What may be another when a run goes on: nothing that the weights depend on, but for
+# the order of sums and, with dropout, of random numbers.
 FREE = {
+    "training.accumulate",
     "training.device",
     "training.threads",
     "training.log_every",

@@ -50,7 +50,7 @@ class Log:
             except ImportError as error:
                 raise ImportError(Errors.EL049.format(error=error)) from error
             folder = str(output / "tensorboard")
-            self._writer = SummaryWriter(folder, purge_step=first_step)
+            self._writer = SummaryWriter(folder, purge_step=first_step + 1)
         self._spacy: Callable[[Any], None] | None = None
         if logger is not None:
             self._spacy, self._finish = logger(

@@ -5,11 +5,11 @@ with what is written by checkpoint.py, loggers.py and card.py
 """
 
 import math
-import signal
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from signal import SIGTERM
 from typing import Any
 
 import torch
@@ -26,9 +26,15 @@ from .model import join_states, some_streams
 from .objectives import name_of
 from .optimizers import clip_gradients, set_learn_rate
 from .perplexity import Perplexity, perplexity
-from .plan import Plan, duration, gigabytes
+from .plan import duration, gigabytes
 from .results import BEST, Results, check_output, prepare_output
-from .start import divide_streams, keeps_softmax, make_optimizers, start_model
+from .start import (
+    check_memory,
+    divide_streams,
+    keeps_softmax,
+    make_optimizers,
+    start_model,
+)
 from .stop import Stopped, StopSignals
 from .streams import Batch, read_ahead
 from .texts import Texts, open_texts
@@ -46,8 +52,8 @@ def pretrain(
     output. command: how the run was started, for the model card. overwrite: begin anew
     where there is another run already.
     RETURNS: the folder of the best model (lowest mean perplexity of the dev text).
-    Raises ValueError [EL029-EL049], OSError [EL013, EL030], and Stopped when it was
-    asked to stop and has saved what it needs to go on.
+    Raises ValueError [EL029-EL049], OSError [EL013, EL030], MemoryError [EL076], and
+    Stopped when it was asked to stop and has saved what it needs to go on.
     """
     training = config.training
     if training.threads:
@@ -64,9 +70,12 @@ def pretrain(
         with ExitStack() as at_end:
             if workers.is_first:
                 at_end.enter_context(run.start_log())
-            run.train(at_end.enter_context(StopSignals()))
+            try:
+                run.train(at_end.enter_context(StopSignals()))
+            except torch.cuda.OutOfMemoryError as error:
+                raise MemoryError(Errors.EL076) from error
         if workers.is_first:
-            run.results.finish(run.msg)
+            run.results.finish(run.msg, workers.device)
         workers.wait()
     return output / BEST
 
@@ -110,13 +119,11 @@ class Run:
         self.schedule = config.make("schedule", "spacy-elmo.WarmupCosine.v1")
         self.reader = workers.share(self.model.reader)
         self.state = [self.model.bilm.zero_state(len(p.rows)) for p in self.parts]
-        self.step = self.first_step = 0
+        self.step, self.first_step = 0, 0
         self.seconds, self.started = 0.0, time.time()
-        self.stop_asked = False
         # Sums over the steps since the last line of the log: loss, targets.
         self.recent = torch.zeros(2, dtype=torch.float64, device=workers.device)
-        self.learn_rate = self.loss = 0.0
-        self.norm = torch.zeros(())
+        self.learn_rate, self.loss, self.norm = 0.0, 0.0, torch.zeros(())
         self.logged_at = (0, time.time())
         self.results = Results(
             config, output, command, self.train_text, also, workers.size
@@ -127,7 +134,7 @@ class Run:
 
     def _say_what_it_will_do(self) -> None:
         training, text, model = self.config.training, self.train_text, self.model
-        plan = Plan.of(model, len(self.parts[0].rows), training.unroll_steps)
+        plan = check_memory(self.config, model, self.workers)
         self.msg.info(
             f"{text.n_tokens:,} tokens, vocabulary of {len(text.vocab):,} words "
             f"({text.coverage:.1%} of the text); dev text {self.dev.n_tokens:,} tokens "
@@ -202,8 +209,7 @@ class Run:
             if save:
                 self._save()
             if self.stop_asked and not at_end:
-                number = stop.asked or signal.SIGTERM
-                raise Stopped(number, self.step, self.n_steps)
+                raise Stopped(stop.asked or SIGTERM, self.step, self.n_steps)
 
     def _batches(self) -> Iterator[list[Batch]]:
         def make(step: int) -> list[Batch]:
@@ -214,11 +220,8 @@ class Run:
 
     def _train_step(self, batches: list[Batch], stop: StopSignals) -> None:
         """One update, from all streams of all processes."""
-        training, workers, softmax = (
-            self.config.training,
-            self.workers,
-            self.model.softmax,
-        )
+        training, workers = self.config.training, self.workers
+        softmax = self.model.softmax
         if self.step % len(self.parts[0]) == 0:  # an epoch begins
             self.state = [self.model.bilm.zero_state(len(p.rows)) for p in self.parts]
         torch.manual_seed(_mix(training.seed, self.step, workers.rank))
@@ -269,6 +272,8 @@ class Run:
         total, n = self.workers.sum(self.recent.tolist())
         self.loss = total / n if n else self.loss
         self._check_finite(self.loss)
+        # The losses are of before the last update, which a broken gradient would spoil.
+        self._check_finite(float(self.norm))
 
     def _check_finite(self, loss: float) -> None:
         if not math.isfinite(loss):
@@ -333,8 +338,8 @@ class Run:
 
     def _say_time_left(self) -> None:
         a_step = (time.time() - self.started) / (self.step - self.first_step)
-        left = duration(a_step * (self.n_steps - self.step))
-        self.log.say(f"At this pace it takes another {left}")
+        left = a_step * (self.n_steps - self.step)
+        self.log.say(f"At this pace it takes another {duration(left)}")
 
     def _seconds(self) -> float:
         return self.seconds + time.time() - self.started

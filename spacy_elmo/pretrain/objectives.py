@@ -27,6 +27,8 @@ def adaptive_softmax(cutoffs: list[int]) -> Objective:
 def sampled_softmax(samples: int = 8192) -> Objective:
     """An estimate of the full one that costs the same for any vocabulary, as the
     published models were trained. samples: words drawn for a step."""
+    if samples < 1:
+        raise ValueError(f"samples must be at least 1, found {samples}")
     return lambda width, n_words: SampledSoftmax(width, n_words, samples)
 
 

@@ -6,6 +6,7 @@ those parameters get a sparse optimizer, all others a dense one.
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -14,10 +15,17 @@ from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer, SparseAdam
 
 from .registry import registry
 
-# Dense and sparse parameters -> their optimizers, in an order that stays.
-MakeOptimizers = Callable[[list[Parameter], list[Parameter]], list[Optimizer]]
 # Step, and the number of them -> a factor of the learning rate.
 Schedule = Callable[[int, int], float]
+
+
+@dataclass(frozen=True)
+class OptimizerRecipe:
+    """make: dense and sparse parameters -> their optimizers, in an order that stays.
+    moments: numbers that they keep for each parameter."""
+
+    make: Callable[[list[Parameter], list[Parameter]], list[Optimizer]]
+    moments: int
 
 
 @registry.optimizers("spacy-elmo.Adam.v1")
@@ -27,7 +35,7 @@ def adam(
     beta2: float = 0.999,
     eps: float = 1e-8,
     weight_decay: float = 0.0,
-) -> MakeOptimizers:
+) -> OptimizerRecipe:
     """Adam, or AdamW where weight_decay is not 0. Sparse rows are moved, and their
     averages fade, only when they are used; they do not decay."""
     betas = (beta1, beta2)
@@ -42,13 +50,13 @@ def adam(
             made.append(SparseAdam(sparse, learn_rate, betas, eps))
         return made
 
-    return make
+    return OptimizerRecipe(make, moments=2)
 
 
 @registry.optimizers("spacy-elmo.Adagrad.v1")
 def adagrad(
     learn_rate: float = 0.2, initial_accumulator: float = 1.0
-) -> MakeOptimizers:
+) -> OptimizerRecipe:
     """As the published models were trained."""
 
     def make(dense: list[Parameter], sparse: list[Parameter]) -> list[Optimizer]:
@@ -58,13 +66,15 @@ def adagrad(
             if some
         ]
 
-    return make
+    return OptimizerRecipe(make, moments=1)
 
 
 @registry.optimizers("spacy-elmo.SGD.v1")
-def sgd(learn_rate: float = 1.0) -> MakeOptimizers:
+def sgd(learn_rate: float = 1.0) -> OptimizerRecipe:
     """Plain gradient descent."""
-    return lambda dense, sparse: [SGD([*dense, *sparse], learn_rate)]
+    return OptimizerRecipe(
+        lambda dense, sparse: [SGD([*dense, *sparse], learn_rate)], moments=0
+    )
 
 
 @registry.schedules("spacy-elmo.WarmupCosine.v1")

@@ -1,7 +1,7 @@
 """What a run is expected to take, before it takes it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -9,11 +9,12 @@ import torch
 
 from ..bilm.config import BiLMConfig
 from ..bilm.sampled_softmax import SampledSoftmax
-from ..bilm.softmax import CHUNK, AdaptiveSoftmax, Softmax
+from ..bilm.softmax import CHUNK, AdaptiveSoftmax
 from ..errors import Errors
 from .model import LanguageModel
 
 FLOAT = 4  # bytes
+CGROUP = Path("/sys/fs/cgroup")
 LIBRARIES = 400 << 20  # what Python and torch take themselves
 # Bytes each number is typically spelled with in a word longer than most of a batch.
 WORD_LENGTH = 24
@@ -24,41 +25,83 @@ DISTINCT = 0.5
 
 @dataclass(frozen=True)
 class Plan:
-    """Sizes of one process's work. n_streams: of one part of its batch."""
+    """Sizes of one process's work. n_logits: of one prediction. sparse: whether the
+    softmax's gradients are. n_streams: of one part of its batch. moments: numbers the
+    optimizer keeps for each parameter."""
 
     bilm: BiLMConfig
     bilm_parameters: int
-    softmax: Softmax
+    softmax_parameters: int
+    n_words: int
+    n_logits: int
+    sparse: bool
     n_streams: int
     unroll_steps: int
-    moments: int = 2  # numbers an optimizer keeps for each parameter
+    moments: int
+    on_gpu: bool = False
 
     @classmethod
-    def of(cls, model: LanguageModel, n_streams: int, unroll_steps: int) -> "Plan":
-        bilm = model.bilm
+    def of(
+        cls,
+        model: LanguageModel,
+        *,
+        n_streams: int,
+        unroll_steps: int,
+        moments: int,
+        on_gpu: bool = False,
+    ) -> "Plan":
+        softmax = model.softmax
+        n_words = len(model.bilm.vocab or [])
+        n_logits = n_words
+        if isinstance(softmax, AdaptiveSoftmax):
+            n_logits = softmax.n_logits
+        elif isinstance(softmax, SampledSoftmax):
+            n_logits = softmax.n_samples
         return cls(
-            bilm.config, bilm.n_parameters, model.softmax, n_streams, unroll_steps
+            bilm=model.bilm.config,
+            bilm_parameters=model.bilm.n_parameters,
+            softmax_parameters=sum(p.numel() for p in softmax.parameters()),
+            n_words=n_words,
+            n_logits=n_logits,
+            sparse=isinstance(softmax, SampledSoftmax),
+            n_streams=n_streams,
+            unroll_steps=unroll_steps,
+            moments=moments,
+            on_gpu=on_gpu,
         )
 
-    @property
-    def softmax_parameters(self) -> int:
-        return sum(p.numel() for p in self.softmax.parameters())
+    def with_words(self, n_words: int) -> "Plan":
+        """The same with a smaller vocabulary."""
+        share = n_words / self.n_words
+        return replace(
+            self,
+            n_words=n_words,
+            softmax_parameters=int(share * self.softmax_parameters),
+            n_logits=self.n_logits if self.sparse else int(share * self.n_logits),
+        )
 
     def memory(self) -> int:
-        """Bytes: weights with their gradients and moments, and the largest of what the
-        layers of one batch keep for its gradient."""
-        return LIBRARIES + self.weights() + self.activations(self.n_streams)
+        """Bytes: weights with their gradients and moments, and beside them either what
+        the layers of one batch keep for its gradient, or a checkpoint on its way."""
+        working = max(self.activations(), self.checkpoint())
+        return LIBRARIES + self.weights() + working
+
+    def checkpoint(self) -> int:
+        """What is saved, once as bytes and once as a file's; not on a GPU."""
+        numbers = self.bilm_parameters + self.softmax_parameters
+        return 0 if self.on_gpu else 2 * FLOAT * numbers * (1 + self.moments)
 
     def weights(self) -> int:
-        softmax = self.softmax_parameters
-        gradients = 0 if isinstance(self.softmax, SampledSoftmax) else softmax
+        gradients = 0 if self.sparse else self.softmax_parameters
         numbers = self.bilm_parameters * (2 + self.moments)
-        return FLOAT * (numbers + softmax * (1 + self.moments) + gradients)
+        return FLOAT * (
+            numbers + self.softmax_parameters * (1 + self.moments) + gradients
+        )
 
-    def activations(self, n_streams: int) -> int:
+    def activations(self) -> int:
         sizes = self.bilm
         C, H, S = sizes.hidden_dim, sizes.projection_dim, sizes.n_filters
-        positions = 2 * n_streams * self.unroll_steps
+        positions = 2 * self.n_streams * self.unroll_steps
         # lstm.py: gates, cells, input, output of every layer; in the gradient of one
         # direction's layer also the derivatives of its gates.
         lstm = positions * (5 * C + 2 * H) * sizes.n_layers + positions // 2 * 14 * C
@@ -67,17 +110,8 @@ class Plan:
             (width for width, _ in sizes.filters), default=0
         )
         encoder = words * S * (length + 8 * (1 + sizes.n_highway))
-        return FLOAT * (lstm + encoder + self._logits(positions))
-
-    def _logits(self, positions: int) -> int:
-        """Numbers: logits, and their gradient."""
-        if isinstance(self.softmax, AdaptiveSoftmax):
-            n_logits = self.softmax.n_logits
-        elif isinstance(self.softmax, SampledSoftmax):
-            n_logits = self.softmax.n_samples
-        else:
-            n_logits = len(self.softmax.weight)
-        return 3 * min(CHUNK, positions * n_logits)
+        logits = 3 * min(CHUNK, positions * self.n_logits)
+        return FLOAT * (lstm + encoder + logits)
 
 
 def available_memory(device: torch.device) -> int:
@@ -86,18 +120,17 @@ def available_memory(device: torch.device) -> int:
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     free = int(psutil.virtual_memory().available)
-    limit, used = (
-        _number(Path("/sys/fs/cgroup") / name)
-        for name in ("memory.max", "memory.current")
-    )
-    return free if limit is None or used is None else min(free, limit - used)
-
-
-def _number(path: Path) -> int | None:
     try:
-        return int(path.read_text())
-    except (OSError, ValueError):
-        return None
+        limit, used = (
+            int((CGROUP / name).read_text())
+            for name in ("memory.max", "memory.current")
+        )
+        counts = (line.split() for line in (CGROUP / "memory.stat").open())
+        # Files that were read and can be read again don't count.
+        used -= {name: int(n) for name, n in counts}["inactive_file"]
+    except (OSError, ValueError, KeyError):
+        return free  # no container, or one without a limit
+    return min(free, limit - used)
 
 
 def check_fits(plan: Plan, available: int, n_processes: int = 1) -> None:
@@ -106,20 +139,16 @@ def check_fits(plan: Plan, available: int, n_processes: int = 1) -> None:
     share = available // n_processes
     if plan.memory() <= share:
         return
-    left = share - LIBRARIES - plan.weights()
-    fits = _largest(lambda n: plan.activations(n) <= left, plan.n_streams)
-    if fits:
+    n = _largest(lambda n: replace(plan, n_streams=n).memory() <= share, plan.n_streams)
+    if n:
         advice = (
-            f"A batch_size of {fits} for each process fits, or the same batch with "
-            f"accumulate = {-(-plan.n_streams // fits)} times what it is"
+            f"A batch_size of {n} for each process fits, or the same batch with "
+            f"accumulate = {-(-plan.n_streams // n)} times what it is"
         )
     else:
-        n_words = sum(len(p) for p in plan.softmax.parameters() if p.dim() == 2)
-        each = plan.softmax_parameters / max(1, n_words)
-        a_word = int(FLOAT * (2 + plan.moments) * each)
-        rest = share - LIBRARIES - (plan.weights() - a_word * n_words)
-        words = max(0, (rest - plan.activations(1)) // max(1, a_word))
-        advice = f"A vocabulary of {words:,} words fits with batch_size 1"
+        alone = replace(plan, n_streams=1)
+        n = _largest(lambda n: alone.with_words(n).memory() <= share, plan.n_words)
+        advice = f"A vocabulary of {n:,} words fits with batch_size 1"
     raise ValueError(
         Errors.EL048.format(
             needed=gigabytes(plan.memory()), available=gigabytes(share), advice=advice

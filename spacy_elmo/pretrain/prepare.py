@@ -1,4 +1,5 @@
-"""Text -> shards: tokenised once, by many processes, in memory that does not grow.
+"""Text -> shards: tokenised once, by many processes, in memory that grows with the
+number of distinct words alone.
 
     blocks of lines --processes--> parts (own word numbers) --one pass--> shards
 
@@ -9,8 +10,10 @@ that are there are not made again.
 
 import json
 import multiprocessing
+import os
 import shutil
 import signal
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -22,28 +25,17 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from ..bilm.characters import encode_words
 from ..errors import Errors
-from ..files import Writer, sha256, write_files, write_text
+from ..files import recover, sha256, write_files, write_text
 from .corpus import (
-    BOS_ID,
-    EOS_ID,
-    MAX_CHARACTERS,
-    SPECIALS,
-    UNK_ID,
-    by_frequency,
     number_words,
-    reverse_sentences,
 )
+from .join import count_tokens, join_parts, part_name
 from .shards import (
-    CHARACTERS,
-    COUNTS,
     FORMAT_VERSION,
     MANIFEST,
-    WORDS,
     check_files,
     is_prepared,
-    shard_name,
 )
 from .text import read_lines, tokenize_with
 
@@ -97,11 +89,20 @@ def prepare(
         if not overwrite:
             raise ValueError(Errors.EL042.format(path=output))
     tokenize_with(request.lang, request.tokenizer, request.sentences)  # or refuse now
+    if output.exists():
+        recover(output)
     parts = _resume(output, wanted)
     n_parts = _make_parts(sources, parts, request, processes, progress)
     (output / MANIFEST).unlink(missing_ok=True)
     manifest = {"format": FORMAT_VERSION, **wanted}
-    manifest |= _join(parts, n_parts, output, request)
+    manifest |= join_parts(
+        parts,
+        n_parts,
+        output,
+        vocab_size=request.vocab_size,
+        min_count=request.min_count,
+        max_tokens=request.max_tokens,
+    )
     for path in output.glob("*.npy"):
         if path.name not in manifest["files"]:
             path.unlink()
@@ -120,6 +121,8 @@ def _resume(output: Path, wanted: dict[str, Any]) -> Path:
         request.exists() and request.read_text(encoding="utf-8") == text
     ):
         shutil.rmtree(parts)
+    if parts.exists():
+        recover(parts)
     write_files(parts, {REQUEST: partial(write_text, text)})
     return parts
 
@@ -141,7 +144,7 @@ def _make_parts(
     if processes > 1:
         # Started anew: a copy of this process would copy torch's threads, locked.
         context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(processes, context, _leave_interrupts_to_parent)
+        pool = ProcessPoolExecutor(processes, context, _follow_parent)
     running: list[Future[int] | int] = []
     n_parts = tokens = 0
     bar = tqdm(
@@ -162,7 +165,7 @@ def _make_parts(
     try:
         with bar:
             for number, lines in enumerate(_blocks(sources, bar)):
-                path = parts / f"{number:05d}.npz"
+                path = parts / part_name(number)
                 if path.exists():
                     running.append(_n_tokens(path))
                 elif pool is not None:
@@ -207,7 +210,7 @@ def make_part(lines: list[str], path: Path, request: Request) -> int:
     n_lines = np.array(len(lines))
     save = partial(_save_part, ids=ids, words=text, lines=n_lines)
     write_files(path.parent, {path.name: save})
-    return _count_tokens(ids)
+    return count_tokens(ids)
 
 
 _tokenizer = cache(tokenize_with)
@@ -218,118 +221,19 @@ def _save_part(path: Path, **arrays: np.ndarray) -> None:
         np.savez(file, allow_pickle=False, **arrays)
 
 
-def _leave_interrupts_to_parent() -> None:
+def _follow_parent() -> None:
+    """Leave interrupts to it, and end when it does, however that is."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
-def _count_tokens(ids: np.ndarray) -> int:
-    return len(ids) - 2 * int((ids == BOS_ID).sum())
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _n_tokens(path: Path) -> int:
     with np.load(path, allow_pickle=False) as part:
-        return _count_tokens(part["ids"])
-
-
-# -- parts -> shards --------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Part:
-    words: list[str]
-    ids: np.ndarray
-    lines: int
-
-
-def _read_parts(
-    folder: Path, n_parts: int, max_tokens: int | None, desc: str
-) -> Iterator[_Part]:
-    left = max_tokens
-    for number in tqdm(range(n_parts), desc=desc, leave=False, disable=None):
-        with np.load(folder / f"{number:05d}.npz", allow_pickle=False) as part:
-            words = part["words"].tobytes().decode("utf-8").split("\n")
-            ids, lines = part["ids"], int(part["lines"])
-        if left is not None:
-            if left <= 0:
-                return
-            is_token = (ids != BOS_ID) & (ids != EOS_ID)
-            ends = np.flatnonzero((ids == EOS_ID) & (np.cumsum(is_token) >= left))
-            if len(ends):
-                ids = ids[: int(ends[0]) + 1]
-            left -= _count_tokens(ids)
-        if len(ids):
-            yield _Part(words, ids, lines)
-
-
-def _join(folder: Path, n_parts: int, output: Path, request: Request) -> dict[str, Any]:
-    """Number the words of all parts by frequency, and write the shards."""
-    counts = dict.fromkeys(SPECIALS, 0)
-    n_lines = n_sentences = 0
-    limit = request.max_tokens
-    for part in _read_parts(folder, n_parts, limit, "counting words"):
-        n_lines += part.lines
-        n_sentences += int((part.ids == BOS_ID).sum())
-        found = np.bincount(part.ids, minlength=len(part.words))
-        for word, count in zip(part.words, found.tolist()):
-            if count:
-                counts[word] = counts.get(word, 0) + count
-    if not n_sentences:
-        raise ValueError(Errors.EL033)
-    counts_V = np.fromiter(counts.values(), dtype=np.int64, count=len(counts))
-    words, rank = by_frequency(list(counts), counts_V)
-    index = {word: i for i, word in enumerate(words)}
-    counts_V[rank] = counts_V.copy()
-    del counts
-
-    files: dict[str, Any] = {}
-
-    def write(name: str, writer: Writer) -> None:
-        write_files(output, {name: writer})
-        size = (output / name).stat().st_size
-        files[name] = {"bytes": size, "sha256": sha256(output / name)}
-
-    def keep(name: str, array: np.ndarray) -> None:
-        write(name, partial(_save_array, array=array))
-
-    n_shards = 0
-    for part in _read_parts(folder, n_parts, limit, "writing shards"):
-        number_V = np.array([index.get(word, UNK_ID) for word in part.words])
-        ids = number_V[part.ids].astype(np.int32)
-        keep(shard_name(n_shards, "forward"), ids)
-        keep(shard_name(n_shards, "backward"), reverse_sentences(ids))
-        n_shards += 1
-    keep(COUNTS, counts_V)
-    keep(CHARACTERS, _characters(words))
-    text = "".join(f"{word}\n" for word in words)
-    write(WORDS, partial(write_text, text))
-
-    n_special = len(SPECIALS)
-    frequent = int((counts_V[n_special:] >= request.min_count).sum())
-    n_vocab = n_special + min(frequent, max(0, request.vocab_size - n_special))
-    n_tokens = int(counts_V.sum()) - 2 * n_sentences
-    known = int(counts_V[n_special:n_vocab].sum())
-    return {
-        "counts": {
-            "lines": n_lines,
-            "sentences": n_sentences,
-            "tokens": n_tokens,
-            "types": len(words),
-            "vocab": n_vocab,
-            "coverage": known / max(1, n_tokens),
-            "shards": n_shards,
-        },
-        "files": files,
-    }
-
-
-def _characters(words: Sequence[str]) -> np.ndarray:
-    table = np.empty((len(words), MAX_CHARACTERS), dtype=np.uint16)
-    for start in range(0, len(words), 1 << 16):
-        some = words[start : start + (1 << 16)]
-        table[start : start + len(some)] = encode_words(some, MAX_CHARACTERS)
-    return table
-
-
-def _save_array(path: Path, *, array: np.ndarray) -> None:
-    with path.open("wb") as file:
-        np.save(file, array, allow_pickle=False)
+        return count_tokens(part["ids"])

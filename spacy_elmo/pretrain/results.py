@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from wasabi import Printer
 
 from ..bilm.weights import CARD
@@ -98,13 +99,16 @@ class Results:
                 card=card,
             )
 
-    def finish(self, msg: Printer) -> None:
+    def finish(self, msg: Printer, device: torch.device) -> None:
         """Measure the best model on the other held-out texts, add them to its card, and
-        say what became of each."""
-        card = read_card(self.output / BEST) or {}
+        say what became of each. Raises ValueError [EL046] if it is not there."""
+        card = read_card(self.output / BEST)
+        if card is None:
+            path, error = self.output / BEST, "it was removed"
+            raise ValueError(Errors.EL046.format(path=path, error=error))
         after = {DEV: card["dev_perplexity"]}
         if self.also and "also" not in card:
-            model = LanguageModel.load(self.output / BEST)
+            model = LanguageModel.load(self.output / BEST).to(device)
             card["also"] = {
                 name: {
                     "before": self.before.get(name),

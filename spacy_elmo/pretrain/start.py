@@ -17,6 +17,8 @@ from .plan import Plan, available_memory, check_fits
 from .streams import Streams
 from .workers import Workers
 
+OPTIMIZER = "spacy-elmo.Adam.v1"  # where none is named
+
 
 def keeps_softmax(config: PretrainConfig) -> bool:
     """Whether the run goes on with its init's softmax and vocabulary."""
@@ -61,13 +63,19 @@ def start_model(
 
 def check_memory(
     config: PretrainConfig, model: LanguageModel, workers: Workers
-) -> None:
+) -> Plan:
     """Raises ValueError [EL048] if a run can't fit, with what would."""
     training, device = config.training, workers.device
     n_streams = training.batch_size // (workers.size * training.accumulate)
-    plan = Plan.of(model, max(1, n_streams), training.unroll_steps)
-    n_sharing = 1 if device.type == "cuda" else workers.size
-    check_fits(plan, available_memory(device), n_sharing)
+    plan = Plan.of(
+        model,
+        n_streams=max(1, n_streams),
+        unroll_steps=training.unroll_steps,
+        moments=config.make("optimizer", OPTIMIZER).moments,
+        on_gpu=device.type == "cuda",
+    )
+    check_fits(plan, available_memory(device), workers.n_sharing)
+    return plan
 
 
 def _continue(model: LanguageModel, objective: Objective) -> Softmax:
@@ -91,8 +99,8 @@ def make_optimizers(
     softmax = list(model.softmax.parameters())
     dense = list(model.bilm.parameters())
     sparse = softmax if isinstance(model.softmax, SampledSoftmax) else []
-    make = config.make("optimizer", "spacy-elmo.Adam.v1")
-    return list(make(dense if sparse else dense + softmax, sparse))
+    recipe = config.make("optimizer", OPTIMIZER)
+    return list(recipe.make(dense if sparse else dense + softmax, sparse))
 
 
 def divide_streams(

@@ -12,14 +12,14 @@ class Stopped(Exception):
     def __init__(self, signal_number: int, step: int, n_steps: int) -> None:
         self.signal_number = signal_number
         super().__init__(
-            f"Stopped after step {step:,} of {n_steps:,}, and saved. The same command "
-            f"goes on from there."
+            f"Stopped after step {step:,} of {n_steps:,}, and saved. The same "
+            "command, without --overwrite, goes on from there."
         )
 
 
 class StopSignals:
-    """While it is entered, the first signal is only noted in asked, for the run to stop
-    when its step is done; the second stops at once."""
+    """While it is entered, a signal is only noted in asked, for the run to stop when
+    its step is done; a second Ctrl-C stops at once."""
 
     SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -38,6 +38,6 @@ class StopSignals:
             signal.signal(number, handler)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:
+        if self.asked and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.asked = number

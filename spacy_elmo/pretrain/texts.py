@@ -36,7 +36,7 @@ def open_texts(
         raise ValueError(Errors.EL037.format(path="text", problem=problem))
     folders: dict[str, Path] = {}
     for name, files in paths.items():
-        folder = _prepared_folder(files)
+        folder = prepared_folder(files)
         if folder is None:
             folder = output / TEXTS / name
             if workers.is_first:
@@ -44,10 +44,8 @@ def open_texts(
         folders[name] = folder
     workers.wait()
     opened = {name: open_corpus(folder) for name, folder in folders.items()}
-    vocab = config.vocab
-    train = opened[TRAIN].limit_vocab(
-        min(vocab.size, len(opened[TRAIN].vocab)), vocab.min_count
-    )
+    size = config.vocab.size or len(opened[TRAIN].vocab)
+    train = opened[TRAIN].limit_vocab(size, config.vocab.min_count)
     return Texts(
         train=train.first(text.max_tokens),
         dev=opened[DEV].first(text.dev_max_tokens),
@@ -56,8 +54,9 @@ def open_texts(
     )
 
 
-def _prepared_folder(files: list[str]) -> Path | None:
-    """Raises ValueError [EL043]."""
+def prepared_folder(files: list[str]) -> Path | None:
+    """The folder, if that is what is named. Raises ValueError [EL043] if it is not a
+    prepared one, or not alone."""
     for name in files:
         if Path(name).is_dir():
             if len(files) > 1 or not is_prepared(Path(name)):
@@ -74,7 +73,7 @@ def _prepare(
         lang=text.lang,
         tokenizer=text.tokenizer,
         sentences=text.sentences,
-        vocab_size=config.vocab.size if is_train else Request.vocab_size,
+        vocab_size=(is_train and config.vocab.size) or Request.vocab_size,
         min_count=config.vocab.min_count if is_train else 1,
         max_tokens=text.max_tokens if is_train else text.dev_max_tokens,
     )

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,13 @@ from .optimizers import values
 
 @dataclass(frozen=True)
 class Workers:
-    """rank: which process this is. size: how many there are. device: this one's."""
+    """rank: which process this is. size: how many there are. device: this one's.
+    n_sharing: how many share the memory that this one has."""
 
     rank: int
     size: int
     device: torch.device
+    n_sharing: int = 1
 
     @property
     def is_first(self) -> bool:
@@ -62,14 +65,15 @@ class Workers:
 
     def average_gradients(self, parameters: Iterable[Parameter]) -> None:
         """Of what is not in a shared module: sparse gradients, which must have the same
-        rows everywhere, and those that not every batch has."""
-        if self.size == 1:
-            return
+        rows everywhere, and those that not every batch has: zeros, as where another
+        process has them."""
         for parameter in parameters:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
-            elif parameter.grad.is_sparse:
+            elif parameter.grad.is_sparse:  # of several parts: added up, row by row
                 parameter.grad = parameter.grad.coalesce()
+            if self.size == 1:
+                continue
             gradient = values(parameter.grad)
             dist.all_reduce(gradient)
             gradient.div_(self.size)
@@ -107,17 +111,26 @@ def start(device: str) -> Iterator[Workers]:
             f"device is {device!r}, but torch finds no GPU; 'auto' takes what is there"
         )
         raise ValueError(Errors.EL037.format(path="training", problem=problem))
+    n_sharing = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    if device.startswith("cuda"):
+        default = device.removeprefix("cuda").removeprefix(":") or "0"
+        number = int(os.environ["LOCAL_RANK"] if size > 1 else default)
+        n_gpus = torch.cuda.device_count()
+        if number >= n_gpus:
+            problem = f"process or device {number} has no GPU: torch finds {n_gpus}"
+            raise ValueError(Errors.EL037.format(path="training", problem=problem))
+        device, n_sharing = f"cuda:{number}", 1
+        torch.cuda.set_device(number)
     if size == 1:
         yield Workers(0, 1, torch.device(device))
         return
-    if device.startswith("cuda"):
-        local = int(os.environ["LOCAL_RANK"])
-        device = f"cuda:{local}"
-        torch.cuda.set_device(local)
-    dist.init_process_group("nccl" if device.startswith("cuda") else "gloo")
-    _CONTROL[:] = [dist.new_group(backend="gloo")]
+    # One may prepare text or evaluate for hours, and the others wait.
+    patience = timedelta(days=7)
+    backend = "nccl" if device.startswith("cuda") else "gloo"
+    dist.init_process_group(backend, timeout=patience)
+    _CONTROL[:] = [dist.new_group(backend="gloo", timeout=patience)]
     try:
-        yield Workers(dist.get_rank(), size, torch.device(device))
+        yield Workers(dist.get_rank(), size, torch.device(device), n_sharing)
     finally:
         _CONTROL.clear()
         dist.destroy_process_group()

@@ -16,7 +16,7 @@ from .runs import CONFIG, SAMPLED, write_config
         ("training", "batch_size", 2.5),
         ("training", "colour", "red"),
         ("text", "train", "not a list"),
-        ("vocab", "size", None),
+        ("vocab", "size", "many"),
         ("training", "batch_size", 0),
         ("training", "accumulate", 3),
         ("training", "eval_every", 0),
@@ -52,6 +52,10 @@ def test_broken_configurations(tmp_path):
         "EL020": text.replace("hidden_dim = 16", "hidden_dim = 0"),
         r"EL037.*Adam\.v9.*Adam\.v1": text.replace("Adam.v1", "Adam.v9"),
         "EL037.*@optimizers": text.replace("@optimizers", "name"),
+        "EL037.*already exists": text + "\n[training]\nseed = 1\n",
+        "EL037.*epochs.*": text.replace("epochs = 3", "epochs = ${vars.n}"),
+        "EL037.*samples": text + "\n[training.objective]\nsamples = 0\n"
+        '@objectives = "spacy-elmo.SampledSoftmax.v1"\n',
         "EL037.*@objectives": text + '\n[training.objective]\nname = "a"\n',
     }
     for match, broken in cases.items():

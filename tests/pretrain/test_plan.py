@@ -1,6 +1,7 @@
 """What a run is expected to take."""
 
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,7 +11,9 @@ from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.sampled_softmax import SampledSoftmax
 from spacy_elmo.bilm.softmax import AdaptiveSoftmax, FullSoftmax
 from spacy_elmo.pretrain import loop, start
+from spacy_elmo.pretrain import plan as module
 from spacy_elmo.pretrain.config import read_config
+from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.pretrain.plan import (
     Plan,
     available_memory,
@@ -26,10 +29,11 @@ GB = 1 << 30
 
 def plan(n_words=50_000, n_streams=64, softmax=FullSoftmax, *args):
     config = SIZES["small"]
-    n_parameters = BiLM.random(config).n_parameters
     with torch.device("meta"):
+        bilm = BiLM(config, vocab=[""] * n_words)
         made = softmax(config.projection_dim, n_words, *args)
-    return Plan(config, n_parameters, made, n_streams, 20)
+    model = LanguageModel(bilm, made)
+    return Plan.of(model, n_streams=n_streams, unroll_steps=20, moments=2)
 
 
 def test_more_takes_more():
@@ -59,7 +63,7 @@ def test_vocabulary_that_does_not_fit():
         check_fits(big, 2 * GB)
     fits = re.search(r"vocabulary of ([\d,]+)", str(raised.value))[1]
     n_words = int(fits.replace(",", ""))
-    assert 100_000 < n_words < 2_000_000
+    assert 100_000 < n_words < 5_000_000
     check_fits(plan(n_words=n_words, n_streams=1), 2 * GB)
 
 
@@ -76,6 +80,27 @@ def test_a_run_is_refused_before_it_starts(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="EL048"):
         loop.pretrain(read_config(write_config(tmp_path)), tmp_path / "out")
     assert not (tmp_path / "out" / "log.jsonl").exists()
+
+
+def test_a_checkpoint_on_its_way_counts():
+    """A sampled softmax of many words, whose batches are small."""
+    large = plan(5_000_000, 8, SampledSoftmax, 8192)
+    numbers = 3 * (large.softmax_parameters + large.bilm_parameters)
+    assert large.memory() > large.weights() + 2 * 4 * numbers
+    on_gpu = replace(large, on_gpu=True)
+    assert on_gpu.memory() < large.memory() - 4 * numbers
+
+
+def test_memory_of_a_container(tmp_path, monkeypatch):
+    """Files that can be read again are not counted as in use."""
+    monkeypatch.setattr(module, "CGROUP", tmp_path)
+    free = available_memory(torch.device("cpu"))
+    for name, n in (("memory.max", 9 << 20), ("memory.current", 8 << 20)):
+        (tmp_path / name).write_text(f"{n}\n")
+    (tmp_path / "memory.stat").write_text(f"anon 1\ninactive_file {5 << 20}\n")
+    assert available_memory(torch.device("cpu")) == 6 << 20
+    (tmp_path / "memory.max").write_text("max\n")
+    assert available_memory(torch.device("cpu")) == pytest.approx(free, rel=0.2)
 
 
 def test_memory_of_this_machine():

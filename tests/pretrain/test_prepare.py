@@ -1,14 +1,20 @@
 """Text to shards: the same whatever the number of processes and interruptions."""
 
 import json
+import subprocess
+import sys
+import time
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spacy_elmo import BiLM
+from spacy_elmo.pretrain import join
 from spacy_elmo.pretrain import prepare as module
 from spacy_elmo.pretrain.corpus import BOS_ID, EOS_ID, build_corpus
 from spacy_elmo.pretrain.prepare import PARTS, Request, prepare
@@ -17,12 +23,14 @@ from spacy_elmo.pretrain.text import read_sentences
 
 from ..models import tiny_config
 
+N_PARTS = 14  # that the text below makes
 PLAIN = Request(tokenizer="whitespace", sentences=False)
 
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     monkeypatch.setattr(module, "BLOCK", 200)
+    monkeypatch.setattr(join, "SHARD", 90)  # of several parts each
 
 
 @pytest.fixture
@@ -83,6 +91,7 @@ def test_number_of_processes_changes_nothing(text, tmp_path, monkeypatch):
     monkeypatch.undo()  # processes started anew would not see the small blocks
     text.write_text(text.read_text("utf-8") * 300, encoding="utf-8")
     monkeypatch.setattr(module, "BLOCK", 50_000)
+    monkeypatch.setattr(join, "SHARD", 20_000)
     for n in (1, 2):
         prepare([text], tmp_path / str(n), PLAIN, processes=n, progress=False)
     assert contents(tmp_path / "1") == contents(tmp_path / "2")
@@ -100,18 +109,19 @@ def test_goes_on_where_it_was_interrupted(text, tmp_path, monkeypatch, after):
         made.append(path)
         return real(lines, path, request)
 
-    def join(*args):
+    def interrupted(*args):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(module, "make_part", make)
     if after == "joining":
-        monkeypatch.setattr(module, "reverse_sentences", join)
+        monkeypatch.setattr(join, "reverse_sentences", interrupted)
     with pytest.raises(KeyboardInterrupt):
         prepare([text], tmp_path / "out", PLAIN, progress=False)
     assert not (tmp_path / "out" / "manifest.json").exists()
     done = len(made)
     monkeypatch.undo()
     monkeypatch.setattr(module, "BLOCK", 200)
+    monkeypatch.setattr(join, "SHARD", 90)
 
     def make_again(lines, path, request):
         made.append(path)
@@ -120,9 +130,9 @@ def test_goes_on_where_it_was_interrupted(text, tmp_path, monkeypatch, after):
     monkeypatch.setattr(module, "make_part", make_again)
     prepare([text], tmp_path / "out", PLAIN, progress=False)
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
-    n_shards = check_files(tmp_path / "out")["counts"]["shards"]
-    assert len(made) == n_shards, "a part was made twice, or left out"
-    assert done == (n_shards if after == "joining" else after)
+    assert len(made) == N_PARTS, "a part was made twice, or left out"
+    assert done == (N_PARTS if after == "joining" else after)
+    assert check_files(tmp_path / "out")["counts"]["shards"] < N_PARTS
 
 
 def test_what_was_prepared_otherwise_is_not_replaced_unasked(text, tmp_path):
@@ -221,6 +231,25 @@ def test_a_process_that_dies(text, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "make_part", die)
     with pytest.raises(OSError, match="EL044"):
         prepare([text], tmp_path / "out", PLAIN, processes=2, progress=False)
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc")
+def test_processes_end_with_the_one_that_started_them(text, tmp_path):
+    """Killed, it can tell them nothing."""
+    text.write_text(text.read_text("utf-8") * 20_000, encoding="utf-8")
+    command = [sys.executable, "-m", "spacy", "elmo", "prepare", str(text), "-n", "2"]
+    process = subprocess.Popen(
+        [*command, "--output", str(tmp_path / "out")], stderr=subprocess.DEVNULL
+    )
+    family = psutil.Process(process.pid)
+    while not list((tmp_path / "out").glob("unfinished/*.npz")):
+        time.sleep(0.05)
+        assert process.poll() is None
+    children = family.children(recursive=True)
+    process.kill()
+    process.wait()
+    _, alive = psutil.wait_procs(children, timeout=20)
+    assert len(children) >= 2 and not alive
 
 
 def die(*args, **kwargs):

@@ -7,6 +7,7 @@ import torch
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.weights import fingerprint
+from spacy_elmo.pretrain import checkpoint, loop
 from spacy_elmo.pretrain.card import read_card
 from spacy_elmo.pretrain.config import read_config
 from spacy_elmo.pretrain.corpus import build_corpus
@@ -258,25 +259,57 @@ def test_vocabulary_smaller_than_the_samples(folder):
         pretrain(config(folder, **{"training.objective": objective}), folder / "out")
 
 
-def test_diverging_loss_keeps_the_last_good_model(folder):
-    """A learning rate far too high, from step 20 on."""
+@pytest.mark.parametrize("step", [20, 33, 40])
+def test_broken_gradient_keeps_the_last_good_checkpoint(folder, monkeypatch, step):
+    """Wherever it comes, at a save too; the run goes on from before."""
+    pretrain(config(folder), folder / "whole")
+    real, n_steps = loop.clip_gradients, []
+
+    def broken(parameters, max_norm):
+        n_steps.append(1)
+        parameters = list(parameters)
+        if len(n_steps) == step:
+            parameters[0].grad.fill_(math.nan)
+        return real(parameters, max_norm)
+
+    monkeypatch.setattr(loop, "clip_gradients", broken)
+    with pytest.raises(ValueError, match="EL038"):
+        pretrain(config(folder), folder / "out")
+    assert checkpoint.read_progress(folder / "out")["step"] == (step - 1) // 10 * 10
+    monkeypatch.undo()
+    pretrain(config(folder), folder / "out")
+    one, other = (
+        (folder / name / "model-last" / "weights.safetensors").read_bytes()
+        for name in ("out", "whole")
+    )
+    assert one == other
+
+
+def test_learning_rate_far_too_high(folder):
     text = CONFIG.split("[training.optimizer]")[0]
     optimizer = {"@optimizers": "spacy-elmo.SGD.v1", "learn_rate": 1e30}
-    sections = {
-        "training.optimizer": optimizer,
-        "training.schedule": {
-            "@schedules": "spacy-elmo.Constant.v1",
-            "warmup_steps": 9,
-        },
-    }
-    overrides = {"training.clip_norm": 1e38, "training.save_every": 1}
+    overrides = {"training.clip_norm": 1e38}
+    sections = {"training.optimizer": optimizer}
     with pytest.raises(ValueError, match="EL038"):
         pretrain(config(folder, text, overrides, **sections), folder / "out")
-    for path in folder.glob("out/model-*"):
-        assert math.isfinite(perplexity_of(path, folder))
+    assert not (folder / "out" / "model-last").exists()
 
 
-def perplexity_of(path, folder):
-    model = LanguageModel.load(path)
-    lines = [line.split() for line in (folder / "dev.txt").open()]
-    return perplexity(model, build_corpus(lines, vocab=model.bilm.vocab)).mean
+def test_gpu_that_is_too_small(folder, monkeypatch):
+    def too_much(*args, **kwargs):
+        raise torch.cuda.OutOfMemoryError
+
+    monkeypatch.setattr(loop, "clip_gradients", too_much)
+    with pytest.raises(MemoryError, match=r"EL076.*accumulate"):
+        pretrain(config(folder), folder / "out")
+
+
+def test_prepared_text_has_the_vocabulary_it_was_prepared_with(folder):
+    request = Request(vocab_size=7)
+    for name in ("train", "dev"):
+        prepare([folder / f"{name}.txt"], folder / name, request, progress=False)
+    files = {"text.train": [str(folder / "train")], "text.dev": [str(folder / "dev")]}
+    for size, expected in ((None, 7), (5, 5), (9, 9)):
+        overrides = {**files, "vocab.size": size, "training.max_steps": 2}
+        best = pretrain(config(folder, overrides=overrides), folder / f"out{size}")
+        assert len(BiLM.load(best).vocab) == expected
