@@ -25,6 +25,7 @@ from .characters import PADDING, encode_words, encode_words_in, trim
 from .config import BiLMConfig
 from .lstm import LstmStack, LstmState
 from .softmax import Softmax
+from .token_cache import TokenCache
 from .token_encoder import CharCnnEncoder, WordEncoder
 
 Start = Literal["zeros", "boundary"]
@@ -34,6 +35,9 @@ UNK = "<UNK>"
 # it by less than this; it converges geometrically, in about ten passes.
 BOUNDARY_TOLERANCE = 1e-7
 BOUNDARY_PASSES = 100
+
+# Words whose token vectors are kept: 25 MB at the small published size.
+CACHE_WORDS = 50_000
 
 
 class BiLM(nn.Module):
@@ -59,6 +63,7 @@ class BiLM(nn.Module):
             self.token_encoder = CharCnnEncoder(config)
         else:
             self.token_encoder = WordEncoder(config)
+        self.token_cache = TokenCache(CACHE_WORDS)
         self.forward_lstm = LstmStack(config)
         self.backward_lstm = LstmStack(config)
 
@@ -86,7 +91,15 @@ class BiLM(nn.Module):
     # -- tokens in ----------------------------------------------------------------
 
     def token_vectors(self, words: Sequence[str]) -> Tensor:
-        """Context-independent vectors of words, (V, H)."""
+        """Context-independent vectors of distinct words, (V, H); from the cache those
+        that it has, where no gradient is asked for."""
+        if torch.is_grad_enabled() or not self.token_cache.size:
+            return self._compute_token_vectors(words)
+        return self.token_cache.vectors(
+            words, self.token_encoder, self._compute_token_vectors
+        )
+
+    def _compute_token_vectors(self, words: Sequence[str]) -> Tensor:
         inputs = []
         if self.config.has_characters:
             inputs.append(self.trim(self.character_ids(words)))

@@ -19,6 +19,7 @@ from thinc.layers.pytorchwrapper import forward as pytorch_forward
 from thinc.types import Floats3d
 
 from ..bilm.batch import PackedBatch, batch_by_tokens, pack
+from ..bilm.bilm import CACHE_WORDS
 from ..bilm.config import PUBLISHED_FILTERS, BiLMConfig, Filters
 from .shim import BiLMShim
 from .spans import SpanGetter, configure_windows
@@ -62,11 +63,13 @@ def build_bilm(
     proj_clip: float | None = 3.0,
     forget_bias: float = 1.0,
     batch_tokens: int = 4096,
+    cache_words: int = CACHE_WORDS,
     get_spans: SpanGetter | None = None,
 ) -> Encoder:
     """A biLM as a Thinc model; sizes as in `BiLMConfig`.
 
     batch_tokens: tokens computed at once at most, which bounds memory.
+    cache_words: words whose token vectors are kept from batch to batch at most.
     get_spans: cuts a Doc into what the biLM reads at once; `spacy-elmo.Windows.v1` if
         None.
     Raises ValueError [EL020].
@@ -95,7 +98,7 @@ def build_bilm(
         "bilm",
         pytorch_forward,
         attrs={"convert_inputs": _convert_inputs, "convert_outputs": _convert_outputs},
-        shims=[BiLMShim(config)],
+        shims=[BiLMShim(config, cache_words)],
     )
     return Model(
         "elmo-encoder",

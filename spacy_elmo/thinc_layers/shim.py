@@ -31,8 +31,9 @@ from thinc.shims import PyTorchShim
 from thinc.shims.shim import Shim
 from thinc.types import FloatsXd
 
-from ..bilm.bilm import BiLM
+from ..bilm.bilm import CACHE_WORDS, BiLM
 from ..bilm.config import BiLMConfig
+from ..bilm.token_cache import TokenCache
 from ..bilm.weights import check_shapes, empty_bilm, fill
 from ..errors import Errors
 
@@ -40,12 +41,14 @@ from ..errors import Errors
 class BiLMShim(PyTorchShim):
     """Holds a biLM, at first without weights and without memory.
 
-    config: the sizes that weights must have.
+    config: the sizes that weights must have. cache_words: words whose token vectors are
+        kept.
     """
 
-    def __init__(self, config: BiLMConfig) -> None:
+    def __init__(self, config: BiLMConfig, cache_words: int = CACHE_WORDS) -> None:
         super().__init__(None)
         self.bilm_config = config
+        self.cache_words = cache_words
         self._model = empty_bilm(config)
 
     @property
@@ -59,6 +62,7 @@ class BiLMShim(PyTorchShim):
     def set_weights(self, bilm: BiLM, source: object) -> None:
         """Take over a biLM. Raises ValueError [EL052] if its sizes are others."""
         check_sizes(self.bilm_config, bilm.config, source)
+        bilm.token_cache = TokenCache(self.cache_words)
         self._model = bilm.to(get_torch_default_device()).eval()
 
     def predict(self, inputs: ArgsKwargs) -> Any:
@@ -75,7 +79,7 @@ class BiLMShim(PyTorchShim):
                 cast(FloatsXd, torch2xp(parameter.data)),
                 cast(FloatsXd, torch2xp(parameter.grad)),
             )
-            parameter.data.copy_(xp2torch(weights, device=parameter.device))
+            _write(parameter, xp2torch(weights, device=parameter.device))
             parameter.grad = None
 
     def _key(self, name: str) -> tuple[int, str]:
@@ -90,13 +94,13 @@ class BiLMShim(PyTorchShim):
             if self._key(name) in params:
                 backup[name] = parameter.data.clone()
                 average = xp2torch(params[self._key(name)], device=parameter.device)
-                parameter.data.copy_(average)
+                _write(parameter, average)
         try:
             yield
         finally:
             for name, parameter in self._model.named_parameters():
                 if name in backup:
-                    parameter.data.copy_(backup[name])
+                    _write(parameter, backup[name])
 
     def copy(self) -> "BiLMShim":
         copied = copy.deepcopy(self)
@@ -141,6 +145,13 @@ class BiLMShim(PyTorchShim):
             check_shapes("saved pipeline", shapes, bilm)
             self.set_weights(fill(bilm, arrays, "saved pipeline"), "saved pipeline")
         return self
+
+
+@torch.no_grad()
+def _write(parameter: torch.Tensor, values: torch.Tensor) -> None:
+    """Not into parameter.data: what is written there goes unnoticed, and vectors that
+    were computed before would still be taken for those of these weights."""
+    parameter.copy_(values)
 
 
 def check_sizes(expected: BiLMConfig, found: BiLMConfig, source: object) -> None:

@@ -1,0 +1,107 @@
+"""Token vectors of words seen before: the char-CNN runs once for each.
+
+Running text repeats itself: of the distinct words of a batch, most were in the ones
+before. The cache is bounded, forgets what was not used for longest, and is emptied when
+the weights are no longer the ones its vectors were computed with.
+
+Shapes: V words of a batch, H token vector, K rows of the cache.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+Compute = Callable[[Sequence[str]], Tensor]
+
+
+class TokenCache:
+    """size: words kept at most; 0 for none."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._rows: OrderedDict[str, int] = OrderedDict()  # longest unused first
+        self._vectors_KH = torch.empty(0, 0)
+        self._made_with: tuple[object, ...] = ()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._empty()
+
+    def _empty(self) -> None:
+        self._rows.clear()
+        self._vectors_KH = torch.empty(0, 0)
+
+    def __reduce__(self) -> tuple[type["TokenCache"], tuple[int]]:
+        """A copy, in this process or another, begins empty."""
+        return TokenCache, (self.size,)
+
+    def vectors(
+        self, words: Sequence[str], encoder: nn.Module, compute: Compute
+    ) -> Tensor:
+        """Vectors of distinct words, (V, H), those that are missing computed.
+
+        encoder: whose weights compute depends on.
+        """
+        state = tuple((p.data_ptr(), p._version) for p in encoder.parameters())
+        with self._lock:
+            if state != self._made_with:
+                self._empty()
+                self._made_with = state
+            known = [self._rows.get(word, -1) for word in words]
+            for word, row in zip(words, known):
+                if row >= 0:
+                    self._rows.move_to_end(word)
+            missing = [i for i, row in enumerate(known) if row < 0]
+            if not missing:
+                return self._vectors_KH[torch.tensor(known)]
+            hits = [i for i, row in enumerate(known) if row >= 0]
+            rows = torch.tensor([known[i] for i in hits], dtype=torch.int64)
+            found = self._vectors_KH[rows] if hits else None
+        # Not under the lock: another thread may compute at the same time.
+        new_MH = compute([words[i] for i in missing])
+        vectors_VH = new_MH.new_empty(len(words), new_MH.shape[1])
+        vectors_VH[torch.tensor(missing)] = new_MH
+        if found is not None:
+            vectors_VH[torch.tensor(hits)] = found
+        self._keep([words[i] for i in missing], new_MH, state)
+        return vectors_VH
+
+    def _keep(
+        self, words: Sequence[str], new_MH: Tensor, state: tuple[object, ...]
+    ) -> None:
+        """Of more words than fit the last ones."""
+        if self.size == 0:
+            return
+        words, new_MH = words[-self.size :], new_MH[-self.size :]
+        with self._lock:
+            if state != self._made_with:
+                return  # the weights were changed meanwhile
+            self._grow(len(self._rows) + len(words), new_MH)
+            rows = []
+            for word in words:
+                row = self._rows.pop(word, None)  # another thread was first
+                if row is None:
+                    row = len(self._rows)
+                    if row == self.size:
+                        _, row = self._rows.popitem(last=False)
+                self._rows[word] = row
+                rows.append(row)
+            self._vectors_KH[torch.tensor(rows)] = new_MH
+
+    def _grow(self, n: int, like_MH: Tensor) -> None:
+        """Room for n rows, doubled each time, so that a small text takes little."""
+        have = len(self._vectors_KH)
+        if n <= have or have == self.size:
+            return
+        size = min(self.size, max(n, 2 * have, 1024))
+        larger = like_MH.new_empty(size, like_MH.shape[1])
+        if have:
+            larger[:have] = self._vectors_KH
+        self._vectors_KH = larger

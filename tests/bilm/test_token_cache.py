@@ -1,0 +1,163 @@
+"""The cache of token vectors: the same vectors, no more memory, never stale."""
+
+import copy
+import pickle
+import threading
+import weakref
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_elmo import BiLM
+from spacy_elmo.bilm.token_cache import TokenCache
+
+from ..models import any_token, tiny_config
+
+WORDS = [f"w{i}" for i in range(9)]
+
+
+def counted(bilm):
+    """Words whose vectors are computed, as they are."""
+    computed, real = [], bilm._compute_token_vectors
+
+    def compute(words):
+        computed.extend(words)
+        return real(words)
+
+    bilm._compute_token_vectors = compute
+    return computed
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    batches=st.lists(st.lists(any_token, max_size=9, unique=True), max_size=9),
+    size=st.integers(0, 7),
+)
+def test_vectors_are_those_without_it(batches, size):
+    bilm, plain = BiLM.random(tiny_config()), BiLM.random(tiny_config())
+    bilm.token_cache, plain.token_cache = TokenCache(size), TokenCache(0)
+    with torch.no_grad():
+        for words in filter(None, batches):
+            found = bilm.token_vectors(words)
+            assert torch.allclose(found, plain.token_vectors(words), atol=1e-6)
+            assert len(bilm.token_cache) <= size
+            assert len(bilm.token_cache._vectors_KH) <= size
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    batches=st.lists(
+        st.lists(st.sampled_from(WORDS), min_size=1, unique=True), max_size=12
+    ),
+    size=st.integers(1, 9),
+)
+def test_what_was_not_used_for_longest_goes_first(batches, size):
+    """Against a list that every word of a batch moves to the end of."""
+    bilm, recent = BiLM.random(tiny_config()), []
+    bilm.token_cache = TokenCache(size)
+    computed = counted(bilm)
+    with torch.no_grad():
+        for words in batches:
+            computed.clear()
+            bilm.token_vectors(words)
+            assert computed == [word for word in words if word not in recent]
+            hits = [word for word in words if word in recent]
+            recent = [word for word in recent if word not in hits] + hits + computed
+            recent = recent[-size:]
+            assert list(bilm.token_cache._rows) == recent
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda bilm: bilm.token_encoder.projection_bias.add_(1),
+        lambda bilm: bilm.load_state_dict(
+            BiLM.random(tiny_config(), seed=3).state_dict()
+        ),
+        lambda bilm: bilm.double(),
+    ],
+    ids=["in place", "loaded", "of another type"],
+)
+def test_changed_weights_empty_it(change):
+    bilm = BiLM.random(tiny_config())
+    with torch.no_grad():
+        before = bilm.token_vectors(WORDS)
+        change(bilm)
+        found = bilm.token_vectors(WORDS)
+        expected = bilm._compute_token_vectors(WORDS)
+    assert torch.equal(found, expected)
+    assert found.dtype != before.dtype or not torch.equal(found, before)
+
+
+def test_one_step_of_training_empties_it():
+    bilm = BiLM.random(tiny_config())
+    optimizer = torch.optim.SGD(bilm.parameters(), lr=0.1)
+    with torch.no_grad():
+        bilm.token_vectors(WORDS)
+    bilm.token_vectors(WORDS).sum().backward()  # with gradients: not from the cache
+    optimizer.step()
+    with torch.no_grad():
+        expected = bilm._compute_token_vectors(WORDS)
+        assert torch.equal(bilm.token_vectors(WORDS), expected)
+
+
+def test_a_word_is_computed_once():
+    bilm = BiLM.random(tiny_config())
+    computed = counted(bilm)
+    for _ in range(3):
+        bilm.encode([["a", "b", "a"] * 1000, ["b", "c"]])
+    assert sorted(computed) == ["</S>", "<S>", "a", "b", "c"]
+
+
+def test_more_words_than_fit_at_once():
+    bilm = BiLM.random(tiny_config())
+    bilm.token_cache = TokenCache(4)
+    words = [f"w{i}" for i in range(50_000)]
+    with torch.no_grad():
+        found = bilm.token_vectors(words)
+        assert torch.allclose(found[:3], bilm._compute_token_vectors(words[:3]))
+    assert list(bilm.token_cache._rows) == words[-4:]
+
+
+@pytest.mark.parametrize(
+    "duplicate", [copy.deepcopy, lambda b: pickle.loads(pickle.dumps(b))]
+)
+def test_copies_begin_empty(duplicate):
+    bilm = BiLM.random(tiny_config())
+    bilm.token_cache = TokenCache(7)
+    bilm.encode([WORDS])
+    copied = duplicate(bilm)
+    assert len(copied.token_cache) == 0 and copied.token_cache.size == 7
+    assert np.array_equal(copied.encode([WORDS])[0], bilm.encode([WORDS])[0])
+
+
+def test_it_goes_with_its_model():
+    bilm = BiLM.random(tiny_config())
+    bilm.encode([WORDS])
+    vectors = weakref.ref(bilm.token_cache)
+    del bilm
+    assert vectors() is None
+
+
+def test_many_threads_at_once():
+    """On a cache that is too small for them, so that rows change hands all the time."""
+    bilm, plain = BiLM.random(tiny_config()), BiLM.random(tiny_config())
+    bilm.token_cache, plain.token_cache = TokenCache(20), TokenCache(0)
+    texts = [[[f"w{(7 * i + j) % 40}" for j in range(9)]] for i in range(8)]
+    expected = [plain.encode(text)[0] for text in texts]
+    wrong = []
+
+    def work(n):
+        for _ in range(40):
+            if not np.allclose(bilm.encode(texts[n])[0], expected[n], atol=1e-5):
+                wrong.append(n)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong and len(bilm.token_cache) == 20
