@@ -1,18 +1,23 @@
 """A straightforward biLM: what one writes first, and what speed is measured against.
 
 Every token goes through the char-CNN with all its characters, every step of the LSTM is
-a row of products, the softmax takes all words for all predictions at once, and autograd
-does the rest. The same maths as ours, from the same weights; tests compare the two.
+a row of products, sentences are padded to the longest, the softmax takes all words for
+all predictions at once, and autograd does the rest. The same maths as ours, from the
+same weights; tests compare the two.
 
-Shapes: T steps, B streams, C characters, H projection.
+Shapes: T steps, B streams or sentences, C characters, H projection, L LSTM layers.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..bilm.bilm import BiLM
+from ..bilm.characters import BOS, EOS, encode_words
 from ..bilm.lstm import LstmStack, LstmState
 from ..pretrain.model import LanguageModel, State
 
@@ -36,8 +41,8 @@ def loss(
         characters, targets, (bilm.forward_lstm, bilm.backward_lstm), state
     ):
         x_TBH = encode(bilm.token_encoder, ids_TBC)
-        top_TBH, carried = read(stack, x_TBH, h_LBH, c_LBC)
-        logits.append(F.linear(top_TBH, softmax.weight, softmax.bias))
+        layers, carried = read(stack, x_TBH, h_LBH, c_LBC)
+        logits.append(F.linear(layers[-1], softmax.weight, softmax.bias))
         wanted.append(target_TB)
         states.append(carried)
     mean = F.cross_entropy(
@@ -46,6 +51,36 @@ def loss(
         ignore_index=-1,
     )
     return mean, (states[0], states[1])
+
+
+@torch.no_grad()
+def vectors(bilm: BiLM, sentences: Sequence[Sequence[str]]) -> Tensor:
+    """Layers of sentences, as `BiLM.encode` gives them, but of one batch and padded:
+    (L+1, T, B, 2H), boundaries included."""
+    lengths = [len(sentence) + 2 for sentence in sentences]
+    longest = max(lengths)
+    rows = [
+        [BOS, *sentence, EOS, *[""] * (longest - length)]
+        for sentence, length in zip(sentences, lengths)
+    ]
+    ids_BTC = torch.from_numpy(
+        np.stack([encode_words(row, bilm.config.max_characters) for row in rows])
+    )
+    x_TBH = encode(bilm.token_encoder, ids_BTC.transpose(0, 1).to(bilm.device))
+    mirror_TB = torch.tensor(
+        [
+            [length - 1 - t if t < length else t for length in lengths]
+            for t in range(longest)
+        ],
+        device=bilm.device,
+    )
+    where = mirror_TB, torch.arange(len(rows), device=bilm.device)
+    forward, backward = bilm.zero_state(len(rows))
+    ahead, _ = read(bilm.forward_lstm, x_TBH, *forward)
+    back, _ = read(bilm.backward_lstm, x_TBH[where], *backward)
+    layers = [torch.cat([x_TBH, x_TBH], dim=2)]
+    layers += [torch.cat([a, b[where]], dim=2) for a, b in zip(ahead, back)]
+    return torch.stack(layers)
 
 
 def encode(encoder: Any, ids_TBC: Tensor) -> Tensor:
@@ -68,9 +103,9 @@ def encode(encoder: Any, ids_TBC: Tensor) -> Tensor:
 
 def read(
     stack: LstmStack, x_TBH: Tensor, h_LBH: Tensor, c_LBC: Tensor
-) -> tuple[Tensor, LstmState]:
-    """The top layer, (T, B, H), and the state after the last step."""
-    last_h, last_c = [], []
+) -> tuple[list[Tensor], LstmState]:
+    """The layers, each (T, B, H), and the state after the last step."""
+    layers, last_h, last_c = [], [], []
     for i, layer in enumerate(stack.layers):
         h, c, outputs = h_LBH[i], c_LBC[i], []
         for t in range(len(x_TBH)):
@@ -78,9 +113,10 @@ def read(
             outputs.append(h)
         y_TBH = torch.stack(outputs)
         x_TBH = y_TBH + x_TBH if stack.skip_connections and i > 0 else y_TBH
+        layers.append(x_TBH)
         last_h.append(h.detach())
         last_c.append(c.detach())
-    return x_TBH, LstmState(torch.stack(last_h), torch.stack(last_c))
+    return layers, LstmState(torch.stack(last_h), torch.stack(last_c))
 
 
 def step(layer: Any, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import typer
 from wasabi import msg
@@ -99,3 +100,68 @@ def ngram_cli(
         else:
             msg.table({name: f"{value:.2f}" for name, value in found.items()})
             msg.info(f"{order}-gram of {text.n_tokens:,} tokens, {vocab_size:,} words")
+
+
+@benchmark_app.command("inference")
+def inference_cli(
+    text: Path | None = typer.Argument(
+        None, help="Prepared text to read; made-up text if none is given"
+    ),
+    size: list[str] = typer.Option(
+        ["small", "medium", "original", "shipped"], help="Published sizes, or shipped"
+    ),
+    batch_size: int = typer.Option(64, help="Sentences computed at once"),
+    tokens: int = typer.Option(10_000, help="Tokens of the text that are read"),
+    rounds: int = typer.Option(3, help="Times each is measured, in turn"),
+    threads: int = typer.Option(1, help="CPU threads"),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON"),
+) -> None:
+    """Tokens/s from sentences to layers, and the latency of single sentences, against a
+    straightforward PyTorch biLM with the same weights."""
+    import torch
+
+    from ..benchmarks.inference import SHIPPED, benchmark
+    from ..benchmarks.sizes import SIZES, zipf_text
+    from ..errors import Errors
+    from ..pretrain.shards import open_corpus
+
+    with clear_errors():
+        known = [*SIZES, SHIPPED]
+        for name in size:
+            if name not in known:
+                message = Errors.EL073.format(found=name, known=", ".join(known))
+                raise ValueError(message)
+        torch.set_num_threads(threads)
+        found = benchmark(
+            size,
+            open_corpus(text) if text else zipf_text(50_000, tokens),
+            batch_size=batch_size,
+            n_tokens=tokens,
+            rounds=rounds,
+            tell=lambda text: None if as_json else msg.text(text),
+        )
+        if as_json:
+            typer.echo(json.dumps(found))
+            return
+        rows = [_inference_row(name, r) for name, r in found["results"].items()]
+        header = ["size", "textbook", "cold", "warm", "sorted: textbook", "cold"]
+        header += ["20 tokens: textbook", "cold", "warm", "of peak", "memory"]
+        msg.table(rows, header=header, divider=True)
+        msg.info(f"tokens/s, batches of {batch_size}; {found['machine']}")
+
+
+def _inference_row(name: str, result: dict[str, Any]) -> list[str]:
+    speed, latency = result["tokens_per_second"], result["latency_ms"]
+    row = [name, f"{speed['textbook']:,.0f}"]
+    for column in ("cold", "warm"):
+        times = speed[column] / speed["textbook"]
+        row.append(f"{speed[column]:,.0f} ({times:.1f}x)")
+    times = speed["cold, sorted"] / speed["textbook, sorted"]
+    row.append(f"{speed['textbook, sorted']:,.0f}")
+    row.append(f"{speed['cold, sorted']:,.0f} ({times:.1f}x)")
+    row.append(f"{latency['textbook']['p50']:.0f} ms")
+    for column in ("cold", "warm"):
+        times = latency["textbook"]["p50"] / latency[column]["p50"]
+        row.append(f"{latency[column]['p50']:.1f} ms ({times:.1f}x)")
+    row.append(f"{result['share_of_peak']:.0%}")
+    return [*row, f"{result['memory_growth_bytes'] / (1 << 20):.0f} MB"]

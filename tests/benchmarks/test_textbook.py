@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from spacy_elmo.benchmarks import textbook
+from spacy_elmo.benchmarks import inference, textbook
 from spacy_elmo.benchmarks.pretrain import Training, benchmark, textbook_batch
 from spacy_elmo.benchmarks.sizes import SIZES, zipf_text
 from spacy_elmo.benchmarks.timing import in_turn
@@ -89,3 +89,28 @@ def test_in_turn():
 
     in_turn({"a": run("a"), "b": run("b")}, 3, CPU)
     assert order == ["a", "b"] * 4  # the first of each is not counted
+
+
+@pytest.mark.parametrize("size", ["tiny", "clips"])
+def test_vectors_are_ours(size):
+    bilm = BiLM.random(SIZES["tiny"] if size == "tiny" else tiny_config())
+    sentences = [["a", "고양이", "sat"], [], ["on"] * 9, ["a"]]
+    theirs = textbook.vectors(bilm, sentences)
+    for b, (sentence, ours) in enumerate(zip(sentences, bilm.encode(sentences))):
+        inner = theirs[:, 1 : len(sentence) + 1, b].numpy()
+        assert ours == pytest.approx(inner, abs=1e-5)
+
+
+def test_inference_has_all_its_figures():
+    found = inference.benchmark(["tiny"], zipf_text(300, 3000), n_tokens=2000, rounds=1)
+    result = found["results"]["tiny"]
+    assert set(result["tokens_per_second"]) == {
+        "cold",
+        "warm",
+        "textbook",
+        "cold, sorted",
+        "textbook, sorted",
+    }
+    assert all(0 < t["p50"] <= t["p95"] for t in result["latency_ms"].values())
+    assert 0 < result["share_of_peak"] < 1
+    assert found["tokens"] == 1819 and found["sentences"] == 91
