@@ -25,6 +25,7 @@ class TokenCache:
         self._rows: OrderedDict[str, int] = OrderedDict()  # longest unused first
         self._vectors_KH = torch.empty(0, 0)
         self._made_with: tuple[object, ...] = ()
+        self._weights: list[nn.Parameter] = []
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -49,11 +50,13 @@ class TokenCache:
 
         encoder: whose weights compute depends on.
         """
-        state = tuple((p.data_ptr(), p._version) for p in encoder.parameters())
+        weights = list(encoder.parameters())
+        state = tuple((id(p), p.data_ptr(), p._version) for p in weights)
         with self._lock:
             if state != self._made_with:
                 self._empty()
-                self._made_with = state
+                # Kept as long as their vectors are, so that no others take their ids.
+                self._made_with, self._weights = state, weights
             known = [self._rows.get(word, -1) for word in words]
             for word, row in zip(words, known):
                 if row >= 0:
