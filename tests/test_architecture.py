@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from spacy_elmo.pretrain.card import read_card
-from spacy_elmo.pretrain.prepare import Request, prepare
 
-from .pretrain.runs import write_config, write_text
+from .pretrain.runs import prepare_text, write_config, write_text
 
 PACKAGE = Path(__file__).parents[1] / "spacy_elmo"
 # From the bottom to the top; a module imports only from its own row and those above it.
@@ -103,9 +102,8 @@ import spacy_elmo.pretrain.loop
 def test_trainer_runs_without_spacy(tmp_path):
     """From prepared text, as on a node that has torch and little else."""
     write_text(tmp_path)
-    request = Request(vocab_size=40)
+    prepare_text(tmp_path)
     for name in ("train", "dev"):
-        prepare([tmp_path / f"{name}.txt"], tmp_path / name, request, progress=False)
         (tmp_path / f"{name}.txt").unlink()
     config = write_config(tmp_path)
     text = config.read_text().replace(".txt", "")

@@ -1,6 +1,5 @@
 """All sizes and switches of a biLM, in one frozen dataclass."""
 
-import json
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
@@ -166,6 +165,3 @@ class BiLMConfig:
             problem = f"unknown setting {', '.join(map(repr, unknown))}"
             raise ValueError(Errors.EL020.format(problem=problem))
         return cls(**sizes)
-
-    def to_json(self) -> str:
-        return json.dumps(self.to_dict(), indent=2)

@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 
+from spacy_elmo.pretrain.prepare import Request, prepare
+
 TEXT = [
     ["the", "cat", "sat", "on", "the", "mat"],
     ["a", "dog", "sat"],
@@ -57,6 +59,14 @@ def write_text(folder):
     lines = [" ".join(sentence) for sentence in TEXT]
     (folder / "train.txt").write_text("\n".join(lines * 4))
     (folder / "dev.txt").write_text("\n".join(lines[:9]))
+
+
+def prepare_text(folder, vocab_size=40):
+    """Both texts as 'spacy elmo prepare' writes them. RETURNS: settings to name them."""
+    request = Request(vocab_size=vocab_size)
+    for name in ("train", "dev"):
+        prepare([folder / f"{name}.txt"], folder / name, request, progress=False)
+    return {f"text.{name}": [str(folder / name)] for name in ("train", "dev")}
 
 
 def write_config(folder, text=CONFIG, **sections):

@@ -16,11 +16,21 @@ from spacy_elmo import BiLM, files
 from spacy_elmo.pretrain import checkpoint, loggers
 from spacy_elmo.pretrain.config import read_config
 from spacy_elmo.pretrain.loop import pretrain
-from spacy_elmo.pretrain.prepare import Request, prepare
+from spacy_elmo.pretrain.prepare import prepare
 from spacy_elmo.pretrain.stop import Stopped
 
 from ..models import same_layers, tiny_config
-from .runs import ADAPTIVE, CONFIG, SAMPLED, command, log, run, write_config, write_text
+from .runs import (
+    ADAPTIVE,
+    CONFIG,
+    SAMPLED,
+    command,
+    log,
+    prepare_text,
+    run,
+    write_config,
+    write_text,
+)
 
 
 def settled(output):
@@ -211,20 +221,13 @@ def test_text_changed_behind_a_checkpoint(folder):
 
 
 def test_prepared_text_replaced_behind_a_checkpoint(folder):
-    request = Request(vocab_size=40)
-    for name in ("train", "dev"):
-        prepare([folder / f"{name}.txt"], folder / name, request, progress=False)
-    overrides = {
-        "text.train": [str(folder / "train")],
-        "text.dev": [str(folder / "dev")],
-    }
-    config = read_config(write_config(folder), overrides)
+    config = read_config(write_config(folder), prepare_text(folder))
     pretrain(config, folder / "out")
     (folder / "train.txt").write_text("another text altogether\n" * 90)
     prepare(
         [folder / "train.txt"],
         folder / "train",
-        request,
+        Request(),
         overwrite=True,
         progress=False,
     )

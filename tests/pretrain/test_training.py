@@ -14,7 +14,6 @@ from spacy_elmo.pretrain.corpus import build_corpus
 from spacy_elmo.pretrain.loop import pretrain
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.pretrain.perplexity import perplexity
-from spacy_elmo.pretrain.prepare import Request, prepare
 
 from ..models import tiny_config
 from .runs import (
@@ -22,6 +21,7 @@ from .runs import (
     CONFIG,
     SAMPLED,
     log,
+    prepare_text,
     without_model,
     write_config,
     write_text,
@@ -108,13 +108,7 @@ def test_same_seed_same_weights(folder):
 
 
 def test_text_prepared_before_gives_the_same_model(folder):
-    request = Request(vocab_size=40)
-    for name in ("train", "dev"):
-        prepare([folder / f"{name}.txt"], folder / name, request, progress=False)
-    prepared = {
-        "text.train": [str(folder / "train")],
-        "text.dev": [str(folder / "dev")],
-    }
+    prepared = prepare_text(folder)
     runs = [
         pretrain(config(folder, overrides=overrides), folder / f"out{n}")
         for n, overrides in enumerate((None, prepared))
@@ -305,10 +299,7 @@ def test_gpu_that_is_too_small(folder, monkeypatch):
 
 
 def test_prepared_text_has_the_vocabulary_it_was_prepared_with(folder):
-    request = Request(vocab_size=7)
-    for name in ("train", "dev"):
-        prepare([folder / f"{name}.txt"], folder / name, request, progress=False)
-    files = {"text.train": [str(folder / "train")], "text.dev": [str(folder / "dev")]}
+    files = prepare_text(folder, vocab_size=7)
     for size, expected in ((None, 7), (5, 5), (9, 9)):
         overrides = {**files, "vocab.size": size, "training.max_steps": 2}
         best = pretrain(config(folder, overrides=overrides), folder / f"out{size}")
