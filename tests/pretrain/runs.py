@@ -62,7 +62,7 @@ def write_text(folder):
 
 
 def prepare_text(folder, vocab_size=40):
-    """Both texts as 'spacy elmo prepare' writes them. RETURNS: settings to name them."""
+    """Both texts, as 'spacy elmo prepare' writes them. RETURNS: settings for them."""
     request = Request(vocab_size=vocab_size)
     for name in ("train", "dev"):
         prepare([folder / f"{name}.txt"], folder / name, request, progress=False)

@@ -16,7 +16,7 @@ from spacy_elmo import BiLM, files
 from spacy_elmo.pretrain import checkpoint, loggers
 from spacy_elmo.pretrain.config import read_config
 from spacy_elmo.pretrain.loop import pretrain
-from spacy_elmo.pretrain.prepare import prepare
+from spacy_elmo.pretrain.prepare import Request, prepare
 from spacy_elmo.pretrain.stop import Stopped
 
 from ..models import same_layers, tiny_config
