@@ -185,6 +185,10 @@ class Errors(metaclass=_Coded):
         "The GPU ran out of memory. Start again with a smaller batch_size, or the same "
         "one in parts (accumulate = 2, 4 ...), which may also change on the way."
     )
+    EL077 = (
+        "precision = 'half' needs products of 16-bit floats (a GPU, or a processor with "
+        "AVX512-BF16 or AMX), and this is a {device}. Choose 'float32' here."
+    )
     # In spaCy
     EL050 = (
         "'{name}' has no weights. Load some with nlp.get_pipe('{name}').load_weights("

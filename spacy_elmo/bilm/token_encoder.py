@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .config import BiLMConfig
+from .products import Product
 
 WORDS_AT_ONCE = 48  # of like length, in one product
 
@@ -30,6 +31,7 @@ class Highway(nn.Module):
         self.carry_bias = nn.Parameter(torch.empty(width))
         self.transform_weight = nn.Parameter(torch.empty(width, width))
         self.transform_bias = nn.Parameter(torch.empty(width))
+        self.by_carry, self.by_transform = Product(), Product()
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         std = 1 / math.sqrt(self.carry_bias.numel())
@@ -39,10 +41,10 @@ class Highway(nn.Module):
         nn.init.zeros_(self.transform_bias)
 
     def forward(self, x_VS: Tensor) -> Tensor:
-        carry_VS = torch.sigmoid(torch.addmm(self.carry_bias, x_VS, self.carry_weight))
-        new_VS = torch.relu(
-            torch.addmm(self.transform_bias, x_VS, self.transform_weight)
-        )
+        carry_VS = self.by_carry(x_VS, self.carry_weight, self.carry_bias).sigmoid()
+        new_VS = self.by_transform(
+            x_VS, self.transform_weight, self.transform_bias
+        ).relu()
         # Where products are made in bfloat16, the sum is not.
         return torch.lerp(x_VS, new_VS.to(x_VS.dtype), carry_VS.to(x_VS.dtype))
 
@@ -75,6 +77,7 @@ class CharCnnEncoder(nn.Module):
             self.word_embedding = nn.Parameter(torch.empty(shape))
         self.projection_weight: nn.Parameter | None = None
         self.projection_bias: nn.Parameter | None = None
+        self.by_filters, self.by_projection = Product(), Product()
         if config.token_projection:
             shape = config.word_dim + config.n_filters, config.projection_dim
             self.projection_weight = nn.Parameter(torch.empty(shape))
@@ -110,7 +113,7 @@ class CharCnnEncoder(nn.Module):
         weight, bias = self.projection_weight, self.projection_bias
         if weight is None or bias is None:
             return x_VS
-        return torch.addmm(bias, x_VS, weight)
+        return self.by_projection(x_VS, weight, bias)
 
     def _strongest(self, ids_VC: Tensor) -> Tensor:
         """Every filter's maximum over all positions, (V, S).
@@ -133,7 +136,7 @@ class CharCnnEncoder(nn.Module):
             longest = int(length_V[words[-1]]) + W
             windows = ids_VC[words, :longest].unfold(1, W, 1)
             chars = F.embedding(windows, self.char_embedding).flatten(2)
-            found = chars.flatten(0, 1) @ filters
+            found = self.by_filters(chars.flatten(0, 1), filters)
             strongest.append(found.unflatten(0, chars.shape[:2]).amax(dim=1))
         if n_short < len(ids_VC):
             strongest.append(self._convolve(ids_VC[order_V[n_short:]]))

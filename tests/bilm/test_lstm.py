@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from spacy_elmo.bilm.lstm import LstmpLayer, _LstmpLayer
+from spacy_elmo.bilm.lstm import LstmpLayer
+from spacy_elmo.bilm.lstm_training import TrainedLayer
 
 from ..models import tiny_config
 
@@ -51,7 +52,7 @@ def inputs(projected, seed=0):
 def test_outputs_and_gradients_equal_autograd(projected, clips):
     tensors, batch_sizes = inputs(projected)
     leaves = [t for t in tensors if t is not None]
-    found = _LstmpLayer.apply(*tensors, batch_sizes, *clips)
+    found = TrainedLayer.apply(*tensors, batch_sizes, *clips)
     expected = textbook(*tensors, batch_sizes, *clips)
     for a, b in zip(found, expected):
         assert torch.allclose(a, b, atol=1e-12)
@@ -71,14 +72,14 @@ def test_outputs_and_gradients_equal_autograd(projected, clips):
 def test_gradients_equal_finite_differences():
     tensors, batch_sizes = inputs(projected=True, seed=1)
     assert torch.autograd.gradcheck(
-        lambda *t: _LstmpLayer.apply(*t, batch_sizes, None, None), tensors
+        lambda *t: TrainedLayer.apply(*t, batch_sizes, None, None), tensors
     )
 
 
 def test_nothing_is_kept_without_gradients():
     tensors, batch_sizes = inputs(projected=True)
     with torch.no_grad():
-        outputs = _LstmpLayer.apply(*tensors, batch_sizes, None, None)
+        outputs = TrainedLayer.apply(*tensors, batch_sizes, None, None)
     assert outputs[0].grad_fn is None
 
 
@@ -91,13 +92,14 @@ def test_torch_lstm_gives_the_same(projected):
     layer.reset_parameters(torch.Generator().manual_seed(0))
     torch.nn.init.normal_(layer.bias)
     H = config.projection_dim
-    x, h = torch.randn(5 * 3, H), torch.randn(3, H)
+    batch_sizes = [3, 3, 3, 2, 1]
+    x, h = torch.randn(sum(batch_sizes), H), torch.randn(3, H)
     c = torch.randn(3, config.hidden_dim)
     leaves = [p for p in layer.parameters() if p is not None]
     results = []
     for run in (
-        lambda: layer(x, [3] * 5, h, c),
-        lambda: layer.fused(x, 5, h, c),
+        lambda: layer(x, batch_sizes, h, c),
+        lambda: layer.fused(x, batch_sizes, h, c),
     ):
         outputs = run()
         loss = sum((o * torch.arange(o.numel()).view_as(o)).sum() for o in outputs)
