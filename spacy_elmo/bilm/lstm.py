@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from .config import BiLMConfig
-from .lstm_inference import double, double_candidate, infer
+from .lstm_inference import double_candidate, infer, negate
 from .lstm_training import TrainedLayer
 from .products import Product
 
@@ -45,7 +45,7 @@ class LstmpLayer(nn.Module):
         if config.lstm_projection:
             self.weight_p = nn.Parameter(torch.empty(C, H))
         self.by_x = Product()
-        self.by_h, self.by_p = Product(double_candidate), Product(double)
+        self.by_h, self.by_p = Product(double_candidate), Product(negate)
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         std = 1 / math.sqrt(2 * self.config.projection_dim)

@@ -4,8 +4,8 @@ What it does otherwise than the textbook's loop, and what that brought (small pu
 size, 64 English sentences, one thread, against the loop of lstm_training.py):
 - products with weights kept in the order that they are read in (products.py): 1.6x;
 - tanh(x) = 2 sigmoid(2x) - 1, since torch's tanh takes ten times as long as its
-  sigmoid. The twos are put into the weights, where they cost nothing: the state is kept
-  as 2c, the candidate's part of W_h and all of W_p are doubled: 1.25x;
+  sigmoid. The state is kept as 2c, and what else is doubled or negated is so in the
+  weights, where it costs nothing: 1.25x;
 - views of all steps are made at once, and the state of a step is the output of the one
   before, not a copy of it.
 
@@ -31,8 +31,8 @@ def double_candidate(weight_H4C: Tensor) -> Tensor:
     return weight_H4C
 
 
-def double(weight_CH: Tensor) -> Tensor:
-    return 2 * weight_CH
+def negate(weight_CH: Tensor) -> Tensor:
+    return -weight_CH
 
 
 def infer(
@@ -58,6 +58,8 @@ def infer(
     outputs = y_NH.split(batch_sizes)
     h, c2 = h_BH, 2 * c_BC
     c2_BC, m = c2, torch.empty_like(c2)
+    factor_h = by_h.factor(weight_h)
+    factor_p = None if weight_p is None else by_p.factor(weight_p)
     for steps, rows in _blocks(batch_sizes, BLOCK_BYTES // (16 * C)):
         gates_N4C = by_x(x_NI[rows], weight_x, bias)
         gates_N4C[:, 3 * C :] *= 2
@@ -69,20 +71,20 @@ def infer(
             if len(z) < len(h):
                 b = len(z)
                 h, c2, m = h[:b], c2[:b], m[:b]
-            by_h.add_to(z, h, weight_h)
+            factor_h.add_to(z, h)
             z.sigmoid_()
             # 2 i tanh(.) = 4 i g - 2 i
             c2.mul_(f).addcmul_(i, g, value=4).sub_(i, alpha=2)
             if cell_clip is not None:
                 c2.clamp_(-2 * cell_clip, 2 * cell_clip)
-            # o tanh(c) / 2
-            torch.sigmoid(c2, out=m).sub_(0.5).mul_(o)
-            if weight_p is None:
-                h = torch.mul(m, 2, out=y)
-            elif proj_clip is None:
-                h = y.copy_(by_p(m, weight_p))
+            # -o tanh(c) = o - 2 o sigmoid(2c)
+            torch.addcmul(o, o, torch.sigmoid(c2, out=m), value=-2, out=m)
+            if factor_p is None:
+                h = torch.neg(m, out=y)
             else:
-                h = torch.clamp(by_p(m, weight_p), -proj_clip, proj_clip, out=y)
+                h = y.copy_(factor_p.times(m))
+                if proj_clip is not None:
+                    h.clamp_(-proj_clip, proj_clip)
     return y_NH, _last(outputs, batch_sizes), c2_BC / 2
 
 

@@ -50,6 +50,53 @@ def _has_onednn() -> bool:
     )
 
 
+if _has_onednn():
+    _linear = torch.ops.mkldnn._linear_pointwise.default
+    _reorder = torch.ops.mkldnn._reorder_linear_weight.default
+
+
+class Factor:
+    """A weight as it is used without gradients, in the forms that it is read in."""
+
+    def __init__(
+        self, weight_KN: Tensor, *, precision: Precision, onednn: bool, keep: bool
+    ) -> None:
+        """keep: whether a copy is kept also for the sake of many rows."""
+        self.dtype = torch.float32
+        if precision == "half":
+            self.dtype = half_type(weight_KN.device)
+            weight_KN = weight_KN.to(self.dtype)
+        self.weight_KN = weight_KN
+        self.keep = keep or precision == "half"
+        self.onednn = (
+            onednn and weight_KN.device.type == "cpu" and weight_KN.dtype == self.dtype
+        )
+        self.few_rows = FEW_ROWS if weight_KN.numel() < SMALL else 0
+        self._packed: Tensor | None = None
+
+    def times(self, x_MK: Tensor, bias_N: Tensor | None = None) -> Tensor:
+        """x W + b, (M, N)."""
+        if self.dtype != torch.float32:
+            x_MK, bias_N = x_MK.to(self.dtype), _maybe(bias_N, self.dtype)
+        if self._is_plain(x_MK):
+            return _plain(x_MK, self.weight_KN, bias_N)
+        if not self.keep and len(x_MK) >= MANY_ROWS:
+            return _linear(x_MK, self.weight_KN.t(), bias_N, "none", [], "")
+        if self._packed is None:
+            self._packed = _reorder(self.weight_KN.t().contiguous())
+        return _linear(x_MK, self._packed, bias_N, "none", [], "")
+
+    def add_to(self, z_MN: Tensor, x_MK: Tensor) -> None:
+        """z += x W, in place."""
+        if self.dtype == z_MN.dtype and self._is_plain(x_MK):
+            z_MN.addmm_(x_MK, self.weight_KN)
+        else:
+            z_MN.add_(self.times(x_MK))
+
+    def _is_plain(self, x_MK: Tensor) -> bool:
+        return not self.onednn or len(x_MK) < self.few_rows
+
+
 class Product(nn.Module):
     """x W + b; with a gradient as torch does it, without one as fast as can be.
 
@@ -60,11 +107,11 @@ class Product(nn.Module):
         super().__init__()
         self.prepare = prepare
         self.precision: Precision = "float32"
-        self._kept: dict[str, tuple[Tensor, int, int, Tensor]] = {}
+        self._factor: tuple[tuple[Any, ...], Tensor, Factor] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy, in this process or another, makes its own."""
-        return {**super().__getstate__(), "_kept": {}}  # type: ignore[misc]
+        return {**super().__getstate__(), "_factor": None}  # type: ignore[misc]
 
     def forward(
         self, x_MK: Tensor, weight_KN: Tensor, bias_N: Tensor | None = None
@@ -72,72 +119,34 @@ class Product(nn.Module):
         """(M, N)."""
         if torch.is_grad_enabled():
             return _plain(x_MK, weight_KN, bias_N)
-        if self.precision == "half":
-            return self._in_half(x_MK, weight_KN, bias_N)
-        if self._is_plain(x_MK, weight_KN):
-            return _plain(x_MK, self._prepared(weight_KN), bias_N)
-        if self.prepare is None and len(x_MK) >= MANY_ROWS:
-            return _onednn(x_MK, weight_KN.t(), bias_N)
-        return _onednn(x_MK, self._packed(weight_KN), bias_N)
+        return self.factor(weight_KN).times(x_MK, bias_N).to(x_MK.dtype)
 
-    def add_to(self, z_MN: Tensor, x_MK: Tensor, weight_KN: Tensor) -> None:
-        """z += x W, in place."""
-        if self.precision == "float32" and self._is_plain(x_MK, weight_KN):
-            z_MN.addmm_(x_MK, self._prepared(weight_KN))
-        else:
-            z_MN.add_(self.forward(x_MK, weight_KN))
-
-    @staticmethod
-    def _is_plain(x_MK: Tensor, weight_KN: Tensor) -> bool:
-        soon_done = len(x_MK) < FEW_ROWS and weight_KN.numel() < SMALL
-        known = x_MK.dtype == torch.float32 and not x_MK.is_cuda and _has_onednn()
-        return soon_done or not known
-
-    def _in_half(
-        self, x_MK: Tensor, weight_KN: Tensor, bias_N: Tensor | None
-    ) -> Tensor:
-        """Both factors and the result rounded to 16 bits; summed up in float32."""
-        dtype = half_type(x_MK.device)
-        bias = None if bias_N is None else bias_N.to(dtype)
-        if x_MK.is_cuda:
-            weight = self._keep("half", weight_KN, lambda w: w.to(dtype))
-            return _plain(x_MK.to(dtype), weight, bias).float()
-        packed = self._keep("packed half", weight_KN, lambda w: _pack(w.to(dtype)))
-        return _onednn(x_MK.to(dtype), packed, bias).float()
-
-    def _prepared(self, weight_KN: Tensor) -> Tensor:
-        if self.prepare is None:
-            return weight_KN
-        return self._keep("prepared", weight_KN, lambda w: w)
-
-    def _packed(self, weight_KN: Tensor) -> Tensor:
-        return self._keep("packed", weight_KN, _pack)
-
-    def _keep(
-        self, form: str, weight_KN: Tensor, make: Callable[[Tensor], Tensor]
-    ) -> Tensor:
-        """A form of a weight, made anew when the weight has changed."""
-        state = weight_KN.data_ptr(), weight_KN._version
-        kept = self._kept.get(form)
-        if kept is None or kept[0] is not weight_KN or kept[1:3] != state:
+    def factor(self, weight_KN: Tensor) -> Factor:
+        """The weight prepared, anew when it has changed."""
+        onednn = _has_onednn()
+        made_from = weight_KN.data_ptr(), weight_KN._version, self.precision, onednn
+        if (
+            self._factor is None
+            or self._factor[0] != made_from
+            or self._factor[1] is not weight_KN
+        ):
             weight = weight_KN.detach()
-            made = make(weight if self.prepare is None else self.prepare(weight))
+            factor = Factor(
+                weight if self.prepare is None else self.prepare(weight),
+                precision=self.precision,
+                onednn=onednn,
+                keep=self.prepare is not None,
+            )
             # With the weight itself, so that no other takes its place in memory.
-            self._kept[form] = kept = (weight_KN, *state, made)
-        return kept[3]
+            self._factor = made_from, weight_KN, factor
+        return self._factor[2]
+
+
+def _maybe(bias_N: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+    return None if bias_N is None else bias_N.to(dtype)
 
 
 def _plain(x_MK: Tensor, weight_KN: Tensor, bias_N: Tensor | None) -> Tensor:
     if bias_N is None:
         return torch.mm(x_MK, weight_KN)
     return torch.addmm(bias_N, x_MK, weight_KN)
-
-
-def _pack(weight_KN: Tensor) -> Tensor:
-    return torch.ops.mkldnn._reorder_linear_weight.default(weight_KN.t().contiguous())
-
-
-def _onednn(x_MK: Tensor, weight_NK: Tensor, bias_N: Tensor | None) -> Tensor:
-    return torch.ops.mkldnn._linear_pointwise.default(
-        x_MK, weight_NK, bias_N, "none", [], ""
-    )
