@@ -19,7 +19,6 @@ from . import shipped
 from .bilm.bilm import BiLM
 from .doc_layers import LayerStore, remember
 from .errors import Errors, Warnings
-from .forks import be_safe_to_fork
 from .thinc_layers.deferred import DeferredBackward
 from .thinc_layers.encoder import (
     DocPieces,
@@ -68,7 +67,6 @@ class Elmo(ListenedTo, TrainablePipe):
         model.attrs["replace_listener_cfg"] = partial(
             replace_listener_cfg, frozen=frozen
         )
-        be_safe_to_fork()
         # For gradients that come after their update was finished.
         self._late_optimizer: Optimizer | None = None
         # What belongs to the Docs in flight, and no copy takes along.

@@ -19,7 +19,7 @@ LAYERS = [
     ["shipped", "pretrain"],
     ["benchmarks"],
     ["thinc_layers"],
-    ["forks", "readers", "doc_layers", "pipeline", "factory", "contextual_similarity"],
+    ["readers", "doc_layers", "pipeline", "factory", "contextual_similarity"],
     ["cli", "workflows"],
 ]
 # May look up for type checking alone.

@@ -11,7 +11,7 @@ H projection, D = 2H.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +25,7 @@ from .characters import PADDING, encode_words, encode_words_in, trim
 from .config import BiLMConfig
 from .lstm import LstmStack, LstmState
 from .softmax import Softmax
+from .threads import be_safe_to_fork, side_by_side
 from .token_cache import TokenCache
 from .token_encoder import CharCnnEncoder, WordEncoder
 
@@ -55,6 +56,7 @@ class BiLM(nn.Module):
         alphabet: Sequence[str] | None = None,
     ) -> None:
         super().__init__()
+        be_safe_to_fork()
         self.config = config
         self.vocab = list(vocab) if vocab is not None else None
         self.alphabet = list(alphabet) if alphabet is not None else None
@@ -154,14 +156,27 @@ class BiLM(nn.Module):
         reversed_N = torch.from_numpy(batch.reversed_N).to(self.device)
         x_VH = self.token_vectors(batch.words)
         x_NH = x_VH[word_N]
-        ahead, ahead_state = self.forward_lstm(x_NH, batch.batch_sizes, state[0])
-        back, back_state = self.backward_lstm(
-            x_NH[reversed_N], batch.batch_sizes, state[1]
+        (ahead, ahead_state), (back, back_state) = self._read_both_ways(
+            x_NH, x_NH[reversed_N], batch.batch_sizes, state
         )
         layers = [torch.cat([x_NH, x_NH], dim=1)]
         for ahead_NH, back_NH in zip(ahead, back):
             layers.append(torch.cat([ahead_NH, back_NH[reversed_N]], dim=1))
         return layers, (ahead_state, back_state)
+
+    def _read_both_ways(
+        self,
+        ahead_NH: Tensor,
+        back_NH: Tensor,
+        batch_sizes: list[int],
+        state: tuple[LstmState, LstmState],
+    ) -> tuple[tuple[list[Tensor], LstmState], tuple[list[Tensor], LstmState]]:
+        ahead = partial(self.forward_lstm, ahead_NH, batch_sizes, state[0])
+        back = partial(self.backward_lstm, back_NH, batch_sizes, state[1])
+        if torch.is_grad_enabled() or ahead_NH.is_cuda:
+            return ahead(), back()
+        rows = len(ahead_NH) / len(batch_sizes)
+        return side_by_side(ahead, back, rows * self.config.hidden_dim)
 
     def zero_state(self, batch_size: int) -> tuple[LstmState, LstmState]:
         config, like = self.config, next(self.parameters())

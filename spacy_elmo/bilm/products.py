@@ -43,7 +43,7 @@ def half_type(device: torch.device) -> torch.dtype:
 
 def _has_onednn() -> bool:
     """Whether this torch has the products that its own compiler uses on a CPU."""
-    return (
+    return bool(
         torch.backends.mkldnn.is_available()
         and torch.backends.mkldnn.enabled  # the user's switch
         and hasattr(torch.ops.mkldnn, "_linear_pointwise")
@@ -111,7 +111,7 @@ class Product(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy, in this process or another, makes its own."""
-        return {**super().__getstate__(), "_factor": None}  # type: ignore[misc]
+        return {**super().__getstate__(), "_factor": None}
 
     def forward(
         self, x_MK: Tensor, weight_KN: Tensor, bias_N: Tensor | None = None
