@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import Errors
@@ -59,32 +60,44 @@ class Factor:
     """A weight as it is used without gradients, in the forms that it is read in."""
 
     def __init__(
-        self, weight_KN: Tensor, *, precision: Precision, onednn: bool, keep: bool
+        self, weight_KN: Tensor, *, precision: Precision, onednn: bool, own: bool
     ) -> None:
-        """keep: whether a copy is kept also for the sake of many rows."""
-        self.dtype = torch.float32
+        """own: whether the weight is a copy already, which need not stay as it is."""
+        is_small = weight_KN.numel() < SMALL
+        self.dtype = weight_KN.dtype
         if precision == "half":
             self.dtype = half_type(weight_KN.device)
-            weight_KN = weight_KN.to(self.dtype)
-        self.weight_KN = weight_KN
-        self.keep = keep or precision == "half"
+            weight_KN, own, is_small = weight_KN.to(self.dtype), True, False
+        self.weight_KN: Any = weight_KN  # None where it is not used
+        self.packed: Tensor | None = None
+        self.own = own
         self.onednn = (
-            onednn and weight_KN.device.type == "cpu" and weight_KN.dtype == self.dtype
+            onednn
+            and weight_KN.device.type == "cpu"
+            and self.dtype in (torch.float32, torch.bfloat16)
         )
-        self.few_rows = FEW_ROWS if weight_KN.numel() < SMALL else 0
-        self._packed: Tensor | None = None
+        self.few_rows = FEW_ROWS if is_small else 0
+        if self.onednn and own:
+            self.packed = _pack(weight_KN)
+            if not is_small:
+                self.weight_KN = None
 
     def times(self, x_MK: Tensor, bias_N: Tensor | None = None) -> Tensor:
         """x W + b, (M, N)."""
-        if self.dtype != torch.float32:
-            x_MK, bias_N = x_MK.to(self.dtype), _maybe(bias_N, self.dtype)
+        if x_MK.dtype != self.dtype:
+            x_MK = x_MK.to(self.dtype)
+            bias_N = None if bias_N is None else bias_N.to(self.dtype)
         if self._is_plain(x_MK):
             return _plain(x_MK, self.weight_KN, bias_N)
-        if not self.keep and len(x_MK) >= MANY_ROWS:
-            return _linear(x_MK, self.weight_KN.t(), bias_N, "none", [], "")
-        if self._packed is None:
-            self._packed = _reorder(self.weight_KN.t().contiguous())
-        return _linear(x_MK, self._packed, bias_N, "none", [], "")
+        if not self.own and len(x_MK) >= MANY_ROWS:
+            weight_NK = self.weight_KN.t()
+        else:
+            if self.packed is None:
+                self.packed = _pack(self.weight_KN)
+            weight_NK = self.packed
+        M = len(x_MK)
+        x_MK = F.pad(x_MK, (0, 0, 0, _round_up(M) - M))
+        return _linear(x_MK, weight_NK, bias_N, "none", [], "")[:M]
 
     def add_to(self, z_MN: Tensor, x_MK: Tensor) -> None:
         """z += x W, in place."""
@@ -135,18 +148,25 @@ class Product(nn.Module):
                 weight if self.prepare is None else self.prepare(weight),
                 precision=self.precision,
                 onednn=onednn,
-                keep=self.prepare is not None,
+                own=self.prepare is not None,
             )
             # With the weight itself, so that no other takes its place in memory.
             self._factor = made_from, weight_KN, factor
         return self._factor[2]
 
 
-def _maybe(bias_N: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    return None if bias_N is None else bias_N.to(dtype)
-
-
 def _plain(x_MK: Tensor, weight_KN: Tensor, bias_N: Tensor | None) -> Tensor:
     if bias_N is None:
         return torch.mm(x_MK, weight_KN)
     return torch.addmm(bias_N, x_MK, weight_KN)
+
+
+def _round_up(M: int) -> int:
+    """Four sizes an octave: for each size that it meets oneDNN makes code, a megabyte
+    of it, and keeps it."""
+    step = 1 << max(2, M.bit_length() - 3)
+    return -(-M // step) * step
+
+
+def _pack(weight_KN: Tensor) -> Tensor:
+    return _reorder(weight_KN.t().contiguous())

@@ -88,6 +88,7 @@ def test_torch_lstm_gives_the_same(projected):
     """What a GPU runs where there are no clips: outputs, state and gradients."""
     sizes = {} if projected else {"projection_dim": 12, "lstm_projection": False}
     config = tiny_config(cell_clip=None, proj_clip=None, **sizes)
+    torch.manual_seed(0)
     layer = LstmpLayer(config)
     layer.reset_parameters(torch.Generator().manual_seed(0))
     torch.nn.init.normal_(layer.bias)
