@@ -22,7 +22,7 @@ from .products import Product
 
 # The input half of the gates is computed for so much at once: a block stays in the
 # cache until its steps are done, and in the memory that the one before it left.
-BLOCK_BYTES = 8 << 20
+BLOCK_BYTES = 16 << 20
 
 
 def double_candidate(weight_H4C: Tensor) -> Tensor:
@@ -58,10 +58,11 @@ def infer(
     outputs = y_NH.split(batch_sizes)
     h, c2 = h_BH, 2 * c_BC
     c2_BC, m = c2, torch.empty_like(c2)
+    factor_x = by_x.factor(weight_x)
     factor_h = by_h.factor(weight_h)
     factor_p = None if weight_p is None else by_p.factor(weight_p)
     for steps, rows in _blocks(batch_sizes, BLOCK_BYTES // (16 * C)):
-        gates_N4C = by_x(x_NI[rows], weight_x, bias)
+        gates_N4C = factor_x.times(x_NI[rows], bias, of=len(x_NI)).to(x_NI.dtype)
         gates_N4C[:, 3 * C :] *= 2
         sizes = batch_sizes[steps]
         views = [part.split(sizes) for part in gates_N4C.split(C, dim=1)]

@@ -82,20 +82,22 @@ class Factor:
             if not is_small:
                 self.weight_KN = None
 
-    def times(self, x_MK: Tensor, bias_N: Tensor | None = None) -> Tensor:
-        """x W + b, (M, N)."""
+    def times(
+        self, x_MK: Tensor, bias_N: Tensor | None = None, *, of: int | None = None
+    ) -> Tensor:
+        """x W + b, (M, N). of: all rows, if these are but a part of them."""
         if x_MK.dtype != self.dtype:
             x_MK = x_MK.to(self.dtype)
             bias_N = None if bias_N is None else bias_N.to(self.dtype)
         if self._is_plain(x_MK):
             return _plain(x_MK, self.weight_KN, bias_N)
-        if not self.own and len(x_MK) >= MANY_ROWS:
+        M = len(x_MK)
+        if not self.own and (of or M) >= MANY_ROWS:
             weight_NK = self.weight_KN.t()
         else:
             if self.packed is None:
                 self.packed = _pack(self.weight_KN)
             weight_NK = self.packed
-        M = len(x_MK)
         x_MK = F.pad(x_MK, (0, 0, 0, _round_up(M) - M))
         return _linear(x_MK, weight_NK, bias_N, "none", [], "")[:M]
 

@@ -107,13 +107,13 @@ class CharCnnEncoder(nn.Module):
         # Words of like length together, and without gradients no more of them at once
         # than the processor's cache holds: a third of the memory.
         order_V = torch.argsort(self._lengths(ids_VC))
-        at_once = len(ids_VC) if torch.is_grad_enabled() else WORDS_AT_ONCE
+        parts = 1 if torch.is_grad_enabled() else -(-len(ids_VC) // WORDS_AT_ONCE)
         encoded = [
             self._encode(
                 self._strongest(ids_VC[words]),
                 None if word_ids_V is None else word_ids_V[words],
             )
-            for words in order_V.split(at_once)
+            for words in order_V.tensor_split(parts)
         ]
         return torch.cat(encoded)[torch.argsort(order_V)]
 
