@@ -186,8 +186,8 @@ class Errors(metaclass=_Coded):
         "one in parts (accumulate = 2, 4 ...), which may also change on the way."
     )
     EL077 = (
-        "precision = 'half' needs products of 16-bit floats (a GPU, or a processor "
-        "with AVX512-BF16 or AMX), and this is a {device}. Choose 'float32' here."
+        "precision = '{precision}' does not pay on this {device}: half needs a GPU, or "
+        "a CPU with AVX512-BF16 or AMX, int8 a CPU with VNNI. Choose 'float32' here."
     )
     # In spaCy
     EL050 = (

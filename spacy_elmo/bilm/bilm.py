@@ -24,6 +24,7 @@ from .batch import PackedBatch, batch_by_tokens, pack
 from .characters import PADDING, encode_words, encode_words_in, trim
 from .config import BiLMConfig
 from .lstm import LstmStack, LstmState
+from .products import Precision, Product, check_precision
 from .softmax import Softmax
 from .threads import be_safe_to_fork, side_by_side
 from .token_cache import TokenCache
@@ -89,6 +90,20 @@ class BiLM(nn.Module):
     @property
     def n_parameters(self) -> int:
         return sum(p.numel() for p in self.parameters())
+
+    def set_precision(self, precision: Precision) -> "BiLM":
+        """Compute without gradients in float32, or in "half" or "int8", which are
+        faster and less exact (see products.py). The weights stay as they are.
+
+        RETURNS: itself.
+        Raises ValueError [EL073, EL077].
+        """
+        check_precision(precision, self.device)
+        for module in self.modules():
+            if isinstance(module, Product):
+                module.precision = precision
+        self.token_cache.clear()
+        return self
 
     # -- tokens in ----------------------------------------------------------------
 

@@ -62,7 +62,7 @@ def infer(
     factor_h = by_h.factor(weight_h)
     factor_p = None if weight_p is None else by_p.factor(weight_p)
     for steps, rows in _blocks(batch_sizes, BLOCK_BYTES // (16 * C)):
-        gates_N4C = factor_x.times(x_NI[rows], bias, of=len(x_NI)).to(x_NI.dtype)
+        gates_N4C = factor_x.times(x_NI[rows], bias, of=len(x_NI))
         gates_N4C[:, 3 * C :] *= 2
         sizes = batch_sizes[steps]
         views = [part.split(sizes) for part in gates_N4C.split(C, dim=1)]

@@ -1,9 +1,14 @@
-"""Products with weights that stay the same from batch to batch.
+"""Products with weights that stay the same from batch to batch, in three precisions.
 
 On a CPU oneDNN reads a matrix that lies in the order of its kernels, so a copy in that
-order is kept of every matrix that few rows are multiplied by at a time. On a two-core
-AMD EPYC with AVX-512 that made products with 4 to 64 rows two to four times as fast as
-MKL's, and large ones, which oneDNN reads where they lie, twice.
+order is kept of every matrix that few rows at a time are multiplied by. On an AMD EPYC
+with AVX-512 that made products with 4 to 64 rows two to four times as fast as MKL's,
+and large ones, for which oneDNN reads the weights where they lie, twice.
+
+    float32  as torch computes it, up to rounding
+    half     factors and results rounded to 16 bits, summed up in float32
+    int8     factors rounded to 8 bits, by the largest of each column of the weight and
+             of each row of x, so that no row depends on the others; summed up exactly
 
 Shapes: M rows, K columns in, N columns out.
 """
@@ -17,8 +22,8 @@ from torch import Tensor, nn
 
 from ..errors import Errors
 
-Precision = Literal["float32", "half"]
-PRECISIONS = ("float32", "half")
+Precision = Literal["float32", "half", "int8"]
+PRECISIONS = ("float32", "half", "int8")
 
 # From so many rows on a kept copy brings less than a tenth.
 MANY_ROWS = 128
@@ -27,19 +32,28 @@ FEW_ROWS = 4
 SMALL = 1 << 20
 
 
-def half_type(device: torch.device) -> torch.dtype:
-    """The 16-bit floats that a device computes with.
+def check_name(precision: str) -> None:
+    """Raises ValueError [EL073]."""
+    if precision not in PRECISIONS:
+        known = ", ".join(PRECISIONS)
+        raise ValueError(Errors.EL073.format(found=precision, known=known))
 
-    Raises ValueError [EL077] if it has none or is slower with them.
-    """
+
+def check_precision(precision: str, device: torch.device) -> None:
+    """Raises ValueError [EL073] for a precision that is not known, [EL077] for one that
+    the processor has no instructions for: it would be slower, not faster."""
+    check_name(precision)
     if device.type == "cuda":
-        return torch.float16
-    known = torch.backends.cpu.get_cpu_capability()
-    if _has_onednn() and (
-        torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    ):
-        return torch.bfloat16
-    raise ValueError(Errors.EL077.format(device=f"CPU ({known})"))
+        has = precision != "int8"
+    else:
+        cpu: Any = torch.cpu
+        has = precision == "float32" or _has_onednn()
+        if precision == "half":
+            has &= cpu._is_avx512_bf16_supported() or cpu._is_amx_tile_supported()
+        if precision == "int8":
+            has &= cpu._is_vnni_supported()
+    if not has:
+        raise ValueError(Errors.EL077.format(precision=precision, device=device.type))
 
 
 def _has_onednn() -> bool:
@@ -57,59 +71,127 @@ if _has_onednn():
 
 
 class Factor:
-    """A weight as it is used without gradients, in the forms that it is read in."""
+    """A weight that torch itself multiplies by."""
 
-    def __init__(
-        self, weight_KN: Tensor, *, precision: Precision, onednn: bool, own: bool
-    ) -> None:
-        """own: whether the weight is a copy already, which need not stay as it is."""
-        is_small = weight_KN.numel() < SMALL
-        self.dtype = weight_KN.dtype
-        if precision == "half":
-            self.dtype = half_type(weight_KN.device)
-            weight_KN, own, is_small = weight_KN.to(self.dtype), True, False
-        self.weight_KN: Any = weight_KN  # None where it is not used
-        self.packed: Tensor | None = None
-        self.own = own
-        self.onednn = (
-            onednn
-            and weight_KN.device.type == "cpu"
-            and self.dtype in (torch.float32, torch.bfloat16)
-        )
-        self.few_rows = FEW_ROWS if is_small else 0
-        if self.onednn and own:
-            self.packed = _pack(weight_KN)
-            if not is_small:
-                self.weight_KN = None
+    def __init__(self, weight_KN: Tensor) -> None:
+        self.weight_KN: Any = weight_KN
 
     def times(
         self, x_MK: Tensor, bias_N: Tensor | None = None, *, of: int | None = None
     ) -> Tensor:
         """x W + b, (M, N). of: all rows, if these are but a part of them."""
-        if x_MK.dtype != self.dtype:
-            x_MK = x_MK.to(self.dtype)
-            bias_N = None if bias_N is None else bias_N.to(self.dtype)
-        if self._is_plain(x_MK):
-            return _plain(x_MK, self.weight_KN, bias_N)
-        M = len(x_MK)
-        if not self.own and (of or M) >= MANY_ROWS:
-            weight_NK = self.weight_KN.t()
-        else:
-            if self.packed is None:
-                self.packed = _pack(self.weight_KN)
-            weight_NK = self.packed
-        x_MK = F.pad(x_MK, (0, 0, 0, _round_up(M) - M))
-        return _linear(x_MK, weight_NK, bias_N, "none", [], "")[:M]
+        return _plain(x_MK, self.weight_KN, bias_N)
 
     def add_to(self, z_MN: Tensor, x_MK: Tensor) -> None:
         """z += x W, in place."""
-        if self.dtype == z_MN.dtype and self._is_plain(x_MK):
-            z_MN.addmm_(x_MK, self.weight_KN)
+        z_MN.addmm_(x_MK, self.weight_KN)
+
+
+class HalfFactor(Factor):
+    """One in float16, on a GPU."""
+
+    def __init__(self, weight_KN: Tensor) -> None:
+        super().__init__(weight_KN.half())
+
+    def times(
+        self, x_MK: Tensor, bias_N: Tensor | None = None, *, of: int | None = None
+    ) -> Tensor:
+        bias_N = None if bias_N is None else bias_N.half()
+        return _plain(x_MK.half(), self.weight_KN, bias_N).float()
+
+    def add_to(self, z_MN: Tensor, x_MK: Tensor) -> None:
+        z_MN.add_(torch.mm(x_MK.half(), self.weight_KN))
+
+
+class OneDnnFactor(Factor):
+    """One that oneDNN reads, and MKL if it is small and the rows are few."""
+
+    def __init__(self, weight_KN: Tensor, *, own: bool) -> None:
+        """own: whether the weight is a copy already, which need not stay as it is."""
+        super().__init__(weight_KN)
+        self.is_small = weight_KN.numel() < SMALL
+        self.packed = _pack(weight_KN) if own else None
+        self.own = own
+        if own and not self.is_small:
+            self.weight_KN = None
+
+    def times(
+        self, x_MK: Tensor, bias_N: Tensor | None = None, *, of: int | None = None
+    ) -> Tensor:
+        if self.is_small and len(x_MK) < FEW_ROWS:
+            return super().times(x_MK, bias_N)
+        if not self.own and (of or len(x_MK)) >= MANY_ROWS:
+            return _onednn(x_MK, self.weight_KN.t(), bias_N)
+        if self.packed is None:
+            self.packed = _pack(self.weight_KN)
+        return _onednn(x_MK, self.packed, bias_N)
+
+    def add_to(self, z_MN: Tensor, x_MK: Tensor) -> None:
+        if self.is_small and len(x_MK) < FEW_ROWS:
+            super().add_to(z_MN, x_MK)
         else:
             z_MN.add_(self.times(x_MK))
 
-    def _is_plain(self, x_MK: Tensor) -> bool:
-        return not self.onednn or len(x_MK) < self.few_rows
+
+class OneDnnHalfFactor(Factor):
+    """One in bfloat16."""
+
+    def __init__(self, weight_KN: Tensor) -> None:
+        super().__init__(_pack(weight_KN.bfloat16()))
+
+    def times(
+        self, x_MK: Tensor, bias_N: Tensor | None = None, *, of: int | None = None
+    ) -> Tensor:
+        bias_N = None if bias_N is None else bias_N.bfloat16()
+        return _onednn(x_MK.bfloat16(), self.weight_KN, bias_N).float()
+
+    def add_to(self, z_MN: Tensor, x_MK: Tensor) -> None:
+        z_MN.add_(_onednn(x_MK.bfloat16(), self.weight_KN, None))
+
+
+class OneDnnInt8Factor(Factor):
+    """One in 8 bits: the products that torch's compiler makes of quantised models."""
+
+    def __init__(self, weight_KN: Tensor) -> None:
+        scale_N = weight_KN.abs().amax(dim=0).div_(127).clamp_(min=1e-30)
+        weight_NK = (weight_KN / scale_N).round_().to(torch.int8).t().contiguous()
+        super().__init__(torch.ops.onednn.qlinear_prepack(weight_NK, None))
+        self.scale_N = scale_N
+        self.zero_N = torch.zeros(len(scale_N), dtype=torch.int32)
+
+    def times(
+        self, x_MK: Tensor, bias_N: Tensor | None = None, *, of: int | None = None
+    ) -> Tensor:
+        y_MN, scale_M1 = self._product(x_MK)
+        y_MN.mul_(scale_M1)
+        return y_MN if bias_N is None else y_MN.add_(bias_N)
+
+    def add_to(self, z_MN: Tensor, x_MK: Tensor) -> None:
+        y_MN, scale_M1 = self._product(x_MK)
+        z_MN.addcmul_(y_MN, scale_M1)
+
+    def _product(self, x_MK: Tensor) -> tuple[Tensor, Tensor]:
+        scale_M1 = x_MK.abs().amax(dim=1, keepdim=True).div_(127).clamp_(min=1e-30)
+        q_MK = (x_MK / scale_M1).add_(128.5).to(torch.uint8)  # rounds: cuts off above 0
+        y_MN = torch.ops.onednn.qlinear_pointwise.default(
+            _fill_up(q_MK), 1.0, 128, self.weight_KN, self.scale_N, self.zero_N,
+            None, 1.0, 0, torch.float32, "none", [], "",
+        )  # fmt: skip
+        return y_MN[: len(x_MK)], scale_M1
+
+
+def make_factor(weight_KN: Tensor, precision: Precision, *, own: bool) -> Factor:
+    """Raises ValueError [EL077]."""
+    check_precision(precision, weight_KN.device)
+    if weight_KN.is_cuda:
+        return HalfFactor(weight_KN) if precision == "half" else Factor(weight_KN)
+    if precision == "half":
+        return OneDnnHalfFactor(weight_KN)
+    if precision == "int8":
+        return OneDnnInt8Factor(weight_KN)
+    if _has_onednn() and weight_KN.dtype == torch.float32:
+        return OneDnnFactor(weight_KN, own=own)
+    return Factor(weight_KN)
 
 
 class Product(nn.Module):
@@ -122,11 +204,11 @@ class Product(nn.Module):
         super().__init__()
         self.prepare = prepare
         self.precision: Precision = "float32"
-        self._factor: tuple[tuple[Any, ...], Tensor, Factor] | None = None
+        self._made: tuple[tuple[Any, ...], Tensor, Factor] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy, in this process or another, makes its own."""
-        return {**super().__getstate__(), "_factor": None}
+        return {**super().__getstate__(), "_made": None}
 
     def forward(
         self, x_MK: Tensor, weight_KN: Tensor, bias_N: Tensor | None = None
@@ -134,27 +216,22 @@ class Product(nn.Module):
         """(M, N)."""
         if torch.is_grad_enabled():
             return _plain(x_MK, weight_KN, bias_N)
-        return self.factor(weight_KN).times(x_MK, bias_N).to(x_MK.dtype)
+        return self.factor(weight_KN).times(x_MK, bias_N)
 
     def factor(self, weight_KN: Tensor) -> Factor:
         """The weight prepared, anew when it has changed."""
-        onednn = _has_onednn()
-        made_from = weight_KN.data_ptr(), weight_KN._version, self.precision, onednn
-        if (
-            self._factor is None
-            or self._factor[0] != made_from
-            or self._factor[1] is not weight_KN
-        ):
-            weight = weight_KN.detach()
-            factor = Factor(
-                weight if self.prepare is None else self.prepare(weight),
-                precision=self.precision,
-                onednn=onednn,
-                own=self.prepare is not None,
-            )
+        state = (
+            weight_KN.data_ptr(), weight_KN._version, self.precision, _has_onednn(),
+        )  # fmt: skip
+        made = self._made
+        if made is None or made[0] != state or made[1] is not weight_KN:
+            weight, own = weight_KN.detach(), self.prepare is not None
+            if self.prepare is not None:
+                weight = self.prepare(weight)
             # With the weight itself, so that no other takes its place in memory.
-            self._factor = made_from, weight_KN, factor
-        return self._factor[2]
+            made = state, weight_KN, make_factor(weight, self.precision, own=own)
+            self._made = made
+        return made[2]
 
 
 def _plain(x_MK: Tensor, weight_KN: Tensor, bias_N: Tensor | None) -> Tensor:
@@ -163,11 +240,16 @@ def _plain(x_MK: Tensor, weight_KN: Tensor, bias_N: Tensor | None) -> Tensor:
     return torch.addmm(bias_N, x_MK, weight_KN)
 
 
-def _round_up(M: int) -> int:
-    """Four sizes an octave: for each size that it meets oneDNN makes code, a megabyte
-    of it, and keeps it."""
-    step = 1 << max(2, M.bit_length() - 3)
-    return -(-M // step) * step
+def _onednn(x_MK: Tensor, weight_NK: Tensor, bias_N: Tensor | None) -> Tensor:
+    return _linear(_fill_up(x_MK), weight_NK, bias_N, "none", [], "")[: len(x_MK)]
+
+
+def _fill_up(x_MK: Tensor) -> Tensor:
+    """Rows of zeros up to one of four sizes an octave: for each size that it meets
+    oneDNN makes code, a megabyte of it, and keeps it."""
+    M = len(x_MK)
+    missing = -M % (1 << max(2, M.bit_length() - 3))
+    return F.pad(x_MK, (0, 0, 0, missing)) if missing else x_MK
 
 
 def _pack(weight_KN: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ from thinc.types import Floats3d
 from ..bilm.batch import PackedBatch, batch_by_tokens, pack
 from ..bilm.bilm import CACHE_WORDS
 from ..bilm.config import PUBLISHED_FILTERS, BiLMConfig, Filters
+from ..bilm.products import Precision
 from .shim import BiLMShim
 from .spans import SpanGetter, configure_windows
 
@@ -64,15 +65,18 @@ def build_bilm(
     forget_bias: float = 1.0,
     batch_tokens: int = 4096,
     cache_words: int = CACHE_WORDS,
+    precision: str = "float32",
     get_spans: SpanGetter | None = None,
 ) -> Encoder:
     """A biLM as a Thinc model; sizes as in `BiLMConfig`.
 
     batch_tokens: tokens computed at once at most, which bounds memory.
     cache_words: words whose token vectors are kept from batch to batch at most.
+    precision: of prediction: "float32", or "half" or "int8" where the processor has
+        instructions for them; training is in float32.
     get_spans: cuts a Doc into what the biLM reads at once; `spacy-elmo.Windows.v1` if
         None.
-    Raises ValueError [EL020].
+    Raises ValueError [EL020, EL073].
     """
     config = BiLMConfig(
         hidden_dim=hidden_dim,
@@ -98,7 +102,7 @@ def build_bilm(
         "bilm",
         pytorch_forward,
         attrs={"convert_inputs": _convert_inputs, "convert_outputs": _convert_outputs},
-        shims=[BiLMShim(config, cache_words)],
+        shims=[BiLMShim(config, cache_words, cast(Precision, precision))],
     )
     return Model(
         "elmo-encoder",

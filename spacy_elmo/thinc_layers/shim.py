@@ -33,6 +33,7 @@ from thinc.types import FloatsXd
 
 from ..bilm.bilm import CACHE_WORDS, BiLM
 from ..bilm.config import BiLMConfig
+from ..bilm.products import Precision, check_name
 from ..bilm.token_cache import TokenCache
 from ..bilm.weights import check_shapes, empty_bilm, fill
 from ..errors import Errors
@@ -42,13 +43,20 @@ class BiLMShim(PyTorchShim):
     """Holds a biLM, at first without weights and without memory.
 
     config: the sizes that weights must have. cache_words: words whose token vectors are
-        kept.
+        kept. precision: of prediction.
     """
 
-    def __init__(self, config: BiLMConfig, cache_words: int = CACHE_WORDS) -> None:
+    def __init__(
+        self,
+        config: BiLMConfig,
+        cache_words: int = CACHE_WORDS,
+        precision: Precision = "float32",
+    ) -> None:
         super().__init__(None)
+        check_name(precision)
         self.bilm_config = config
         self.cache_words = cache_words
+        self.precision = precision
         self._model = empty_bilm(config)
 
     @property
@@ -60,10 +68,12 @@ class BiLMShim(PyTorchShim):
         return self._model.device.type != "meta"
 
     def set_weights(self, bilm: BiLM, source: object) -> None:
-        """Take over a biLM. Raises ValueError [EL052] if its sizes are others."""
+        """Take over a biLM. Raises ValueError [EL052] if its sizes are others, [EL077]
+        if the device does not have the precision."""
         check_sizes(self.bilm_config, bilm.config, source)
+        bilm = bilm.to(get_torch_default_device()).eval().set_precision(self.precision)
         bilm.token_cache = TokenCache(self.cache_words)
-        self._model = bilm.to(get_torch_default_device()).eval()
+        self._model = bilm
 
     def predict(self, inputs: ArgsKwargs) -> Any:
         self._model.eval()

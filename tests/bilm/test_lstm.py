@@ -1,8 +1,11 @@
-"""The written-out gradient of the LSTM layer, held against autograd."""
+"""The LSTM layer with and without its gradient, held against the textbook's loop."""
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from spacy_elmo.bilm import lstm_inference
 from spacy_elmo.bilm.lstm import LstmpLayer
 from spacy_elmo.bilm.lstm_training import TrainedLayer
 
@@ -76,11 +79,37 @@ def test_gradients_equal_finite_differences():
     )
 
 
-def test_nothing_is_kept_without_gradients():
-    tensors, batch_sizes = inputs(projected=True)
-    with torch.no_grad():
-        outputs = TrainedLayer.apply(*tensors, batch_sizes, None, None)
-    assert outputs[0].grad_fn is None
+@settings(max_examples=40, deadline=None)
+@given(
+    lengths=st.lists(st.integers(1, 40), min_size=1, max_size=30),
+    projected=st.booleans(),
+    clips=st.sampled_from([(None, None), (0.3, None), (0.3, 0.2), (None, 0.2)]),
+    dtype=st.sampled_from([torch.float32, torch.float64]),
+    block=st.sampled_from([1, 1 << 10, 1 << 24]),
+)
+def test_inference_equals_the_textbook(lengths, projected, clips, dtype, block):
+    """Whatever the blocks that the steps come in."""
+    sizes = {} if projected else {"projection_dim": 12, "lstm_projection": False}
+    config = tiny_config(cell_clip=clips[0], proj_clip=clips[1], **sizes)
+    generator = torch.Generator().manual_seed(len(lengths))
+    layer = LstmpLayer(config)
+    layer.reset_parameters(generator)
+    torch.nn.init.normal_(layer.bias, generator=generator)
+    layer = layer.to(dtype)
+    batch_sizes = [sum(n > t for n in lengths) for t in range(max(lengths))]
+    B, H, C = len(lengths), config.projection_dim, config.hidden_dim
+    x, h, c = (
+        torch.randn(shape, generator=generator, dtype=dtype)
+        for shape in ((sum(batch_sizes), H), (B, H), (B, C))
+    )
+    with torch.no_grad(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lstm_inference, "BLOCK_BYTES", block)
+        found = layer(x, batch_sizes, h, c)
+        weights = layer.weight_x, layer.weight_h, layer._bias(), layer.weight_p
+        expected = textbook(x, *weights, h, c, batch_sizes, *clips)
+    for a, b in zip(found, expected):
+        assert a.dtype == dtype
+        assert torch.allclose(a, b, atol=1e-5 if dtype == torch.float32 else 1e-12)
 
 
 @pytest.mark.parametrize("projected", [True, False])
