@@ -3,6 +3,7 @@
 Shapes: C cells, H projection, S filters.
 """
 
+import copy
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,16 +13,23 @@ import torch
 
 from .. import shipped
 from ..bilm.bilm import BiLM
+from ..bilm.products import Precision, check_precision
 from ..bilm.token_cache import TokenCache
 from ..pretrain.corpus import BOS_ID, EOS_ID, Corpus
 from . import textbook
+from .baselines import baselines
 from .sizes import SIZES
 from .timing import in_turn, machine, matrix_peak, memory_in_use
 
 Sentences = list[list[str]]
+Run = Callable[[], float]
+Tell = Callable[[str], object]
 SHIPPED = "shipped"
+# What memory and the share of the peak are measured with.
+BATCH_SIZE = 64
 LATENCY_TOKENS = 20
 LATENCY_RUNS, WARM_UP = 40, 3
+CPU = torch.device("cpu")
 
 
 def make_bilm(size: str) -> BiLM:
@@ -46,16 +54,33 @@ def batches(sentences: Sentences, size: int) -> Iterator[Sentences]:
         yield sentences[start : start + size]
 
 
+def n_tokens_of(sentences: Sentences) -> int:
+    return sum(map(len, sentences))
+
+
+def other_precisions(bilm: BiLM) -> dict[str, BiLM]:
+    """The model in each precision but float32 that this processor has."""
+    found = {}
+    fewer_bits: tuple[Precision, ...] = ("half", "int8")
+    for precision in fewer_bits:
+        try:
+            check_precision(precision, CPU)
+        except ValueError:
+            continue
+        found[precision] = copy.deepcopy(bilm).set_precision(precision)
+    return found
+
+
 def encoder_runs(
-    bilm: BiLM, sentences: Sentences, batch_size: int
-) -> dict[str, Callable[[], float]]:
+    bilm: BiLM, others: dict[str, BiLM], sentences: Sentences, batch_size: int
+) -> dict[str, Run]:
     """What is measured, each over all sentences; returns tokens. cold: no vector is
     known from an earlier batch; warm: all are. sorted: batches of like length."""
-    n_tokens = float(sum(map(len, sentences)))
+    n_tokens = float(n_tokens_of(sentences))
     by_length = sorted(sentences, key=len)
-    warm = TokenCache(10 * len(sentences) * LATENCY_TOKENS)
+    none, all_words = TokenCache(0), TokenCache(int(n_tokens) + 2)
 
-    def ours(text: Sentences, cache: TokenCache) -> Callable[[], float]:
+    def ours(bilm: BiLM, text: Sentences, cache: TokenCache) -> Run:
         def run() -> float:
             bilm.token_cache = cache
             for batch in batches(text, batch_size):
@@ -64,7 +89,7 @@ def encoder_runs(
 
         return run
 
-    def theirs(text: Sentences) -> Callable[[], float]:
+    def theirs(text: Sentences) -> Run:
         def run() -> float:
             for batch in batches(text, batch_size):
                 textbook.vectors(bilm, batch)
@@ -72,13 +97,16 @@ def encoder_runs(
 
         return run
 
-    return {
-        "cold": ours(sentences, TokenCache(0)),
-        "warm": ours(sentences, warm),
+    runs = {
         "textbook": theirs(sentences),
-        "cold, sorted": ours(by_length, TokenCache(0)),
-        "textbook, sorted": theirs(by_length),
+        "cold": ours(bilm, sentences, none),
+        "warm": ours(bilm, sentences, all_words),
+        **{p: ours(other, sentences, none) for p, other in others.items()},
     }
+    if batch_size > 1:
+        runs["textbook, sorted"] = theirs(by_length)
+        runs["cold, sorted"] = ours(bilm, by_length, none)
+    return runs
 
 
 def latencies(bilm: BiLM, sentences: Sentences) -> dict[str, dict[str, float]]:
@@ -114,61 +142,92 @@ def latencies(bilm: BiLM, sentences: Sentences) -> dict[str, dict[str, float]]:
 
 def flops_a_token(bilm: BiLM, sentences: Sentences, batch_size: int) -> float:
     """FLOP of a token's products: of the LSTMs, boundaries included, and of the
-    token encoder for the distinct words of each batch, trimmed to the longest."""
+    token encoder for the distinct words of each batch, each of its own length."""
     sizes = bilm.config
     H, C, S = sizes.projection_dim, sizes.hidden_dim, sizes.n_filters
     lstm = 2 * 2.0 * sizes.n_layers * (2 * H * 4 * C + C * H)
-    total = n_tokens = 0.0
+    per_word = 2.0 * (2 * S * S * sizes.n_highway + S * H)
+    per_window = 2.0 * sum(width * sizes.char_dim * n for width, n in sizes.filters)
+    total = 0.0
     for batch in batches(sentences, batch_size):
-        words = list({word for sentence in batch for word in sentence})
-        length = bilm.trim(bilm.character_ids(words)).shape[1]
-        word = 2.0 * (2 * S * S * sizes.n_highway + S * H)
-        for width, n in sizes.filters:
-            word += 2.0 * (length - width + 1) * width * sizes.char_dim * n
-        n_batch = sum(map(len, batch))
-        total += len(words) * word + (n_batch + 2 * len(batch)) * lstm
-        n_tokens += n_batch
-    return total / n_tokens
+        words = {word for sentence in batch for word in sentence}
+        marks = 3  # of begin and end of a word, and one window of padding
+        windows = sum(
+            min(len(word.encode("utf-8", "replace")) + marks, sizes.max_characters)
+            for word in words
+        )
+        total += len(words) * per_word + windows * per_window
+        total += (n_tokens_of(batch) + 2 * len(batch)) * lstm
+    return total / n_tokens_of(sentences)
+
+
+def memory_growth(bilm: BiLM, sentences: Sentences) -> int:
+    """Bytes that the process has grown by after its first batch."""
+    before = memory_in_use(CPU)
+    bilm.token_cache = TokenCache(0)
+    bilm.encode(sentences[:BATCH_SIZE])
+    return memory_in_use(CPU) - before
 
 
 def benchmark(
     sizes: Sequence[str],
     corpus: Corpus,
     *,
-    batch_size: int = 64,
+    batch_sizes: Sequence[int] = (BATCH_SIZE,),
+    threads: Sequence[int] = (1,),
     n_tokens: int = 10_000,
     rounds: int = 3,
-    tell: Callable[[str], object] = lambda text: None,
+    tell: Tell = lambda text: None,
 ) -> dict[str, Any]:
-    """RETURNS: for every size tokens/s, latencies, share of the peak of a large product
-    measured in the same run, and growth of memory in a batch, bytes."""
-    device = torch.device("cpu")
+    """RETURNS: for every size, number of threads and batch size tokens/s; for every
+    size and number of threads latencies; for every size the growth of memory, bytes,
+    and the share of the peak of a large product, measured in the same run with the
+    first number of threads. Of other models tokens/s too."""
     sentences = sentences_of(corpus, n_tokens)
-    results = {}
-    for size in sizes:
-        tell(size)
-        bilm = make_bilm(size)
-        before = memory_in_use(device)
-        bilm.token_cache = TokenCache(0)
-        bilm.encode(sentences[:batch_size])
-        growth = memory_in_use(device) - before
-        speeds = in_turn(
-            encoder_runs(bilm, sentences, batch_size), rounds, device, tell
-        )
-        peak = matrix_peak(device)
-        floor = peak / flops_a_token(bilm, sentences, batch_size)
-        results[size] = {
-            "tokens_per_second": speeds,
-            "latency_ms": latencies(bilm, sentences),
-            "share_of_peak": speeds["cold"] / floor,
-            "matrix_peak_flops": peak,
-            "memory_growth_bytes": growth,
+    speeds: list[dict[str, Any]] = []
+    models: dict[str, Any] = {}
+    before = torch.get_num_threads()
+    try:
+        for size in sizes:
+            torch.set_num_threads(threads[0])
+            bilm = make_bilm(size)
+            models[size] = {"memory_growth_bytes": memory_growth(bilm, sentences)}
+            others = other_precisions(bilm)
+            models[size]["latency_ms"] = {}
+            for n in threads:
+                torch.set_num_threads(n)
+                for batch_size in batch_sizes:
+                    where = {"size": size, "threads": n, "batch_size": batch_size}
+                    tell(f"{size}, {n} threads, batches of {batch_size}")
+                    runs = encoder_runs(bilm, others, sentences, batch_size)
+                    found = in_turn(runs, rounds, CPU)
+                    speeds.append({**where, "tokens_per_second": found})
+                models[size]["latency_ms"][n] = latencies(bilm, sentences)
+            torch.set_num_threads(threads[0])
+            models[size]["share_of_peak"] = share_of_peak(bilm, sentences, rounds)
+        tell("other models")
+        torch.set_num_threads(threads[0])
+        others_found = in_turn(baselines(sentences, BATCH_SIZE), rounds, CPU)
+        return {
+            "machine": machine(CPU),
+            "sentences": len(sentences),
+            "tokens": n_tokens_of(sentences),
+            "rounds": rounds,
+            "speeds": speeds,
+            "models": models,
+            "baselines": others_found,
         }
-    return {
-        "machine": machine(device),
-        "batch_size": batch_size,
-        "sentences": len(sentences),
-        "tokens": sum(map(len, sentences)),
-        "rounds": rounds,
-        "results": results,
-    }
+    finally:
+        torch.set_num_threads(before)
+
+
+def share_of_peak(bilm: BiLM, sentences: Sentences, rounds: int) -> float:
+    bilm.token_cache = TokenCache(0)
+
+    def run() -> float:
+        for batch in batches(sentences, BATCH_SIZE):
+            bilm.encode(batch)
+        return float(n_tokens_of(sentences))
+
+    speed = in_turn({"cold": run}, rounds, CPU)["cold"]
+    return speed * flops_a_token(bilm, sentences, BATCH_SIZE) / matrix_peak(CPU)

@@ -110,20 +110,19 @@ def inference_cli(
     size: list[str] = typer.Option(
         ["small", "medium", "original", "shipped"], help="Published sizes, or shipped"
     ),
-    batch_size: int = typer.Option(64, help="Sentences computed at once"),
-    tokens: int = typer.Option(10_000, help="Tokens of the text that are read"),
+    batch_size: list[int] = typer.Option(
+        [1, 32, 64, 128], help="Sentences computed at once"
+    ),
+    threads: list[int] = typer.Option([1, 2], help="CPU threads"),
+    tokens: int = typer.Option(4_000, help="Tokens of the text that are read"),
     rounds: int = typer.Option(3, help="Times each is measured, in turn"),
-    threads: int = typer.Option(1, help="CPU threads"),
     as_json: bool = typer.Option(False, "--json", help="Print JSON"),
 ) -> None:
     """Tokens/s from sentences to layers, and the latency of single sentences, against a
-    straightforward PyTorch biLM with the same weights."""
-    import torch
-
+    straightforward PyTorch biLM with the same weights, and beside other models."""
     from ..benchmarks.inference import SHIPPED, benchmark
-    from ..benchmarks.sizes import SIZES, zipf_text
+    from ..benchmarks.sizes import SIZES
     from ..errors import Errors
-    from ..pretrain.shards import open_corpus
 
     with clear_errors():
         known = [*SIZES, SHIPPED]
@@ -131,11 +130,11 @@ def inference_cli(
             if name not in known:
                 message = Errors.EL073.format(found=name, known=", ".join(known))
                 raise ValueError(message)
-        torch.set_num_threads(threads)
         found = benchmark(
             size,
-            open_corpus(text) if text else zipf_text(50_000, tokens),
-            batch_size=batch_size,
+            _text_to_read(text, tokens),
+            batch_sizes=batch_size,
+            threads=threads,
             n_tokens=tokens,
             rounds=rounds,
             tell=lambda text: None if as_json else msg.text(text),
@@ -143,25 +142,54 @@ def inference_cli(
         if as_json:
             typer.echo(json.dumps(found))
             return
-        rows = [_inference_row(name, r) for name, r in found["results"].items()]
-        header = ["size", "textbook", "cold", "warm", "sorted: textbook", "cold"]
-        header += ["20 tokens: textbook", "cold", "warm", "of peak", "memory"]
+        header = ["size", "threads", "batch", "textbook", "cold", "warm", "half"]
+        header += ["int8", "sorted: textbook", "cold"]
+        speeds = [_speed_row(row) for row in found["speeds"]]
+        msg.table(speeds, header=header, divider=True)
+        header = ["size", "threads", "20 tokens: textbook", "cold", "warm"]
+        rows = [
+            _latency_row(name, n, latency)
+            for name, model in found["models"].items()
+            for n, latency in model["latency_ms"].items()
+        ]
         msg.table(rows, header=header, divider=True)
-        msg.info(f"tokens/s, batches of {batch_size}; {found['machine']}")
+        for name, model in found["models"].items():
+            msg.info(
+                f"{name}: {model['share_of_peak']:.0%} of a large product's speed; "
+                f"{model['memory_growth_bytes'] / (1 << 20):.0f} MB beside its weights"
+            )
+        for name, speed in found["baselines"].items():
+            msg.info(f"{name}: {speed:,.0f} tokens/s")
+        msg.info(f"tokens/s (times the textbook's); {found['machine']}")
 
 
-def _inference_row(name: str, result: dict[str, Any]) -> list[str]:
-    speed, latency = result["tokens_per_second"], result["latency_ms"]
-    row = [name, f"{speed['textbook']:,.0f}"]
+def _text_to_read(text: Path | None, n_tokens: int) -> Any:
+    from ..benchmarks.sizes import zipf_text
+    from ..pretrain.shards import open_corpus
+
+    return open_corpus(text) if text else zipf_text(50_000, n_tokens)
+
+
+def _speed_row(row: dict[str, Any]) -> list[str]:
+    speed = row["tokens_per_second"]
+    cells = [row["size"], str(row["threads"]), str(row["batch_size"])]
+    cells.append(f"{speed['textbook']:,.0f}")
+    for name in ("cold", "warm", "half", "int8"):
+        cells.append(_times(speed.get(name), speed["textbook"]))
+    other = speed.get("textbook, sorted")
+    cells.append(f"{other:,.0f}" if other else "-")
+    return [*cells, _times(speed.get("cold, sorted"), other)]
+
+
+def _times(speed: float | None, base: float | None) -> str:
+    return f"{speed:,.0f} ({speed / base:.1f}x)" if speed and base else "-"
+
+
+def _latency_row(name: str, n: int, latency: dict[str, Any]) -> list[str]:
+    base = latency["textbook"]
+    cells = [name, str(n), f"{base['p50']:.1f} ms, p95 {base['p95']:.1f}"]
     for column in ("cold", "warm"):
-        times = speed[column] / speed["textbook"]
-        row.append(f"{speed[column]:,.0f} ({times:.1f}x)")
-    times = speed["cold, sorted"] / speed["textbook, sorted"]
-    row.append(f"{speed['textbook, sorted']:,.0f}")
-    row.append(f"{speed['cold, sorted']:,.0f} ({times:.1f}x)")
-    row.append(f"{latency['textbook']['p50']:.0f} ms")
-    for column in ("cold", "warm"):
-        times = latency["textbook"]["p50"] / latency[column]["p50"]
-        row.append(f"{latency[column]['p50']:.1f} ms ({times:.1f}x)")
-    row.append(f"{result['share_of_peak']:.0%}")
-    return [*row, f"{result['memory_growth_bytes'] / (1 << 20):.0f} MB"]
+        found = latency[column]
+        times = base["p50"] / found["p50"]
+        cells.append(f"{found['p50']:.1f} ms ({times:.1f}x), p95 {found['p95']:.1f}")
+    return cells

@@ -15,6 +15,7 @@ from spacy_elmo.pretrain.streams import Streams
 from ..models import tiny_config
 
 CPU = torch.device("cpu")
+TINY = SIZES["tiny"]
 
 
 @pytest.mark.parametrize("clips", [True, False])
@@ -102,15 +103,53 @@ def test_vectors_are_ours(size):
 
 
 def test_inference_has_all_its_figures():
-    found = inference.benchmark(["tiny"], zipf_text(300, 3000), n_tokens=2000, rounds=1)
-    result = found["results"]["tiny"]
-    assert set(result["tokens_per_second"]) == {
-        "cold",
-        "warm",
-        "textbook",
-        "cold, sorted",
-        "textbook, sorted",
-    }
-    assert all(0 < t["p50"] <= t["p95"] for t in result["latency_ms"].values())
-    assert 0 < result["share_of_peak"] < 1
+    before = torch.get_num_threads()
+    found = inference.benchmark(
+        ["tiny"],
+        zipf_text(300, 3000),
+        batch_sizes=[1, 64],
+        threads=[1, 2],
+        n_tokens=2000,
+        rounds=1,
+    )
+    assert torch.get_num_threads() == before
+    assert [(s["threads"], s["batch_size"]) for s in found["speeds"]] == [
+        (1, 1), (1, 64), (2, 1), (2, 64),
+    ]  # fmt: skip
+    kinds = {"textbook", "cold", "warm", *inference.other_precisions(BiLM.random(TINY))}
+    assert set(found["speeds"][0]["tokens_per_second"]) == kinds
+    kinds |= {"textbook, sorted", "cold, sorted"}
+    assert set(found["speeds"][1]["tokens_per_second"]) == kinds
+    model = found["models"]["tiny"]
+    for latency in model["latency_ms"].values():
+        assert all(0 < t["p50"] <= t["p95"] for t in latency.values())
+    assert 0 < model["share_of_peak"] < 1
     assert found["tokens"] == 1819 and found["sentences"] == 91
+    assert found["baselines"]["HashEmbedCNN 4x96"] > 0
+
+
+def test_flops_are_those_that_torch_counts():
+    """Of the textbook's products for one word of each length, the least there is."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    bilm = BiLM.random(TINY)
+    word = "abcdefgh"
+    counted = FlopCounterMode(display=False)
+    config = bilm.config
+    windows = len(word) + 3
+    with counted, torch.no_grad():
+        filters = torch.randn(sum(n * w for w, n in config.filters), config.char_dim)
+        torch.randn(windows, config.char_dim) @ filters.t()
+        x = torch.randn(1, config.n_filters)
+        for _ in range(config.n_highway):
+            x = bilm.token_encoder.highways[0](x)
+        bilm.token_encoder.by_projection(
+            x, bilm.token_encoder.projection_weight, bilm.token_encoder.projection_bias
+        )
+        for stack in (bilm.forward_lstm, bilm.backward_lstm):
+            for layer in stack.layers:
+                x = torch.randn(3, config.projection_dim)  # with both boundaries
+                h = x @ layer.weight_x + x @ layer.weight_h
+                h[:, : config.hidden_dim] @ layer.weight_p
+    # oneDNN's products are not known to the counter: it sees those of small weights.
+    assert inference.flops_a_token(bilm, [[word]], 1) == counted.get_total_flops()
