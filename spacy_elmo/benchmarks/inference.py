@@ -60,7 +60,7 @@ def n_tokens_of(sentences: Sentences) -> int:
 
 def other_precisions(bilm: BiLM) -> dict[str, BiLM]:
     """The model in each precision but float32 that this processor has."""
-    found = {}
+    found: dict[str, BiLM] = {}
     fewer_bits: tuple[Precision, ...] = ("half", "int8")
     for precision in fewer_bits:
         try:

@@ -158,12 +158,12 @@ class BiLM(nn.Module):
 
     def forward(
         self, batch: PackedBatch, state: tuple[LstmState, LstmState] | None = None
-    ) -> tuple[list[Tensor], tuple[LstmState, LstmState]]:
+    ) -> tuple[Tensor, tuple[LstmState, LstmState]]:
         """Layers of a packed batch.
 
         state: forward and backward state to go on from, rows in packed order (zeros
             if None).
-        RETURNS: L+1 layers, each (N, D), and the states after the last step.
+        RETURNS: layers (L+1, N, D), and the states after the last step.
         """
         if state is None:
             state = self.zero_state(len(batch.positions))
@@ -174,10 +174,11 @@ class BiLM(nn.Module):
         (ahead, ahead_state), (back, back_state) = self._read_both_ways(
             x_NH, x_NH[reversed_N], batch.batch_sizes, state
         )
-        layers = [torch.cat([x_NH, x_NH], dim=1)]
+        parts = [x_NH, x_NH]
         for ahead_NH, back_NH in zip(ahead, back):
-            layers.append(torch.cat([ahead_NH, back_NH[reversed_N]], dim=1))
-        return layers, (ahead_state, back_state)
+            parts += [ahead_NH, back_NH[reversed_N]]
+        layers_NLD = torch.cat(parts, dim=1).unflatten(1, (len(ahead) + 1, -1))
+        return layers_NLD.transpose(0, 1), (ahead_state, back_state)
 
     def _read_both_ways(
         self,
@@ -286,9 +287,11 @@ class BiLM(nn.Module):
             return [], state
         batch = pack(sentences)
         order_B = torch.from_numpy(batch.order_B).to(self.device)
-        layers, packed_state = self(batch, _select_rows(state, order_B))
-        layers_LND = torch.stack(layers).float().cpu().numpy()
-        arrays = [layers_LND[:, positions] for positions in batch.positions]
+        layers_LND, packed_state = self(batch, _select_rows(state, order_B))
+        layers = layers_LND.float().cpu().numpy()
+        arrays = [
+            np.ascontiguousarray(layers[:, positions]) for positions in batch.positions
+        ]
         return arrays, _select_rows(packed_state, torch.argsort(order_B))
 
     # -- files --------------------------------------------------------------------

@@ -120,16 +120,10 @@ def inference_cli(
 ) -> None:
     """Tokens/s from sentences to layers, and the latency of single sentences, against a
     straightforward PyTorch biLM with the same weights, and beside other models."""
-    from ..benchmarks.inference import SHIPPED, benchmark
-    from ..benchmarks.sizes import SIZES
-    from ..errors import Errors
+    from ..benchmarks.inference import benchmark
 
     with clear_errors():
-        known = [*SIZES, SHIPPED]
-        for name in size:
-            if name not in known:
-                message = Errors.EL073.format(found=name, known=", ".join(known))
-                raise ValueError(message)
+        _check_sizes(size)
         found = benchmark(
             size,
             _text_to_read(text, tokens),
@@ -161,6 +155,108 @@ def inference_cli(
         for name, speed in found["baselines"].items():
             msg.info(f"{name}: {speed:,.0f} tokens/s")
         msg.info(f"tokens/s (times the textbook's); {found['machine']}")
+
+
+@benchmark_app.command("pipe")
+def pipe_cli(
+    text: Path | None = typer.Argument(
+        None, help="Prepared text to read; made-up text if none is given"
+    ),
+    size: list[str] = typer.Option(["small"], help="Published sizes, or shipped"),
+    doc_words: list[int] = typer.Option(
+        [0, 200, 1000], help="Words of a Doc; 0 for a sentence"
+    ),
+    tokens: int = typer.Option(20_000, help="Tokens of the text that are read"),
+    rounds: int = typer.Option(3, help="Times each is measured"),
+    precision: str = typer.Option("float32", help="float32, half or int8"),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON"),
+) -> None:
+    """Words/s of nlp.pipe with a tagger and a ner that listen, on one thread, and the
+    share of time that is not the biLM's."""
+    from ..benchmarks.inference import sentences_of
+    from ..benchmarks.pipe import benchmark
+
+    with clear_errors():
+        _check_sizes(size)
+        found = benchmark(
+            size,
+            sentences_of(_text_to_read(text, tokens), tokens),
+            doc_words=doc_words,
+            rounds=rounds,
+            precision=precision,
+            tell=lambda text: None if as_json else msg.text(text),
+        )
+        if as_json:
+            typer.echo(json.dumps(found))
+            return
+        rows = [
+            (
+                row["size"],
+                f"{row['docs']:,}",
+                str(row["doc_words"] or "sentences"),
+                f"{row['words_per_second']:,.0f}",
+                f"{row['share_outside']:.1%}",
+            )
+            for row in found["pipes"]
+        ]
+        header = ["size", "Docs", "of words", "words/s", "outside the biLM"]
+        msg.table(rows, header=header, divider=True)
+        msg.info(f"{precision}; {found['machine']}")
+
+
+@benchmark_app.command("scaling")
+def scaling_cli(
+    size: str = typer.Option("shipped", help="A published size, or shipped"),
+    tokens: int = typer.Option(20_000, help="Tokens of the made-up text"),
+    docs: int = typer.Option(100_000, help="Docs at most"),
+    doc_words: int = typer.Option(20, help="Words of each of them"),
+    rounds: int = typer.Option(3, help="Times each is measured, in turn"),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON"),
+) -> None:
+    """Speed by sentence length, batch, vocabulary and listeners, and memory by the
+    number of Docs, on one thread and made-up text."""
+    from ..benchmarks.scaling import benchmark
+
+    with clear_errors():
+        _check_sizes([size])
+        found = benchmark(
+            size,
+            n_tokens=tokens,
+            docs=docs,
+            doc_words=doc_words,
+            rounds=rounds,
+            tell=lambda text: None if as_json else msg.text(text),
+        )
+        if as_json:
+            typer.echo(json.dumps(found))
+            return
+        for name, title in (
+            ("sentence_length", "tokens of a sentence"),
+            ("batch", "sentences of a batch"),
+            ("vocabulary", "distinct words"),
+            ("listeners", "listeners"),
+        ):
+            speeds = found[name]
+            header = [title, *(f"{n:,}" for n in speeds)]
+            row = ["tokens/s", *(f"{speed:,.0f}" for speed in speeds.values())]
+            msg.table([row], header=header, divider=True)
+        row = [f"{line['memory_bytes'] / (1 << 20):,.0f}" for line in found["docs"]]
+        header = ["Docs", *(f"{line['docs']:,}" for line in found["docs"])]
+        msg.table([["MB", *row]], header=header, divider=True)
+        msg.info(f"{size}; {found['machine']}")
+
+
+def _check_sizes(sizes: list[str]) -> None:
+    """Raises ValueError [EL073]."""
+    from ..benchmarks.inference import SHIPPED
+    from ..benchmarks.sizes import SIZES
+    from ..errors import Errors
+
+    known = [*SIZES, SHIPPED]
+    for name in sizes:
+        if name not in known:
+            message = Errors.EL073.format(found=name, known=", ".join(known))
+            raise ValueError(message)
 
 
 def _text_to_read(text: Path | None, n_tokens: int) -> Any:

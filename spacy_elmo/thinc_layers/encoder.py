@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-import torch
 from spacy.tokens import Doc
 from spacy.util import registry
 from thinc.api import ArgsKwargs, Model, torch2xp, xp2torch
@@ -159,7 +158,8 @@ def _forward(
     xp = model.ops.xp
     layers = [model.ops.alloc3f(n_layers, len(doc), width) for doc, _ in inputs]
     where = [(d, piece) for d, (_, pieces) in enumerate(inputs) for piece in pieces]
-    sentences = [[inputs[d].doc[int(i)].text for i in piece] for d, piece in where]
+    texts = [[token.text for token in doc] for doc, _ in inputs]
+    sentences = [[texts[d][i] for i in piece.tolist()] for d, piece in where]
     groups = []
     for group in batch_by_tokens(sentences, model.attrs["batch_tokens"].value):
         batch = pack([sentences[s] for s in group])
@@ -191,8 +191,7 @@ def _convert_inputs(
 def _convert_outputs(
     model: Model, inputs_outputs: Any, is_train: bool
 ) -> tuple[Floats3d, Callable[[Floats3d], ArgsKwargs]]:
-    _, (layers, _) = inputs_outputs
-    layers_LND = torch.stack(layers)
+    _, (layers_LND, _) = inputs_outputs
 
     def convert_gradient(dY_LND: Floats3d) -> ArgsKwargs:
         gradient = xp2torch(dY_LND, device=layers_LND.device)

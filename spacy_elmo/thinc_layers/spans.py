@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Iterator
 
 import numpy as np
+from spacy.attrs import IS_SPACE
 from spacy.tokens import Doc
 from spacy.util import registry
 
@@ -26,11 +27,12 @@ class Windows:
 
     def __call__(self, doc: Doc) -> list[np.ndarray]:
         pieces: list[np.ndarray] = []
+        is_word = doc.to_array(IS_SPACE) == 0
         for start, end in self._sentences(doc):
-            words = [i for i in range(start, end) if not doc[i].is_space]
-            if words:
+            words = start + np.flatnonzero(is_word[start:end])
+            if len(words):
                 n_pieces = -(-len(words) // self.length)
-                pieces.extend(np.array_split(np.array(words), n_pieces))
+                pieces.extend(np.array_split(words, n_pieces))
         return pieces
 
     def _sentences(self, doc: Doc) -> Iterator[tuple[int, int]]:
