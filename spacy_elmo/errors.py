@@ -189,6 +189,14 @@ class Errors(metaclass=_Coded):
         "precision = '{precision}' does not pay on this {device}: half needs a GPU, or "
         "a CPU with AVX512-BF16 or AMX, int8 a CPU with VNNI. Choose 'float32' here."
     )
+    EL078 = (
+        "'{path}' holds the token vectors of other weights. Make it again with 'spacy "
+        "elmo vocab-cache', or remove it."
+    )
+    EL079 = (
+        "'{path}' is not a vocabulary's token vectors: {problem}. Make it again with "
+        "'spacy elmo vocab-cache', or remove it."
+    )
     # In spaCy
     EL050 = (
         "'{name}' has no weights. Load some with nlp.get_pipe('{name}').load_weights("

@@ -32,6 +32,7 @@ from .token_encoder import CharCnnEncoder, WordEncoder
 
 Start = Literal["zeros", "boundary"]
 UNK = "<UNK>"
+VOCAB_CACHE = "vocab_cache.safetensors"
 
 # The state that <S> </S> repeated converges to is taken as reached when a pass moves
 # it by less than this; it converges geometrically, in about ten passes.
@@ -110,13 +111,14 @@ class BiLM(nn.Module):
     def token_vectors(self, words: Sequence[str]) -> Tensor:
         """Context-independent vectors of distinct words, (V, H); from the cache those
         that it has, where no gradient is asked for."""
-        if torch.is_grad_enabled() or not self.token_cache.size:
-            return self._compute_token_vectors(words)
+        if torch.is_grad_enabled() or not self.token_cache.is_used:
+            return self.compute_token_vectors(words)
         return self.token_cache.vectors(
-            words, self.token_encoder, self._compute_token_vectors
+            words, self.token_encoder, self.compute_token_vectors
         )
 
-    def _compute_token_vectors(self, words: Sequence[str]) -> Tensor:
+    def compute_token_vectors(self, words: Sequence[str]) -> Tensor:
+        """The same without the cache."""
         inputs = []
         if self.config.has_characters:
             inputs.append(self.trim(self.character_ids(words)))
@@ -297,15 +299,21 @@ class BiLM(nn.Module):
     # -- files --------------------------------------------------------------------
 
     @classmethod
-    def load(cls, path: str | Path) -> "BiLM":
+    def load(cls, path: str | Path, *, use_vocab_cache: bool = True) -> "BiLM":
         """Load a model folder: our own format, `options.json` and one `*.hdf5`, or
-        ELMoForManyLangs's.
+        ELMoForManyLangs's; with the token vectors that are kept beside it, if any.
 
-        Raises FileNotFoundError [EL001] and ValueError [EL002-EL014, EL020-EL023].
+        Raises FileNotFoundError [EL001] and ValueError [EL002-EL014, EL020-EL023,
+        EL078, EL079].
         """
+        from . import vocab_cache
         from .formats import load  # below: formats build a BiLM
 
-        return load(Path(path)).eval()
+        bilm = load(Path(path)).eval()
+        known = Path(path) / VOCAB_CACHE
+        if use_vocab_cache and known.exists():
+            vocab_cache.attach(bilm, known.read_bytes(), known)
+        return bilm
 
     def save(
         self,

@@ -4,12 +4,15 @@ Running text repeats itself: of the distinct words of a batch, most were in the 
 before. The cache is bounded, forgets what was not used for longest, and is emptied when
 the weights are no longer the ones its vectors were computed with.
 
-Shapes: V words of a batch, H token vector, K rows of the cache.
+Beside the words that come and go there may be some that stay as long as the weights do,
+whose vectors were computed before (vocab_cache.py).
+
+Shapes: V words of a batch, H token vector, K rows of the cache, F that stay.
 """
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -18,10 +21,11 @@ Compute = Callable[[Sequence[str]], Tensor]
 
 
 class TokenCache:
-    """size: words kept at most; 0 for none."""
+    """size: words kept at most, 0 for none, beside those that stay."""
 
     def __init__(self, size: int) -> None:
         self.size = size
+        self._fixed: dict[str, int] = {}  # the first rows
         self._rows: OrderedDict[str, int] = OrderedDict()  # longest unused first
         self._vectors_KH = torch.empty(0, 0)
         self._made_with: tuple[object, ...] = ()
@@ -31,13 +35,37 @@ class TokenCache:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def clear(self) -> None:
-        with self._lock:
-            self._empty()
+    @property
+    def is_used(self) -> bool:
+        return bool(self.size or self._fixed)
 
-    def _empty(self) -> None:
+    def clear(self) -> None:
+        """Forget all words but those that stay."""
+        with self._lock:
+            self._rows.clear()
+            self._vectors_KH = self._vectors_KH[: len(self._fixed)].clone()
+
+    def fix(self, words: Sequence[str], vectors_FH: Tensor, encoder: nn.Module) -> None:
+        """Keep vectors as long as the encoder's weights are what they are."""
+        with self._lock:
+            self._begin(list(encoder.parameters()))
+            self._fixed = {word: row for row, word in enumerate(words)}
+            self._vectors_KH = vectors_FH
+
+    def fixed(self, encoder: nn.Module) -> tuple[list[str], Tensor] | None:
+        """What `fix` was given, if it is for the encoder's weights as they are."""
+        with self._lock:
+            if not self._fixed or _state(encoder.parameters()) != self._made_with:
+                return None
+            return list(self._fixed), self._vectors_KH[: len(self._fixed)]
+
+    def _begin(self, weights: list[nn.Parameter]) -> None:
+        """Empty, for other weights."""
         self._rows.clear()
+        self._fixed = {}
         self._vectors_KH = torch.empty(0, 0)
+        # Kept as long as their vectors are, so that no others take their ids.
+        self._made_with, self._weights = _state(weights), weights
 
     def __reduce__(self) -> tuple[type["TokenCache"], tuple[int]]:
         """A copy, in this process or another, begins empty."""
@@ -51,15 +79,17 @@ class TokenCache:
         encoder: whose weights compute depends on.
         """
         weights = list(encoder.parameters())
-        state = tuple((id(p), p.data_ptr(), p._version) for p in weights)
+        state = _state(weights)
         with self._lock:
             if state != self._made_with:
-                self._empty()
-                # Kept as long as their vectors are, so that no others take their ids.
-                self._made_with, self._weights = state, weights
-            known = [self._rows.get(word, -1) for word in words]
+                self._begin(weights)
+            n_fixed = len(self._fixed)
+            known = [
+                self._fixed[word] if word in self._fixed else self._rows.get(word, -1)
+                for word in words
+            ]
             for word, row in zip(words, known):
-                if row >= 0:
+                if row >= n_fixed:
                     self._rows.move_to_end(word)
             missing = [i for i, row in enumerate(known) if row < 0]
             if not missing:
@@ -91,20 +121,25 @@ class TokenCache:
             for word in words:
                 row = self._rows.pop(word, None)  # another thread was first
                 if row is None:
-                    row = len(self._rows)
-                    if row == self.size:
+                    row = len(self._fixed) + len(self._rows)
+                    if len(self._rows) == self.size:
                         _, row = self._rows.popitem(last=False)
                 self._rows[word] = row
                 rows.append(row)
             self._vectors_KH[torch.tensor(rows)] = new_MH
 
     def _grow(self, n: int, like_MH: Tensor) -> None:
-        """Room for n rows, doubled each time, so that a small text takes little."""
-        have = len(self._vectors_KH)
-        if n <= have or have == self.size:
+        """Room for n rows beside those that stay, doubled each time, so that a small
+        text takes little."""
+        have, n_fixed = len(self._vectors_KH), len(self._fixed)
+        if n_fixed + n <= have or have == n_fixed + self.size:
             return
-        size = min(self.size, max(n, 2 * have, 1024))
+        size = n_fixed + min(self.size, max(n, 2 * (have - n_fixed), 1024))
         larger = like_MH.new_empty(size, like_MH.shape[1])
         if have:
             larger[:have] = self._vectors_KH
         self._vectors_KH = larger
+
+
+def _state(weights: Iterable[nn.Parameter]) -> tuple[object, ...]:
+    return tuple((id(p), p.data_ptr(), p._version) for p in weights)

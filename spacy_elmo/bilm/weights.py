@@ -20,7 +20,7 @@ from torch import Tensor
 from ..errors import Errors
 from ..files import write_files, write_text
 from . import softmax as softmax_module
-from .bilm import BiLM
+from .bilm import VOCAB_CACHE, BiLM
 from .characters import MARKS
 from .config import BiLMConfig
 from .softmax import Softmax, write_safetensors
@@ -84,7 +84,7 @@ def save(
         text = json.dumps(signed, indent=2, ensure_ascii=False)
         writers[CARD] = partial(write_text, text)
     writers[CONFIG] = partial(write_text, json.dumps(header, indent=2))
-    others = [softmax_module.FILE, VOCAB, ALPHABET, CARD]
+    others = [softmax_module.FILE, VOCAB, ALPHABET, CARD, VOCAB_CACHE]
     write_files(folder, writers, remove=others)
     return str(header["fingerprint"])
 

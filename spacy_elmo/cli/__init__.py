@@ -34,4 +34,13 @@ def clear_errors() -> Iterator[None]:
         sys.exit(130)
 
 
-from . import benchmark, convert, curve, info, perplexity, prepare, pretrain  # noqa: E402, F401  (they add themselves to app)
+from . import (  # noqa: E402, F401  (they add themselves to app)
+    benchmark,
+    convert,
+    curve,
+    info,
+    perplexity,
+    prepare,
+    pretrain,
+    vocab_cache,
+)

@@ -31,11 +31,12 @@ from thinc.shims import PyTorchShim
 from thinc.shims.shim import Shim
 from thinc.types import FloatsXd
 
+from ..bilm import vocab_cache
 from ..bilm.bilm import CACHE_WORDS, BiLM
 from ..bilm.config import BiLMConfig
 from ..bilm.products import Precision, check_name
 from ..bilm.token_cache import TokenCache
-from ..bilm.weights import check_shapes, empty_bilm, fill
+from ..bilm.weights import check_shapes, empty_bilm, fill, fingerprint
 from ..errors import Errors
 
 
@@ -71,8 +72,13 @@ class BiLMShim(PyTorchShim):
         """Take over a biLM. Raises ValueError [EL052] if its sizes are others, [EL077]
         if the device does not have the precision."""
         check_sizes(self.bilm_config, bilm.config, source)
+        known = bilm.token_cache.fixed(bilm.token_encoder)
         bilm = bilm.to(get_torch_default_device()).eval().set_precision(self.precision)
         bilm.token_cache = TokenCache(self.cache_words)
+        if known is not None:
+            words, vectors_FH = known
+            vectors_FH = vectors_FH.to(bilm.device)
+            bilm.token_cache.fix(words, vectors_FH, bilm.token_encoder)
         self._model = bilm
 
     def predict(self, inputs: ArgsKwargs) -> Any:
@@ -135,11 +141,19 @@ class BiLMShim(PyTorchShim):
                 "vocab": self._model.vocab if self.bilm_config.n_words else None,
                 "alphabet": self._model.alphabet,
                 "weights": serialize(arrays),
+                "vocab_cache": self._vocab_cache(),
             }
         )
 
+    def _vocab_cache(self) -> bytes | None:
+        known = self._model.token_cache.fixed(self._model.token_encoder)
+        if known is None:
+            return None
+        words, vectors_FH = known
+        return vocab_cache.pack(words, vectors_FH, fingerprint(self._model))
+
     def from_bytes(self, bytes_data: bytes) -> "BiLMShim":
-        """Raises ValueError [EL006-EL008, EL010, EL052]."""
+        """Raises ValueError [EL006-EL008, EL010, EL052, EL078, EL079]."""
         message = srsly.msgpack_loads(bytes_data)
         config = BiLMConfig.from_dict(message["config"])
         check_sizes(self.bilm_config, config, "saved pipeline")
@@ -153,7 +167,10 @@ class BiLMShim(PyTorchShim):
         if arrays:  # a component that was saved before it had weights has none
             shapes = {name: tuple(array.shape) for name, array in arrays.items()}
             check_shapes("saved pipeline", shapes, bilm)
-            self.set_weights(fill(bilm, arrays, "saved pipeline"), "saved pipeline")
+            bilm = fill(bilm, arrays, "saved pipeline")
+            if message.get("vocab_cache"):
+                vocab_cache.attach(bilm, message["vocab_cache"], "saved pipeline")
+            self.set_weights(bilm, "saved pipeline")
         return self
 
 

@@ -21,13 +21,13 @@ WORDS = [f"w{i}" for i in range(9)]
 
 def counted(bilm):
     """Words whose vectors are computed, as they are."""
-    computed, real = [], bilm._compute_token_vectors
+    computed, real = [], bilm.compute_token_vectors
 
     def compute(words):
         computed.extend(words)
         return real(words)
 
-    bilm._compute_token_vectors = compute
+    bilm.compute_token_vectors = compute
     return computed
 
 
@@ -87,7 +87,7 @@ def test_changed_weights_empty_it(change):
         before = bilm.token_vectors(WORDS)
         change(bilm)
         found = bilm.token_vectors(WORDS)
-        expected = bilm._compute_token_vectors(WORDS)
+        expected = bilm.compute_token_vectors(WORDS)
     assert torch.equal(found, expected)
     assert found.dtype != before.dtype or not torch.equal(found, before)
 
@@ -100,7 +100,7 @@ def test_one_step_of_training_empties_it():
     bilm.token_vectors(WORDS).sum().backward()  # with gradients: not from the cache
     optimizer.step()
     with torch.no_grad():
-        expected = bilm._compute_token_vectors(WORDS)
+        expected = bilm.compute_token_vectors(WORDS)
         assert torch.equal(bilm.token_vectors(WORDS), expected)
 
 
@@ -118,7 +118,7 @@ def test_more_words_than_fit_at_once():
     words = [f"w{i}" for i in range(50_000)]
     with torch.no_grad():
         found = bilm.token_vectors(words)
-        assert torch.allclose(found[:3], bilm._compute_token_vectors(words[:3]))
+        assert torch.allclose(found[:3], bilm.compute_token_vectors(words[:3]))
     assert list(bilm.token_cache._rows) == words[-4:]
 
 
