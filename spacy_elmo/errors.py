@@ -197,6 +197,11 @@ class Errors(metaclass=_Coded):
         "'{path}' is not a vocabulary's token vectors: {problem}. Make it again with "
         "'spacy elmo vocab-cache', or remove it."
     )
+    EL080 = (
+        "The GPU's memory does not hold {tokens} tokens that are read at once. Read them "
+        'in shorter pieces (get_spans, @misc = "spacy-elmo.Windows.v1", length = '
+        "{fits}), or on the CPU."
+    )
     # In spaCy
     EL050 = (
         "'{name}' has no weights. Load some with nlp.get_pipe('{name}').load_weights("
@@ -278,4 +283,8 @@ class Warnings(metaclass=_Coded):
     ELW05 = (
         "'{path}', line {line} has more than {length:,} characters, and is read in "
         "pieces of that length. Text is best given a sentence or paragraph a line."
+    )
+    ELW06 = (
+        "The GPU's memory does not hold {tokens} tokens at once, so they are computed "
+        "in halves, after a failure each time. Set batch_tokens = {fits} or less."
     )

@@ -12,6 +12,8 @@ from spacy_elmo import shipped
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.cli import app
 
+from .models import tiny_config
+
 SENTENCE = [["A", "고양이"]]
 
 
@@ -36,6 +38,7 @@ def test_spacy_lists_the_commands():
         "info",
         "curve",
         "benchmark",
+        "vocab-cache",
     ):
         assert command in out
 
@@ -143,3 +146,34 @@ def test_interrupt_says_so(tmp_path, monkeypatch):
 
     monkeypatch.setattr(main, "read_config", interrupted)
     assert "Stopped" in run("pretrain", "a.cfg", "--output", "out", fails=True)
+
+
+def test_vocab_cache(tmp_path):
+    BiLM.random(tiny_config()).save(tmp_path / "model")
+    (tmp_path / "words.txt").write_text("the\n\n고양이\nthe\n", encoding="utf-8")
+    (tmp_path / "none.txt").write_text("\n", encoding="utf-8")
+    for _ in range(2):  # the second over the first
+        out = run("vocab-cache", tmp_path / "model", tmp_path / "words.txt")
+        assert "Wrote 2 words" in out
+    bilm = BiLM.load(tmp_path / "model")
+    assert bilm.token_cache.fixed(bilm.token_encoder)[0] == ["the", "고양이"]
+    out = run("vocab-cache", tmp_path / "model", tmp_path / "none.txt", fails=True)
+    assert "EL079" in out
+
+
+def test_benchmarks_of_speed(tmp_path):
+    """Tables of what tests/benchmarks holds to be right."""
+    out = run(
+        "benchmark", "inference", "--size", "tiny", "--tokens", 600, "--rounds", 1,
+        "--batch-size", 1, "--batch-size", 8, "--threads", 1,
+    )  # fmt: skip
+    assert "20 tokens: textbook" in out and "HashEmbedCNN" in out
+    out = run("benchmark", "pipe", "--size", "tiny", "--tokens", 600, "--rounds", 1)
+    assert "outside the biLM" in out and "1000" in out
+    out = run(
+        "benchmark", "scaling", "--size", "tiny", "--tokens", 400, "--rounds", 1,
+        "--docs", 10, "--json",
+    )  # fmt: skip
+    assert [line["docs"] for line in json.loads(out)["docs"]] == [0, 1, 10]
+    for name in ("inference", "pipe", "scaling"):
+        assert "EL073" in run("benchmark", name, "--size", "huge", fails=True)

@@ -2,6 +2,7 @@
 
 import gc
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ import spacy
 import torch
 from spacy.training import Example
 
+from spacy_elmo.bilm.products import Product, check_precision
+from spacy_elmo.bilm.token_cache import TokenCache
 from spacy_elmo.thinc_layers.listener import ElmoListener
 
 from .models import tiny_config
@@ -217,6 +220,67 @@ def test_several_processes_after_training(method, monkeypatch):
     finally:
         torch.set_num_threads(1)
     assert found == expected
+
+
+def test_threads_of_the_user_share_a_pipeline():
+    """Each its own Docs: every Doc has the vectors and the tags that it has alone."""
+    nlp = trained()
+    nlp.get_pipe("elmo").bilm.token_cache = TokenCache(3)
+    texts = [f"I like number {i} of {'Paris ' * (i % 5)}" for i in range(24)]
+    expected = [(doc.tensor, [t.tag_ for t in doc]) for doc in map(nlp, texts)]
+
+    def pipe(_):
+        docs = nlp.pipe(texts, batch_size=4)
+        return [(doc.tensor, [t.tag_ for t in doc]) for doc in docs]
+
+    with ThreadPoolExecutor(6) as pool:
+        for found in pool.map(pipe, range(12)):
+            for (a, a_tags), (b, b_tags) in zip(found, expected, strict=True):
+                assert abs(a - b).max() < 1e-5 and a_tags == b_tags
+
+
+def test_a_gpu_that_is_too_small_is_asked_for_halves():
+    nlp = trained()
+    elmo = nlp.get_pipe("elmo")
+    docs = [nlp.make_doc("word " * n) for n in (3, 9, 1, 5, 8)]
+    expected = [layers.copy() for _, layers in elmo.predict(docs)]
+    real = elmo.bilm.forward
+
+    def forward(batch, *args):
+        if len(batch.word_N) > 20:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        return real(batch, *args)
+
+    elmo.bilm.forward = forward
+    with pytest.warns(UserWarning, match="ELW06"):
+        found = [layers for _, layers in elmo.predict(docs)]
+    for a, b in zip(found, expected, strict=True):
+        assert a == pytest.approx(b, abs=1e-6)
+
+
+@pytest.mark.parametrize("precision", ["half", "int8", "quarter"])
+def test_precision_of_a_pipeline(precision, tmp_path):
+    """Saved with it, loaded with another, and refused where there is none such."""
+    try:
+        check_precision(precision, torch.device("cpu"))
+    except ValueError as error:
+        with pytest.raises(ValueError, match=str(error)[1:6]):
+            add_elmo(spacy.blank("en"), model={"precision": precision})
+        return
+    nlp = spacy.blank("en")
+    rough = add_elmo(nlp, model={"precision": precision})
+    doc = nlp("I like Paris")
+    assert {p.precision for p in products(rough.bilm)} == {precision}
+    nlp.to_disk(tmp_path)
+    assert np.array_equal(spacy.load(tmp_path)("I like Paris").tensor, doc.tensor)
+    exact = spacy.load(tmp_path, config={"components.elmo.model.precision": "float32"})
+    tensor = exact("I like Paris").tensor
+    assert {p.precision for p in products(exact.get_pipe("elmo").bilm)} == {"float32"}
+    assert 0 < abs(tensor - doc.tensor).max() < 0.1
+
+
+def products(bilm):
+    return [module for module in bilm.modules() if isinstance(module, Product)]
 
 
 def test_listener_copies_stay_listeners():

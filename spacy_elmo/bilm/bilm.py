@@ -23,6 +23,7 @@ from ..errors import Errors
 from .batch import PackedBatch, batch_by_tokens, pack
 from .characters import PADDING, encode_words, encode_words_in, trim
 from .config import BiLMConfig
+from .halves import in_halves
 from .lstm import LstmStack, LstmState
 from .products import Precision, Product, check_precision
 from .softmax import Softmax
@@ -247,18 +248,22 @@ class BiLM(nn.Module):
         start: state each sentence starts from: "zeros", or "boundary", which empty
             sentences converge to and which is nearer to running text.
         RETURNS: for each sentence, in order, float32 (L+1, T, D), boundaries removed.
-        Raises ValueError [EL021, EL025, EL026].
+        Raises ValueError [EL021, EL025, EL026], MemoryError [EL080].
         """
         _check_sentences(sentences)
         if batch_tokens < 1:
             raise ValueError(Errors.EL026.format(found=batch_tokens))
         self.start_state(start, 1)  # an unknown start is refused also for no sentences
         encoded: list[np.ndarray] = [np.empty(0)] * len(sentences)
-        for group in batch_by_tokens(sentences, batch_tokens):
+
+        def encode_group(group: Sequence[int]) -> list[np.ndarray]:
             state = self.start_state(start, len(group))
-            arrays, _ = self._encode_batch([sentences[b] for b in group], state)
-            for b, array in zip(group, arrays):
-                encoded[b] = array
+            return self._encode_batch([sentences[b] for b in group], state)[0]
+
+        for whole in batch_by_tokens(sentences, batch_tokens):
+            for group, arrays in in_halves(sentences, whole, encode_group):
+                for b, array in zip(group, arrays):
+                    encoded[b] = array
         return encoded
 
     @torch.no_grad()

@@ -7,7 +7,7 @@ Shapes: L1 layers (the token layer included), T tokens of a Doc, D width, N pack
 positions of a batch.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -20,6 +20,7 @@ from thinc.types import Floats3d
 from ..bilm.batch import PackedBatch, batch_by_tokens, pack
 from ..bilm.bilm import CACHE_WORDS
 from ..bilm.config import PUBLISHED_FILTERS, BiLMConfig, Filters
+from ..bilm.halves import in_halves
 from ..bilm.products import Precision
 from .shim import BiLMShim
 from .spans import SpanGetter, configure_windows
@@ -161,14 +162,20 @@ def _forward(
     texts = [[token.text for token in doc] for doc, _ in inputs]
     sentences = [[texts[d][i] for i in piece.tolist()] for d, piece in where]
     groups = []
-    for group in batch_by_tokens(sentences, model.attrs["batch_tokens"].value):
+
+    def compute(group: Sequence[int]) -> tuple[PackedBatch, Any, Any]:
         batch = pack([sentences[s] for s in group])
-        Y_LND, backprop_batch = model.layers[0](batch, is_train)
-        for s, positions in zip(group, batch.positions):
-            d, piece = where[s]
-            layers[d][:, xp.asarray(piece)] = Y_LND[:, xp.asarray(positions)]
-        if is_train:
-            groups.append((group, batch, Y_LND.shape, backprop_batch))
+        return batch, *model.layers[0](batch, is_train)
+
+    for whole in batch_by_tokens(sentences, model.attrs["batch_tokens"].value):
+        for group, (batch, Y_LND, backprop_batch) in in_halves(
+            sentences, whole, compute
+        ):
+            for s, positions in zip(group, batch.positions):
+                d, piece = where[s]
+                layers[d][:, xp.asarray(piece)] = Y_LND[:, xp.asarray(positions)]
+            if is_train:
+                groups.append((group, batch, Y_LND.shape, backprop_batch))
 
     def backprop(d_layers: list[Floats3d]) -> list:
         for group, batch, shape, backprop_batch in groups:

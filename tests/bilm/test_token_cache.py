@@ -6,6 +6,7 @@ import threading
 import weakref
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from hypothesis import given, settings
@@ -161,3 +162,30 @@ def test_many_threads_at_once():
     for thread in threads:
         thread.join()
     assert not wrong and len(bilm.token_cache) == 20
+
+
+def test_ten_million_distinct_words_take_no_more_memory():
+    cache, encoder = TokenCache(1000), torch.nn.Linear(1, 1)
+    process = psutil.Process()
+
+    def compute(words):
+        return torch.full((len(words), 4), float(len(words)))
+
+    step = 20_000
+    for start in range(0, 10_000_000, step):
+        words = list(map(str, range(start, start + step)))
+        assert cache.vectors(words, encoder, compute).shape == (step, 4)
+        if start == step:
+            before = process.memory_info().rss
+    assert len(cache) == 1000 and len(cache._vectors_KH) == 1000
+    assert process.memory_info().rss - before < 32 << 20
+
+
+def test_a_word_a_million_times_is_computed_once():
+    bilm = BiLM.random(tiny_config())
+    computed = counted(bilm)
+    sentence = ["고양이"] * 1000
+    alone = bilm.encode([sentence])[0]
+    encoded = bilm.encode([sentence] * 999, batch_tokens=200_000)
+    assert sorted(computed) == ["</S>", "<S>", "고양이"]
+    assert all(abs(array - alone).max() < 1e-6 for array in encoded)

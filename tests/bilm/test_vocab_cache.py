@@ -6,13 +6,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
-from typer.testing import CliRunner
 
 from spacy_elmo import BiLM
 from spacy_elmo.bilm import vocab_cache
 from spacy_elmo.bilm.bilm import VOCAB_CACHE
 from spacy_elmo.bilm.token_cache import TokenCache
-from spacy_elmo.cli import app
 
 from ..models import any_token, tiny_config
 
@@ -116,19 +114,3 @@ def test_any_truncation_is_refused(folder):
         (folder / VOCAB_CACHE).write_bytes(data[:length])
         with pytest.raises(ValueError, match="EL079"):
             BiLM.load(folder)
-
-
-def test_command(tmp_path):
-    BiLM.random(tiny_config()).save(tmp_path / "model")
-    (tmp_path / "words.txt").write_text("the\n\n고양이\nthe\n", encoding="utf-8")
-    (tmp_path / "none.txt").write_text("\n", encoding="utf-8")
-    run = CliRunner().invoke
-    for _ in range(2):  # the second over the first
-        args = ["vocab-cache", str(tmp_path / "model"), str(tmp_path / "words.txt")]
-        result = run(app, args)
-        assert result.exit_code == 0 and "Wrote 2 words" in result.output
-    bilm = BiLM.load(tmp_path / "model")
-    assert bilm.token_cache.fixed(bilm.token_encoder)[0] == ["the", "고양이"]
-    args[2] = str(tmp_path / "none.txt")
-    result = run(app, args)
-    assert result.exit_code == 1 and "EL079" in result.output
