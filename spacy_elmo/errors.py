@@ -198,8 +198,8 @@ class Errors(metaclass=_Coded):
         "'spacy elmo vocab-cache', or remove it."
     )
     EL080 = (
-        "The GPU's memory does not hold {tokens} tokens that are read at once. Read them "
-        'in shorter pieces (get_spans, @misc = "spacy-elmo.Windows.v1", length = '
+        "The GPU's memory does not hold {tokens} tokens that are read at once. Read "
+        "them in shorter pieces (get_spans = spacy-elmo.Windows.v1 with length = "
         "{fits}), or on the CPU."
     )
     # In spaCy

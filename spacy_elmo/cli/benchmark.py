@@ -246,6 +246,32 @@ def scaling_cli(
         msg.info(f"{size}; {found['machine']}")
 
 
+@benchmark_app.command("precision")
+def precision_cli(
+    pipeline: Path = typer.Argument(..., help="Trained pipeline with an elmo"),
+    corpus: Path = typer.Argument(..., help="Annotated .spacy file"),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON"),
+) -> None:
+    """What half precision and 8 bits cost a trained pipeline: errors of its vectors in
+    units of their root mean square, and its scores."""
+    from ..benchmarks.precision import benchmark
+
+    with clear_errors():
+        found = benchmark(
+            pipeline, corpus, tell=lambda text: None if as_json else msg.text(text)
+        )
+        if as_json:
+            typer.echo(json.dumps(found))
+            return
+        rows = []
+        for name, result in found["precisions"].items():
+            errors = f"{result['mean_error']:.1e}", f"{result['max_error']:.1e}"
+            scores = (f"{k} {v:.2%}" for k, v in result["scores"].items())
+            rows.append((name, *errors, ", ".join(scores)))
+        header = ["precision", "mean error", "largest", "scores"]
+        msg.table(rows, header=header, divider=True)
+
+
 def _check_sizes(sizes: list[str]) -> None:
     """Raises ValueError [EL073]."""
     from ..benchmarks.inference import SHIPPED

@@ -4,11 +4,14 @@ import time
 
 import pytest
 import torch
+from spacy.tokens import DocBin
 
-from spacy_elmo.benchmarks import pipe, scaling
+from spacy_elmo.benchmarks import pipe, precision, scaling
 from spacy_elmo.benchmarks.inference import sentences_of
 from spacy_elmo.benchmarks.sizes import SIZES, zipf_text
 from spacy_elmo.bilm.bilm import BiLM
+
+from ..pipelines import examples, trained
 
 SENTENCES = sentences_of(zipf_text(200, 1500), 1500)
 
@@ -74,3 +77,21 @@ def test_sentences_of_one_length_are_cut_whole(length):
     assert {len(sentence) for sentence in cut} == {length}
     assert [w for s in cut for w in s] == words[: length * len(cut)]
     assert 1000 - length * len(cut) < length
+
+
+def test_precision_has_errors_and_scores_of_each(tmp_path):
+    nlp = trained()
+    nlp.to_disk(tmp_path / "pipeline")
+    corpus = DocBin(docs=[example.reference for example in examples(nlp)])
+    corpus.to_disk(tmp_path / "test.spacy")
+    found = precision.benchmark(tmp_path / "pipeline", tmp_path / "test.spacy")
+    exact = found["precisions"].pop("float32")
+    assert exact["mean_error"] == exact["max_error"] == 0
+    assert exact["scores"] == {
+        name: score
+        for name, score in nlp.evaluate(examples(nlp)).items()
+        if name in precision.SCORES and score
+    }
+    for result in found["precisions"].values():
+        assert 0 < result["mean_error"] < result["max_error"] < 0.2
+        assert set(result["scores"]) <= set(precision.SCORES)
