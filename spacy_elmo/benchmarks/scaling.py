@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..bilm.bilm import BiLM
+from ..bilm.bilm import CACHE_WORDS, BiLM
 from ..bilm.token_cache import TokenCache
 from .inference import CPU, Sentences, Tell, make_bilm
 from .pipe import make_pipeline, texts_of
@@ -44,23 +44,28 @@ def by_batch(bilm: BiLM, words: list[str], rounds: int) -> dict[int, float]:
 
 
 def by_vocabulary(bilm: BiLM, n_tokens: int, rounds: int) -> dict[int, float]:
-    """Tokens/s of made-up text of so many distinct words, with the default cache."""
+    """Tokens/s of made-up text with so many distinct words in it, each text with a
+    cache that knows none of them at first."""
     texts = {}
     for n in VOCABULARIES:
         corpus = zipf_text(n + 3, n_tokens)
         ids = [i for i in corpus.forward.read(0, n_tokens).tolist() if i > 2]
-        texts[n] = [_cut([corpus.words[i] for i in ids], DOC_WORDS)]
-    speeds = {}
-    for n, batches in texts.items():
-        bilm.token_cache.clear()
-        speeds.update(_speeds(bilm, {n: batches}, rounds))
-    return speeds
+        texts[len(set(ids))] = [_cut([corpus.words[i] for i in ids], DOC_WORDS)]
+    return _speeds(bilm, texts, rounds, TokenCache(CACHE_WORDS))
 
 
 def _speeds(
-    bilm: BiLM, batches_of: dict[int, list[Sentences]], rounds: int
+    bilm: BiLM,
+    batches_of: dict[int, list[Sentences]],
+    rounds: int,
+    emptied: TokenCache | None = None,
 ) -> dict[int, float]:
+    """emptied: a cache to use that begins empty for every text."""
+
     def encode(batches: list[Sentences]) -> float:
+        if emptied is not None:
+            emptied.clear()
+            bilm.token_cache = emptied
         for batch in batches:
             bilm.encode(batch)
         return float(sum(len(s) for batch in batches for s in batch))

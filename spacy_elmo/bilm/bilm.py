@@ -27,7 +27,7 @@ from .halves import in_halves
 from .lstm import LstmStack, LstmState
 from .products import Precision, Product, check_precision
 from .softmax import Softmax
-from .threads import be_safe_to_fork, side_by_side
+from .threads import side_by_side
 from .token_cache import TokenCache
 from .token_encoder import CharCnnEncoder, WordEncoder
 
@@ -59,7 +59,6 @@ class BiLM(nn.Module):
         alphabet: Sequence[str] | None = None,
     ) -> None:
         super().__init__()
-        be_safe_to_fork()
         self.config = config
         self.vocab = list(vocab) if vocab is not None else None
         self.alphabet = list(alphabet) if alphabet is not None else None
@@ -69,6 +68,7 @@ class BiLM(nn.Module):
         else:
             self.token_encoder = WordEncoder(config)
         self.token_cache = TokenCache(CACHE_WORDS)
+        self.precision: Precision = "float32"
         self.forward_lstm = LstmStack(config)
         self.backward_lstm = LstmStack(config)
 
@@ -101,6 +101,7 @@ class BiLM(nn.Module):
         Raises ValueError [EL073, EL077].
         """
         check_precision(precision, self.device)
+        self.precision = precision
         for module in self.modules():
             if isinstance(module, Product):
                 module.precision = precision
@@ -114,9 +115,11 @@ class BiLM(nn.Module):
         that it has, where no gradient is asked for."""
         if torch.is_grad_enabled() or not self.token_cache.is_used:
             return self.compute_token_vectors(words)
-        return self.token_cache.vectors(
-            words, self.token_encoder, self.compute_token_vectors
-        )
+        # What is kept is not to depend on what this call is made under.
+        with torch.autocast(self.device.type, enabled=False):
+            return self.token_cache.vectors(
+                words, self.token_encoder, self.compute_token_vectors
+            )
 
     def compute_token_vectors(self, words: Sequence[str]) -> Tensor:
         """The same without the cache."""
@@ -192,7 +195,7 @@ class BiLM(nn.Module):
     ) -> tuple[tuple[list[Tensor], LstmState], tuple[list[Tensor], LstmState]]:
         ahead = partial(self.forward_lstm, ahead_NH, batch_sizes, state[0])
         back = partial(self.backward_lstm, back_NH, batch_sizes, state[1])
-        if torch.is_grad_enabled() or ahead_NH.is_cuda:
+        if torch.is_grad_enabled() or ahead_NH.device.type != "cpu":
             return ahead(), back()
         rows = len(ahead_NH) / len(batch_sizes)
         return side_by_side(ahead, back, rows * self.config.hidden_dim)
@@ -232,6 +235,7 @@ class BiLM(nn.Module):
 
     # -- sentences to arrays ------------------------------------------------------
 
+    @torch.inference_mode(False)
     @torch.no_grad()
     def encode(
         self,
@@ -266,6 +270,7 @@ class BiLM(nn.Module):
                     encoded[b] = array
         return encoded
 
+    @torch.inference_mode(False)
     @torch.no_grad()
     def encode_stateful(
         self,
@@ -307,6 +312,7 @@ class BiLM(nn.Module):
     def load(cls, path: str | Path, *, use_vocab_cache: bool = True) -> "BiLM":
         """Load a model folder: our own format, `options.json` and one `*.hdf5`, or
         ELMoForManyLangs's; with the token vectors that are kept beside it, if any.
+        (These stay with this biLM and its device: a copy computes its own.)
 
         Raises FileNotFoundError [EL001] and ValueError [EL002-EL014, EL020-EL023,
         EL078, EL079].
@@ -317,7 +323,7 @@ class BiLM(nn.Module):
         bilm = load(Path(path)).eval()
         known = Path(path) / VOCAB_CACHE
         if use_vocab_cache and known.exists():
-            vocab_cache.attach(bilm, known.read_bytes(), known)
+            vocab_cache.attach_file(bilm, known)
         return bilm
 
     def save(

@@ -97,7 +97,7 @@ class LstmpLayer(nn.Module):
             weights.append(self.weight_p.t().contiguous())
         y_NH, h_1BH, c_1BC = torch.lstm(
             x_NH,
-            torch.tensor(batch_sizes),
+            torch.tensor(batch_sizes, device="cpu"),
             (h_BH[None].contiguous(), c_BC[None].contiguous()),
             weights,
             True,  # has biases

@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import Errors
+from .changes import pinned, state_of
 
 Precision = Literal["float32", "half", "int8"]
 PRECISIONS = ("float32", "half", "int8")
@@ -46,14 +47,17 @@ def check_precision(precision: str, device: torch.device) -> None:
     if device.type == "cuda":
         has = precision != "int8"
     else:
-        cpu: Any = torch.cpu
         has = precision == "float32" or _has_onednn()
         if precision == "half":
-            has &= cpu._is_avx512_bf16_supported() or cpu._is_amx_tile_supported()
+            has &= _cpu_has("avx512_bf16") or _cpu_has("amx_tile")
         if precision == "int8":
-            has &= cpu._is_vnni_supported()
+            has &= _cpu_has("vnni")
     if not has:
         raise ValueError(Errors.EL077.format(precision=precision, device=device.type))
+
+
+def _cpu_has(instructions: str) -> bool:
+    return bool(getattr(torch.cpu, f"_is_{instructions}_supported", lambda: False)())
 
 
 def _has_onednn() -> bool:
@@ -65,7 +69,7 @@ def _has_onednn() -> bool:
     )
 
 
-if _has_onednn():
+if hasattr(torch.ops.mkldnn, "_linear_pointwise"):
     _linear = torch.ops.mkldnn._linear_pointwise.default
     _reorder = torch.ops.mkldnn._reorder_linear_weight.default
 
@@ -153,6 +157,7 @@ class OneDnnInt8Factor(Factor):
     """One in 8 bits: the products that torch's compiler makes of quantised models."""
 
     def __init__(self, weight_KN: Tensor) -> None:
+        weight_KN = weight_KN.float()
         scale_N = weight_KN.abs().amax(dim=0).div_(127).clamp_(min=1e-30)
         weight_NK = (weight_KN / scale_N).round_().to(torch.int8).t().contiguous()
         super().__init__(torch.ops.onednn.qlinear_prepack(weight_NK, None))
@@ -183,7 +188,7 @@ class OneDnnInt8Factor(Factor):
 def make_factor(weight_KN: Tensor, precision: Precision, *, own: bool) -> Factor:
     """Raises ValueError [EL077]."""
     check_precision(precision, weight_KN.device)
-    if weight_KN.is_cuda:
+    if weight_KN.device.type != "cpu":
         return HalfFactor(weight_KN) if precision == "half" else Factor(weight_KN)
     if precision == "half":
         return OneDnnHalfFactor(weight_KN)
@@ -204,11 +209,11 @@ class Product(nn.Module):
         super().__init__()
         self.prepare = prepare
         self.precision: Precision = "float32"
-        self._made: tuple[tuple[Any, ...], Tensor, Factor] | None = None
+        self._made: tuple[Any, Any, Factor] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy, in this process or another, makes its own."""
-        return {**super().__getstate__(), "_made": None}
+        return {**self.__dict__, "_made": None}
 
     def forward(
         self, x_MK: Tensor, weight_KN: Tensor, bias_N: Tensor | None = None
@@ -220,17 +225,14 @@ class Product(nn.Module):
 
     def factor(self, weight_KN: Tensor) -> Factor:
         """The weight prepared, anew when it has changed."""
-        state = (
-            weight_KN.data_ptr(), weight_KN._version, self.precision, _has_onednn(),
-        )  # fmt: skip
+        state = *state_of([weight_KN]), self.precision, _has_onednn()
         made = self._made
-        if made is None or made[0] != state or made[1] is not weight_KN:
+        if made is None or made[0] != state:
             weight, own = weight_KN.detach(), self.prepare is not None
             if self.prepare is not None:
                 weight = self.prepare(weight)
-            # With the weight itself, so that no other takes its place in memory.
-            made = state, weight_KN, make_factor(weight, self.precision, own=own)
-            self._made = made
+            factor = make_factor(weight, self.precision, own=own)
+            self._made = made = state, pinned([weight_KN]), factor
         return made[2]
 
 

@@ -7,7 +7,7 @@ busy process it costs fifty times as much. The directions never wait for one ano
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache, partial
 from typing import TypeVar
 
@@ -38,13 +38,15 @@ def side_by_side(
         try:
             return first(), other.result()
         finally:
-            other.cancel()  # if the first failed before it began
+            if not other.cancel():  # if the first failed
+                wait([other])
     finally:
         torch.set_num_threads(n_threads)
 
 
 def _with_threads(n_threads: int, task: Callable[[], T]) -> T:
-    """Both settings are a thread's own."""
+    """Of a thread that has begun, both settings are its own. (One of the user's that
+    meets torch for the first time meanwhile takes over the number of threads.)"""
     torch.set_num_threads(n_threads)
     with torch.no_grad():
         return task()
@@ -56,9 +58,7 @@ def _pool(process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(thread_name_prefix="elmo")
 
 
-@cache
-def be_safe_to_fork() -> None:
-    """torch's threads don't survive a fork either, and a child that asked for them
-    would wait for ever (nlp.pipe with n_process): let children do with one each."""
-    if hasattr(os, "register_at_fork"):  # where there is no fork there is no need
-        os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
+if hasattr(os, "register_at_fork"):
+    # torch's threads don't survive a fork either, and a child that asked for them would
+    # wait for ever (nlp.pipe with n_process): let children do with one each.
+    os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))

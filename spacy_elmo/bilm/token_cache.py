@@ -12,10 +12,12 @@ Shapes: V words of a batch, H token vector, K rows of the cache, F that stay.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
+
+from .changes import pinned, state_of
 
 Compute = Callable[[Sequence[str]], Tensor]
 
@@ -29,7 +31,8 @@ class TokenCache:
         self._rows: OrderedDict[str, int] = OrderedDict()  # longest unused first
         self._vectors_KH = torch.empty(0, 0)
         self._made_with: tuple[object, ...] = ()
-        self._weights: list[nn.Parameter] = []
+        self._weights: list[Tensor] = []
+        self._cleared = 0  # times
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -42,6 +45,7 @@ class TokenCache:
     def clear(self) -> None:
         """Forget all words but those that stay."""
         with self._lock:
+            self._cleared += 1  # what is being computed now is not to be kept
             self._rows.clear()
             self._vectors_KH = self._vectors_KH[: len(self._fixed)].clone()
 
@@ -55,7 +59,7 @@ class TokenCache:
     def fixed(self, encoder: nn.Module) -> tuple[list[str], Tensor] | None:
         """What `fix` was given, if it is for the encoder's weights as they are."""
         with self._lock:
-            if not self._fixed or _state(encoder.parameters()) != self._made_with:
+            if not self._fixed or state_of(encoder.parameters()) != self._made_with:
                 return None
             return list(self._fixed), self._vectors_KH[: len(self._fixed)]
 
@@ -64,8 +68,7 @@ class TokenCache:
         self._rows.clear()
         self._fixed = {}
         self._vectors_KH = torch.empty(0, 0)
-        # Kept as long as their vectors are, so that no others take their ids.
-        self._made_with, self._weights = _state(weights), weights
+        self._made_with, self._weights = state_of(weights), pinned(weights)
 
     def __reduce__(self) -> tuple[type["TokenCache"], tuple[int]]:
         """A copy, in this process or another, begins empty."""
@@ -79,11 +82,11 @@ class TokenCache:
         encoder: whose weights compute depends on.
         """
         weights = list(encoder.parameters())
-        state = _state(weights)
+        state = state_of(weights)
         with self._lock:
             if state != self._made_with:
                 self._begin(weights)
-            n_fixed = len(self._fixed)
+            n_fixed, cleared = len(self._fixed), self._cleared
             known = [
                 self._fixed[word] if word in self._fixed else self._rows.get(word, -1)
                 for word in words
@@ -103,18 +106,18 @@ class TokenCache:
         vectors_VH[torch.tensor(missing)] = new_MH
         if found is not None:
             vectors_VH[torch.tensor(hits)] = found
-        self._keep([words[i] for i in missing], new_MH, state)
+        self._keep([words[i] for i in missing], new_MH, (state, cleared))
         return vectors_VH
 
     def _keep(
-        self, words: Sequence[str], new_MH: Tensor, state: tuple[object, ...]
+        self, words: Sequence[str], new_MH: Tensor, when: tuple[object, int]
     ) -> None:
         """Of more words than fit the last ones."""
         if self.size == 0:
             return
         words, new_MH = words[-self.size :], new_MH[-self.size :]
         with self._lock:
-            if state != self._made_with:
+            if when != (self._made_with, self._cleared):
                 return  # the weights were changed meanwhile
             self._grow(len(self._rows) + len(words), new_MH)
             rows = []
@@ -139,7 +142,3 @@ class TokenCache:
         if have:
             larger[:have] = self._vectors_KH
         self._vectors_KH = larger
-
-
-def _state(weights: Iterable[nn.Parameter]) -> tuple[object, ...]:
-    return tuple((id(p), p.data_ptr(), p._version) for p in weights)

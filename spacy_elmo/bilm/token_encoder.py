@@ -7,12 +7,13 @@ widest one's width, H output.
 
 import math
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .changes import pinned, state_of
 from .config import BiLMConfig
 from .products import Product
 
@@ -79,10 +80,15 @@ class CharCnnEncoder(nn.Module):
         self.projection_weight: nn.Parameter | None = None
         self.projection_bias: nn.Parameter | None = None
         self.by_filters, self.by_projection = Product(), Product()
+        self._made: tuple[Any, Any, Tensor] | None = None
         if config.token_projection:
             shape = config.word_dim + config.n_filters, config.projection_dim
             self.projection_weight = nn.Parameter(torch.empty(shape))
             self.projection_bias = nn.Parameter(torch.empty(config.projection_dim))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy makes its own."""
+        return {**self.__dict__, "_made": None}
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         nn.init.normal_(self.char_embedding, generator=generator)
@@ -137,7 +143,9 @@ class CharCnnEncoder(nn.Module):
         """Characters of words without the run of equal ids that they end in, their
         padding: windows in it are all alike."""
         differs_VC = ids_VC != ids_VC[:, -1:]
-        return (differs_VC * torch.arange(1, ids_VC.shape[1] + 1)).amax(dim=1)
+        return (
+            differs_VC * torch.arange(1, ids_VC.shape[1] + 1, device=ids_VC.device)
+        ).amax(dim=1)
 
     def _strongest(self, ids_VC: Tensor) -> Tensor:
         """Every filter's maximum over all positions, (V, S), of words sorted by length.
@@ -149,7 +157,7 @@ class CharCnnEncoder(nn.Module):
         length_V = self._lengths(ids_VC)
         # One window of padding is enough. Words without room for it are convolved.
         n_short = int((length_V <= C - W).sum())
-        filters = self._as_one_product() if n_short else None
+        filters = self._as_one_product()
         strongest = []
         for words in torch.arange(n_short).split(WORDS_A_PRODUCT) if n_short else ():
             longest = int(length_V[words[-1]]) + W
@@ -169,7 +177,19 @@ class CharCnnEncoder(nn.Module):
         return torch.cat(strongest, dim=1)
 
     def _as_one_product(self) -> Tensor:
-        """(W * d, S): a column a filter, narrow ones filled up with zeros."""
+        """(W * d, S): a column a filter, narrow ones filled up with zeros. Without
+        gradients the same one as long as the filters are the same."""
+        if torch.is_grad_enabled():
+            return self._make_one_product()
+        filters = list(self.conv_weights)
+        state = state_of(filters)
+        made = self._made
+        if made is None or made[0] != state:
+            made = state, pinned(filters), self._make_one_product()
+            self._made = made
+        return made[2]
+
+    def _make_one_product(self) -> Tensor:
         columns = []
         for weight in self.conv_weights:
             n, char_dim, width = weight.shape

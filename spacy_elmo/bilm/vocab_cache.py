@@ -41,13 +41,18 @@ def make(
         range(start, min(start + WORDS_AT_ONCE, len(words)))
         for start in range(0, len(words), WORDS_AT_ONCE)
     ]
-    with torch.no_grad():
-        vectors_FH = torch.cat(
-            [
-                bilm.compute_token_vectors(words[part.start : part.stop]).cpu()
-                for part in progress(parts)
-            ]
-        )
+    precision = bilm.precision
+    bilm.set_precision("float32")
+    try:
+        with torch.no_grad():
+            vectors_FH = torch.cat(
+                [
+                    bilm.compute_token_vectors(words[part.start : part.stop]).cpu()
+                    for part in progress(parts)
+                ]
+            )
+    finally:
+        bilm.set_precision(precision)
     data = pack(words, vectors_FH, fingerprint(bilm))
     write_files(folder, {VOCAB_CACHE: lambda path: path.write_bytes(data)})
     return len(words)
@@ -76,17 +81,33 @@ def attach(bilm: BiLM, data: bytes, source: object) -> None:
     try:
         arrays = deserialize(data)
         belongs_to = arrays["fingerprint"].numpy().tobytes().decode()
-        vectors_FH = arrays["vectors"].float()
+        vectors_FH = arrays["vectors"]
         words = _words(arrays["words"], arrays["lengths"])
-        if vectors_FH.shape != (len(words), bilm.config.projection_dim):
-            raise ValueError(f"vectors of the shape {tuple(vectors_FH.shape)}")
+        shape = tuple(vectors_FH.shape)
+        if shape != (len(words), bilm.config.projection_dim):
+            raise ValueError(f"vectors of the shape {shape}")
+        if vectors_FH.dtype != torch.float32:
+            raise ValueError(f"vectors of type {vectors_FH.dtype}")
+        if len(set(words)) != len(words):
+            raise ValueError("a word twice")
         if not torch.isfinite(vectors_FH).all():
             raise ValueError("vectors that are not finite")
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+    except (
+        SafetensorError, KeyError, TypeError, ValueError, RuntimeError, OverflowError,
+    ) as error:  # fmt: skip
         raise ValueError(Errors.EL079.format(path=source, problem=error)) from error
     if belongs_to != fingerprint(bilm):
         raise ValueError(Errors.EL078.format(path=source))
     bilm.token_cache.fix(words, vectors_FH.to(bilm.device), bilm.token_encoder)
+
+
+def attach_file(bilm: BiLM, path: Path) -> None:
+    """As `attach`."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ValueError(Errors.EL079.format(path=path, problem=error)) from error
+    attach(bilm, data, path)
 
 
 def _bytes(data: bytes) -> Tensor:
@@ -94,6 +115,8 @@ def _bytes(data: bytes) -> Tensor:
 
 
 def _words(bytes_N: Tensor, lengths_F: Tensor) -> list[str]:
+    if bytes_N.dtype != torch.uint8 or lengths_F.dtype != torch.int64:
+        raise ValueError("words of another type")
     data, lengths = bytes_N.numpy().tobytes(), lengths_F.tolist()
     if sum(lengths) != len(data) or min(lengths, default=0) < 0:
         raise ValueError("words that are not whole")

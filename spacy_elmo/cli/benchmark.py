@@ -233,7 +233,7 @@ def scaling_cli(
         for name, title in (
             ("sentence_length", "tokens of a sentence"),
             ("batch", "sentences of a batch"),
-            ("vocabulary", "distinct words"),
+            ("vocabulary", "distinct words, new"),
             ("listeners", "listeners"),
         ):
             speeds = found[name]

@@ -75,15 +75,19 @@ class BiLMShim(PyTorchShim):
         known = bilm.token_cache.fixed(bilm.token_encoder)
         bilm = bilm.to(get_torch_default_device()).eval().set_precision(self.precision)
         bilm.token_cache = TokenCache(self.cache_words)
+        self._model = bilm
+        self._fix(known)
+
+    def _fix(self, known: tuple[list[str], torch.Tensor] | None) -> None:
+        """Put token vectors of a vocabulary back after the weights have moved."""
         if known is not None:
             words, vectors_FH = known
-            vectors_FH = vectors_FH.to(bilm.device)
-            bilm.token_cache.fix(words, vectors_FH, bilm.token_encoder)
-        self._model = bilm
+            vectors_FH = vectors_FH.to(self._model.device)
+            self._model.token_cache.fix(words, vectors_FH, self._model.token_encoder)
 
     def predict(self, inputs: ArgsKwargs) -> Any:
         self._model.eval()
-        with torch.no_grad():
+        with torch.inference_mode(False), torch.no_grad():
             return self._model(*inputs.args, **inputs.kwargs)
 
     def finish_update(self, optimizer: Optimizer) -> None:
@@ -127,7 +131,9 @@ class BiLMShim(PyTorchShim):
 
     def to_device(self, device_type: str, device_id: int) -> None:
         if self.has_weights:
+            known = self._model.token_cache.fixed(self._model.token_encoder)
             super().to_device(device_type, device_id)
+            self._fix(known)
 
     def to_bytes(self) -> bytes:
         arrays = {

@@ -94,6 +94,8 @@ DAMAGES = {
     "lengths": lambda a: a["lengths"].__setitem__(0, 400),
     "negative": lambda a: a["lengths"].copy_(torch.tensor([-3, 9, 3, 3])),
     "not utf-8": lambda a: a["words"].__setitem__(0, 255),
+    "twice": lambda a: a["words"][:6].copy_(torch.tensor(list(b"catcat"))),
+    "half": lambda a: a.update(vectors=a["vectors"].half()),
     "missing": lambda a: a.pop("words"),
     "types": lambda a: a.update(lengths=torch.tensor([1.5])),
 }
