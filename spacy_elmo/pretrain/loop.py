@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from wasabi import Printer
 
+from ..bilm.products import onednn_matmul
 from ..bilm.sampled_softmax import SampledSoftmax
 from ..errors import Errors
 from . import checkpoint
@@ -60,7 +61,7 @@ def pretrain(
         torch.set_num_threads(training.threads)
     if training.precision == "bfloat16":  # what stays float32 may use TF32
         torch.set_float32_matmul_precision("high")
-    with start(training.device) as workers:
+    with onednn_matmul(), start(training.device) as workers:
         check_output(output, training.init)
         if workers.is_first:
             prepare_output(output, overwrite=overwrite)

@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 
 from spacy_elmo.benchmarks.sizes import SIZES
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.products import PRECISIONS, Product, check_precision
+from spacy_elmo.bilm.products import (
+    PRECISIONS,
+    Product,
+    check_precision,
+    onednn_matmul,
+)
 
 from ..models import SENTENCES, tiny_config
 
@@ -178,3 +183,18 @@ def test_a_biLM_in_fewer_bits(precision):
     bilm.set_precision("float32")
     for a, b in zip(exact, bilm.encode(sentences)):
         assert np.array_equal(a, b)
+
+
+@given(st.integers(1, 90), st.integers(1, 300), st.integers(1, 90))
+@settings(deadline=None, max_examples=40)
+def test_products_of_training_are_rounded_as_float32(m, k, n):
+    rng = np.random.default_rng(m + k + n)
+    x, weight = rng.normal(size=(m, k)), rng.normal(size=(k, n))
+    a, b = (torch.tensor(array, dtype=torch.float32) for array in (x, weight))
+    before = torch.backends.mkldnn.matmul.fp32_precision
+    with onednn_matmul():
+        found = (a @ b).numpy()
+    assert torch.backends.mkldnn.matmul.fp32_precision == before
+    expected = a.double().numpy() @ b.double().numpy()
+    largest = np.abs(a.double().numpy()) @ np.abs(b.double().numpy())
+    assert np.all(np.abs(found - expected) <= 1e-6 * largest)
