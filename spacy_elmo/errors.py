@@ -214,6 +214,13 @@ class Errors(metaclass=_Coded):
         "The biLM of this package is missing from '{path}': the package was built "
         "without it. Install an official wheel, or load weights of your own."
     )
+    EL081 = (
+        "No biLM for the language '{lang}' is in this package; it has {known}. Load "
+        "one with nlp.get_pipe('elmo').load_weights(FOLDER OR NAME), or name it in "
+        "[initialize.components.elmo.weights] (@readers = "
+        "\"spacy-elmo.WeightsReader.v1\"). 'spacy elmo pretrain' trains one on plain "
+        "text of any language."
+    )
     EL052 = (
         "The weights from '{source}' don't fit the configuration: {sizes}. Write the "
         "weights' sizes into [components.elmo.model]; 'spacy elmo info MODEL --config' "
@@ -264,11 +271,6 @@ class Warnings(metaclass=_Coded):
         "A Doc without sentence boundaries is longer than {length} tokens and is read "
         "in windows of that length. Put a 'sentencizer', 'senter' or 'parser' before "
         "'elmo' for vectors that see whole sentences."
-    )
-    ELW02 = (
-        "'{name}' uses the biLM of this package, which was trained on English, for a "
-        "pipeline of language '{lang}'. Train one with 'spacy elmo pretrain', or load "
-        "published weights."
     )
     ELW03 = (
         "'{name}' starts from random weights, since none were named for it, and is "

@@ -10,6 +10,10 @@ from .bilm.bilm import BiLM
 from .pipeline import Elmo
 from .thinc_layers.encoder import Encoder
 
+# How many Docs spaCy hands to a component at once, all of whose vectors are in memory
+# then: a thousand Docs of a thousand words would take 4 GB of them.
+SPACY_BATCH_DOCS, BATCH_DOCS = 1000, 128
+
 DEFAULT_CONFIG = {
     "model": {"@architectures": "spacy-elmo.BiLM.v1", **shipped.sizes()},
     "frozen": True,
@@ -44,7 +48,11 @@ def make_elmo(
         stock `tok2vec` read, too.
     max_layers_mb: layers waiting for listeners held at most; beyond it they are
         computed anew.
+
+    Lowers `nlp.batch_size` to BATCH_DOCS where it is spaCy's default.
     """
+    if nlp.batch_size == SPACY_BATCH_DOCS:
+        nlp.batch_size = BATCH_DOCS
     return Elmo(
         nlp.vocab,
         model,
@@ -59,7 +67,8 @@ def make_elmo(
 
 
 def component_config(path: str | Path) -> dict[str, Any]:
-    """Configuration of an `elmo` component that fits the weights in a model folder, for
-    `nlp.add_pipe("elmo", config=...)`. Raises as `BiLM.load`."""
-    sizes = BiLM.load(path).config.to_dict()
+    """Configuration of an `elmo` component that fits the weights in a model folder (or
+    those of a shipped model, by name), for `nlp.add_pipe("elmo", config=...)`. Raises
+    as `BiLM.load`."""
+    sizes = BiLM.load(shipped.find(path)).config.to_dict()
     return {"model": {"@architectures": "spacy-elmo.BiLM.v1", **sizes}}

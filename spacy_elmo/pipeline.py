@@ -116,12 +116,12 @@ class Elmo(ListenedTo, TrainablePipe):
         return self._with_weights().bilm
 
     def load_weights(self, path: str | Path) -> None:
-        """Take weights from a model folder in any format.
+        """Take weights from a model folder in any format, or a shipped model by name.
 
         Raises ValueError [EL052] if its sizes are not those of the configuration, and
         as `BiLM.load`.
         """
-        shim_of(self.model).set_weights(BiLM.load(path), path)
+        shim_of(self.model).set_weights(BiLM.load(shipped.find(path)), path)
         self._forget_docs()
 
     def _forget_docs(self) -> None:
@@ -135,14 +135,8 @@ class Elmo(ListenedTo, TrainablePipe):
         if not shim.has_weights:
             if shim.bilm_config.to_dict() != shipped.sizes():
                 raise ValueError(Errors.EL050.format(name=self.name))
-            shim.set_weights(shipped.load(), shipped.NAME)
-            self._warn_of_language()
+            shim.set_weights(shipped.load(self.lang), shipped.MODELS[self.lang])
         return shim
-
-    def _warn_of_language(self) -> None:
-        if self.lang != shipped.LANG:
-            message = Warnings.ELW02.format(name=self.name, lang=self.lang)
-            warnings.warn(message, stacklevel=4)
 
     def initialize(
         self,
@@ -163,9 +157,8 @@ class Elmo(ListenedTo, TrainablePipe):
         self._forget_docs()
         if weights is not None:
             path = getattr(weights, "path", "[initialize]")
-            shim.set_weights(weights(), path or shipped.NAME)
-            if path is None:
-                self._warn_of_language()
+            bilm = shipped.load(self.lang) if path is None else weights()
+            shim.set_weights(bilm, path or shipped.MODELS[self.lang])
         elif not (shim.has_weights or self.frozen) and (
             shim.bilm_config.to_dict() != shipped.sizes()
         ):

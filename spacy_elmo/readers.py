@@ -11,17 +11,21 @@ from .bilm.bilm import BiLM
 class WeightsReader:
     """Reads weights when it is called, not when the configuration is read.
 
-    path: model folder in any format; None for the biLM of this package.
+    path: model folder in any format, or a shipped model's name; None for the shipped
+    model of the pipeline's language, which the component loads itself.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: str | None) -> None:
         self.path = path
 
     def __call__(self) -> BiLM:
-        return shipped.load() if self.path is None else BiLM.load(self.path)
+        if self.path is None:
+            return shipped.load(shipped.LANG)
+        return BiLM.load(shipped.find(self.path))
 
 
 @registry.readers("spacy-elmo.WeightsReader.v1")
-def configure_weights_reader(path: str | None = None) -> WeightsReader:
-    """Weights from a model folder in any format; null for the biLM of this package."""
-    return WeightsReader(None if path is None else Path(path))
+def configure_weights_reader(path: str | Path | None = None) -> WeightsReader:
+    """Weights from a model folder in any format, or a shipped model by name; null for
+    the one of the pipeline's language."""
+    return WeightsReader(None if path is None else str(path))

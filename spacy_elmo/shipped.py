@@ -1,4 +1,4 @@
-"""The biLM inside this package, which `nlp.add_pipe("elmo")` uses by default."""
+"""The biLMs inside this package, one a language, all of one shape."""
 
 import json
 from pathlib import Path
@@ -10,16 +10,17 @@ from .errors import Errors
 if TYPE_CHECKING:
     from .bilm.bilm import BiLM
 
-NAME = "en_elmo_xs"
-LANG = "en"
-PATH = Path(__file__).parent / "models" / NAME
+FOLDER = Path(__file__).parent / "models"
+# By the language of the pipeline; the first is that of `Elmo` itself.
+MODELS = {"en": "en_elmo_xs"}
+LANG = next(iter(MODELS))
 
 
 def sizes() -> dict[str, Any]:
-    """Its sizes, settings of `spacy-elmo.BiLM.v1`. The defaults of `BiLMConfig` if the
-    package was built without it: spaCy must work then, and `load` says what is missing.
-    """
-    path = PATH / "config.json"
+    """Their sizes, settings of `spacy-elmo.BiLM.v1`. Those of `BiLMConfig` if the
+    package was built without them: spaCy must work then, and `load` says what is
+    missing."""
+    path = FOLDER / MODELS[LANG] / "config.json"
     try:
         sizes = json.loads(path.read_text(encoding="utf-8"))["bilm"]
     except FileNotFoundError:
@@ -27,11 +28,25 @@ def sizes() -> dict[str, Any]:
     return BiLMConfig.from_dict(sizes).to_dict()
 
 
-def load() -> "BiLM":
-    """Raises FileNotFoundError [EL051] if the package was built without it, ValueError
-    [EL012] if it was changed since."""
+def find(name_or_path: str | Path) -> Path:
+    """A folder, or that of a shipped model by its name if there is no such folder."""
+    path = Path(name_or_path)
+    if str(name_or_path) in MODELS.values() and not path.exists():
+        return FOLDER / str(name_or_path)
+    return path
+
+
+def load(lang: str) -> "BiLM":
+    """The model for a language.
+
+    Raises ValueError [EL081] if none ships for it, [EL012] if it was changed since;
+    FileNotFoundError [EL051] if the package was built without it."""
     from .bilm.bilm import BiLM
 
-    if not PATH.exists():
-        raise FileNotFoundError(Errors.EL051.format(path=PATH))
-    return BiLM.load(PATH)
+    if lang not in MODELS:
+        known = ", ".join(f"'{name}' for '{lang}'" for lang, name in MODELS.items())
+        raise ValueError(Errors.EL081.format(lang=lang, known=known))
+    path = FOLDER / MODELS[lang]
+    if not path.exists():
+        raise FileNotFoundError(Errors.EL051.format(path=path))
+    return BiLM.load(path)

@@ -16,7 +16,8 @@ PACKAGE = Path(__file__).parents[1] / "spacy_elmo"
 LAYERS = [
     ["errors", "files", "__init__"],
     ["bilm"],
-    ["shipped", "pretrain"],
+    ["shipped"],
+    ["pretrain"],
     ["thinc_layers"],
     ["readers", "doc_layers", "pipeline", "factory", "contextual_similarity"],
     ["benchmarks"],

@@ -14,6 +14,8 @@ from spacy_elmo.cli import app
 
 from .models import tiny_config
 
+SHIPPED = shipped.FOLDER / shipped.MODELS["en"]
+
 SENTENCE = [["A", "고양이"]]
 
 
@@ -54,14 +56,14 @@ def test_convert_there_and_back(tiny, tmp_path):
 
 
 def test_convert_keeps_softmax_and_card(tmp_path):
-    run("convert", shipped.PATH, tmp_path / "copy", "--half")
-    names = {path.name for path in shipped.PATH.iterdir()}
+    run("convert", SHIPPED, tmp_path / "copy", "--half")
+    names = {path.name for path in SHIPPED.iterdir()}
     assert {path.name for path in (tmp_path / "copy").iterdir()} == names
     text = tmp_path / "text.txt"
     text.write_text("The cat sat on the mat.\n" * 9)
     found = [
         run("perplexity", model, text, "--json")
-        for model in (shipped.PATH, tmp_path / "copy")
+        for model in (SHIPPED, tmp_path / "copy")
     ]
     assert found[0] == found[1]
 
@@ -73,7 +75,7 @@ def test_info(tiny, tmp_path):
     assert str(tiny.n_parameters) in run("info", tmp_path)
     section = run("info", tmp_path, "--config")
     assert "[components.elmo.model]" in section and "hidden_dim = 12" in section
-    assert "perplexity" in run("info", shipped.PATH)
+    assert "perplexity" in run("info", SHIPPED)
 
 
 def test_prepare_and_perplexity_of_it(tmp_path):
@@ -82,11 +84,11 @@ def test_prepare_and_perplexity_of_it(tmp_path):
     said = run("prepare", path, "--output", out, "--vocab-size", 12)
     assert "85 tokens in 10 sentences" in " ".join(said.split())
     assert "tokens/s" in said
-    found = run("perplexity", shipped.PATH, out, "--json")
-    assert found == run("perplexity", shipped.PATH, path, "--json")
+    found = run("perplexity", SHIPPED, out, "--json")
+    assert found == run("perplexity", SHIPPED, path, "--json")
     assert json.loads(found)["bits_per_character"] > 0
     assert "EL042" in run("prepare", path, "--output", out, fails=True)
-    assert "EL043" in run("perplexity", shipped.PATH, out, path, fails=True)
+    assert "EL043" in run("perplexity", SHIPPED, out, path, fails=True)
 
 
 def test_curve_and_benchmarks(tmp_path):
@@ -117,9 +119,9 @@ def test_curve_and_benchmarks(tmp_path):
 def test_perplexity(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("The cat sat on the mat. It was a good day for all of us.\n" * 5)
-    found = json.loads(run("perplexity", shipped.PATH, path, "--json"))
+    found = json.loads(run("perplexity", SHIPPED, path, "--json"))
     assert 1 < found["forward"] < 500 and found["tokens"] == 85
-    assert f"{found['mean']:.2f}" in run("perplexity", shipped.PATH, path)
+    assert f"{found['mean']:.2f}" in run("perplexity", SHIPPED, path)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +129,7 @@ def test_perplexity(tmp_path):
     [
         ("EL001", ["info", "nowhere"]),
         ("EL001", ["convert", "nowhere", "out"]),
-        ("EL030", ["perplexity", str(shipped.PATH), "nowhere.txt"]),
+        ("EL030", ["perplexity", str(SHIPPED), "nowhere.txt"]),
         ("EL037", ["pretrain", "nowhere.cfg", "--output", "out"]),
     ],
 )

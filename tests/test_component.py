@@ -37,8 +37,8 @@ def test_bare_add_pipe_uses_the_shipped_model_without_initialize():
     elmo = nlp.add_pipe("elmo")
     doc = nlp("He sat on the bank.")
     assert isinstance(elmo, ty.ListenedToComponent)
-    assert doc.tensor.shape == (6, BiLM.load(shipped.PATH).config.width)
-    expected = BiLM.load(shipped.PATH).encode([[token.text for token in doc]])[0]
+    assert doc.tensor.shape == (6, shipped.load("en").config.width)
+    expected = shipped.load("en").encode([[token.text for token in doc]])[0]
     assert abs(doc._.elmo.layers - expected).max() < 1e-5
 
 
@@ -248,13 +248,18 @@ def test_two_components_of_different_models():
         doc._.elmo["other"]
 
 
-def test_other_language_is_warned_once_and_works():
-    nlp = spacy.blank("xx")
-    nlp.add_pipe("elmo")
-    with pytest.warns(UserWarning, match="ELW02"):
-        doc = nlp("고양이 가 잔다")
-    assert np.isfinite(doc.tensor).all() and doc.tensor.any()
+def test_language_for_which_nothing_ships():
     nlp = spacy.blank("xx")
     elmo = nlp.add_pipe("elmo")
-    with pytest.warns(UserWarning, match="ELW02"):
-        elmo.initialize(lambda: examples(nlp), weights=configure_weights_reader(None))
+    reader = configure_weights_reader(None)
+    for use in (
+        lambda: nlp("고양이 가 잔다"),
+        lambda: elmo.initialize(lambda: examples(nlp)),
+        lambda: elmo.initialize(lambda: examples(nlp), weights=reader),
+        nlp.to_bytes,
+    ):
+        with pytest.raises(ValueError, match=r"EL081.*'en_elmo.*' for 'en'"):
+            use()
+    elmo.load_weights(shipped.MODELS["en"])
+    doc = nlp("고양이 가 잔다")
+    assert np.isfinite(doc.tensor).all() and doc.tensor.any()

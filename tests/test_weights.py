@@ -115,7 +115,7 @@ def test_damaged_pipeline(nlp, tmp_path):
 
 
 def test_package_without_its_model(monkeypatch, tmp_path):
-    monkeypatch.setattr(shipped, "PATH", tmp_path / "gone")
+    monkeypatch.setattr(shipped, "FOLDER", tmp_path / "gone")
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo", config={"model": sizes(BiLMConfig())})
     with pytest.raises(FileNotFoundError, match="EL051"):

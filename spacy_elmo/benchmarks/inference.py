@@ -34,7 +34,7 @@ CPU = torch.device("cpu")
 
 def make_bilm(size: str) -> BiLM:
     if size == SHIPPED:
-        return BiLM.load(shipped.PATH)
+        return shipped.load(shipped.LANG)
     return BiLM.random(SIZES[size])
 
 

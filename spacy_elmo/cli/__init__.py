@@ -7,6 +7,7 @@ every command imports what it needs when it runs.
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import typer
 from spacy.cli import app as spacy_app
@@ -32,6 +33,13 @@ def clear_errors() -> Iterator[None]:
     except KeyboardInterrupt:
         msg.warn("Stopped. What was saved before is whole.")
         sys.exit(130)
+
+
+def model_folder(model: Path) -> Path:
+    """A model folder, or that of a shipped model by its name."""
+    from ..shipped import find
+
+    return find(model)
 
 
 from . import (  # noqa: E402, F401  (they add themselves to app)

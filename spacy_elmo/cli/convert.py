@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 from wasabi import msg
 
-from . import app, clear_errors
+from . import app, clear_errors, model_folder
 
 
 class Format(str, Enum):
@@ -16,7 +16,11 @@ class Format(str, Enum):
 
 @app.command("convert")
 def convert_cli(
-    source: Path = typer.Argument(..., help="Model folder, in any format"),
+    source: Path = typer.Argument(
+        ...,
+        callback=model_folder,
+        help="Model folder, in any format, or a name that ships",
+    ),
     target: Path = typer.Argument(..., help="Folder to write"),
     to: Format = typer.Option(Format.spacy_elmo, help="Format to write"),
     half: bool = typer.Option(False, help="Half-precision weights (spacy-elmo only)"),

@@ -6,12 +6,16 @@ from pathlib import Path
 import typer
 from wasabi import msg
 
-from . import app, clear_errors
+from . import app, clear_errors, model_folder
 
 
 @app.command("info")
 def info_cli(
-    model: Path = typer.Argument(..., help="Model folder, in any format"),
+    model: Path = typer.Argument(
+        ...,
+        callback=model_folder,
+        help="Model folder, in any format, or a name that ships",
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON"),
     as_config: bool = typer.Option(
         False, "--config", help="Print the section of a pipeline's configuration"

@@ -6,12 +6,16 @@ from pathlib import Path
 import typer
 from wasabi import msg
 
-from . import app, clear_errors
+from . import app, clear_errors, model_folder
 
 
 @app.command("perplexity")
 def perplexity_cli(
-    model: Path = typer.Argument(..., help="Model folder with its softmax"),
+    model: Path = typer.Argument(
+        ...,
+        callback=model_folder,
+        help="Model folder with its softmax, or a name that ships",
+    ),
     text: list[Path] = typer.Argument(
         ..., help="Held-out text files, or one folder that 'prepare' made"
     ),

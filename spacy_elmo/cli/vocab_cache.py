@@ -5,12 +5,16 @@ from pathlib import Path
 import typer
 from wasabi import msg
 
-from . import app, clear_errors
+from . import app, clear_errors, model_folder
 
 
 @app.command("vocab-cache")
 def vocab_cache_cli(
-    model: Path = typer.Argument(..., help="Model folder, in any format"),
+    model: Path = typer.Argument(
+        ...,
+        callback=model_folder,
+        help="Model folder, in any format, or a name that ships",
+    ),
     words: Path = typer.Argument(..., help="Text file, UTF-8, with a word a line"),
 ) -> None:
     """Compute the token vectors of words and keep them in the model's folder, so that

@@ -58,18 +58,18 @@ class VocabConfig:
 @registry.sections("training")
 @dataclass(frozen=True)
 class TrainingConfig:
-    """init: model folder to go on from. If it has a softmax, that is kept with its
-    vocabulary, unless new_softmax. softmax_first: steps in which the softmax alone is
-    trained. batch_size: streams, of all processes together. accumulate: parts that
-    they are computed in, one after the other, to save memory. unroll_steps: tokens a
-    stream is read before the gradient is cut. max_steps: stop there, whatever epochs
-    says. clip_norm: bound of the gradient's global norm. dropout: on what each LSTM
-    layer and the softmax read. precision: "float32", or "bfloat16" for products on a
-    GPU. eval_every, save_every, log_every: steps between evaluations, checkpoints and
-    lines of the log. threads: CPU threads, 0 for torch's choice. device: "cpu",
-    "cuda", "cuda:N", or "auto". tensorboard: write its events as well. keep:
-    model-best is the model of the lowest dev perplexity; save_dtype: "float32" or
-    "float16"."""
+    """init: model folder to go on from, or the name of one that ships. If it has a
+    softmax, that is kept with its vocabulary, unless new_softmax. softmax_first:
+    steps in which the softmax alone is trained. batch_size: streams, of all
+    processes together. accumulate: parts that they are computed in, one after the
+    other, to save memory. unroll_steps: tokens a stream is read before the gradient
+    is cut. max_steps: stop there, whatever epochs says. clip_norm: bound of the
+    gradient's global norm. dropout: on what each LSTM layer and the softmax read.
+    precision: "float32", or "bfloat16" for products on a GPU. eval_every,
+    save_every, log_every: steps between evaluations, checkpoints and lines of the
+    log. threads: CPU threads, 0 for torch's choice. device: "cpu", "cuda", "cuda:N",
+    or "auto". tensorboard: write its events as well. keep: model-best is the model
+    of the lowest dev perplexity; save_dtype: "float32" or "float16"."""
 
     init: str | None = None
     new_softmax: bool = False

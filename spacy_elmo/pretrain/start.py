@@ -1,9 +1,8 @@
 """What a run starts from: its model, its optimizers, its streams."""
 
-from pathlib import Path
-
 import torch
 
+from .. import shipped
 from ..bilm import softmax as softmax_module
 from ..bilm.bilm import BiLM
 from ..bilm.sampled_softmax import SampledSoftmax
@@ -25,7 +24,7 @@ def keeps_softmax(config: PretrainConfig) -> bool:
     training = config.training
     if training.init is None or training.new_softmax:
         return False
-    return (Path(training.init) / softmax_module.FILE).exists()
+    return (shipped.find(training.init) / softmax_module.FILE).exists()
 
 
 def start_model(
@@ -39,7 +38,7 @@ def start_model(
     objective: Objective | None = config.make("objective")
     torch.manual_seed(training.seed)
     if keeps_softmax(config):
-        model = LanguageModel.load(Path(training.init or ""), training.dropout)
+        model = LanguageModel.load(shipped.find(training.init or ""), training.dropout)
         check_memory(config, model, workers)
         if objective is not None:
             model.softmax = _continue(model, objective)
@@ -47,7 +46,7 @@ def start_model(
     if config.model is not None:
         bilm = BiLM.random(config.model, seed=training.seed)
     else:
-        bilm = BiLM.load(training.init or "")
+        bilm = BiLM.load(shipped.find(training.init or ""))
         if bilm.config.n_words:
             problem = "its input is a table of words, which only inference can read"
             raise ValueError(Errors.EL037.format(path=training.init, problem=problem))

@@ -8,6 +8,7 @@ difference which listeners are frozen or disabled.
 
 import weakref
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, Protocol
 
 from spacy.tokens import Doc
@@ -16,7 +17,8 @@ from thinc.api import Model
 from thinc.types import Floats2d, Floats3d
 
 from ..errors import Errors
-from .mix import is_trained, mix_with_params, set_up
+from .encoder import docs_by_tokens
+from .mix import is_trained, mix, mix_with_params, set_up
 
 
 class Upstream(Protocol):
@@ -122,6 +124,10 @@ def _nothing() -> None:
     return None
 
 
+def _no_gradient(dY: list[Floats2d]) -> list:
+    return []
+
+
 def _init(model: ElmoListener, X: Any = None, Y: Any = None) -> None:
     if model.upstream is not None and not model.has_param("W"):
         set_up(model, model.upstream.n_layers)
@@ -133,6 +139,14 @@ def _forward(
     upstream = model.upstream
     if upstream is None:
         raise ValueError(Errors.EL053.format(upstream=model.upstream_name))
+    if not is_train:  # a group at a time: layers take several times their mix's room
+        W, gamma = model.get_param("W"), model.get_param("gamma")
+        groups = docs_by_tokens(docs, len(docs))
+        mixes = (
+            mix(model.ops, upstream.layers_for(model, group), W, gamma)  # type: ignore
+            for group in groups
+        )
+        return list(chain.from_iterable(mixes)), _no_gradient
     Y, backprop_mix = mix_with_params(model, upstream.layers_for(model, docs))
 
     def backprop(dY: list[Floats2d]) -> list:

@@ -23,17 +23,15 @@ from ..pretrain.shards import open_corpus
 Settings = dict[str, Any]
 
 HALF_FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 128], [6, 128]]
-WIDE_FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
 # What each changes of the configuration that it is compared with.
 VARIANTS: dict[str, Settings] = {
     "base": {},
-    "projection 128": {"model.projection_dim": 128},
     "512 filters": {"model.filters": HALF_FILTERS},
+    "projection 128": {"model.projection_dim": 128},
     "512 filters, projection 128": {
         "model.filters": HALF_FILTERS,
         "model.projection_dim": 128,
     },
-    "2048 filters to width 7": {"model.filters": WIDE_FILTERS},
     "1024 units, projection 128": {
         "model.hidden_dim": 1024,
         "model.projection_dim": 128,
@@ -47,7 +45,6 @@ VARIANTS: dict[str, Settings] = {
             "samples": 2048,
         }
     },
-    "batches of 32": {"training.batch_size": 32},
     "learning rate 0.004": {"training.optimizer.learn_rate": 0.004},
 }
 # Those that change the text itself, which is prepared anew for them.
@@ -137,7 +134,7 @@ def main(
     text: Path = typer.Option(..., help="Text file to train on"),
     prepared: Path = typer.Option(..., help="The same text, prepared"),
     dev: Path = typer.Option(..., help="Held-out text, prepared"),
-    steps: int = typer.Option(800, help="Updates of 64 x 20 tokens"),
+    steps: int = typer.Option(500, help="Updates of 64 x 20 tokens"),
     table: bool = typer.Option(True, help="Measure speeds and write the table"),
 ) -> None:
     folders = {}
