@@ -260,6 +260,10 @@ class Errors(metaclass=_Coded):
         "or on the way. Nothing was kept."
     )
     EL072 = "Can't download '{url}': {error}. Try again, or give a local folder."
+    # Looking into a biLM
+    EL082 = "'{pattern}' is not a word or regular expression: {error}."
+    EL083 = "There is no layer {layer}: the token layer is 0, the last one {last}."
+    EL084 = "No '{word}' in '{where}', so there are no contexts to compare."
     # Benchmarks and pictures
     EL073 = "'{found}' is not known here. Choose from: {known}."
     EL074 = "Can't draw '{path}': {problem}."

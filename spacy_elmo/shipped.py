@@ -36,17 +36,23 @@ def find(name_or_path: str | Path) -> Path:
     return path
 
 
-def load(lang: str) -> "BiLM":
-    """The model for a language.
+def folder(lang: str) -> Path:
+    """Where the model for a language is.
 
-    Raises ValueError [EL081] if none ships for it, [EL012] if it was changed since;
-    FileNotFoundError [EL051] if the package was built without it."""
-    from .bilm.bilm import BiLM
-
+    Raises ValueError [EL081] if none ships for it, FileNotFoundError [EL051] if the
+    package was built without it."""
     if lang not in MODELS:
         known = ", ".join(f"'{name}' for '{lang}'" for lang, name in MODELS.items())
         raise ValueError(Errors.EL081.format(lang=lang, known=known))
     path = FOLDER / MODELS[lang]
     if not path.exists():
         raise FileNotFoundError(Errors.EL051.format(path=path))
-    return BiLM.load(path)
+    return path
+
+
+def load(lang: str) -> "BiLM":
+    """The model for a language. Raises as `folder`, and ValueError [EL010, EL012] if a
+    file of it was damaged since."""
+    from .bilm.bilm import BiLM
+
+    return BiLM.load(folder(lang))

@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).parents[1] / "spacy_elmo"
 LAYERS = [
     ["errors", "files", "__init__"],
     ["bilm"],
-    ["shipped"],
+    ["shipped", "neighbours"],
     ["pretrain"],
     ["thinc_layers"],
     ["readers", "doc_layers", "pipeline", "factory", "contextual_similarity"],
@@ -25,7 +25,7 @@ LAYERS = [
 ]
 # May look up for type checking alone.
 TYPES_ONLY = {("doc_layers", "pipeline")}
-SPACY_FREE = ["errors", "files", "bilm", "shipped", "pretrain"]
+SPACY_FREE = ["errors", "files", "bilm", "shipped", "neighbours", "pretrain"]
 SPACY_STEP = PACKAGE / "pretrain" / "text.py"
 
 

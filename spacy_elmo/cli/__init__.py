@@ -47,6 +47,8 @@ from . import (  # noqa: E402, F401  (they add themselves to app)
     convert,
     curve,
     info,
+    models,
+    neighbours,
     perplexity,
     prepare,
     pretrain,

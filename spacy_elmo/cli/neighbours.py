@@ -1,0 +1,88 @@
+"""spacy elmo neighbours: in which contexts a word has the most similar vectors."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import typer
+from wasabi import msg
+
+from . import app, clear_errors, model_folder
+
+
+@app.command("neighbours")
+def neighbours_cli(
+    model: Path = typer.Argument(
+        ...,
+        callback=model_folder,
+        help="Model folder, in any format, or a shipped name",
+    ),
+    text: list[Path] = typer.Argument(..., help="Text files to look for contexts in"),
+    word: str = typer.Option(
+        ..., help="The word; a regular expression, '배(가|를|는)?' for instance"
+    ),
+    context: list[str] = typer.Option(
+        [],
+        help="A sentence with it to compare with; else some of the text",
+    ),
+    n_contexts: int = typer.Option(4, help="How many of the text, evenly spaced"),
+    n: int = typer.Option(3, "--n", help="Nearest contexts of each"),
+    layer: int = typer.Option(-1, help="0 is the token layer, -1 the last one"),
+    lang: str = typer.Option("en", help="Language of the tokenizer"),
+    tokenizer: str = typer.Option("spacy", help="'spacy' or 'whitespace'"),
+    output: Path | None = typer.Option(None, help="Markdown file to add the table to"),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON"),
+) -> None:
+    """Nearest contexts of a word, as in the paper's table 4."""
+    from ..bilm.bilm import BiLM
+    from ..errors import Errors
+    from ..neighbours import contexts_of, nearest, unit_vectors
+    from ..pretrain.text import read_sentences, tokenize_with
+
+    with clear_errors():
+        bilm = BiLM.load(model)
+        sentences = read_sentences(text, lang=lang, tokenizer=tokenizer)
+        found = list(contexts_of(word, sentences))
+        if not found:
+            raise ValueError(Errors.EL084.format(word=word, where=text[0]))
+        if context:
+            own = tokenize_with(lang, tokenizer, False)
+            asked = []
+            for line in context:
+                if not (here := list(contexts_of(word, own([line])))):
+                    raise ValueError(Errors.EL084.format(word=word, where=line))
+                asked.append(here[0])
+        else:
+            asked = found[:: max(1, len(found) // n_contexts)][:n_contexts]
+        among_ND = unit_vectors(bilm, found, layer)
+        query_QD = unit_vectors(bilm, asked, layer)
+        rows: list[dict[str, Any]] = []
+        for query, query_D, near in zip(
+            asked, query_QD, nearest(query_QD, among_ND, n + len(asked))
+        ):
+            others = [i for i in near if found[i].sentence != query.sentence][:n]
+            rows.extend(
+                {
+                    "context": str(query),
+                    "nearest": str(found[i]),
+                    "cosine": round(float(query_D @ among_ND[i]), 3),
+                }
+                for i in others
+            )
+    if as_json:
+        typer.echo(json.dumps(rows, ensure_ascii=False))
+        return
+    lines = [(r["context"], r["nearest"], f"{r['cosine']:.3f}") for r in rows]
+    header = ("context", "nearest contexts", "cosine")
+    if output is not None:
+        table = [header, ("---",) * 3, *lines]
+        with output.open("a", encoding="utf-8") as file:
+            file.write(f"**{word}** ({len(found):,} contexts)\n\n")
+            file.writelines("| " + " | ".join(_cells(row)) + " |\n" for row in table)
+            file.write("\n")
+    msg.info(f"{len(found):,} contexts of '{word}'")
+    msg.table(lines, header=header, divider=True, max_col=80)
+
+
+def _cells(row: tuple[str, ...]) -> list[str]:
+    return [cell.replace("|", "\\|") for cell in row]

@@ -1,0 +1,45 @@
+"""Put a trained biLM where the package looks for it, with its whole card.
+
+Half precision, without its softmax, which only training needs: what ships is for
+reading.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import typer
+from wasabi import msg
+
+from ..bilm import weights
+from ..pretrain.card import read_card
+from ..pretrain.model import LanguageModel
+from ..pretrain.perplexity import perplexity
+from ..pretrain.shards import open_corpus
+
+
+def main(
+    trained: Path = typer.Argument(..., help="Model folder with its softmax"),
+    shipped: Path = typer.Argument(..., help="Folder to write"),
+    dev: Path = typer.Option(..., help="Held-out text, prepared"),
+    test: Path = typer.Option(..., help="The same, not looked at in training"),
+    limits: str = typer.Option("", help="What it is known not to do well"),
+) -> None:
+    model = LanguageModel.load(trained)
+    card: dict[str, Any] = dict(read_card(trained) or {})
+    for name, text in (("dev", dev), ("test", test)):
+        corpus = open_corpus(text).with_vocab(model.bilm.vocab or [])
+        found = perplexity(model, corpus, progress=True)
+        card[f"{name}_perplexity"] = found.to_dict()
+        msg.good(f"{name}: perplexity {found}")
+    card["limits"] = limits
+    model.bilm.vocab = None  # of the softmax
+    weights.save(model.bilm, shipped, dtype="float16", card=card)
+    msg.good(f"{shipped}: {_size(shipped):,} bytes")
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir())
+
+
+if __name__ == "__main__":
+    typer.run(main)
