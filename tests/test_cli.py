@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from spacy_elmo import shipped
 from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.weights import fingerprint
 from spacy_elmo.cli import app
 
 from .models import tiny_config
@@ -41,6 +42,8 @@ def test_spacy_lists_the_commands():
         "curve",
         "benchmark",
         "vocab-cache",
+        "models",
+        "neighbours",
     ):
         assert command in out
 
@@ -179,3 +182,22 @@ def test_benchmarks_of_speed(tmp_path):
     assert [line["docs"] for line in json.loads(out)["docs"]] == [0, 1, 10]
     for name in ("inference", "pipe", "scaling"):
         assert "EL073" in run("benchmark", name, "--size", "huge", fails=True)
+
+
+def test_models_that_ship():
+    table = run("models")
+    cards = json.loads(run("models", "--json"))
+    assert list(cards) == list(shipped.MODELS.values())
+    for lang, name in shipped.MODELS.items():
+        assert name in table
+        card = cards[name]
+        assert card["lang"] == lang
+        bilm = shipped.load(lang)
+        assert card["fingerprint"] == fingerprint(bilm)
+        assert card["parameters"] == bilm.n_parameters
+        for key in ("text", "tokens_seen", "dev_perplexity", "hardware", "command"):
+            assert card[key], key
+        assert card["fingerprint"] in run("models", name)
+        assert json.loads(run("models", lang, "--json")) == {name: card}
+        assert json.loads(run("info", name, "--json"))["fingerprint"] in str(card)
+    assert "EL081" in run("models", "de", fails=True)

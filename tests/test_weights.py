@@ -1,5 +1,8 @@
 """Where the weights of a component come from and go to."""
 
+import json
+import shutil
+
 import numpy as np
 import pytest
 import spacy
@@ -121,6 +124,41 @@ def test_package_without_its_model(monkeypatch, tmp_path):
     with pytest.raises(FileNotFoundError, match="EL051"):
         nlp("a")
     assert shipped.sizes() == BiLMConfig().to_dict()  # and spaCy itself still works
+
+
+@pytest.fixture
+def installed(monkeypatch, tmp_path):
+    """The package's models, where they can be damaged."""
+    shutil.copytree(shipped.FOLDER, tmp_path / "models")
+    monkeypatch.setattr(shipped, "FOLDER", tmp_path / "models")
+    return tmp_path / "models" / shipped.MODELS["en"]
+
+
+def used():
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo")
+    return nlp("a")
+
+
+def test_weights_damaged_after_install(installed):
+    used()
+    path = installed / "weights.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1000] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="EL012"):
+        used()
+    path.write_bytes(content[:-1000])
+    with pytest.raises(ValueError, match="EL010"):
+        used()
+
+
+def test_model_newer_than_the_code(installed):
+    path = installed / "config.json"
+    header = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**header, "format": 99}), encoding="utf-8")
+    with pytest.raises(ValueError, match="EL014"):
+        used()
 
 
 def test_wrong_settings():

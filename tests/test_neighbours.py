@@ -1,0 +1,146 @@
+"""Nearest contexts of words, and word senses by them."""
+
+import io
+import json
+import tarfile
+
+import numpy as np
+import pytest
+
+from spacy_elmo import shipped
+from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.neighbours import Context, contexts_of, nearest, unit_vectors
+from spacy_elmo.workflows import word_senses
+
+from .models import tiny_config
+from .test_cli import run
+
+ENGLISH = shipped.MODELS["en"]
+SENTENCES = [
+    ["They", "play", "cards", "."],
+    ["A", "Play", "in", "three", "acts"],
+    ["played", "replay"],
+    ["배가", "고프다", "배"],
+]
+
+
+@pytest.fixture(scope="module")
+def bilm():
+    return BiLM.random(tiny_config(), seed=1)
+
+
+def test_contexts_are_tokens_that_match_whole():
+    assert list(contexts_of("play", SENTENCES)) == [
+        Context(SENTENCES[0], 1),
+        Context(SENTENCES[1], 1),
+    ]
+    assert len(list(contexts_of("play(ed)?", SENTENCES))) == 3
+    assert [c.position for c in contexts_of("배(가|는)?", SENTENCES)] == [0, 2]
+    assert str(Context(SENTENCES[0], 1)) == "They [play] cards ."
+    with pytest.raises(ValueError, match="EL082"):
+        list(contexts_of("play(", SENTENCES))
+
+
+@pytest.mark.parametrize("layer", [0, 1, 2, -1])
+def test_vectors_are_those_of_the_sentence_of_length_one(bilm, layer):
+    contexts = list(contexts_of(".*", SENTENCES))
+    found = unit_vectors(bilm, contexts, layer)
+    for context, vector in zip(contexts, found):
+        expected = bilm.encode([context.sentence])[0][layer, context.position]
+        assert np.allclose(vector * np.linalg.norm(expected), expected, atol=1e-6)
+        assert np.isclose(np.linalg.norm(vector), 1)
+
+
+def test_no_such_layer(bilm):
+    for layer in (3, -4):
+        with pytest.raises(ValueError, match=r"EL083.*last one 2"):
+            unit_vectors(bilm, [], layer)
+
+
+def test_nearest_by_cosine():
+    rng = np.random.default_rng(0)
+    query, among = rng.normal(size=(3, 5)), rng.normal(size=(20, 5))
+    query, among = (x / np.linalg.norm(x, axis=1)[:, None] for x in (query, among))
+    for q, found in zip(query, nearest(query, among, 4)):
+        angles = [np.arccos(np.clip(q @ a, -1, 1)) for a in among]
+        assert found == sorted(range(20), key=lambda i: angles[i])[:4]
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    lines = [
+        "He wrote a play in three acts for the theatre.",
+        "The critics praised the new play and its actors on the stage.",
+        "The boys play football after school.",
+        "We will play against a strong team on Saturday.",
+        "No word of it here.",
+    ]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+def test_command(text, tmp_path):
+    sentence = "They play tennis with friends every evening."
+    options = ["--word", "PLAY", "--context", sentence, "--n", "4"]
+    rows = json.loads(run("neighbours", ENGLISH, text, *options, "--json"))
+    assert [row["context"] for row in rows] == [
+        "They [play] tennis with friends every evening ."
+    ] * 4
+    assert [row["cosine"] for row in rows] == sorted(
+        (row["cosine"] for row in rows), reverse=True
+    )
+    assert all("football" in r["nearest"] or "team" in r["nearest"] for r in rows[:2])
+    table = tmp_path / "table.md"
+    run("neighbours", ENGLISH, text, "--word", "play", "--output", table)
+    lines = table.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "**play** (4 contexts)"
+    pairs = [line.strip("| ").split(" | ")[:2] for line in lines[4:] if line]
+    assert len(pairs) == 4 * 3
+    assert all(context != near for context, near in pairs)
+
+
+@pytest.mark.parametrize(
+    "code, options",
+    [
+        ("EL084", ["--word", "absent"]),
+        ("EL084", ["--word", "play", "--context", "Nothing."]),
+        ("EL082", ["--word", "("]),
+        ("EL083", ["--word", "play", "--layer", "9"]),
+    ],
+)
+def test_command_on_bad_input(code, options, text):
+    assert code in run("neighbours", ENGLISH, text, *options, fails=True)
+
+
+def document(*sentences):
+    """Tokens as word, or word|sense."""
+    words = []
+    for sentence in sentences:
+        for i, token in enumerate(sentence.split()):
+            word, _, sense = token.partition("|")
+            label = f'lemma="{word}" pos="NOUN" sense="{sense}"' if sense else ""
+            level = "SPACE_BREAK" if i else "SENTENCE_BREAK"
+            words.append(f'<word text="{word}" {label} break_level="{level}"/>')
+    return f'<SimpleWsdDoc name="x">{"".join(words)}</SimpleWsdDoc>'.encode()
+
+
+def test_senses_by_nearest_neighbour(tmp_path, bilm):
+    river, money = "the bank|river of it", "a bank|money for all"
+    archive = tmp_path / "senses.tar.xz"
+    parts = {
+        "x/semcor/a.xml": document(river, money, river, "one cat|animal"),
+        "x/masc/sub/b.xml": document(money, river, money, money, "one cat|animal"),
+    }
+    with tarfile.open(archive, "w:xz") as files:
+        for name, content in parts.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            files.addfile(member, io.BytesIO(content))
+    found = word_senses.evaluate(bilm, archive)
+    # The same sentences again are nearest to themselves where there is context, and
+    # "cat", which has one sense, does not count.
+    assert found["occurrences"] == 4
+    assert found["first_sense"] == 1 / 4
+    assert found["layers"][1:] == [1.0, 1.0]
+    assert found["layers"][0] in (1 / 4, 3 / 4)
