@@ -23,7 +23,7 @@ from ..files import write_files
 from .model import LanguageModel, State
 
 FILE = "checkpoint.safetensors"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 def save(

@@ -5,6 +5,7 @@ from typing import Any
 
 from ..errors import Errors
 from .config import PretrainConfig
+from .optimizers import Schedule
 
 # What may be another when a run goes on: nothing that the weights depend on, but for
 # the order of sums and, with dropout, of random numbers.
@@ -17,6 +18,9 @@ FREE = {
     "training.eval_every",
     "training.tensorboard",
     "training.save_dtype",
+    # `check_schedule` looks at what they mean.
+    "training.epochs",
+    "training.max_steps",
 }
 
 
@@ -53,6 +57,20 @@ def check_same(output: Path, saved: dict[str, Any], now: dict[str, Any]) -> None
         for name in differs
     ]
     raise ValueError(Errors.EL047.format(path=output, differs="; ".join(shown)))
+
+
+def check_schedule(
+    output: Path, schedule: Schedule, step: int, *, before: int, now: int
+) -> None:
+    """A run may get longer or shorter if the learning rate of the steps that it has
+    made stays what it was. before, now: steps in all. Raises ValueError [EL047]."""
+    if any(schedule(n, before) != schedule(n, now) for n in range(step)):
+        differs = (
+            f"it was to make {before:,} steps and is to make {now:,}, with which its "
+            "learning rate would have been another (it would not with the schedule "
+            "spacy-elmo.WarmupStableDecay.v1, before it falls)"
+        )
+        raise ValueError(Errors.EL047.format(path=output, differs=differs))
 
 
 def _plain(value: Any) -> Any:

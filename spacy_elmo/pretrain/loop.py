@@ -21,7 +21,7 @@ from ..bilm.sampled_softmax import SampledSoftmax
 from ..errors import Errors
 from . import checkpoint
 from .config import PretrainConfig
-from .identity import check_same, identity
+from .identity import check_same, check_schedule, identity
 from .loggers import Log
 from .model import join_states, some_streams
 from .objectives import name_of
@@ -154,6 +154,8 @@ class Run:
     # -- before the first step ----------------------------------------------------
 
     def _restore(self, saved: dict[str, Any]) -> None:
+        n_steps = {"before": saved["n_steps"], "now": self.n_steps}
+        check_schedule(self.output, self.schedule, saved["step"], **n_steps)
         state = checkpoint.load(self.output, self.model, self.optimizers)
         first = self.parts[0].rows.start
         for i, part in enumerate(self.parts):
@@ -330,6 +332,7 @@ class Run:
             progress = {
                 "identity": self.identity,
                 "step": self.step,
+                "n_steps": self.n_steps,
                 "seconds": self._seconds(),
                 "recent": recent,
                 "results": self.results.to_dict(),

@@ -102,6 +102,22 @@ def warmup_linear(warmup_steps: int = 200, final: float = 0.0) -> Schedule:
     return factor
 
 
+@registry.schedules("spacy-elmo.WarmupStableDecay.v1")
+def warmup_stable_decay(
+    warmup_steps: int = 200, decay_steps: int = 1000, final: float = 0.0
+) -> Schedule:
+    """The same, falling in a straight line in the last decay_steps alone (Hu et al.
+    2024). Until then it does not depend on how many steps there are, so a run can be
+    made longer or shorter while it lasts."""
+
+    def factor(step: int, n_steps: int) -> float:
+        rising = min(1.0, (step + 1) / (warmup_steps + 1))
+        left = max(0, n_steps - step) / max(1, decay_steps)
+        return rising * min(1.0, final + (1 - final) * left)
+
+    return factor
+
+
 @registry.schedules("spacy-elmo.Constant.v1")
 def constant(warmup_steps: int = 0) -> Schedule:
     """The same, staying where it is after the rise."""

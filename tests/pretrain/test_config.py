@@ -3,7 +3,12 @@
 import pytest
 
 from spacy_elmo.pretrain.config import parse_overrides, read_config
-from spacy_elmo.pretrain.optimizers import constant, warmup_cosine, warmup_linear
+from spacy_elmo.pretrain.optimizers import (
+    constant,
+    warmup_cosine,
+    warmup_linear,
+    warmup_stable_decay,
+)
 
 from .runs import CONFIG, SAMPLED, write_config
 
@@ -97,6 +102,16 @@ def test_schedules_rise_and_fall(schedule):
     assert middle == pytest.approx((1 + 0.1) / 2)
     short = [factor(step, 10) for step in range(10)]  # a tenth of the steps at most
     assert short[1] == pytest.approx(1.0, abs=0.1)
+
+
+def test_stable_rate_falls_at_the_end_alone():
+    factor = warmup_stable_decay(warmup_steps=4, decay_steps=20, final=0.1)
+    factors = [factor(step, 100) for step in range(101)]
+    assert factors[:5] == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0])
+    assert factors[4:81] == [1.0] * 77
+    assert factors[90] == pytest.approx((1 + 0.1) / 2)
+    assert factors[100] == pytest.approx(0.1)
+    assert [factor(step, 500) for step in range(81)] == factors[:81]
 
 
 def test_constant_stays():

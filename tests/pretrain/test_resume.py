@@ -203,6 +203,33 @@ def test_checkpoint_of_another_configuration(folder):
     pretrain(other, folder / "out", overwrite=True)
 
 
+STABLE = {
+    "training.schedule": {
+        "@schedules": "spacy-elmo.WarmupStableDecay.v1",
+        "warmup_steps": 3,
+        "decay_steps": 6,
+    }
+}
+
+
+def test_made_longer_and_shorter_as_if_it_had_been_so_from_the_start(
+    folder, monkeypatch
+):
+    path = write_config(folder, **STABLE)
+    short = read_config(path, {"training.max_steps": 50})
+    pretrain(short, folder / "straight")
+    long = read_config(path, {"training.epochs": 9})
+    interrupt_at(monkeypatch, 33)
+    with pytest.raises(Stopped):
+        pretrain(long, folder / "out")
+    monkeypatch.undo()
+    pretrain(short, folder / "out")
+    assert settled(folder / "out") == settled(folder / "straight")
+    # Its rate has fallen, which it would not have by now in a longer one.
+    with pytest.raises(ValueError, match=r"EL047.*make 50 steps and is to make 207"):
+        pretrain(long, folder / "out")
+
+
 def test_text_changed_behind_a_checkpoint(folder):
     config = read_config(write_config(folder))
     pretrain(config, folder / "out")
