@@ -250,6 +250,30 @@ class Errors(metaclass=_Coded):
         "{expected}. It was trained on another biLM: use that one, or train the "
         "component anew."
     )
+    EL085 = "A listener's mix: {problem}."
+    EL086 = (
+        "The layer cache {where} is damaged: {error}. Remove the file; what it held is "
+        "computed anew."
+    )
+    EL087 = (
+        "The layer cache {where} can't be used: {error}. Choose a place that can be "
+        "written, on a disk of this machine, or leave layer_cache out."
+    )
+    EL088 = (
+        "'{name}' has a layer_cache, but frozen = false: layers of a biLM that is "
+        "trained are never the same again. Leave layer_cache out."
+    )
+    EL089 = "at = '{found}': ELMo can stand at the 'input', the 'output' or 'both'."
+    EL090 = (
+        "No component of this pipeline listens to an 'elmo', so there are no mixes to "
+        "show. A listener is the architecture spacy-elmo.ElmoListener.v1 in a "
+        "component's model."
+    )
+    EL091 = (
+        "'{name}' can't listen to 'elmo': {problem} component. Choose from tagger, "
+        "morphologizer, ner, parser, senter, textcat, spancat, trainable_lemmatizer or "
+        "any other factory whose model has a tok2vec."
+    )
     # The project's workflows
     EL070 = (
         "The asset '{name}' is not in the local folder, and has no single public "
@@ -289,6 +313,10 @@ class Warnings(metaclass=_Coded):
     ELW05 = (
         "'{path}', line {line} has more than {length:,} characters, and is read in "
         "pieces of that length. Text is best given a sentence or paragraph a line."
+    )
+    ELW07 = (
+        "The layer cache {where} takes no more: it has reached layer_cache_mb = {mb}, "
+        "or the disk is full. Sentences that are not in it are computed anew each time."
     )
     ELW06 = (
         "The GPU's memory does not hold {tokens} tokens at once, so they are computed "

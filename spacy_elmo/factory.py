@@ -21,6 +21,8 @@ DEFAULT_CONFIG = {
     "gamma": 1.0,
     "set_tensor": True,
     "max_layers_mb": 1024,
+    "learn_rate": None,
+    "unfreeze_every": 0,
 }
 
 
@@ -36,6 +38,8 @@ def make_elmo(
     gamma: float,
     set_tensor: bool,
     max_layers_mb: int,
+    learn_rate: float | None,
+    unfreeze_every: int,
 ) -> Elmo:
     """An ELMo component.
 
@@ -48,6 +52,9 @@ def make_elmo(
         stock `tok2vec` read, too.
     max_layers_mb: layers waiting for listeners held at most; beyond it they are
         computed anew.
+    learn_rate: of the biLM, if it is not frozen; null for that of the other components.
+    unfreeze_every: updates after which one more layer of it learns, the top one first;
+        0 for all from the start.
 
     Lowers `nlp.batch_size` to BATCH_DOCS where it is spaCy's default.
     """
@@ -63,6 +70,8 @@ def make_elmo(
         gamma=gamma,
         set_tensor=set_tensor,
         max_layers_mb=max_layers_mb,
+        learn_rate=learn_rate,
+        unfreeze_every=unfreeze_every,
     )
 
 

@@ -12,13 +12,15 @@ from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
-from thinc.api import Model, Optimizer
+from thinc.api import Adam, Model, Optimizer
 from thinc.types import Floats2d, Floats3d
 
 from . import shipped
 from .bilm.bilm import BiLM
 from .doc_layers import LayerStore, remember
 from .errors import Errors, Warnings
+from .layer_cache import LayerCache
+from .thinc_layers import cached
 from .thinc_layers.deferred import DeferredBackward
 from .thinc_layers.encoder import (
     DocPieces,
@@ -50,8 +52,12 @@ class Elmo(ListenedTo, TrainablePipe):
         gamma: float = 1.0,
         set_tensor: bool = True,
         max_layers_mb: int = 1024,
+        learn_rate: float | None = None,
+        unfreeze_every: int = 0,
     ) -> None:
-        """Raises ValueError [EL057] if mix_weights are not one a layer."""
+        """Settings as of `factory.make_elmo`.
+
+        Raises ValueError [EL057] if mix_weights are not one a layer."""
         super().__init__(vocab, model, name)
         self.lang = lang
         self.frozen = frozen
@@ -59,9 +65,14 @@ class Elmo(ListenedTo, TrainablePipe):
         self.gamma = gamma
         self.set_tensor = set_tensor
         self.max_layers_mb = max_layers_mb
+        self.learn_rate = learn_rate
+        self.unfreeze_every = unfreeze_every
+        self.n_updates = 0
+        self._own_optimizer = None if learn_rate is None else Adam(learn_rate)
         if len(self.mix_weights) != self.n_layers:
             found = len(self.mix_weights)
             raise ValueError(Errors.EL057.format(found=found, expected=self.n_layers))
+        self.layer_cache: LayerCache | None = None
         self.listener_map: dict[str, list[Model]] = {}
         model.attrs["replace_listener"] = replace_listener
         model.attrs["replace_listener_cfg"] = partial(
@@ -83,6 +94,8 @@ class Elmo(ListenedTo, TrainablePipe):
             "gamma": self.gamma,
             "set_tensor": self.set_tensor,
             "max_layers_mb": self.max_layers_mb,
+            "learn_rate": self.learn_rate,
+            "unfreeze_every": self.unfreeze_every,
         }
         build = partial(Elmo, **settings)
         state = {
@@ -144,13 +157,16 @@ class Elmo(ListenedTo, TrainablePipe):
         *,
         nlp: Language | None = None,
         weights: Callable[[], BiLM] | None = None,
+        layer_cache: str | None = None,
+        layer_cache_mb: int = 4096,
     ) -> None:
         """Load the weights.
 
         weights: from `spacy-elmo.WeightsReader.v1`. Without it: what has been loaded
             before, or the weights of this package if they fit, or, if the biLM is to be
             trained here, random ones.
-        Raises ValueError [EL050, EL052].
+        layer_cache, layer_cache_mb: as of `use_layer_cache`.
+        Raises ValueError [EL050, EL052, EL088].
         """
         validate_get_examples(get_examples, "Elmo.initialize")
         shim = shim_of(self.model)
@@ -167,6 +183,19 @@ class Elmo(ListenedTo, TrainablePipe):
             warnings.warn(Warnings.ELW03.format(name=self.name), stacklevel=2)
             shim.set_weights(BiLM.random(shim.bilm_config), "random")
         self._with_weights()
+        self.use_layer_cache(layer_cache, layer_cache_mb)
+
+    def use_layer_cache(self, where: str | Path | None, mb: int = 4096) -> None:
+        """Keep the layers of sentences from now on, so that a text that is read many
+        times is encoded once. It does not travel with the pipeline.
+
+        where: a file, which other processes and later runs can use too; "memory", or
+            None for no cache. mb: its size at most.
+        Raises ValueError [EL088] if the biLM is not frozen."""
+        if where is not None and not self.frozen:
+            raise ValueError(Errors.EL088.format(name=self.name))
+        path = None if where in (None, "memory") else Path(where)
+        self.layer_cache = None if where is None else LayerCache(path, mb << 20)
 
     # -- what listeners ask for (see listener.Upstream) ---------------------------
 
@@ -204,9 +233,14 @@ class Elmo(ListenedTo, TrainablePipe):
         if missing:
             self._with_weights()
             inputs = [self._as_cut_before(doc) for doc in missing]
-            computed = self.model.predict(inputs)
+            computed = self._encode(inputs)
             found.update(zip(map(id, missing), computed))
         return [found[id(doc)] for doc in docs]  # type: ignore[misc]
+
+    def _encode(self, inputs: list[DocPieces]) -> list[Floats3d]:
+        if self.layer_cache is None:
+            return self.model.predict(inputs)
+        return cached.predict(self.model, inputs, self.layer_cache)
 
     def _as_cut_before(self, doc: Doc) -> DocPieces:
         pieces = self._store.pieces(doc)
@@ -218,7 +252,7 @@ class Elmo(ListenedTo, TrainablePipe):
         """RETURNS: for each Doc its pieces and its layers (L+1, T, D)."""
         self._with_weights()
         inputs = cut(self.model, list(docs))
-        layers = self.model.predict(inputs)
+        layers = self._encode(inputs)
         return [(pieces, layers_LTD) for (_, pieces), layers_LTD in zip(inputs, layers)]
 
     def set_annotations(
@@ -284,7 +318,7 @@ class Elmo(ListenedTo, TrainablePipe):
         self._with_weights()
         inputs = cut(self.model, docs)
         if self.frozen:
-            layers = self.model.predict(inputs)
+            layers = self._encode(inputs)
         else:
             layers, backprop = self.model.begin_update(inputs)
             self._deferred.expect(docs, backprop)
@@ -303,13 +337,22 @@ class Elmo(ListenedTo, TrainablePipe):
             return
         self._deferred.run()
         if self._late_optimizer is not None:
-            self.model.finish_update(self._late_optimizer)
+            self._step(self._late_optimizer)
             self._late_optimizer = None
+
+    def _step(self, sgd: Optimizer) -> None:
+        """Let the biLM learn: all of it, or so many of its layers, from the top down,
+        as it is the turn of (Howard & Ruder 2018)."""
+        if self.unfreeze_every:
+            thawed = 1 + self.n_updates // self.unfreeze_every
+            shim_of(self.model).thawed = min(thawed, self.n_layers)
+        self.n_updates += 1
+        self.model.finish_update(self._own_optimizer or sgd)
 
     def finish_update(self, sgd: Optimizer) -> None:
         if not self.frozen:
             self._deferred.run()
-            self.model.finish_update(sgd)
+            self._step(sgd)
             self._late_optimizer = sgd if self._deferred.is_waiting else None
 
     def get_loss(self, examples: Any, scores: Any) -> None:

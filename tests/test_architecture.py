@@ -14,18 +14,27 @@ from .pretrain.runs import prepare_text, write_config, write_text
 PACKAGE = Path(__file__).parents[1] / "spacy_elmo"
 # From the bottom to the top; a module imports only from its own row and those above it.
 LAYERS = [
-    ["errors", "files", "__init__"],
+    ["errors", "files", "pictures", "__init__"],
     ["bilm"],
-    ["shipped", "neighbours"],
+    ["shipped", "neighbours", "layer_cache"],
     ["pretrain"],
     ["thinc_layers"],
     ["readers", "doc_layers", "pipeline", "factory", "contextual_similarity"],
+    ["mixes", "training_config"],
     ["benchmarks"],
     ["cli", "workflows"],
 ]
 # May look up for type checking alone.
 TYPES_ONLY = {("doc_layers", "pipeline")}
-SPACY_FREE = ["errors", "files", "bilm", "shipped", "neighbours", "pretrain"]
+SPACY_FREE = [
+    "errors",
+    "files",
+    "bilm",
+    "shipped",
+    "neighbours",
+    "layer_cache",
+    "pretrain",
+]
 SPACY_STEP = PACKAGE / "pretrain" / "text.py"
 
 

@@ -47,6 +47,8 @@ from . import (  # noqa: E402, F401  (they add themselves to app)
     convert,
     curve,
     info,
+    init_config,
+    mix,
     models,
     neighbours,
     perplexity,

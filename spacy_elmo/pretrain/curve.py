@@ -1,15 +1,12 @@
 """Learning curves."""
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..errors import Errors
-from ..files import write_files
+from ..pictures import new_figure, save
 from .loggers import FILE, read_log
-
-FORMATS = (".png", ".svg", ".pdf")
 
 
 def draw(runs: Sequence[Path], output: Path) -> None:
@@ -19,14 +16,7 @@ def draw(runs: Sequence[Path], output: Path) -> None:
     Raises ValueError [EL074] if one has no log or the picture's format is not known,
     ImportError [EL075] without matplotlib, OSError [EL013].
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError(Errors.EL075.format(error=error)) from error
-    if output.suffix not in FORMATS:
-        problem = f"a picture's name ends in {', '.join(FORMATS)}"
-        raise ValueError(Errors.EL074.format(path=output, problem=problem))
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    figure = new_figure(9, 3.6, output)
     loss_axes, dev_axes = figure.subplots(1, 2)
     for number, run in enumerate(runs):
         rows = read_log(run / FILE)
@@ -48,8 +38,4 @@ def draw(runs: Sequence[Path], output: Path) -> None:
     for axes in (loss_axes, dev_axes):
         axes.grid(alpha=0.3)
     dev_axes.legend()
-    kind = output.suffix[1:]
-    write_files(
-        output.parent,
-        {output.name: partial(figure.savefig, format=kind, dpi=150)},
-    )
+    save(figure, output)

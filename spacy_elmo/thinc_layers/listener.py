@@ -18,7 +18,7 @@ from thinc.types import Floats2d, Floats3d
 
 from ..errors import Errors
 from .encoder import docs_by_tokens
-from .mix import is_trained, mix, mix_with_params, set_up
+from .mix import MixSettings, is_trained, mix_with_params, set_up
 
 
 class Upstream(Protocol):
@@ -39,10 +39,15 @@ class ElmoListener(Model):
     """Model[List[Doc], List[Floats2d]]: the upstream's layers in a mix of its own.
 
     upstream_name: name of the component, "*" for any. width: of the vectors, None to
-    take the upstream's.
+    take what there is. settings: of the mix.
     """
 
-    def __init__(self, upstream_name: str, width: int | None) -> None:
+    def __init__(
+        self,
+        upstream_name: str,
+        width: int | None = None,
+        settings: MixSettings | None = None,
+    ) -> None:
         super().__init__(
             "elmo-listener",
             _forward,
@@ -52,7 +57,16 @@ class ElmoListener(Model):
         )
         self.upstream_name = upstream_name
         self.width = width
+        self.settings = settings or MixSettings()
         self._upstream: Callable[[], Upstream | None] = _nothing
+
+    @property
+    def n_layers(self) -> int:
+        """Those of the upstream, or, without one, of the trained mix."""
+        upstream = self.upstream
+        if upstream is None and self.has_param("W"):
+            return len(self.get_param("W"))
+        return 0 if upstream is None else upstream.n_layers
 
     @property
     def upstream(self) -> Upstream | None:
@@ -62,16 +76,18 @@ class ElmoListener(Model):
         """Listen to a component from now on.
 
         Raises ValueError [EL054] if the widths differ, [EL060] if the listener has
-        trained weights for another number of layers.
+        trained weights for another number of layers, [EL083] if it mixes a layer that
+        there is not.
         """
-        if self.width is not None and self.width != upstream.width:
+        width = self.settings.width(upstream.n_layers, upstream.width)
+        if self.width is not None and self.width != width:
             raise ValueError(
                 Errors.EL054.format(
-                    found=self.width, expected=upstream.width, name=upstream.name
+                    found=self.width, expected=width, name=upstream.name
                 )
             )
-        fits = self.has_param("W") and len(self.get_param("W")) == upstream.n_layers
-        if not fits and is_trained(self):
+        fits = self._has_params_for(upstream.n_layers)
+        if not fits and is_trained(self, self.settings):
             raise ValueError(
                 Errors.EL060.format(
                     found=len(self.get_param("W")),
@@ -79,15 +95,20 @@ class ElmoListener(Model):
                     name=upstream.name,
                 )
             )
-        self._dims["nO"] = upstream.width
+        self._dims["nO"] = width
         if not fits:
-            set_up(self, upstream.n_layers)
+            set_up(self, self.settings, upstream.n_layers)
         # Weak, or a component sourced into another pipeline would keep this one alive.
         self._upstream = weakref.ref(upstream)
 
+    def _has_params_for(self, n_layers: int) -> bool:
+        if self.settings.is_learned:
+            return bool(self.has_param("W")) and len(self.get_param("W")) == n_layers
+        return bool(self.has_param("gamma"))
+
     def _copy(self, seen: dict | None = None) -> "ElmoListener":
         # Thinc's own copy is a plain Model, which nobody would link again.
-        copied = ElmoListener(self.upstream_name, self.width)
+        copied = ElmoListener(self.upstream_name, self.width, self.settings)
         for name in self.param_names:
             if self.has_param(name):
                 copied.set_param(name, self.get_param(name).copy())
@@ -110,14 +131,25 @@ class ElmoListener(Model):
 
 @registry.architectures("spacy-elmo.ElmoListener.v1")
 def build_listener(
-    width: int | None = None, upstream: str = "*"
+    width: int | None = None,
+    upstream: str = "*",
+    mix: str | int = "learned",
+    layer_norm: bool = False,
+    dropout: float = 0.0,
+    l2: float = 0.0,
+    gamma: float = 1.0,
 ) -> Model[list[Doc], list[Floats2d]]:
     """Vectors of an `elmo` component earlier in the pipeline, as a tok2vec.
 
-    width: of the vectors (2 * projection_dim of the biLM); null takes what is there.
+    width: of the vectors (2 * projection_dim of the biLM, times the layers if they are
+        concatenated); null takes what is there.
     upstream: name of the `elmo` component, "*" for any.
+    mix, layer_norm, dropout, l2, gamma: as in `MixSettings`.
+    Raises ValueError [EL085].
     """
-    return ElmoListener(upstream, width)
+    return ElmoListener(
+        upstream, width, MixSettings(mix, layer_norm, dropout, l2, gamma)
+    )
 
 
 def _nothing() -> None:
@@ -129,25 +161,24 @@ def _no_gradient(dY: list[Floats2d]) -> list:
 
 
 def _init(model: ElmoListener, X: Any = None, Y: Any = None) -> None:
-    if model.upstream is not None and not model.has_param("W"):
-        set_up(model, model.upstream.n_layers)
+    if model.upstream is not None and not model.has_param("gamma"):
+        set_up(model, model.settings, model.upstream.n_layers)
 
 
 def _forward(
     model: ElmoListener, docs: list[Doc], is_train: bool
 ) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list]]:
-    upstream = model.upstream
+    upstream, settings = model.upstream, model.settings
     if upstream is None:
         raise ValueError(Errors.EL053.format(upstream=model.upstream_name))
     if not is_train:  # a group at a time: layers take several times their mix's room
-        W, gamma = model.get_param("W"), model.get_param("gamma")
-        groups = docs_by_tokens(docs, len(docs))
         mixes = (
-            mix(model.ops, upstream.layers_for(model, group), W, gamma)  # type: ignore
-            for group in groups
+            mix_with_params(model, settings, upstream.layers_for(model, group), False)
+            for group in docs_by_tokens(docs, len(docs))
         )
-        return list(chain.from_iterable(mixes)), _no_gradient
-    Y, backprop_mix = mix_with_params(model, upstream.layers_for(model, docs))
+        return list(chain.from_iterable(Y for Y, _ in mixes)), _no_gradient
+    layers = upstream.layers_for(model, docs)
+    Y, backprop_mix = mix_with_params(model, settings, layers, True)
 
     def backprop(dY: list[Floats2d]) -> list:
         d_layers = backprop_mix(dY)

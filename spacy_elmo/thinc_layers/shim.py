@@ -12,6 +12,7 @@ Differences from the stock shim (thinc 8.3), each held by a test:
 
 import contextlib
 import copy
+import re
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -33,6 +34,7 @@ from thinc.types import FloatsXd
 
 from ..bilm import vocab_cache
 from ..bilm.bilm import CACHE_WORDS, BiLM
+from ..bilm.changes import pinned, state_of
 from ..bilm.config import BiLMConfig
 from ..bilm.products import Precision, check_name
 from ..bilm.token_cache import TokenCache
@@ -59,6 +61,9 @@ class BiLMShim(PyTorchShim):
         self.cache_words = cache_words
         self.precision = precision
         self._model = empty_bilm(config)
+        self._fingerprint: tuple[object, object, str] | None = None
+        # Layers that learn, from the top down, the token layer being the last.
+        self.thawed = config.n_layers + 1
 
     @property
     def bilm(self) -> BiLM:
@@ -78,6 +83,14 @@ class BiLMShim(PyTorchShim):
         self._model = bilm
         self._fix(known)
 
+    def fingerprint(self) -> str:
+        """Of the weights, see `weights.fingerprint`; computed anew when they change."""
+        state = state_of(self._model.parameters())
+        if self._fingerprint is None or self._fingerprint[0] != state:
+            kept = pinned(self._model.parameters())
+            self._fingerprint = state, kept, fingerprint(self._model)
+        return self._fingerprint[2]
+
     def _fix(self, known: tuple[list[str], torch.Tensor] | None) -> None:
         """Put token vectors of a vocabulary back after the weights have moved."""
         if known is not None:
@@ -93,6 +106,9 @@ class BiLMShim(PyTorchShim):
     def finish_update(self, optimizer: Optimizer) -> None:
         for name, parameter in self._model.named_parameters():
             if parameter.grad is None:
+                continue
+            if _layer_of(name) <= self.bilm_config.n_layers - self.thawed:
+                parameter.grad = None
                 continue
             weights, _ = optimizer(
                 self._key(name),
@@ -124,6 +140,7 @@ class BiLMShim(PyTorchShim):
 
     def copy(self) -> "BiLMShim":
         copied = copy.deepcopy(self)
+        copied._fingerprint = None
         with Shim.global_id_lock:
             Shim.global_id += 1
             copied.id = Shim.global_id
@@ -178,6 +195,12 @@ class BiLMShim(PyTorchShim):
                 vocab_cache.attach(bilm, message["vocab_cache"], "saved pipeline")
             self.set_weights(bilm, "saved pipeline")
         return self
+
+
+def _layer_of(name: str) -> int:
+    """Number of the layer that a parameter of a biLM belongs to, 0 the token layer."""
+    match = re.match(r"(?:forward|backward)_lstm\.layers\.(\d+)\.", name)
+    return int(match[1]) + 1 if match else 0
 
 
 @torch.no_grad()

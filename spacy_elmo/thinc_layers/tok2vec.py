@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable
-from functools import partial
+from dataclasses import asdict, fields
 from typing import Any
 
 from spacy.tokens import Doc
@@ -13,28 +13,56 @@ from thinc.types import Floats2d
 from ..errors import Errors
 from .encoder import Encoder, cut, shim_of
 from .listener import ElmoListener
-from .mix import mix_with_params, set_up
+from .mix import MixSettings, mix_with_params, set_up
+
+
+class OwnElmo(Model):
+    """Model[List[Doc], List[Floats2d]]: as a listener, with the biLM inside."""
+
+    def __init__(self, bilm: Encoder, frozen: bool, settings: MixSettings) -> None:
+        config = shim_of(bilm).bilm_config
+        self.n_layers = config.n_layers + 1
+        self.frozen, self.settings = frozen, settings
+        super().__init__(
+            "elmo-tok2vec",
+            _forward,
+            dims={"nO": settings.width(self.n_layers, config.width)},
+            params={"W": None, "gamma": None},
+            layers=[bilm],
+        )
+        set_up(self, settings, self.n_layers)
+
+    def _copy(self, seen: dict | None = None) -> "OwnElmo":
+        # Thinc's own copy would be a plain Model.
+        copied = OwnElmo(self.layers[0].copy(), self.frozen, self.settings)
+        for name in self.param_names:
+            if self.has_param(name):
+                copied.set_param(name, self.get_param(name).copy())
+        return copied
+
+
+SETTINGS = [field.name for field in fields(MixSettings)]
 
 
 @registry.architectures("spacy-elmo.Tok2Vec.v1")
 def build_tok2vec(
-    bilm: Encoder, frozen: bool = True
+    bilm: Encoder,
+    frozen: bool = True,
+    mix: str | int = "learned",
+    layer_norm: bool = False,
+    dropout: float = 0.0,
+    l2: float = 0.0,
+    gamma: float = 1.0,
 ) -> Model[list[Doc], list[Floats2d]]:
     """Model[List[Doc], List[Floats2d]] with a biLM of its own.
 
     bilm: `spacy-elmo.BiLM.v1`; its weights come with the component's.
     frozen: don't train the biLM, only the mix.
+    mix, layer_norm, dropout, l2, gamma: as in `MixSettings`.
+    Raises ValueError [EL083, EL085].
     """
-    config = shim_of(bilm).bilm_config
-    model: Model[list[Doc], list[Floats2d]] = Model(
-        "elmo-tok2vec",
-        partial(_forward, frozen=frozen),
-        dims={"nO": config.width},
-        params={"W": None, "gamma": None},
-        layers=[bilm],
-    )
-    set_up(model, config.n_layers + 1)
-    return model
+    settings = MixSettings(mix, layer_norm, dropout, l2, gamma)
+    return OwnElmo(bilm, frozen, settings)
 
 
 def replace_listener(
@@ -43,9 +71,10 @@ def replace_listener(
     """A tok2vec of its own in place of a listener, whose trained mix it keeps."""
     if not shim_of(copied).has_weights:  # the upstream has not been used yet
         shim_of(copied).set_weights(copy.deepcopy(upstream.bilm), upstream.name)
-    model = build_tok2vec(copied, upstream.frozen)
+    model = build_tok2vec(copied, upstream.frozen, **asdict(listener.settings))
     for name in ("W", "gamma"):
-        model.set_param(name, listener.get_param(name).copy())
+        if listener.has_param(name):
+            model.set_param(name, listener.get_param(name).copy())
     return model
 
 
@@ -56,21 +85,24 @@ def replace_listener_cfg(
         "@architectures": "spacy-elmo.Tok2Vec.v1",
         "bilm": bilm_cfg,
         "frozen": frozen,
+        **{k: v for k, v in listener_cfg.items() if k in SETTINGS},
     }
 
 
 def _forward(
-    model: Model, docs: list[Doc], is_train: bool, *, frozen: bool
+    model: OwnElmo, docs: list[Doc], is_train: bool
 ) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list]]:
     encoder = model.layers[0]
     if not shim_of(encoder).has_weights:
         raise ValueError(Errors.EL050.format(name="spacy-elmo.Tok2Vec.v1"))
-    layers, backprop_encoder = encoder(cut(encoder, docs), is_train and not frozen)
-    Y, backprop_mix = mix_with_params(model, layers)
+    layers, backprop_encoder = encoder(
+        cut(encoder, docs), is_train and not model.frozen
+    )
+    Y, backprop_mix = mix_with_params(model, model.settings, layers, is_train)
 
     def backprop(dY: list[Floats2d]) -> list:
         d_layers = backprop_mix(dY)
-        if not frozen:
+        if not model.frozen:
             backprop_encoder([d_layers(d) for d in range(len(docs))])
         return []
 

@@ -1,0 +1,149 @@
+"""Layers of sentences, kept for the next epoch or the next run.
+
+With a frozen biLM a sentence always has the same layers, so a corpus that is read many
+times need be encoded once. Kept in SQLite, in memory or in one file: several processes
+can use a file at once, a write is whole or not there, and SQLite itself sees to it that
+it grows no larger than it may.
+
+Shapes: L1 layers (the token layer included), T tokens of a sentence, D width.
+"""
+
+import hashlib
+import os
+import sqlite3
+import threading
+import warnings
+import zlib
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .errors import Errors, Warnings
+
+PAGE_BYTES = 1 << 16  # SQLite's largest: layers of a sentence take a few of them
+MAPPED_BYTES = 1 << 40  # of the file at most are read through the page cache
+WAIT = 60.0  # seconds for another process's write
+AT_ONCE = 500  # keys in one question
+
+
+class LayerCache:
+    """path: the file, None for memory. max_bytes: its size at most; when it is full, it
+    takes no more, since what an epoch reads is read again in the same order, and the
+    oldest would always be gone when its turn comes."""
+
+    def __init__(self, path: Path | None, max_bytes: int) -> None:
+        self.path, self.max_bytes = path, max_bytes
+        self.is_full = False
+        self.hits = self.misses = 0
+        self._lock = threading.Lock()
+        self._opened: tuple[int, sqlite3.Connection] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"path": self.path, "max_bytes": self.max_bytes}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    @staticmethod
+    def key(context: str, tokens: Sequence[str]) -> bytes:
+        """context: whatever else than the tokens the layers depend on."""
+        digest = hashlib.sha256(context.encode())
+        for token in tokens:
+            data = token.encode("utf-8", "surrogatepass")
+            digest.update(len(data).to_bytes(8, "little") + data)
+        return digest.digest()
+
+    def read(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
+        """Those that are there, each float32 (L1, T, D). Raises ValueError [EL086] if
+        the file is damaged, OSError [EL087] if it can't be opened."""
+        found: dict[bytes, np.ndarray] = {}
+        wanted = list(dict.fromkeys(keys))
+        with self._lock, self._clear_errors():
+            for start in range(0, len(wanted), AT_ONCE):
+                some = wanted[start : start + AT_ONCE]
+                marks = ",".join("?" * len(some))
+                question = f"SELECT * FROM layers WHERE key IN ({marks})"
+                for key, checksum, n_layers, width, data in self._db().execute(
+                    question, some
+                ):
+                    if zlib.crc32(data) != checksum:
+                        raise sqlite3.DatabaseError("a checksum is wrong")
+                    values = np.frombuffer(data, dtype=np.float32)
+                    found[key] = values.reshape(n_layers, -1, width)
+        self.hits += len(found)
+        self.misses += len(wanted) - len(found)
+        return found
+
+    def write(self, layers: Mapping[bytes, np.ndarray]) -> None:
+        """Raises as `read`; warns [ELW07] once when no more go in."""
+        if self.is_full or not layers:
+            return
+        rows = []
+        for key, layers_LTD in layers.items():
+            data = np.ascontiguousarray(layers_LTD, dtype=np.float32).tobytes()
+            n_layers, _, width = layers_LTD.shape
+            rows.append((key, zlib.crc32(data), n_layers, width, data))
+        with self._lock, self._clear_errors():
+            db = self._db()
+            try:
+                with db:  # one transaction
+                    db.executemany(
+                        "INSERT OR IGNORE INTO layers VALUES (?, ?, ?, ?, ?)", rows
+                    )
+            except sqlite3.OperationalError as error:
+                if "full" not in str(error):
+                    raise
+                self.is_full = True
+        if self.is_full:
+            message = Warnings.ELW07.format(where=self._where, mb=self.max_bytes >> 20)
+            warnings.warn(message, stacklevel=2)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._opened is not None and self._opened[0] == os.getpid():
+                self._opened[1].close()
+            self._opened = None
+
+    @property
+    def _where(self) -> str:
+        return "in memory" if self.path is None else f"'{self.path}'"
+
+    def _db(self) -> sqlite3.Connection:
+        # A connection must not be carried into another process.
+        if self._opened is None or self._opened[0] != os.getpid():
+            self._opened = os.getpid(), self._open()
+        return self._opened[1]
+
+    def _open(self) -> sqlite3.Connection:
+        if self.path is not None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        where = ":memory:" if self.path is None else str(self.path)
+        db = sqlite3.connect(where, timeout=WAIT, check_same_thread=False)
+        db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+        if self.path is not None:
+            db.execute("PRAGMA journal_mode = WAL")  # reading while another writes
+            db.execute("PRAGMA synchronous = NORMAL")
+            db.execute(f"PRAGMA mmap_size = {MAPPED_BYTES}")
+        db.execute(
+            "CREATE TABLE IF NOT EXISTS layers (key BLOB PRIMARY KEY, checksum INTEGER,"
+            " n_layers INTEGER, width INTEGER, data BLOB)"
+        )
+        (page_bytes,) = db.execute("PRAGMA page_size").fetchone()
+        db.execute(f"PRAGMA max_page_count = {max(4, self.max_bytes // page_bytes)}")
+        return db
+
+    @contextmanager
+    def _clear_errors(self) -> Any:
+        try:
+            yield
+        except sqlite3.OperationalError as error:  # locked, no permission, no folder
+            raise OSError(
+                Errors.EL087.format(where=self._where, error=error)
+            ) from error
+        except (sqlite3.DatabaseError, ValueError) as error:
+            raise ValueError(
+                Errors.EL086.format(where=self._where, error=error)
+            ) from error

@@ -1,0 +1,35 @@
+"""Pictures with matplotlib, which only those who draw need to have installed."""
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .errors import Errors
+from .files import write_files
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMATS = (".png", ".svg", ".pdf")
+
+
+def new_figure(width: float, height: float, output: Path) -> "Figure":
+    """width, height: inches. output: where it will be saved.
+
+    Raises ImportError [EL075] without matplotlib, ValueError [EL074] if the format of
+    output is not known."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError(Errors.EL075.format(error=error)) from error
+    if output.suffix not in FORMATS:
+        problem = f"a picture's name ends in {', '.join(FORMATS)}"
+        raise ValueError(Errors.EL074.format(path=output, problem=problem))
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def save(figure: "Figure", output: Path) -> None:
+    """Raises OSError [EL013]."""
+    kind = output.suffix[1:]
+    write = partial(figure.savefig, format=kind, dpi=150)
+    write_files(output.parent, {output.name: write})

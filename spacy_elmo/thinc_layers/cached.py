@@ -1,0 +1,49 @@
+"""The layers of Docs, those of known sentences from a cache."""
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from thinc.types import Floats3d
+
+from ..layer_cache import LayerCache
+from .encoder import DocPieces, Encoder, shim_of
+
+if TYPE_CHECKING:
+    from .shim import BiLMShim
+
+
+def predict(
+    encoder: Encoder, inputs: list[DocPieces], cache: LayerCache
+) -> list[Floats3d]:
+    """As `encoder.predict`. Raises as `LayerCache.read`."""
+    context = context_of(shim_of(encoder))
+    ops: Any = encoder.ops
+    texts = [[token.text for token in doc] for doc, _ in inputs]
+    keys = [
+        [cache.key(context, [texts[d][i] for i in piece.tolist()]) for piece in pieces]
+        for d, (_, pieces) in enumerate(inputs)
+    ]
+    known = cache.read([key for row in keys for key in row])
+    missing = [
+        DocPieces(doc, [p for p, key in zip(pieces, row) if key not in known])
+        for (doc, pieces), row in zip(inputs, keys)
+    ]
+    # Rows of zeros where a piece is known.
+    layers: list[Any] = encoder.predict(missing)
+    new = {}
+    for layers_LTD, (_, pieces), row in zip(layers, inputs, keys):
+        for piece, key in zip(pieces, row):
+            if key in known:
+                layers_LTD[:, ops.xp.asarray(piece)] = ops.asarray(known[key])
+            else:
+                new[key] = ops.to_numpy(layers_LTD[:, ops.xp.asarray(piece)])
+    cache.write(new)
+    return layers
+
+
+def context_of(shim: "BiLMShim") -> str:
+    """What layers depend on beside the words: the weights, and how they are computed
+    with, down to the rounding."""
+    return " ".join(
+        (shim.fingerprint(), shim.precision, shim.bilm.device.type, torch.__version__)
+    )
