@@ -182,7 +182,8 @@ class Elmo(ListenedTo, TrainablePipe):
                 raise ValueError(Errors.EL050.format(name=self.name))
             warnings.warn(Warnings.ELW03.format(name=self.name), stacklevel=2)
             shim.set_weights(BiLM.random(shim.bilm_config), "random")
-        self._with_weights()
+        # Training reads every sentence many times, in batches that are never the same.
+        self._with_weights().bilm.set_exact(True)
         self.use_layer_cache(layer_cache, layer_cache_mb)
 
     def use_layer_cache(self, where: str | Path | None, mb: int = 4096) -> None:
@@ -191,11 +192,15 @@ class Elmo(ListenedTo, TrainablePipe):
 
         where: a file, which other processes and later runs can use too; "memory", or
             None for no cache. mb: its size at most.
+        The biLM then gives sentences the same vectors to the last bit in any batch, so
+        nothing changes but the time.
         Raises ValueError [EL088] if the biLM is not frozen."""
         if where is not None and not self.frozen:
             raise ValueError(Errors.EL088.format(name=self.name))
         path = None if where in (None, "memory") else Path(where)
         self.layer_cache = None if where is None else LayerCache(path, mb << 20)
+        if self.layer_cache is not None:
+            self.bilm.set_exact(True)
 
     # -- what listeners ask for (see listener.Upstream) ---------------------------
 

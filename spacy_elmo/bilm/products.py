@@ -133,10 +133,13 @@ class HalfFactor(Factor):
 class OneDnnFactor(Factor):
     """One that oneDNN reads, and MKL if it is small and the rows are few."""
 
-    def __init__(self, weight_KN: Tensor, *, own: bool) -> None:
+    def __init__(
+        self, weight_KN: Tensor, *, own: bool, few_rows: int = FEW_ROWS
+    ) -> None:
         """own: whether the weight is a copy already, which need not stay as it is."""
         super().__init__(weight_KN)
         self.is_small = weight_KN.numel() < SMALL
+        self.few_rows = few_rows
         self.packed = _pack(weight_KN) if own else None
         self.own = own
         if own and not self.is_small:
@@ -145,7 +148,7 @@ class OneDnnFactor(Factor):
     def times(
         self, x_MK: Tensor, bias_N: Tensor | None = None, *, of: int | None = None
     ) -> Tensor:
-        if self.is_small and len(x_MK) < FEW_ROWS:
+        if self.is_small and len(x_MK) < self.few_rows:
             return super().times(x_MK, bias_N)
         if not self.own and (of or len(x_MK)) >= MANY_ROWS:
             return _onednn(x_MK, self.weight_KN.t(), bias_N)
@@ -154,7 +157,7 @@ class OneDnnFactor(Factor):
         return _onednn(x_MK, self.packed, bias_N)
 
     def add_to(self, z_MN: Tensor, x_MK: Tensor) -> None:
-        if self.is_small and len(x_MK) < FEW_ROWS:
+        if self.is_small and len(x_MK) < self.few_rows:
             super().add_to(z_MN, x_MK)
         else:
             z_MN.add_(self.times(x_MK))
@@ -208,7 +211,9 @@ class OneDnnInt8Factor(Factor):
         return y_MN[: len(x_MK)], scale_M1
 
 
-def make_factor(weight_KN: Tensor, precision: Precision, *, own: bool) -> Factor:
+def make_factor(
+    weight_KN: Tensor, precision: Precision, *, own: bool, few_rows: int
+) -> Factor:
     """Raises ValueError [EL077]."""
     check_precision(precision, weight_KN.device)
     if weight_KN.device.type != "cpu":
@@ -218,7 +223,7 @@ def make_factor(weight_KN: Tensor, precision: Precision, *, own: bool) -> Factor
     if precision == "int8":
         return OneDnnInt8Factor(weight_KN)
     if _has_onednn() and weight_KN.dtype == torch.float32:
-        return OneDnnFactor(weight_KN, own=own)
+        return OneDnnFactor(weight_KN, own=own, few_rows=few_rows)
     return Factor(weight_KN)
 
 
@@ -226,12 +231,15 @@ class Product(nn.Module):
     """x W + b; with a gradient as torch does it, without one as fast as can be.
 
     prepare: what is done to the weight once, before it is used without gradients.
+    exact: whether a row's product is the same to the last bit with any other rows
+    beside it: by oneDNN alone then, which adds up in one order whatever their number.
     """
 
     def __init__(self, prepare: Callable[[Tensor], Tensor] | None = None) -> None:
         super().__init__()
         self.prepare = prepare
         self.precision: Precision = "float32"
+        self.exact = False
         self._made: tuple[Any, Any, Factor] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -248,13 +256,14 @@ class Product(nn.Module):
 
     def factor(self, weight_KN: Tensor) -> Factor:
         """The weight prepared, anew when it has changed."""
-        state = *state_of([weight_KN]), self.precision, _has_onednn()
+        state = *state_of([weight_KN]), self.precision, self.exact, _has_onednn()
         made = self._made
         if made is None or made[0] != state:
             weight, own = weight_KN.detach(), self.prepare is not None
             if self.prepare is not None:
                 weight = self.prepare(weight)
-            factor = make_factor(weight, self.precision, own=own)
+            few_rows = 0 if self.exact else FEW_ROWS
+            factor = make_factor(weight, self.precision, own=own, few_rows=few_rows)
             self._made = made = state, pinned([weight_KN]), factor
         return made[2]
 

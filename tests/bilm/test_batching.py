@@ -1,5 +1,7 @@
 """Vectors of a sentence depend on nothing but the sentence."""
 
+import random
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -95,3 +97,22 @@ def test_wrong_calls(tiny, code, call):
 def test_long_sentence(tiny):
     (found,) = tiny.encode([["word"] * 20_000], batch_tokens=100)
     assert found.shape == (3, 20_000, 12) and np.isfinite(found).all()
+
+
+@given(st.integers(0, 1000))
+@settings(deadline=None, max_examples=25)
+def test_exact_to_the_bit_in_any_batch(seed):
+    config = tiny_config(
+        hidden_dim=32, projection_dim=16, filters=((1, 16), (2, 16), (3, 32))
+    )
+    bilm = BiLM.random(config, seed=seed).set_exact(True)
+    rng = random.Random(seed)
+    words = ["a", "word", "고양이가", "x" * 30, "."]
+    sentences = [rng.choices(words, k=rng.randint(1, 40)) for _ in range(30)]
+    together = bilm.encode(sentences)
+    order = rng.sample(range(30), 30)
+    for size in (1, 3, rng.randint(2, 29)):
+        for start in range(0, 30, size):
+            some = order[start : start + size]
+            for i, found in zip(some, bilm.encode([sentences[i] for i in some])):
+                assert np.array_equal(found, together[i])

@@ -1,0 +1,270 @@
+"""Layers kept for the next epoch: the same to the bit, in any process, never stale."""
+
+import multiprocessing
+import sqlite3
+
+import numpy as np
+import pytest
+import spacy
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.layer_cache import LayerCache
+from spacy_elmo.thinc_layers.cached import context_of
+from spacy_elmo.thinc_layers.encoder import shim_of
+
+from .models import any_sentence, tiny_config
+from .pipelines import add_elmo, examples, pipeline, with_weights
+
+MB = 1 << 20
+# Multiples of what a processor computes at once: it rounds what is left over otherwise.
+SIZES = tiny_config(
+    hidden_dim=32, projection_dim=16, filters=((1, 16), (2, 16), (3, 32))
+)
+rng = np.random.default_rng(0)
+
+
+def arrays(n, tokens=5):
+    keys = [LayerCache.key("x", [str(i)]) for i in range(n)]
+    return {k: rng.normal(size=(3, tokens, 8)).astype("float32") for k in keys}
+
+
+@pytest.fixture(params=["memory", "file"])
+def path(request, tmp_path):
+    return None if request.param == "memory" else tmp_path / "new" / "layers.sqlite"
+
+
+def test_gives_back_what_it_was_given(path):
+    cache, stored = LayerCache(path, 64 * MB), arrays(1200)
+    assert cache.read(list(stored)) == {}
+    cache.write(stored)
+    cache.write({key: array + 1 for key, array in stored.items()})  # first come, stays
+    for other in (cache, LayerCache(path, 64 * MB)) if path else (cache,):
+        found = other.read([*stored, b"unknown", *stored])
+        assert found.keys() == stored.keys()
+        for key, array in stored.items():
+            assert np.array_equal(found[key], array) and found[key].dtype == np.float32
+    empty = {b"empty": np.zeros((3, 0, 8), dtype="float32")}
+    cache.write(empty)
+    assert cache.read([b"empty"])[b"empty"].shape == (3, 0, 8)
+
+
+@given(any_sentence, any_sentence, st.text(max_size=3))
+@settings(deadline=None)
+def test_keys_tell_sentences_apart(a, b, context):
+    same = LayerCache.key(context, a) == LayerCache.key(context, b)
+    assert same == (a == b)
+    assert LayerCache.key(context + "x", a) != LayerCache.key(context, a)
+
+
+def test_is_bounded_and_says_when_it_is_full(path):
+    cache = LayerCache(path, 4 * MB)
+    with pytest.warns(UserWarning, match=r"ELW07.*layer_cache_mb = 4"):
+        for number in range(20):
+            key = LayerCache.key("x", [str(number)])
+            cache.write({key: np.ones((3, 100, 1024), dtype="float32")})
+    found = cache.read([LayerCache.key("x", [str(n)]) for n in range(20)])
+    assert 1 <= len(found) <= 3
+    if path is not None:
+        cache.close()
+        assert sum(p.stat().st_size for p in path.parent.iterdir()) < 5 * MB
+
+
+def test_full_disk_is_a_warning_and_not_the_end(tmp_path, monkeypatch):
+    cache = LayerCache(tmp_path / "layers", 64 * MB)
+    stored = arrays(2)
+    cache.write(stored)
+    db = cache._db()
+
+    class FullDisk:  # as SQLite says it when a write to the disk fails for space
+        def __getattr__(self, name):
+            return getattr(db, name)
+
+        def __enter__(self):
+            return db.__enter__()
+
+        def __exit__(self, *error):
+            return db.__exit__(*error)
+
+        def executemany(self, *_):
+            raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(cache, "_db", FullDisk)
+    with pytest.warns(UserWarning, match="ELW07"):
+        cache.write(arrays(3))
+    assert len(cache.read(list(stored))) == 2
+
+
+@pytest.mark.parametrize("spoil", ["header", "cut", "other", "value"])
+def test_damaged_file(tmp_path, spoil):
+    path = tmp_path / "layers"
+    cache, stored = LayerCache(path, 64 * MB), arrays(300, tokens=200)
+    cache.write(stored)
+    cache.close()
+    content = bytearray(path.read_bytes())
+    if spoil == "header":
+        content[:100] = b"x" * 100
+    elif spoil == "cut":
+        del content[len(content) // 3 :]
+    elif spoil == "other":
+        content = bytearray(b"no database at all\n" * 1000)
+    else:
+        array = next(iter(stored.values()))
+        content[content.index(array.tobytes()[:64])] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"EL086.*Remove the file"):
+        LayerCache(path, 64 * MB).read(list(stored))
+
+
+def test_place_that_can_not_be_used(tmp_path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="EL087"):
+        LayerCache(tmp_path / "folder", MB).read([b"x"])
+
+
+def write_and_read(path, first, last):
+    cache = LayerCache(path, 256 * MB)
+    for number in range(first, last):
+        key = LayerCache.key("x", [str(number)])
+        cache.write({key: np.full((3, 40, 64), number, dtype="float32")})
+        found = cache.read([LayerCache.key("x", [str(n)]) for n in range(last)])
+        for n in range(last):
+            array = found.get(LayerCache.key("x", [str(n)]))
+            assert array is None or (array == n).all()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_several_processes_at_once(tmp_path, method):
+    path = tmp_path / "layers"
+    context = multiprocessing.get_context(method)
+    ranges = [(0, 40), (20, 60), (0, 60)]
+    processes = [
+        context.Process(target=write_and_read, args=(path, *r)) for r in ranges
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+        assert process.exitcode == 0
+    keys = [LayerCache.key("x", [str(n)]) for n in range(60)]
+    assert len(LayerCache(path, 256 * MB).read(keys)) == 60
+
+
+def test_connection_is_not_carried_into_a_fork(tmp_path):
+    cache = LayerCache(tmp_path / "layers", 64 * MB)
+    stored = arrays(3)
+    cache.write(stored)
+    process = multiprocessing.get_context("fork").Process(
+        target=lambda: cache.read(list(stored)) or 1 / 0
+    )
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    assert len(cache.read(list(stored))) == 3
+
+
+def alone():
+    """A pipeline of `elmo` and nothing else."""
+    nlp = spacy.blank("en")
+    add_elmo(nlp, sizes=SIZES)
+    return nlp
+
+
+# -- in a pipeline ----------------------------------------------------------------
+
+
+def train(layer_cache, steps=12, **overrides):
+    """Batches that change from epoch to epoch; returns the trained weights."""
+    spacy.util.fix_random_seed(0)
+    nlp = pipeline(seed=3, sizes=SIZES)
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    elmo = nlp.get_pipe("elmo")
+    elmo.use_layer_cache(layer_cache, **overrides)
+    order = np.random.default_rng(5)
+    losses = []
+    for _ in range(steps):
+        some = order.permutation(len(batch))[: order.integers(1, len(batch) + 1)]
+        losses.append(nlp.update([batch[i] for i in some], sgd=optimizer))
+        losses.append(nlp.evaluate(batch)["tag_acc"])
+    weights = [
+        component.model.to_bytes()
+        for name, component in nlp.components
+        if name != "elmo"
+    ]
+    return losses, weights, elmo
+
+
+def test_training_is_the_same_to_the_bit(tmp_path):
+    without = train(None)
+    in_memory = train("memory")
+    on_disk = train(tmp_path / "layers")
+    again = train(tmp_path / "layers")
+    for losses, weights, elmo in (in_memory, on_disk, again):
+        assert losses == without[0] and weights == without[1]
+        assert elmo.layer_cache.hits > 50
+    # Each sentence was computed once, and in the second run none was.
+    assert in_memory[2].layer_cache.misses == on_disk[2].layer_cache.misses == 3
+    assert again[2].layer_cache.misses == 0
+
+
+def test_initialize_takes_it_from_the_configuration(tmp_path):
+    nlp = pipeline()
+    path = tmp_path / "layers"
+    nlp.config["initialize"]["components"] = {
+        "elmo": {"layer_cache": str(path), "layer_cache_mb": 100}
+    }
+    nlp.initialize(lambda: examples(nlp))
+    cache = nlp.get_pipe("elmo").layer_cache
+    assert cache.path == path and cache.max_bytes == 100 * MB
+    nlp("Some words")
+    assert path.exists() and cache.misses > 0
+    # It is of the training run, and does not go with the pipeline.
+    nlp.to_disk(tmp_path / "pipeline")
+    assert spacy.load(tmp_path / "pipeline").get_pipe("elmo").layer_cache is None
+    with pytest.raises(ValueError, match="EL088"):
+        pipeline(frozen=False).get_pipe("elmo").use_layer_cache("memory")
+
+
+def test_never_of_other_weights(tmp_path):
+    path = tmp_path / "layers"
+    nlp = alone()
+    elmo = nlp.get_pipe("elmo")
+    elmo.use_layer_cache(path)
+    before = nlp("She hates Paris").tensor
+    other = BiLM.random(SIZES, seed=9)
+    expected = other.encode([["She", "hates", "Paris"]])[0].mean(0)
+    with_weights(elmo, other)
+    elmo.use_layer_cache(path)
+    assert np.allclose(nlp("She hates Paris").tensor, expected, atol=1e-6)
+    assert not np.allclose(before, expected)
+    context = context_of(shim_of(elmo.model))
+    with torch.no_grad():
+        elmo.bilm.forward_lstm.layers[0].weight_h[0, 0] += 1
+    assert context_of(shim_of(elmo.model)) != context
+    nlp("She hates Paris")
+    assert elmo.layer_cache.misses == 2
+
+
+def test_white_space_long_and_empty_docs(tmp_path):
+    nlp, plain = alone(), alone()
+    nlp.get_pipe("elmo").use_layer_cache(tmp_path / "layers")
+    plain.get_pipe("elmo").bilm.set_exact(True)
+    texts = ["", "  ", "a  b \n c", "x" * 10_000, "고양이가 잔다", "a b " * 300]
+    for _ in range(2):
+        for a, b in zip(nlp.pipe(texts), plain.pipe(texts)):
+            assert np.array_equal(a._.elmo.layers, b._.elmo.layers)
+    assert nlp.get_pipe("elmo").layer_cache.hits > 0
+
+
+def test_second_epoch_computes_nothing(tmp_path, monkeypatch):
+    nlp = alone()
+    elmo = nlp.get_pipe("elmo")
+    elmo.use_layer_cache(tmp_path / "layers")
+    texts = [f"sentence number {n} of many" for n in range(50)]
+    list(nlp.pipe(texts))
+    monkeypatch.setattr(BiLM, "forward", None)  # would fail
+    list(nlp.pipe(texts))
+    assert elmo.layer_cache.misses == 50
