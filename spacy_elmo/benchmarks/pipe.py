@@ -33,11 +33,8 @@ def make_pipeline(bilm: BiLM, *, listeners: int = 2, **settings: Any) -> Languag
     """
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
-    model: dict[str, Any] = {
-        "@architectures": "spacy-elmo.BiLM.v1", **bilm.config.to_dict(), **settings
-    }  # fmt: skip
-    elmo: Any = nlp.add_pipe("elmo", config={"model": model})
-    elmo.model.layers[0].shims[0].set_weights(bilm, "benchmark")
+    add_elmo(nlp, bilm, **settings)
+    model: dict[str, Any]
     for number in range(listeners):
         if number % 2 == 0:
             model = {"@architectures": "spacy.Tagger.v2", "tok2vec": LISTENER}
@@ -55,6 +52,14 @@ def make_pipeline(bilm: BiLM, *, listeners: int = 2, **settings: Any) -> Languag
             nlp.add_pipe("ner", name=f"ner{number}", config={"model": model})
     nlp.initialize(lambda: [_example(nlp)])
     return nlp
+
+
+def add_elmo(nlp: Language, bilm: BiLM, **settings: Any) -> None:
+    model: dict[str, Any] = {
+        "@architectures": "spacy-elmo.BiLM.v1", **bilm.config.to_dict(), **settings
+    }  # fmt: skip
+    elmo: Any = nlp.add_pipe("elmo", config={"model": model})
+    elmo.model.layers[0].shims[0].set_weights(bilm, "benchmark")
 
 
 def _example(nlp: Language) -> Example:

@@ -246,6 +246,43 @@ def scaling_cli(
         msg.info(f"{size}; {found['machine']}")
 
 
+@benchmark_app.command("layer-cache")
+def layer_cache_cli(
+    text: Path | None = typer.Argument(
+        None, help="A folder that 'prepare' made; made-up text by default"
+    ),
+    size: list[str] = typer.Option(["small"], help="Published sizes, or shipped"),
+    tokens: int = typer.Option(8_000, help="Tokens of the text"),
+    rounds: int = typer.Option(3, help="Times each is measured, in turn"),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON"),
+) -> None:
+    """Words/s of an epoch of a tagger on a frozen biLM, after the first one: without
+    the layer cache, and with it; and of one on static vectors."""
+    from ..benchmarks.inference import sentences_of
+    from ..benchmarks.layer_cache import benchmark
+
+    with clear_errors():
+        _check_sizes(size)
+        sentences = sentences_of(_text_to_read(text, tokens), tokens)
+        found = benchmark(
+            size,
+            sentences,
+            rounds=rounds,
+            tell=lambda text: None if as_json else msg.text(text),
+        )
+        if as_json:
+            typer.echo(json.dumps(found))
+            return
+        rows = []
+        for name, speeds in found["sizes"].items():
+            base = speeds.pop("encoded anew")
+            others = (_times(speed, base) for speed in speeds.values())
+            rows.append((name, f"{base:,.0f}", *others))
+        header = ("size", "encoded anew", "memory", "file", "static vectors")
+        msg.table(rows, header=header, divider=True)
+        msg.info(f"words/s; {found['machine']}")
+
+
 @benchmark_app.command("precision")
 def precision_cli(
     pipeline: Path = typer.Argument(..., help="Trained pipeline with an elmo"),
