@@ -64,6 +64,7 @@ def make_config(
     elmo = {"weights": reader, "layer_cache": layer_cache}
     config["initialize"]["components"] = {"elmo": elmo}
     config["initialize"]["vectors"] = static
+    config["nlp"]["batch_size"] = nlp.batch_size
     # Not what comes of this machine or of the pipeline's being built here.
     config["training"]["logger"] = {"@loggers": "spacy.ConsoleLogger.v1"}
     return _commented(Config(config).to_str())
