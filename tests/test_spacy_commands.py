@@ -128,7 +128,7 @@ def test_debug_evaluate_apply_benchmark(folder, trained):
     (doc,) = DocBin().from_disk(folder / "out.spacy").get_docs(spacy.blank("en").vocab)
     assert doc[0].tag_ == "PRP"
     out = run(
-        "spacy", "benchmark", "speed", trained, "dev.spacy", "--batches", "3",
+        "spacy", "benchmark", "speed", trained, "dev.spacy", "--batches", "30",
         "--warmup", "1", folder=folder,
     )  # fmt: skip
     assert "words/s" in out
