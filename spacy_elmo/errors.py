@@ -288,6 +288,10 @@ class Errors(metaclass=_Coded):
     EL082 = "'{pattern}' is not a word or regular expression: {error}."
     EL083 = "There is no layer {layer}: the token layer is 0, the last one {last}."
     EL084 = "No '{word}' in '{where}', so there are no contexts to compare."
+    EL092 = (
+        "The run in '{path}' was made with other settings or another version of this "
+        "package. Remove it to have it made again, or choose another folder."
+    )
     # Benchmarks and pictures
     EL073 = "'{found}' is not known here. Choose from: {known}."
     EL074 = "Can't draw '{path}': {problem}."

@@ -13,6 +13,8 @@ from .factory import component_config
 Block = dict[str, Any]
 
 WIDTH, DEPTH = 96, 4
+# spaCy's other tokenizer for Korean, which splits at spaces and punctuation.
+NO_MECAB = {"nlp": {"tokenizer": {"@tokenizers": "spacy.Tokenizer.v1"}}}
 COMMENTS = {
     "[paths]": "Here, or on the command line: --paths.train corpus/train.spacy",
     "[components.elmo]": "The biLM, run once for all components that listen to it.\n"
@@ -38,31 +40,36 @@ def make_config(
     places: Sequence[str] = ("input", "output"),
     static: str | None = None,
     layer_cache: str | None = None,
+    listener: Block | None = None,
 ) -> str:
     """A configuration that `spacy train` takes as it is, with comments.
 
     components: factories whose model has a tok2vec. weights: model folder or shipped
     name, None for what ships for the language. places: of ELMo, "input", "output" or
-    both. static: what `initialize.vectors` names. layer_cache: as of `Elmo.initialize`.
+    both; none for the same pipeline without it. static: what `initialize.vectors`
+    names. layer_cache: as of `Elmo.initialize`. listener: more settings of
+    `spacy-elmo.ElmoListener.v1`.
     Raises ValueError [EL089, EL091], and as `BiLM.load`.
     """
     at = "both" if set(places) == {"input", "output"} else ",".join(places)
-    if at not in ("input", "output", "both"):
+    if at not in ("", "input", "output", "both"):
         raise ValueError(Errors.EL089.format(found=at))
-    nlp = spacy.blank(lang)
+    nlp = spacy.blank(lang, config=NO_MECAB if lang == "ko" else {})
     settings = {} if weights is None else component_config(weights)
     if not frozen:
         # Slow enough that the biLM does not forget what it was trained on.
         settings |= {"frozen": False, "learn_rate": 1e-4, "unfreeze_every": 200}
-    nlp.add_pipe("elmo", config=settings)
+    if at:
+        nlp.add_pipe("elmo", config=settings)
     for name in components:
         model = _model_of(nlp, name)
-        tok2vec = {"tok2vec": _tok2vec(at, static is not None)}
+        tok2vec = {"tok2vec": _tok2vec(at, static is not None, listener or {})}
         nlp.add_pipe(name, config={"model": {**model, **tok2vec}})
     config = nlp.config.copy()
     reader = {"@readers": "spacy-elmo.WeightsReader.v1", "path": weights}
     elmo = {"weights": reader, "layer_cache": layer_cache}
-    config["initialize"]["components"] = {"elmo": elmo}
+    if at:
+        config["initialize"]["components"] = {"elmo": elmo}
     config["initialize"]["vectors"] = static
     config["nlp"]["batch_size"] = nlp.batch_size
     # Not what comes of this machine or of the pipeline's being built here.
@@ -80,11 +87,8 @@ def _model_of(nlp: Language, name: str) -> Block:
     return dict(model)
 
 
-def _tok2vec(at: str, static: bool) -> Block:
-    return {
-        "@architectures": "spacy-elmo.Encode.v1",
-        "at": at,
-        "width": WIDTH,
+def _tok2vec(at: str, static: bool, listener: Block) -> Block:
+    own = {
         "embed": {
             "@architectures": "spacy.MultiHashEmbed.v2",
             "width": WIDTH,
@@ -99,14 +103,19 @@ def _tok2vec(at: str, static: bool) -> Block:
             "window_size": 1,
             "maxout_pieces": 3,
         },
-        "elmo": {
-            "@architectures": "spacy-elmo.ElmoListener.v1",
-            "mix": "learned",
-            "layer_norm": False,
-            "dropout": 0.0,
-            "l2": 0.001,
-        },
     }
+    if not at:
+        return {"@architectures": "spacy.Tok2Vec.v2", **own}
+    elmo = {
+        "@architectures": "spacy-elmo.ElmoListener.v1",
+        "mix": "learned",
+        "layer_norm": False,
+        "dropout": 0.0,
+        "l2": 0.001,
+        **listener,
+    }
+    encode = {"@architectures": "spacy-elmo.Encode.v1", "at": at, "width": WIDTH}
+    return {**encode, **own, "elmo": elmo}
 
 
 def _commented(text: str) -> str:

@@ -1,0 +1,228 @@
+"""The paper's comparisons: the same pipelines and budget, with and without ELMo.
+
+A run is a task, a setup and a seed, in a folder of its own. It is made once: the same
+command, after an interruption, makes those that are missing. `report.md` and pictures
+are made of whatever runs there are.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import spacy
+import typer
+from spacy.cli.train import train as spacy_train
+from spacy.training import Corpus
+from wasabi import msg
+
+from ..errors import Errors
+from ..files import write_files, write_text
+from ..training_config import make_config
+
+METRICS, CONFIG = "metrics.json", "config.cfg"
+
+
+@dataclass(frozen=True)
+class Task:
+    """corpus: folder with train, dev and test.spacy."""
+
+    component: str
+    corpus: str
+    score: str
+    lang: str = "en"
+
+
+@dataclass(frozen=True)
+class Setup:
+    """settings: of `make_config`. share: of the training sentences that are read."""
+
+    settings: dict[str, Any] = field(default_factory=dict)
+    share: float = 1.0
+
+
+TASKS = {
+    "ewt-xpos": Task("tagger", "ewt-pos", "tag_acc"),
+    "ewt-upos": Task("tagger", "ewt-upos", "tag_acc"),
+    "ewt-ner": Task("ner", "ewt-ner", "ents_f"),
+    "wnut17": Task("ner", "wnut17", "ents_f"),
+    "ncbi-disease": Task("ner", "ncbi-disease", "ents_f"),
+    "ko-gsd": Task("tagger", "ko-gsd-pos", "tag_acc", lang="ko"),
+}
+BOTH = ["input", "output"]
+
+
+def _mix(mix: str | int, l2: float = 0.0) -> Setup:
+    return Setup({"places": BOTH, "listener": {"mix": mix, "l2": l2}})
+
+
+SETUPS = {
+    "baseline": Setup({"places": []}),
+    "elmo": Setup({"places": BOTH}),
+    "fine-tuned": Setup({"places": BOTH, "frozen": False}),
+    "input": Setup({"places": ["input"]}),
+    "output": Setup({"places": ["output"]}),
+    "average": _mix("average"),
+    "top": _mix("top"),
+    "token layer": _mix(0),
+    "lambda 1": _mix("learned", 1.0),
+    "lambda 0.1": _mix("learned", 0.1),
+    "lambda 0": _mix("learned", 0.0),
+    **{
+        f"{name} {share:g}%": Setup(settings, share / 100)
+        for share in (1, 3, 10, 30)
+        for name, settings in (
+            ("baseline", {"places": []}),
+            ("elmo", {"places": BOTH}),
+        )
+    },
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    task: str
+    setup: str
+    seed: int
+
+    def folder(self, output: Path) -> Path:
+        return output / self.task / self.setup.replace(" ", "_") / str(self.seed)
+
+
+def make(
+    run: Run,
+    output: Path,
+    corpora: Path,
+    *,
+    weights: str | None = None,
+    steps: int = 4000,
+    layer_cache: str | None = None,
+    gpu: int = -1,
+) -> dict[str, Any]:
+    """Train, and score on the test set; or read what was found before.
+
+    Raises ValueError [EL092] if it was made with other settings."""
+    task, setup = TASKS[run.task], SETUPS[run.setup]
+    folder = run.folder(output)
+    settings: dict[str, Any] = {"lang": task.lang, **setup.settings}
+    if settings["places"]:
+        settings["weights"] = weights
+        if settings.get("frozen", True):
+            settings["layer_cache"] = layer_cache
+    config = make_config([task.component], **settings)
+    overrides: dict[str, Any] = {
+        "paths.train": str(corpora / task.corpus / "train.spacy"),
+        "paths.dev": str(corpora / task.corpus / "dev.spacy"),
+        "system.seed": run.seed,
+        "training.max_steps": steps,
+        "training.eval_frequency": max(1, steps // 20),
+    }
+    if setup.share < 1:
+        reader = Corpus(overrides["paths.train"])
+        n_docs = sum(1 for _ in reader(spacy.blank("xx")))
+        overrides["corpora.train.limit"] = max(1, round(n_docs * setup.share))
+    identity = _hash(config, {k: v for k, v in overrides.items() if k[:5] != "paths"})
+    done = _read(folder)
+    if done is not None:
+        if done["identity"] != identity:
+            raise ValueError(Errors.EL092.format(path=folder))
+        return done
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / "log.jsonl"
+    log.unlink(missing_ok=True)
+    overrides |= {
+        "training.logger.@loggers": "spacy.ConsoleLogger.v3",
+        "training.logger.output_file": str(log),
+    }
+    (folder / CONFIG).write_text(config, encoding="utf-8")
+    started = time.time()
+    spacy_train(folder / CONFIG, folder, use_gpu=gpu, overrides=overrides)
+    seconds = time.time() - started
+    nlp = spacy.load(folder / "model-best")
+    test = list(Corpus(corpora / task.corpus / "test.spacy")(nlp))
+    scores = nlp.evaluate(test)
+    metrics = {
+        "identity": identity,
+        "task": run.task,
+        "setup": run.setup,
+        "seed": run.seed,
+        "score": scores[task.score],
+        "seconds": seconds,
+        "history": list(_history(log, task)),
+    }
+    text = json.dumps(metrics, indent=1)
+    write_files(folder, {METRICS: lambda path: write_text(path=path, text=text)})
+    return metrics
+
+
+def _history(log: Path, task: Task) -> Iterator[dict[str, float]]:
+    """Step, epoch and dev score of every evaluation."""
+    for line in log.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        scores = row.get("other_scores") or row
+        yield {
+            "step": row["step"],
+            "epoch": row["epoch"],
+            "score": scores.get(task.score, row.get("score", 0.0)),
+        }
+
+
+def _hash(*parts: Any) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _read(folder: Path) -> dict[str, Any] | None:
+    path = folder / METRICS
+    if not path.exists():
+        return None
+    return dict(json.loads(path.read_text(encoding="utf-8")))
+
+
+def main(
+    output: Path = typer.Argument(..., help="Folder for the runs"),
+    corpora: Path = typer.Option(Path("corpus"), help="Folder with their .spacy files"),
+    tasks: str = typer.Option("ewt-xpos,ewt-ner,wnut17", help=", ".join(TASKS)),
+    setups: str = typer.Option("baseline,elmo", help=", ".join(SETUPS)),
+    seeds: int = typer.Option(3, help="How many"),
+    weights: str = typer.Option("", help="Model folder or shipped name"),
+    steps: int = typer.Option(4000, help="Updates"),
+    layer_cache: str = typer.Option("memory", help="File, or 'memory'"),
+    gpu: int = typer.Option(-1, "--gpu-id"),
+) -> None:
+    wanted = [
+        Run(task, setup, seed)
+        for seed in range(seeds)
+        for task in _known(tasks, TASKS)
+        for setup in _known(setups, SETUPS)
+    ]
+    for number, run in enumerate(wanted, start=1):
+        msg.divider(f"{number} of {len(wanted)}: {run.task}, {run.setup}, {run.seed}")
+        try:
+            found = make(
+                run,
+                output,
+                corpora,
+                weights=weights or None,
+                steps=steps,
+                layer_cache=layer_cache,
+                gpu=gpu,
+            )
+        except (ValueError, OSError) as error:
+            msg.fail(str(error), exits=1)
+        msg.info(f"{found['score']:.2%} on the test set, {found['seconds']:.0f} s")
+
+
+def _known(names: str, known: Sequence[str] | dict[str, Any]) -> list[str]:
+    wanted = [name.strip() for name in names.split(",")]
+    for name in wanted:
+        if name not in known:
+            message = Errors.EL073.format(found=name, known=", ".join(known))
+            msg.fail(message, exits=1)
+    return wanted
+
+
+if __name__ == "__main__":
+    typer.run(main)
