@@ -1,20 +1,22 @@
 """How alike tokens are in their contexts.
 
 Not `token.similarity`: that one is 1 for any two tokens of the same spelling, before
-it looks at a vector.
+it looks at a vector, unless `install_hooks` has put this one in its place.
 """
 
 from typing import Any
 
-from spacy.tokens import Token
+from spacy.tokens import Doc, Span, Token
 from thinc.api import get_array_module
 
 from .errors import Errors
 
 
-def similarity(a: Token, b: Token, *, layer: int | None = None) -> float:
+def similarity(
+    a: Token | Span | Doc, b: Token | Span | Doc, *, layer: int | None = None
+) -> float:
     """Cosine of two tokens' contextual vectors, from -1 to 1; 0 for white space, which
-    has none.
+    has none. Of spans and Docs the mean of their tokens' vectors counts.
 
     layer: number of a biLM layer, 0 being the token layer; None for `doc.tensor`.
     Raises ValueError [EL055] if a Doc has not been through `elmo`.
@@ -25,9 +27,22 @@ def similarity(a: Token, b: Token, *, layer: int | None = None) -> float:
     return float(u @ v / length) if length else 0.0
 
 
-def _vector(token: Token, layer: int | None) -> Any:
+def install_hooks(doc: Doc) -> None:
+    """Have `similarity` of the Doc, its spans and its tokens mean this one."""
+    for hooks in (doc.user_hooks, doc.user_span_hooks, doc.user_token_hooks):
+        hooks["similarity"] = similarity
+
+
+def _vector(where: Token | Span | Doc, layer: int | None) -> Any:
+    doc = where if isinstance(where, Doc) else where.doc
     if layer is not None:
-        return token.doc._.elmo.layers[layer, token.i]
-    if len(token.doc.tensor) != len(token.doc):
+        rows = doc._.elmo.layers[layer]
+    elif len(doc.tensor) == len(doc):
+        rows = doc.tensor
+    else:
         raise ValueError(Errors.EL055.format(name="elmo"))
-    return token.doc.tensor[token.i]
+    if isinstance(where, Token):
+        return rows[where.i]
+    if isinstance(where, Span):
+        rows = rows[where.start : where.end]
+    return rows.mean(axis=0) if len(rows) else rows.sum(axis=0)

@@ -23,6 +23,7 @@ DEFAULT_CONFIG = {
     "max_layers_mb": 1024,
     "learn_rate": None,
     "unfreeze_every": 0,
+    "similarity_hooks": False,
 }
 
 
@@ -40,6 +41,7 @@ def make_elmo(
     max_layers_mb: int,
     learn_rate: float | None,
     unfreeze_every: int,
+    similarity_hooks: bool,
 ) -> Elmo:
     """An ELMo component.
 
@@ -55,6 +57,8 @@ def make_elmo(
     learn_rate: of the biLM, if it is not frozen; null for that of the other components.
     unfreeze_every: updates after which one more layer of it learns, the top one first;
         0 for all from the start.
+    similarity_hooks: whether `similarity` of tokens, spans and Docs is that of their
+        vectors in context.
 
     Lowers `nlp.batch_size` to BATCH_DOCS where it is spaCy's default.
     """
@@ -72,6 +76,7 @@ def make_elmo(
         max_layers_mb=max_layers_mb,
         learn_rate=learn_rate,
         unfreeze_every=unfreeze_every,
+        similarity_hooks=similarity_hooks,
     )
 
 

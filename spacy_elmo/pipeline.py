@@ -17,6 +17,7 @@ from thinc.types import Floats2d, Floats3d
 
 from . import shipped
 from .bilm.bilm import BiLM
+from .contextual_similarity import install_hooks
 from .doc_layers import LayerStore, remember
 from .errors import Errors, Warnings
 from .layer_cache import LayerCache
@@ -54,6 +55,7 @@ class Elmo(ListenedTo, TrainablePipe):
         max_layers_mb: int = 1024,
         learn_rate: float | None = None,
         unfreeze_every: int = 0,
+        similarity_hooks: bool = False,
     ) -> None:
         """Settings as of `factory.make_elmo`.
 
@@ -67,6 +69,7 @@ class Elmo(ListenedTo, TrainablePipe):
         self.max_layers_mb = max_layers_mb
         self.learn_rate = learn_rate
         self.unfreeze_every = unfreeze_every
+        self.similarity_hooks = similarity_hooks
         self.n_updates = 0
         self._own_optimizer = None if learn_rate is None else Adam(learn_rate)
         if len(self.mix_weights) != self.n_layers:
@@ -96,6 +99,7 @@ class Elmo(ListenedTo, TrainablePipe):
             "max_layers_mb": self.max_layers_mb,
             "learn_rate": self.learn_rate,
             "unfreeze_every": self.unfreeze_every,
+            "similarity_hooks": self.similarity_hooks,
         }
         build = partial(Elmo, **settings)
         state = {
@@ -273,6 +277,8 @@ class Elmo(ListenedTo, TrainablePipe):
                 )
             if self.set_tensor:
                 doc.tensor = tensor  # type: ignore[assignment]
+            if self.similarity_hooks:
+                install_hooks(doc)
         self._keep(docs, scores)
 
     def _own_mix(self, layers: list[Floats3d]) -> list[Floats2d]:

@@ -39,3 +39,18 @@ def test_doc_that_was_not_read(nlp):
         similarity(doc[0], doc[1])
     with pytest.raises(ValueError, match="EL055"):
         similarity(doc[0], doc[1], layer=1)
+
+
+def test_hooks_if_asked_for():
+    nlp = spacy.blank("en")
+    add_elmo(nlp, similarity_hooks=True)
+    doc, other = nlp("a bank lends"), nlp("the river bank")
+    assert doc[1].similarity(other[2]) == similarity(doc[1], other[2]) < 0.9999
+    assert doc[1].similarity(doc[1:2]) == pytest.approx(1, abs=1e-6)
+    u, v = doc.tensor.mean(0), other.tensor[1:].mean(0)
+    expected = pytest.approx(float(u @ v / np.linalg.norm(u) / np.linalg.norm(v)))
+    assert doc.similarity(other[1:]) == expected
+    assert doc[:].similarity(other[1:]) == expected
+    again = Doc(nlp.vocab).from_bytes(doc.to_bytes())  # hooks don't travel, as in spaCy
+    assert again[1].similarity(other[2]) == 1.0
+    assert nlp("").similarity(doc) == 0.0

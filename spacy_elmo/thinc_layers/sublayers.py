@@ -80,7 +80,11 @@ class _CharCnn(nn.Module):
         self.encoder.reset_parameters(generator)
 
     def forward(self, ids_VC: Tensor, word_N: Tensor) -> Tensor:
-        return self.encoder(ids_VC)[word_N]
+        # Without a gradient products are made with copies of the weights, which don't
+        # notice how Thinc's own shim writes to them.
+        with torch.enable_grad():
+            vectors_VH: Tensor = self.encoder(ids_VC)
+        return (vectors_VH if self.training else vectors_VH.detach())[word_N]
 
 
 def _init(model: Model, X: Any = None, Y: Any = None) -> None:

@@ -1,0 +1,124 @@
+"""[h_k; ELMo_k] and the sublayers that stand beside ELMo."""
+
+import numpy as np
+import pytest
+import spacy
+from spacy.vectors import Vectors
+
+from spacy_elmo.thinc_layers.encode import build_encode
+from spacy_elmo.thinc_layers.listener import ElmoListener
+
+from .pipelines import add_elmo, examples
+
+WIDTH = 16
+HASHES = {
+    "@architectures": "spacy.MultiHashEmbed.v2",
+    "width": WIDTH,
+    "attrs": ["NORM"],
+    "rows": [50],
+    "include_static_vectors": False,
+}
+STATIC = {"@architectures": "spacy-elmo.StaticVectors.v1", "width": WIDTH}
+CHAR_CNN = {"@architectures": "spacy-elmo.CharCnn.v1", "width": WIDTH}
+WINDOW = {
+    "@architectures": "spacy.MaxoutWindowEncoder.v2",
+    "width": WIDTH,
+    "depth": 1,
+    "window_size": 1,
+    "maxout_pieces": 2,
+}
+BILSTM = {
+    "@architectures": "spacy.TorchBiLSTMEncoder.v1",
+    "width": WIDTH,
+    "depth": 1,
+    "dropout": 0.0,
+}
+
+
+def pipeline(*, at="both", embed=HASHES, encode=WINDOW):
+    nlp = spacy.blank("en")
+    words = ["I", "like", "London", "She"]
+    nlp.vocab.vectors = Vectors(data=np.eye(4, dtype="float32"), keys=words)
+    add_elmo(nlp)
+    tok2vec = {
+        "@architectures": "spacy-elmo.Encode.v1",
+        "at": at,
+        "width": WIDTH,
+        "embed": embed,
+        "encode": encode,
+        "elmo": {"@architectures": "spacy-elmo.ElmoListener.v1"},
+    }
+    model = {"@architectures": "spacy.Tagger.v2", "tok2vec": tok2vec}
+    nlp.add_pipe("tagger", config={"model": model})
+    return nlp
+
+
+def listeners_of(nlp):
+    nodes = nlp.get_pipe("tagger").model.walk()
+    return [node for node in nodes if isinstance(node, ElmoListener)]
+
+
+@pytest.mark.parametrize("encode", [WINDOW, BILSTM])
+@pytest.mark.parametrize(
+    "at, n, width", [("input", 1, WIDTH), ("output", 1, WIDTH + 12), ("both", 2, 28)]
+)
+def test_places(at, n, width, encode):
+    nlp = pipeline(at=at, encode=encode)
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    tok2vec = nlp.get_pipe("tagger").model.get_ref("tok2vec")
+    docs = list(nlp.pipe(["We saw Kim", ""]))
+    found = tok2vec.predict(docs)
+    assert [vectors.shape for vectors in found] == [(3, width), (0, width)]
+    listeners = listeners_of(nlp)
+    assert len(listeners) == n
+    if at != "input":  # at the end of the vectors stands ELMo as it is
+        elmo = listeners[-1].predict(docs)
+        assert np.allclose(found[0][:, WIDTH:], elmo[0], atol=1e-6)
+    losses = [nlp.update(batch, sgd=optimizer)["tagger"] for _ in range(25)]
+    assert losses[-1] < losses[0]
+    gammas = [float(listener.get_param("gamma")[0]) for listener in listeners]
+    assert len(set(gammas)) == n and 1.0 not in gammas
+
+
+@pytest.mark.parametrize("embed", [HASHES, STATIC, CHAR_CNN])
+@pytest.mark.parametrize("at", ["input", "output"])
+def test_sublayers_are_trained_and_saved(embed, at, tmp_path):
+    nlp = pipeline(at=at, embed=embed)
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    before = nlp.get_pipe("tagger").model.to_bytes()
+    losses = [nlp.update(batch, sgd=optimizer)["tagger"] for _ in range(25)]
+    assert losses[-1] < losses[0]
+    assert nlp.get_pipe("tagger").model.to_bytes() != before
+    doc = nlp("She likes London\u00a0가 " + "x" * 200)
+    nlp.to_disk(tmp_path)
+    tok2vec = nlp.get_pipe("tagger").model.get_ref("tok2vec")
+    loaded = spacy.load(tmp_path)
+    other = loaded.get_pipe("tagger").model.get_ref("tok2vec")
+    (again,) = other.predict([loaded(doc.text)])
+    assert np.allclose(again, tok2vec.predict([doc])[0], atol=1e-6)
+
+
+def test_char_cnn_learns_from_characters_alone():
+    """Its gradient reaches the characters: words of one spelling get one vector."""
+    nlp = pipeline(at="output", embed=CHAR_CNN)
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    cnn = next(n for n in nlp.get_pipe("tagger").model.walk() if n.name == "char-cnn")
+    module = cnn.layers[0].shims[0]._model
+    before = {n: p.detach().clone() for n, p in module.named_parameters()}
+    for _ in range(3):
+        nlp.update(batch, sgd=optimizer)
+    moved = [n for n, p in module.named_parameters() if not (p == before[n]).all()]
+    assert any("char_embedding" in n for n in moved)
+    assert any("conv_weights" in n for n in moved)
+    doc = nlp.make_doc("word other word")
+    (vectors,) = cnn.predict([doc])
+    assert np.array_equal(vectors[0], vectors[2])
+    assert not np.allclose(vectors[0], vectors[1])
+
+
+def test_unknown_place():
+    with pytest.raises(ValueError, match="EL089"):
+        build_encode(None, None, None, WIDTH, at="middle")

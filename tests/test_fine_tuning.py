@@ -1,0 +1,65 @@
+"""`frozen = false`: the biLM learns at its own rate, a layer at a time."""
+
+import numpy as np
+import pytest
+
+from .pipelines import examples, pipeline
+
+PARTS = {0: "token_encoder", 1: "lstm.layers.0", 2: "lstm.layers.1"}
+
+
+def weights_of(elmo):
+    return {name: p.detach().clone() for name, p in elmo.bilm.named_parameters()}
+
+
+def changed(before, after, part):
+    moved = [
+        not np.array_equal(before[n], after[n]) for n in before if PARTS[part] in n
+    ]
+    assert moved
+    return any(moved)
+
+
+def test_layers_learn_one_after_the_other_from_the_top():
+    nlp = pipeline(frozen=False, unfreeze_every=2)
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    elmo = nlp.get_pipe("elmo")
+    learning = []
+    for _ in range(7):
+        before = weights_of(elmo)
+        nlp.update(batch, sgd=optimizer)
+        after = weights_of(elmo)
+        learning.append([part for part in PARTS if changed(before, after, part)])
+    assert learning == [[2], [2], [1, 2], [1, 2], [0, 1, 2], [0, 1, 2], [0, 1, 2]]
+
+
+@pytest.mark.parametrize("rate", [1e-5, 1e-2])
+def test_own_learning_rate(rate):
+    nlp = pipeline(frozen=False, learn_rate=rate)
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    elmo = nlp.get_pipe("elmo")
+    before = weights_of(elmo)
+    for _ in range(3):
+        nlp.update(batch, sgd=optimizer)
+    after = weights_of(elmo)
+    steps = max(float(abs(after[n] - before[n]).max()) for n in before)
+    # Adam's steps are of the size of its rate.
+    assert rate / 10 < steps < 3.5 * rate
+    assert optimizer.learn_rate == 0.001
+    copied = nlp.get_pipe("tagger").model.get_ref("tok2vec").upstream
+    assert copied.learn_rate == rate
+
+
+def test_default_configuration_is_stable():
+    """Hundred updates of the generated settings: the biLM changes, and not wildly."""
+    nlp = pipeline(frozen=False, learn_rate=1e-4, unfreeze_every=20)
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    elmo = nlp.get_pipe("elmo")
+    before = weights_of(elmo)
+    losses = [nlp.update(batch, sgd=optimizer)["tagger"] for _ in range(100)]
+    assert losses[-1] < losses[0]
+    moved = {n: float(abs(p - before[n]).max()) for n, p in weights_of(elmo).items()}
+    assert 0 < max(moved.values()) < 0.05
