@@ -326,6 +326,7 @@ class Elmo(ListenedTo, TrainablePipe):
         # nlp.update finishes its components in their order, this one before the
         # listeners have added anything: what they added last time is due now.
         self._finish_late()
+        self.n_updates += 1
         self._with_weights()
         inputs = cut(self.model, docs)
         if self.frozen:
@@ -355,9 +356,8 @@ class Elmo(ListenedTo, TrainablePipe):
         """Let the biLM learn: all of it, or so many of its layers, from the top down,
         as it is the turn of (Howard & Ruder 2018)."""
         if self.unfreeze_every:
-            thawed = 1 + self.n_updates // self.unfreeze_every
+            thawed = 1 + (self.n_updates - 1) // self.unfreeze_every
             shim_of(self.model).thawed = min(thawed, self.n_layers)
-        self.n_updates += 1
         self.model.finish_update(self._own_optimizer or sgd)
 
     def finish_update(self, sgd: Optimizer) -> None:
