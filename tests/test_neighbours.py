@@ -144,3 +144,7 @@ def test_senses_by_nearest_neighbour(tmp_path, bilm):
     assert found["first_sense"] == 1 / 4
     assert found["layers"][1:] == [1.0, 1.0]
     assert found["layers"][0] in (1 / 4, 3 / 4)
+    pairs = word_senses.evaluate_pairs(bilm, archive)
+    # Three pairs of one sense are of the same sentence; three of two senses.
+    assert pairs["comparisons"] == 9
+    assert pairs["layers"] == [0.5, 1.0, 1.0]

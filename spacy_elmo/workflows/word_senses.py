@@ -22,6 +22,7 @@ from ..shipped import find
 
 TRAIN, TEST = "semcor", "masc"
 AT_ONCE = 512  # sentences
+MOST_OCCURRENCES = 500  # of a word, that pairs are drawn from
 
 Word = tuple[str, str]  # lemma and part of speech, what a dictionary has an entry for
 Labelled = tuple[list[str], list[tuple[int, Word, str]]]  # tokens; positions and senses
@@ -105,16 +106,50 @@ def evaluate(bilm: BiLM, archive: Path) -> dict[str, Any]:
     }
 
 
+def evaluate_pairs(
+    bilm: BiLM, archive: Path, *, n: int = 20, seed: int = 0
+) -> dict[str, Any]:
+    """Whether two occurrences of a word have one sense, told by their cosine: pairs
+    drawn from MASC, n of one sense and n of two for each word at most.
+
+    RETURNS: how often a pair of one sense has the higher cosine of a pair of the same
+    word that has two (0.5 is chance), of each layer."""
+    occurrences = by_word(vectors(bilm, read_corpus(archive, TEST), "MASC"))
+    rng = np.random.default_rng(seed)
+    higher_L, total = np.zeros(bilm.config.n_layers + 1), 0
+    for layers_NLD, senses_N in occurrences.values():
+        i, j = np.triu_indices(min(len(senses_N), MOST_OCCURRENCES), k=1)
+        same = senses_N[i] == senses_N[j]
+        if same.all() or not same.any():
+            continue
+        cosines = []
+        for kind in (same, ~same):
+            some = rng.permutation(np.flatnonzero(kind))[:n]
+            left, right = (layers_NLD[x[some]].astype(np.float32) for x in (i, j))
+            cosines.append(np.einsum("pld,pld->lp", left, right))
+        one_LP, two_LP = cosines
+        higher_L += (one_LP[:, :, None] > two_LP[:, None]).sum((1, 2))
+        higher_L += 0.5 * (one_LP[:, :, None] == two_LP[:, None]).sum((1, 2))
+        total += one_LP.shape[1] * two_LP.shape[1]
+    return {"without": 0.5, "comparisons": total, "layers": (higher_L / total).tolist()}
+
+
 def main(
     model: Path = typer.Argument(..., help="Model folder, or a shipped name"),
     archive: Path = typer.Argument(..., help="wsd-noad.tar.xz"),
-    output: Path = typer.Argument(..., help="JSON file to write"),
+    output: Path = typer.Argument(..., help="Folder for what is found, as JSON"),
 ) -> None:
-    found = evaluate(BiLM.load(find(model)), archive)
-    output.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    bilm = BiLM.load(find(model))
+    found, pairs = evaluate(bilm, archive), evaluate_pairs(bilm, archive)
+    output.mkdir(parents=True, exist_ok=True)
+    for name, result in (("word_senses", found), ("same_or_other_sense", pairs)):
+        text = json.dumps(result, indent=2) + "\n"
+        (output / f"{name}.json").write_text(text, encoding="utf-8")
     rows = [("most frequent sense", f"{found['first_sense']:.2%}")]
     rows += [(f"layer {i}", f"{score:.2%}") for i, score in enumerate(found["layers"])]
     msg.table(rows, header=(f"{found['occurrences']:,} words", "right"), divider=True)
+    rows = [(f"layer {i}", f"{s:.2%}") for i, s in enumerate(pairs["layers"])]
+    msg.table(rows, header=("pairs", "one sense is nearer"), divider=True)
 
 
 if __name__ == "__main__":

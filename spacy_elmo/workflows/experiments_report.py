@@ -1,0 +1,232 @@
+"""One report of all experiments that there are: tables in Markdown, and pictures."""
+
+import json
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import spacy
+import typer
+from wasabi import msg
+
+from ..files import write_files, write_text
+from ..mixes import draw, learned_mixes
+from ..pictures import new_figure, save
+from .experiments import METRICS, TASKS, Run
+
+Found = dict[tuple[str, str], list[dict[str, Any]]]
+
+# Sections: title, and the setups that are compared in it.
+SECTIONS = {
+    "With and without ELMo": ("baseline", "elmo", "fine-tuned"),
+    "Which layers": (
+        "token layer",
+        "top",
+        "average",
+        "lambda 1",
+        "lambda 0.1",
+        "elmo",
+        "lambda 0",
+    ),
+    "Where": ("input", "output", "elmo"),
+}
+SHARES = (1, 3, 10, 30, 100)
+WHAT = {
+    "elmo": "ELMo, learned mix (lambda 0.001), input and output",
+    "baseline": "hash embeddings, convolutions",
+    "fine-tuned": "the same, fine-tuned",
+    "input": "input",
+    "output": "output",
+}
+
+
+def read(output: Path) -> Found:
+    found: Found = defaultdict(list)
+    for path in sorted(output.glob(f"*/*/*/{METRICS}")):
+        metrics = json.loads(path.read_text(encoding="utf-8"))
+        found[metrics["task"], metrics["setup"]].append(metrics)
+    return found
+
+
+def scores(runs: Iterable[dict[str, Any]]) -> list[float]:
+    return [run["score"] for run in runs]
+
+
+def cell(values: Sequence[float]) -> str:
+    """Mean and standard deviation over seeds, in per cent."""
+    if not values:
+        return ""
+    mean = f"{100 * statistics.mean(values):.2f}"
+    if len(values) == 1:
+        return f"{mean} (1 seed)"
+    return f"{mean} ± {100 * statistics.stdev(values):.2f}"
+
+
+def errors_saved(baseline: Sequence[float], other: Sequence[float]) -> str:
+    if not baseline or not other:
+        return ""
+    before, after = (1 - statistics.mean(values) for values in (baseline, other))
+    return f"{(before - after) / before:+.1%}"
+
+
+def main_table(found: Found, tasks: Sequence[str]) -> list[Sequence[str]]:
+    rows: list[Sequence[str]] = [
+        ("", "without ELMo", "with ELMo", "errors saved", "fine-tuned", "errors saved")
+    ]
+    for task in tasks:
+        baseline, elmo, tuned = (
+            scores(found[task, setup]) for setup in SECTIONS["With and without ELMo"]
+        )
+        rows.append(
+            (
+                f"{task}, {TASKS[task].score}",
+                cell(baseline),
+                cell(elmo),
+                errors_saved(baseline, elmo),
+                cell(tuned),
+                errors_saved(baseline, tuned),
+            )
+        )
+    return rows
+
+
+def setups_table(
+    found: Found, tasks: Sequence[str], setups: Sequence[str]
+) -> list[Sequence[str]]:
+    rows: list[Sequence[str]] = [("", *tasks)]
+    for setup in setups:
+        cells = [cell(scores(found[task, setup])) for task in tasks]
+        if any(cells):
+            rows.append((WHAT.get(setup, setup), *cells))
+    return rows
+
+
+def reaching_table(found: Found, tasks: Sequence[str]) -> list[Sequence[str]]:
+    """Updates and seconds until ELMo's side has the best dev score that the baseline
+    ever has, seed by seed; seconds as the same share of the whole run's."""
+    rows: list[Sequence[str]] = [
+        ("updates (seconds)", "baseline's best", "ELMo has that score")
+    ]
+    for task in tasks:
+        pairs = []
+        by_seed = {run["seed"]: run for run in found[task, "elmo"]}
+        for run in found[task, "baseline"]:
+            if run["seed"] in by_seed:
+                other = by_seed[run["seed"]]
+                best = max(run["history"], key=lambda row: row["score"])
+                reached = [
+                    row["step"]
+                    for row in other["history"]
+                    if row["score"] >= best["score"]
+                ]
+                there = _when(other, reached[0]) if reached else "never"
+                pairs.append((_when(run, best["step"]), there))
+        if pairs:
+            rows.append((task, *(", ".join(column) for column in zip(*pairs))))
+    return rows
+
+
+def _when(run: dict[str, Any], step: int) -> str:
+    share = step / max(1, run["history"][-1]["step"])
+    return f"{step:,} ({run['seconds'] * share:,.0f})"
+
+
+def draw_shares(found: Found, tasks: Sequence[str], output: Path) -> bool:
+    """Test score against the share of the training data. RETURNS: whether there is
+    anything to draw."""
+    shown = [t for t in tasks if found[t, "elmo 10%"] or found[t, "baseline 10%"]]
+    if not shown:
+        return False
+    figure = new_figure(3.4 * len(shown), 3.2, output)
+    for axes, task in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown):
+        for name in ("baseline", "elmo"):
+            points = [
+                (share, statistics.mean(values))
+                for share in SHARES
+                if (
+                    values := scores(
+                        found[task, name if share == 100 else f"{name} {share}%"]
+                    )
+                )
+            ]
+            axes.plot(*zip(*points), marker="o", label=name)
+        axes.set(title=task, xlabel="% of the training sentences", xscale="log")
+        axes.set_xticks(SHARES, [str(share) for share in SHARES])
+        axes.grid(alpha=0.3)
+    axes.set_ylabel("")
+    axes.legend()
+    save(figure, output)
+    return True
+
+
+def draw_mixes(found: Found, output: Path, runs: Path) -> bool:
+    mixes = []
+    for task in TASKS:
+        for metrics in found[task, "elmo"][:1]:
+            folder = Run(task, "elmo", metrics["seed"]).folder(runs) / "model-best"
+            if folder.exists():
+                mixes += [
+                    type(mix)(task, mix.place, mix.kind, mix.gamma, mix.shares)
+                    for mix in learned_mixes(spacy.load(folder))
+                ]
+    if mixes:
+        draw(mixes, output)
+    return bool(mixes)
+
+
+def as_markdown(rows: Sequence[Sequence[str]]) -> str:
+    lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def intrinsic(folder: Path) -> str:
+    """What `word_senses` and `probe` have found, layer by layer."""
+    rows: list[Sequence[str]] = []
+    for path in sorted(folder.glob("*.json")):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        layers = [f"{100 * score:.2f}" for score in found["layers"]]
+        if not rows:
+            rows.append(("", "without", *map(str, range(len(layers)))))
+        without = found.get("first_sense", found.get("without"))
+        rows.append((path.stem.replace("_", " "), f"{100 * without:.2f}", *layers))
+    return as_markdown(rows) if rows else ""
+
+
+def main(
+    runs: Path = typer.Argument(..., help="Folder of the runs"),
+    output: Path = typer.Argument(..., help="Folder for the report"),
+    found_by_layer: Path = typer.Option(
+        Path("metrics/layers"), help="Folder with what was found layer by layer"
+    ),
+) -> None:
+    found = read(runs)
+    tasks = [task for task in TASKS if any(key[0] == task for key in list(found))]
+    if not tasks:
+        msg.fail(f"No runs in '{runs}'", exits=1)
+    text = ["# Experiments\n"]
+    for title, setups in SECTIONS.items():
+        first = title == "With and without ELMo"
+        rows = main_table(found, tasks) if first else setups_table(found, tasks, setups)
+        if len(rows) > 1:
+            text += [f"## {title}\n", as_markdown(rows)]
+    text += [
+        "## Until the baseline's best\n",
+        as_markdown(reaching_table(found, tasks)),
+    ]
+    output.mkdir(parents=True, exist_ok=True)
+    if draw_shares(found, tasks, output / "shares.png"):
+        text += ["## With less data\n", "![Scores by share of the data](shares.png)\n"]
+    if draw_mixes(found, output / "mixes.png", runs):
+        text += ["## What the mixes learn\n", "![Shares of the layers](mixes.png)\n"]
+    if by_layer := intrinsic(found_by_layer):
+        text += ["## Layer by layer\n", by_layer]
+    report = "\n".join(text)
+    write_files(output, {"report.md": lambda path: write_text(report, path)})
+    msg.good(f"Wrote {output / 'report.md'}")
+    print(report)
+
+
+if __name__ == "__main__":
+    typer.run(main)
