@@ -68,7 +68,7 @@ def errors_saved(baseline: Sequence[float], other: Sequence[float]) -> str:
     if not baseline or not other:
         return ""
     before, after = (1 - statistics.mean(values) for values in (baseline, other))
-    return f"{(before - after) / before:+.1%}"
+    return f"{(before - after) / before:+.1%}" if before else ""
 
 
 def main_table(found: Found, tasks: Sequence[str]) -> list[Sequence[str]]:

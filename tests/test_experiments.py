@@ -1,0 +1,123 @@
+"""Experiments: made once, resumed, compared."""
+
+import json
+
+import numpy as np
+import pytest
+import spacy
+from spacy.tokens import Doc, DocBin
+
+from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.workflows import experiments, experiments_report, probe
+from spacy_elmo.workflows.experiments import Run, make
+
+from .models import tiny_config
+from .test_spacy_commands import annotated
+
+STEPS = 8
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("experiments")
+    for corpus in ("ewt-pos", "ewt-ner"):
+        (folder / "corpus" / corpus).mkdir(parents=True)
+        for part in ("train", "dev", "test"):
+            annotated(folder / "corpus" / corpus / f"{part}.spacy")
+    BiLM.random(tiny_config(), seed=1).save(folder / "bilm")
+    return folder
+
+
+def made(folder, task, setup, seed=0, **settings):
+    return make(
+        Run(task, setup, seed),
+        folder / "runs",
+        folder / "corpus",
+        weights=str(folder / "bilm"),
+        steps=settings.pop("steps", STEPS),
+        layer_cache="memory",
+        **settings,
+    )
+
+
+@pytest.mark.slow
+def test_runs_are_made_once_and_reported(folder, monkeypatch, capsys):
+    setups = ["baseline", "elmo", "average", "baseline 10%", "elmo 10%"]
+    found = {s: made(folder, "ewt-xpos", s) for s in setups}
+    made(folder, "ewt-ner", "baseline")
+    for setup, metrics in found.items():
+        assert 0 <= metrics["score"] <= 1 and metrics["setup"] == setup
+        assert metrics["history"][-1]["step"] == STEPS
+    nlp = spacy.load(folder / "runs" / "ewt-xpos" / "baseline" / "0" / "model-best")
+    assert nlp.pipe_names == ["tagger"]
+    nlp = spacy.load(folder / "runs" / "ewt-xpos" / "elmo" / "0" / "model-best")
+    assert nlp.pipe_names == ["elmo", "tagger"]
+    # The same command again trains nothing; one that was interrupted is made anew.
+    monkeypatch.setattr(experiments, "spacy_train", None)
+    assert made(folder, "ewt-xpos", "elmo") == found["elmo"]
+    (folder / "runs" / "ewt-ner" / "baseline" / "0" / "metrics.json").unlink()
+    with pytest.raises(TypeError):
+        made(folder, "ewt-ner", "baseline")
+    monkeypatch.undo()
+    made(folder, "ewt-ner", "baseline")
+    with pytest.raises(ValueError, match=r"EL092.*elmo/0"):
+        made(folder, "ewt-xpos", "elmo", steps=STEPS + 1)
+    layers = folder / "layers"
+    layers.mkdir()
+    scores = {"without": 0.5, "layers": [0.25, 0.5, 0.75]}
+    (layers / "some_probe.json").write_text(json.dumps(scores))
+    experiments_report.main(folder / "runs", folder / "report", layers)
+    report = (folder / "report" / "report.md").read_text(encoding="utf-8")
+    for metrics in (found["baseline"], found["elmo"], found["average"]):
+        assert f"{100 * metrics['score']:.2f} (1 seed)" in report
+    assert "| some probe | 50.00 | 25.00 | 50.00 | 75.00 |" in report
+    for picture in ("shares.png", "mixes.png"):
+        assert picture in report
+        content = (folder / "report" / picture).read_bytes()
+        assert content[:4] == b"\x89PNG"
+
+
+def test_cells_of_tables():
+    report = experiments_report
+    assert report.cell([]) == ""
+    assert report.cell([0.5]) == "50.00 (1 seed)"
+    assert report.cell([0.5, 0.6, 0.7]) == "60.00 ± 10.00"
+    assert report.errors_saved([0.9, 0.9], [0.95]) == "+50.0%"
+    assert report.errors_saved([0.9], [0.88]) == "-20.0%"
+    history = [{"step": n, "score": s} for n, s in ((10, 0.4), (20, 0.6), (40, 0.5))]
+    better = [{"step": n, "score": s} for n, s in ((10, 0.7), (20, 0.8), (40, 0.9))]
+    found = {
+        ("a", "baseline"): [{"seed": 1, "seconds": 100, "history": history}],
+        ("a", "elmo"): [{"seed": 1, "seconds": 200, "history": better}],
+    }
+    assert report.reaching_table(found, ["a"])[1] == ("a", "20 (50)", "10 (50)")
+
+
+def test_probe_finds_what_is_in_a_layer(tmp_path):
+    """Tags that follow the word are found by the most frequent one and by the token
+    layer; tags that follow the word before it only where there is context."""
+    sizes = {"hidden_dim": 64, "projection_dim": 32}
+    clips = {"cell_clip": None, "proj_clip": None}
+    bilm = BiLM.random(tiny_config(**sizes, **clips), seed=1)
+    rng = np.random.default_rng(0)
+    vocab = spacy.blank("xx").vocab
+    for name, by_neighbour in (("own", False), ("context", True)):
+        folder = tmp_path / name
+        folder.mkdir()
+        for part, n in (("train", 300), ("dev", 40), ("test", 40)):
+            docs = []
+            for _ in range(n):
+                words = rng.choice(["red", "blue", "green"], size=6).tolist()
+                tags = ["first", *words[:-1]] if by_neighbour else words
+                docs.append(Doc(vocab, words=words, tags=tags))
+            DocBin(docs=docs).to_disk(folder / f"{part}.spacy")
+    found = {}
+    for name in ("own", "context"):
+        parts = {
+            part: probe.read(tmp_path / name / f"{part}.spacy")
+            for part in ("train", "dev", "test")
+        }
+        found[name] = [probe.most_frequent(parts["train"], parts["test"])]
+        found[name] += [probe.probe(bilm, parts, layer) for layer in (0, 1)]
+    assert found["own"][:2] == [1.0, 1.0]
+    assert found["context"][2] > max(found["context"][:2]) + 0.1
