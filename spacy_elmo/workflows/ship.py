@@ -1,8 +1,5 @@
-"""Put a trained biLM where the package looks for it, with its whole card.
-
-Half precision, without its softmax, which only training needs: what ships is for
-reading.
-"""
+"""Put a trained biLM where the package looks for it, in half precision, with its softmax
+for who goes on training it, and with its whole card."""
 
 from pathlib import Path
 from typing import Any
@@ -32,8 +29,7 @@ def main(
         card[f"{name}_perplexity"] = found.to_dict()
         msg.good(f"{name}: perplexity {found}")
     card["limits"] = limits
-    model.bilm.vocab = None  # of the softmax
-    weights.save(model.bilm, shipped, dtype="float16", card=card)
+    weights.save(model.bilm, shipped, dtype="float16", softmax=model.softmax, card=card)
     msg.good(f"{shipped}: {_size(shipped):,} bytes")
 
 
