@@ -12,7 +12,7 @@ from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
-from thinc.api import Adam, Model, Optimizer
+from thinc.api import Model, Optimizer
 from thinc.types import Floats2d, Floats3d
 
 from . import shipped
@@ -22,7 +22,6 @@ from .doc_layers import LayerStore, remember
 from .errors import Errors, Warnings
 from .layer_cache import LayerCache
 from .thinc_layers import cached
-from .thinc_layers.deferred import DeferredBackward
 from .thinc_layers.encoder import (
     DocPieces,
     Encoder,
@@ -30,6 +29,7 @@ from .thinc_layers.encoder import (
     docs_by_tokens,
     shim_of,
 )
+from .thinc_layers.fine_tuning import FineTuning
 from .thinc_layers.listened_to import ListenedTo
 from .thinc_layers.mix import mix
 from .thinc_layers.tok2vec import replace_listener, replace_listener_cfg
@@ -70,8 +70,6 @@ class Elmo(ListenedTo, TrainablePipe):
         self.learn_rate = learn_rate
         self.unfreeze_every = unfreeze_every
         self.similarity_hooks = similarity_hooks
-        self.n_updates = 0
-        self._own_optimizer = None if learn_rate is None else Adam(learn_rate)
         if len(self.mix_weights) != self.n_layers:
             found = len(self.mix_weights)
             raise ValueError(Errors.EL057.format(found=found, expected=self.n_layers))
@@ -81,13 +79,9 @@ class Elmo(ListenedTo, TrainablePipe):
         model.attrs["replace_listener_cfg"] = partial(
             replace_listener_cfg, frozen=frozen
         )
-        # For gradients that come after their update was finished.
-        self._late_optimizer: Optimizer | None = None
         # What belongs to the Docs in flight, and no copy takes along.
         self._store = LayerStore(max_layers_mb << 20)
-        self._deferred = DeferredBackward(
-            lambda doc: self.model.ops.alloc3f(self.n_layers, len(doc), self.width)
-        )
+        self._tuning = FineTuning(model, self._no_gradient, learn_rate, unfreeze_every)
 
     def __reduce__(self) -> Any:
         settings: dict[str, Any] = {
@@ -144,7 +138,7 @@ class Elmo(ListenedTo, TrainablePipe):
     def _forget_docs(self) -> None:
         """Layers that other weights made are not to be read any more."""
         self._store.release()
-        self._deferred.forget()
+        self._tuning.forget()
 
     def _with_weights(self) -> Any:
         """The shim, with the weights of this package if it has none and they fit."""
@@ -219,10 +213,13 @@ class Elmo(ListenedTo, TrainablePipe):
         return layers
 
     def learns_from(self, doc: Doc) -> bool:
-        return doc in self._deferred
+        return doc in self._tuning.deferred
 
     def add_gradient(self, doc: Doc, d_layers: Floats3d) -> None:
-        self._deferred.add(doc, d_layers)
+        self._tuning.deferred.add(doc, d_layers)
+
+    def _no_gradient(self, doc: Doc) -> Floats3d:
+        return self.model.ops.alloc3f(self.n_layers, len(doc), self.width)
 
     def layers_of(self, doc: Doc) -> Floats3d:
         """Layers of a Doc that the component has seen: (L+1, T, D)."""
@@ -323,17 +320,17 @@ class Elmo(ListenedTo, TrainablePipe):
         examples = list(examples)
         validate_examples(examples, "Elmo.update")
         docs = [example.predicted for example in examples]
-        # nlp.update finishes its components in their order, this one before the
-        # listeners have added anything: what they added last time is due now.
-        self._finish_late()
-        self.n_updates += 1
+        if self.frozen:
+            self._tuning.forget()
+        else:
+            self._tuning.begin()
         self._with_weights()
         inputs = cut(self.model, docs)
         if self.frozen:
             layers = self._encode(inputs)
         else:
             layers, backprop = self.model.begin_update(inputs)
-            self._deferred.expect(docs, backprop)
+            self._tuning.deferred.expect(docs, backprop)
         found = [
             (pieces, layers_LTD) for (_, pieces), layers_LTD in zip(inputs, layers)
         ]
@@ -342,29 +339,9 @@ class Elmo(ListenedTo, TrainablePipe):
             self.finish_update(sgd)
         return losses
 
-    def _finish_late(self) -> None:
-        if self.frozen:
-            self._deferred.forget()
-            self._late_optimizer = None
-            return
-        self._deferred.run()
-        if self._late_optimizer is not None:
-            self._step(self._late_optimizer)
-            self._late_optimizer = None
-
-    def _step(self, sgd: Optimizer) -> None:
-        """Let the biLM learn: all of it, or so many of its layers, from the top down,
-        as it is the turn of (Howard & Ruder 2018)."""
-        if self.unfreeze_every:
-            thawed = 1 + (self.n_updates - 1) // self.unfreeze_every
-            shim_of(self.model).thawed = min(thawed, self.n_layers)
-        self.model.finish_update(self._own_optimizer or sgd)
-
     def finish_update(self, sgd: Optimizer) -> None:
         if not self.frozen:
-            self._deferred.run()
-            self._step(sgd)
-            self._late_optimizer = sgd if self._deferred.is_waiting else None
+            self._tuning.finish(sgd)
 
     def get_loss(self, examples: Any, scores: Any) -> None:
         return None

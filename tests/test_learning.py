@@ -48,7 +48,7 @@ def test_gradients_of_mix_and_bilm_equal_autograd():
         Y, backprop = model.begin_update(docs)
         outputs.append(Y)
         backprop(dY)
-    elmo._deferred.run()
+    elmo._tuning.deferred.run()
 
     bilm = elmo.bilm
     found = {
@@ -95,7 +95,7 @@ def test_gradients_are_those_of_one_copy_each_summed_up():
         for name in ("tagger", "ner"):
             if name not in frozen_components:
                 nlp.get_pipe(name).update(shared)
-        elmo._deferred.run()
+        elmo._tuning.deferred.run()
         return {n: p.grad.clone() for n, p in elmo.bilm.named_parameters()}
 
     both, tagger, ner = gradient([]), gradient(["ner"]), gradient(["tagger"])
@@ -212,9 +212,9 @@ def test_late_gradients_belong_to_the_weights_they_were_made_with(monkeypatch):
     nlp.update(batch, sgd=optimizer)
     after_first = parameters(nlp)
     seen = []
-    real = elmo._deferred.run
+    real = elmo._tuning.deferred.run
     watch = lambda: (seen.append(parameters(nlp)), real())  # noqa: E731
-    monkeypatch.setattr(elmo._deferred, "run", watch)
+    monkeypatch.setattr(elmo._tuning.deferred, "run", watch)
     nlp.update(batch, sgd=optimizer)
     assert all(torch.equal(a, b) for a, b in zip(seen[0], after_first))
     assert moved(after_first, nlp) and at_forward
@@ -244,9 +244,9 @@ def test_nothing_is_held_between_updates_or_after_a_pipe():
     assert elmo._store.held_bytes == 0  # every listener has read them
     assert docs[0]._.elmo.layers.shape == (3, 2, 12)  # and still they can be had
     del docs
-    elmo._deferred.run()
+    elmo._tuning.deferred.run()
     gc.collect()
-    assert len(elmo._deferred) == 0
+    assert len(elmo._tuning.deferred) == 0
 
 
 def test_layers_waiting_for_listeners_are_bounded():

@@ -1,5 +1,5 @@
-"""Put a trained biLM where the package looks for it, in half precision, with its softmax
-for who goes on training it, and with its whole card."""
+"""Put a trained biLM where the package looks for it: in half precision, with its
+softmax, for who goes on training it, and its whole card."""
 
 from pathlib import Path
 from typing import Any
