@@ -77,6 +77,29 @@ def test_runs_are_made_once_and_reported(folder, monkeypatch, capsys):
         assert content[:4] == b"\x89PNG"
 
 
+@pytest.mark.slow
+def test_pretrained_by_spacy(folder):
+    text = folder / "text.txt"
+    text.write_text("She likes London now. He runs to the river.\n" * 40)
+    settings = {"text": text, "text_lines": 30}
+    found = [
+        made(folder, "ewt-xpos", "spacy pretrain", seed, steps=1, **settings)
+        for seed in (0, 1)
+    ]
+    weights = folder / "runs" / "spacy_pretrain" / "tagger" / "model-last.bin"
+    assert weights.exists() and not weights.with_name("text.jsonl").exists()
+    assert [metrics["seed"] for metrics in found] == [0, 1]
+    # What was pretrained is what training begins with.
+    nlp = spacy.load(folder / "runs" / "ewt-xpos" / "spacy_pretrain" / "0/model-last")
+    tok2vec = nlp.get_pipe("tagger").model.get_ref("tok2vec")
+    trained = [n.get_param("E").copy() for n in tok2vec.walk() if n.has_param("E")]
+    tok2vec.from_bytes(weights.read_bytes())
+    begun = [n.get_param("E") for n in tok2vec.walk() if n.has_param("E")]
+    assert len(begun) == 4
+    for a, b in zip(trained, begun):
+        assert abs(a - b).max() < 0.005
+
+
 def test_cells_of_tables():
     report = experiments_report
     assert report.cell([]) == ""

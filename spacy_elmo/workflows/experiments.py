@@ -15,6 +15,7 @@ from typing import Any
 
 import spacy
 import typer
+from confection import Config
 from spacy.cli.train import train as spacy_train
 from spacy.training import Corpus
 from wasabi import msg
@@ -22,6 +23,7 @@ from wasabi import msg
 from ..errors import Errors
 from ..files import write_files, write_text
 from ..training_config import make_config
+from .pretrained_baseline import pretrained, with_pretraining
 
 METRICS, CONFIG = "metrics.json", "config.cfg"
 
@@ -38,10 +40,13 @@ class Task:
 
 @dataclass(frozen=True)
 class Setup:
-    """settings: of `make_config`. share: of the training sentences that are read."""
+    """settings: of `make_config`. share: of the training sentences that are read.
+    weights: of the biLM, if they are other ones. is_pretrained: by `spacy pretrain`."""
 
     settings: dict[str, Any] = field(default_factory=dict)
     share: float = 1.0
+    weights: str | None = None
+    is_pretrained: bool = False
 
 
 TASKS = {
@@ -59,8 +64,11 @@ def _mix(mix: str | int, l2: float = 0.0) -> Setup:
     return Setup({"places": BOTH, "listener": {"mix": mix, "l2": l2}})
 
 
+DOMAIN = "training/biomedical/model-best"  # what the workflow `domain` makes
 SETUPS = {
     "baseline": Setup({"places": []}),
+    "spacy pretrain": Setup({"places": []}, is_pretrained=True),
+    "domain": Setup({"places": BOTH}, weights=DOMAIN),
     "elmo": Setup({"places": BOTH}),
     "fine-tuned": Setup({"places": BOTH, "frozen": False}),
     "input": Setup({"places": ["input"]}),
@@ -100,16 +108,19 @@ def make(
     weights: str | None = None,
     steps: int = 4000,
     layer_cache: str | None = None,
+    text: Path | None = None,
+    text_lines: int = 0,
     gpu: int = -1,
 ) -> dict[str, Any]:
     """Train, and score on the test set; or read what was found before.
 
+    text, text_lines: what `spacy pretrain` reads, and how much of it.
     Raises ValueError [EL092] if it was made with other settings."""
     task, setup = TASKS[run.task], SETUPS[run.setup]
     folder = run.folder(output)
     settings: dict[str, Any] = {"lang": task.lang, **setup.settings}
     if settings["places"]:
-        settings["weights"] = weights
+        settings["weights"] = setup.weights or weights
         if settings.get("frozen", True):
             settings["layer_cache"] = layer_cache
     config = make_config([task.component], **settings)
@@ -124,6 +135,8 @@ def make(
         reader = Corpus(overrides["paths.train"])
         n_docs = sum(1 for _ in reader(spacy.blank("xx")))
         overrides["corpora.train.limit"] = max(1, round(n_docs * setup.share))
+    if setup.is_pretrained:
+        config = with_pretraining(config, task.component).to_str()
     identity = _hash(config, {k: v for k, v in overrides.items() if k[:5] != "paths"})
     done = _read(folder)
     if done is not None:
@@ -138,6 +151,11 @@ def make(
         "training.logger.output_file": str(log),
     }
     (folder / CONFIG).write_text(config, encoding="utf-8")
+    if setup.is_pretrained and text is not None:
+        made = output / "spacy_pretrain" / task.component
+        parsed = Config().from_str(config, interpolate=False)
+        tok2vec = pretrained(parsed, made, text, text_lines, gpu=gpu)
+        overrides["paths.init_tok2vec"] = str(tok2vec)
     started = time.time()
     spacy_train(folder / CONFIG, folder, use_gpu=gpu, overrides=overrides)
     seconds = time.time() - started
@@ -153,8 +171,8 @@ def make(
         "seconds": seconds,
         "history": list(_history(log, task)),
     }
-    text = json.dumps(metrics, indent=1)
-    write_files(folder, {METRICS: lambda path: write_text(path=path, text=text)})
+    found = json.dumps(metrics, indent=1)
+    write_files(folder, {METRICS: lambda path: write_text(found, path)})
     return metrics
 
 
@@ -190,6 +208,10 @@ def main(
     weights: str = typer.Option("", help="Model folder or shipped name"),
     steps: int = typer.Option(4000, help="Updates"),
     layer_cache: str = typer.Option("memory", help="File, or 'memory'"),
+    text: Path = typer.Option(
+        Path("corpus/english_lm_train.txt.xz"), help="What 'spacy pretrain' reads"
+    ),
+    text_lines: int = typer.Option(50_000, help="Lines of it"),
     gpu: int = typer.Option(-1, "--gpu-id"),
 ) -> None:
     wanted = [
@@ -208,6 +230,8 @@ def main(
                 weights=weights or None,
                 steps=steps,
                 layer_cache=layer_cache,
+                text=text,
+                text_lines=text_lines,
                 gpu=gpu,
             )
         except (ValueError, OSError) as error:

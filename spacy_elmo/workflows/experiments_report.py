@@ -21,6 +21,7 @@ Found = dict[tuple[str, str], list[dict[str, Any]]]
 # Sections: title, and the setups that are compared in it.
 SECTIONS = {
     "With and without ELMo": ("baseline", "elmo", "fine-tuned"),
+    "Other ways to pretrain": ("baseline", "spacy pretrain", "elmo", "domain"),
     "Which layers": (
         "token layer",
         "top",
@@ -37,6 +38,8 @@ WHAT = {
     "elmo": "ELMo, learned mix (lambda 0.001), input and output",
     "baseline": "hash embeddings, convolutions",
     "fine-tuned": "the same, fine-tuned",
+    "spacy pretrain": "the same, after spacy pretrain",
+    "domain": "ELMo, biLM fine-tuned on biomedical text",
     "input": "input",
     "output": "output",
 }
