@@ -332,3 +332,10 @@ def test_beside_the_components_own_embeddings(tmp_path):
     assert annotations(nlp) == expected
     nlp.to_disk(tmp_path / "b")
     assert annotations(spacy.load(tmp_path / "b", exclude=["elmo"])) == expected
+
+
+def test_two_upstreams_of_one_name():
+    nlp = spacy.blank("en")
+    add_elmo(nlp)
+    with pytest.raises(ValueError, match=r"E007.*elmo"):  # spaCy's own
+        add_elmo(nlp)
