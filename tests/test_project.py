@@ -14,7 +14,7 @@ from spacy.tokens import DocBin
 from weasel.cli.document import project_document
 from weasel.cli.run import project_run
 
-from spacy_elmo.workflows import fetch
+from spacy_elmo.workflows import corpora, fetch
 from spacy_elmo.workflows.corpora import read_docs
 from spacy_elmo.workflows.report import rows
 
@@ -253,3 +253,24 @@ def test_wheel_holds_the_model(tmp_path):
     assert all(name.startswith("spacy_elmo") for name in names)
     folder = ROOT / "spacy_elmo" / "models" / "en_elmo_xs"
     assert sum(path.stat().st_size for path in folder.iterdir()) < 5_000_000
+
+
+def test_corpora_of_two_columns(tmp_path):
+    path = tmp_path / "some.conll"
+    lines = ["Kim\tB-PER", "saw\tO", "New\tB-LOC", "York\tI-LOC", "\t", "It\tO", ""]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    first, second = read_docs(path)
+    assert [e.text for e in first.ents] == ["Kim", "New York"]
+    assert [t.text for t in second] == ["It"] and not second.ents
+
+
+def test_universal_parts_of_speech_as_tags(tmp_path):
+    path = tmp_path / "some.conllu"
+    columns = ["1", "Kim", "Kim", "PROPN", "NNP", "_", "0", "root", "_", "_"]
+    path.write_text("\t".join(columns) + "\n\n", encoding="utf-8")
+    for upos, tag in ((False, "NNP"), (True, "PROPN")):
+        corpora.convert(path, tmp_path / "out.spacy", upos)
+        docs = (
+            DocBin().from_disk(tmp_path / "out.spacy").get_docs(spacy.blank("en").vocab)
+        )
+        assert [t.tag_ for doc in docs for t in doc] == [tag]
