@@ -19,7 +19,8 @@ def similarity(
     has none. Of spans and Docs the mean of their tokens' vectors counts.
 
     layer: number of a biLM layer, 0 being the token layer; None for `doc.tensor`.
-    Raises ValueError [EL055] if a Doc has not been through `elmo`.
+    Raises ValueError [EL055] if a Doc has not been through `elmo`, TypeError [EL094]
+    for a lexeme, which stands in no context.
     """
     u, v = _vector(a, layer), _vector(b, layer)
     xp = get_array_module(u)
@@ -34,6 +35,8 @@ def install_hooks(doc: Doc) -> None:
 
 
 def _vector(where: Token | Span | Doc, layer: int | None) -> Any:
+    if not isinstance(where, (Token, Span, Doc)):
+        raise TypeError(Errors.EL094.format(found=type(where).__name__))
     doc = where if isinstance(where, Doc) else where.doc
     if layer is not None:
         rows = doc._.elmo.layers[layer]

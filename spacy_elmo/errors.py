@@ -274,6 +274,14 @@ class Errors(metaclass=_Coded):
         "morphologizer, ner, parser, senter, textcat, spancat, trainable_lemmatizer or "
         "any other factory whose model has a tok2vec."
     )
+    EL093 = (
+        "'{name}' has similarity_hooks = true and set_tensor = false: the hooks "
+        "compare the vectors in doc.tensor. Leave one of the two out."
+    )
+    EL094 = (
+        "Similarity in context is of tokens, spans and Docs, not of a {found}, which "
+        "has no context."
+    )
     # The project's workflows
     EL070 = (
         "The asset '{name}' is not in the local folder, and has no single public "

@@ -54,11 +54,13 @@ def make_elmo(
         stock `tok2vec` read, too.
     max_layers_mb: layers waiting for listeners held at most; beyond it they are
         computed anew.
-    learn_rate: of the biLM, if it is not frozen; null for that of the other components.
+    learn_rate: of the biLM, by an Adam of its own, if it is not frozen; null for the
+        optimizer of the other components.
     unfreeze_every: updates after which one more layer of it learns, the top one first;
         0 for all from the start.
     similarity_hooks: whether `similarity` of tokens, spans and Docs is that of their
-        vectors in context.
+        vectors in context (not of Docs that come back from other processes, which
+        leave hooks behind).
 
     Lowers `nlp.batch_size` to BATCH_DOCS where it is spaCy's default.
     """

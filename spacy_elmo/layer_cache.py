@@ -12,6 +12,7 @@ import hashlib
 import os
 import sqlite3
 import threading
+import time
 import warnings
 import zlib
 from collections.abc import Mapping, Sequence
@@ -118,6 +119,17 @@ class LayerCache:
         return self._opened[1]
 
     def _open(self) -> sqlite3.Connection:
+        """SQLite's own patience does not cover the first moments of a file."""
+        until = time.monotonic() + WAIT
+        while True:
+            try:
+                return self._connect()
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > until:
+                    raise
+            time.sleep(0.02)
+
+    def _connect(self) -> sqlite3.Connection:
         if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         where = ":memory:" if self.path is None else str(self.path)

@@ -28,14 +28,17 @@ class LearnedMix:
 
 def learned_mixes(nlp: Language) -> list[LearnedMix]:
     """Of every listener, in the order of the pipeline. Raises ValueError [EL090] if
-    there is none."""
+    there is none, [EL053] if one has no upstream."""
     found = []
     for name, component in nlp.components:
         model = getattr(component, "model", None)
-        nodes = model.walk() if isinstance(model, Model) else ()
+        # Depth first: what a concatenation begins with stands below what it ends with.
+        nodes = model.walk(order="dfs_pre") if isinstance(model, Model) else ()
         readers = [n for n in nodes if isinstance(n, (ElmoListener, OwnElmo))]
         for place, reader in enumerate(readers, start=1):
             if reader.has_param("gamma"):
+                if not reader.n_layers:  # a fixed mix, and the layers are gone
+                    raise ValueError(Errors.EL053.format(upstream="*"))
                 share_L = shares(reader, reader.settings, reader.n_layers)
                 gamma = float(reader.get_param("gamma")[0])
                 row = [float(share) for share in share_L]

@@ -59,7 +59,8 @@ class Elmo(ListenedTo, TrainablePipe):
     ) -> None:
         """Settings as of `factory.make_elmo`.
 
-        Raises ValueError [EL057] if mix_weights are not one a layer."""
+        Raises ValueError [EL057] if mix_weights are not one a layer, [EL093] if there
+        are to be similarity_hooks and no tensor."""
         super().__init__(vocab, model, name)
         self.lang = lang
         self.frozen = frozen
@@ -67,9 +68,9 @@ class Elmo(ListenedTo, TrainablePipe):
         self.gamma = gamma
         self.set_tensor = set_tensor
         self.max_layers_mb = max_layers_mb
-        self.learn_rate = learn_rate
-        self.unfreeze_every = unfreeze_every
         self.similarity_hooks = similarity_hooks
+        if similarity_hooks and not set_tensor:
+            raise ValueError(Errors.EL093.format(name=name))
         if len(self.mix_weights) != self.n_layers:
             found = len(self.mix_weights)
             raise ValueError(Errors.EL057.format(found=found, expected=self.n_layers))
@@ -81,7 +82,7 @@ class Elmo(ListenedTo, TrainablePipe):
         )
         # What belongs to the Docs in flight, and no copy takes along.
         self._store = LayerStore(max_layers_mb << 20)
-        self._tuning = FineTuning(model, self._no_gradient, learn_rate, unfreeze_every)
+        self._tune(learn_rate, unfreeze_every)
 
     def __reduce__(self) -> Any:
         settings: dict[str, Any] = {
@@ -91,8 +92,8 @@ class Elmo(ListenedTo, TrainablePipe):
             "gamma": self.gamma,
             "set_tensor": self.set_tensor,
             "max_layers_mb": self.max_layers_mb,
-            "learn_rate": self.learn_rate,
-            "unfreeze_every": self.unfreeze_every,
+            "learn_rate": self._tuning.learn_rate,
+            "unfreeze_every": self._tuning.unfreeze_every,
             "similarity_hooks": self.similarity_hooks,
         }
         build = partial(Elmo, **settings)
@@ -169,6 +170,7 @@ class Elmo(ListenedTo, TrainablePipe):
         validate_get_examples(get_examples, "Elmo.initialize")
         shim = shim_of(self.model)
         self._forget_docs()
+        self._tune(self._tuning.learn_rate, self._tuning.unfreeze_every)
         if weights is not None:
             path = getattr(weights, "path", "[initialize]")
             bilm = shipped.load(self.lang) if path is None else weights()
@@ -181,7 +183,7 @@ class Elmo(ListenedTo, TrainablePipe):
             warnings.warn(Warnings.ELW03.format(name=self.name), stacklevel=2)
             shim.set_weights(BiLM.random(shim.bilm_config), "random")
         # Training reads every sentence many times, in batches that are never the same.
-        self._with_weights().bilm.set_exact(True)
+        self._with_weights().set_exact(True)
         self.use_layer_cache(layer_cache, layer_cache_mb)
 
     def use_layer_cache(self, where: str | Path | None, mb: int = 4096) -> None:
@@ -198,7 +200,7 @@ class Elmo(ListenedTo, TrainablePipe):
         path = None if where in (None, "memory") else Path(where)
         self.layer_cache = None if where is None else LayerCache(path, mb << 20)
         if self.layer_cache is not None:
-            self.bilm.set_exact(True)
+            shim_of(self.model).set_exact(True)
 
     # -- what listeners ask for (see listener.Upstream) ---------------------------
 
@@ -217,6 +219,12 @@ class Elmo(ListenedTo, TrainablePipe):
 
     def add_gradient(self, doc: Doc, d_layers: Floats3d) -> None:
         self._tuning.deferred.add(doc, d_layers)
+
+    def _tune(self, learn_rate: float | None, unfreeze_every: int) -> None:
+        """Begin to learn from the start."""
+        self._tuning = FineTuning(
+            self.model, self._no_gradient, learn_rate, unfreeze_every
+        )
 
     def _no_gradient(self, doc: Doc) -> Floats3d:
         return self.model.ops.alloc3f(self.n_layers, len(doc), self.width)

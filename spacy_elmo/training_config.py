@@ -7,6 +7,7 @@ import spacy
 from confection import Config
 from spacy.language import Language
 
+from . import shipped
 from .errors import Errors
 from .factory import component_config
 
@@ -49,12 +50,14 @@ def make_config(
     both; none for the same pipeline without it. static: what `initialize.vectors`
     names. layer_cache: as of `Elmo.initialize`. listener: more settings of
     `spacy-elmo.ElmoListener.v1`.
-    Raises ValueError [EL089, EL091], and as `BiLM.load`.
+    Raises ValueError [EL081, EL089, EL091], and as `BiLM.load`.
     """
     at = "both" if set(places) == {"input", "output"} else ",".join(places)
     if at not in ("", "input", "output", "both"):
         raise ValueError(Errors.EL089.format(found=at))
     nlp = spacy.blank(lang, config=NO_MECAB if lang == "ko" else {})
+    if at and weights is None:
+        shipped.folder(lang)  # says what to do if there is none
     settings = {} if weights is None else component_config(weights)
     if not frozen:
         # Slow enough that the biLM does not forget what it was trained on.
@@ -67,7 +70,7 @@ def make_config(
         nlp.add_pipe(name, config={"model": {**model, **tok2vec}})
     config = nlp.config.copy()
     reader = {"@readers": "spacy-elmo.WeightsReader.v1", "path": weights}
-    elmo = {"weights": reader, "layer_cache": layer_cache}
+    elmo = {"weights": reader, "layer_cache": layer_cache if frozen else None}
     if at:
         config["initialize"]["components"] = {"elmo": elmo}
     config["initialize"]["vectors"] = static

@@ -5,6 +5,7 @@ import pytest
 import spacy
 from spacy.vectors import Vectors
 
+from spacy_elmo.mixes import learned_mixes
 from spacy_elmo.thinc_layers.encode import build_encode
 from spacy_elmo.thinc_layers.listener import ElmoListener
 
@@ -54,7 +55,7 @@ def pipeline(*, at="both", embed=HASHES, encode=WINDOW):
 
 
 def listeners_of(nlp):
-    nodes = nlp.get_pipe("tagger").model.walk()
+    nodes = nlp.get_pipe("tagger").model.walk(order="dfs_pre")
     return [node for node in nodes if isinstance(node, ElmoListener)]
 
 
@@ -117,6 +118,41 @@ def test_char_cnn_learns_from_characters_alone():
     (vectors,) = cnn.predict([doc])
     assert np.array_equal(vectors[0], vectors[2])
     assert not np.allclose(vectors[0], vectors[1])
+
+
+def test_mixes_are_listed_from_the_input_up():
+    nlp = pipeline(at="both")
+    nlp.initialize(lambda: examples(nlp))
+    docs = list(nlp.pipe(["We saw Kim"]))
+    vectors = nlp.get_pipe("tagger").model.get_ref("tok2vec").predict(docs)[0]
+    below, above = listeners_of(nlp)
+    if not np.allclose(vectors[:, WIDTH:], above.predict(docs)[0]):
+        below, above = above, below
+    below.set_param("W", np.array([5, 0, 0], dtype="float32"))
+    above.set_param("gamma", np.array([2], dtype="float32"))
+    first, second = learned_mixes(nlp)
+    assert first.place == 1 and first.shares[0] > 0.9 and first.gamma == 1
+    assert second.place == 2 and second.gamma == 2
+    assert nlp.get_pipe("elmo").listener_map["tagger"] == [below, above]
+
+
+def test_replaced_at_both_places(tmp_path):
+    nlp = pipeline(at="both")
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    for _ in range(5):
+        nlp.update(batch, sgd=optimizer)
+    doc = nlp("We saw Kim")
+    tagger = nlp.get_pipe("tagger")
+    before = tagger.model.predict([doc])[0]
+    path = "model.tok2vec.elmo"
+    nlp.replace_listeners("elmo", "tagger", [path, path])
+    assert not listeners_of(nlp) and not nlp.get_pipe("elmo").listener_map
+    nlp.remove_pipe("elmo")
+    nlp.to_disk(tmp_path)
+    for again in (nlp, spacy.load(tmp_path)):
+        found = again.get_pipe("tagger").model.predict([again("We saw Kim")])[0]
+        assert np.allclose(found, before, atol=1e-5)
 
 
 def test_unknown_place():

@@ -62,6 +62,11 @@ def test_runs_are_made_once_and_reported(folder, monkeypatch, capsys):
     made(folder, "ewt-ner", "baseline")
     with pytest.raises(ValueError, match=r"EL092.*elmo/0"):
         made(folder, "ewt-xpos", "elmo", steps=STEPS + 1)
+    BiLM.random(tiny_config(), seed=2).save(folder / "bilm")  # another one
+    with pytest.raises(ValueError, match="EL092"):
+        made(folder, "ewt-xpos", "elmo")
+    with pytest.raises(ValueError, match="EL033"):
+        made(folder, "ewt-xpos", "spacy pretrain")
     layers = folder / "layers"
     layers.mkdir()
     scores = {"without": 0.5, "layers": [0.25, 0.5, 0.75]}
@@ -86,8 +91,8 @@ def test_pretrained_by_spacy(folder):
         made(folder, "ewt-xpos", "spacy pretrain", seed, steps=1, **settings)
         for seed in (0, 1)
     ]
-    weights = folder / "runs" / "spacy_pretrain" / "tagger" / "model-last.bin"
-    assert weights.exists() and not weights.with_name("text.jsonl").exists()
+    (weights,) = (folder / "runs" / "spacy_pretrain").glob("en-tagger-*/model-last.bin")
+    assert not weights.with_name("text.jsonl").exists()
     assert [metrics["seed"] for metrics in found] == [0, 1]
     # What was pretrained is what training begins with.
     nlp = spacy.load(folder / "runs" / "ewt-xpos" / "spacy_pretrain" / "0/model-last")

@@ -8,6 +8,7 @@ import spacy
 import torch
 from thinc.api import Model, NumpyOps
 
+from spacy_elmo.mixes import learned_mixes
 from spacy_elmo.thinc_layers.listener import ElmoListener, build_listener
 from spacy_elmo.thinc_layers.mix import (
     EPSILON,
@@ -68,7 +69,7 @@ def test_values_and_gradients_against_autograd(kind, layer_norm, l2):
     W = torch.tensor(weights, requires_grad=True)
     gamma = torch.tensor(1.7, requires_grad=True)
     expected = reference(settings, inputs, W, gamma)
-    found, backprop = mix_with_params(model, settings, layers, True)
+    found, backprop = mix_with_params(model, settings, layers, L1, True)
     dY = [RNG.normal(size=y.shape).astype("float32") for y in found]
     loss = sum((y * torch.tensor(d)).sum() for y, d in zip(expected, dY))
     if settings.is_learned:
@@ -90,8 +91,8 @@ def test_dropout_is_of_training_alone_and_goes_back_through_its_mask():
     settings = MixSettings(dropout=0.5)
     model = model_of(settings)
     layers = [np.ones((L1, 50, D), dtype="float32")]
-    (plain,), _ = mix_with_params(model, settings, layers, False)
-    (dropped,), backprop = mix_with_params(model, settings, layers, True)
+    (plain,), _ = mix_with_params(model, settings, layers, L1, False)
+    (dropped,), backprop = mix_with_params(model, settings, layers, L1, True)
     kept = dropped != 0
     assert 0.3 < kept.mean() < 0.7
     assert np.allclose(dropped[kept], 2 * plain[kept])
@@ -139,6 +140,18 @@ def test_widths():
     nlp.initialize(lambda: examples(nlp))
     with pytest.raises(ValueError, match=r"EL054.*12, but 'elmo' gives 36"):
         pipeline(mix="concat", width=12).initialize()
+
+
+def test_nothing_to_mix():
+    for kind in MIXES:
+        settings = MixSettings(kind)
+        assert mix_with_params(model_of(settings), settings, [], L1, False)[0] == []
+    nlp = pipeline(mix="top")
+    nlp.initialize(lambda: examples(nlp))
+    nlp.remove_pipe("elmo")
+    nlp.get_pipe("tagger").model.get_ref("tok2vec")._upstream = lambda: None
+    with pytest.raises(ValueError, match="EL053"):
+        learned_mixes(nlp)
 
 
 @pytest.mark.parametrize("kind", MIXES)

@@ -91,7 +91,7 @@ def test_command(text, tmp_path):
         (row["cosine"] for row in rows), reverse=True
     )
     assert all("football" in r["nearest"] or "team" in r["nearest"] for r in rows[:2])
-    table = tmp_path / "table.md"
+    table = tmp_path / "new" / "table.md"
     run("neighbours", ENGLISH, text, "--word", "play", "--output", table)
     lines = table.read_text(encoding="utf-8").splitlines()
     assert lines[0] == "**play** (4 contexts)"
@@ -107,6 +107,7 @@ def test_command(text, tmp_path):
         ("EL084", ["--word", "play", "--context", "Nothing."]),
         ("EL082", ["--word", "("]),
         ("EL083", ["--word", "play", "--layer", "9"]),
+        ("Invalid value", ["--word", "play", "--n-contexts", "0"]),
     ],
 )
 def test_command_on_bad_input(code, options, text):

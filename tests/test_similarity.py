@@ -54,3 +54,7 @@ def test_hooks_if_asked_for():
     again = Doc(nlp.vocab).from_bytes(doc.to_bytes())  # hooks don't travel, as in spaCy
     assert again[1].similarity(other[2]) == 1.0
     assert nlp("").similarity(doc) == 0.0
+    with pytest.raises(TypeError, match="EL094"):
+        doc[1].similarity(nlp.vocab["bank"])
+    with pytest.raises(ValueError, match="EL093"):
+        add_elmo(spacy.blank("en"), similarity_hooks=True, set_tensor=False)

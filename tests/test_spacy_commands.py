@@ -212,6 +212,13 @@ def test_bad_requests(folder):
     for name in ("nothing", "sentencizer"):
         with pytest.raises(ValueError, match="EL091"):
             make_config([name])
+    with pytest.raises(ValueError, match="EL081"):
+        make_config(["tagger"], lang="de")
+    run(
+        "spacy", "elmo", "init-config", "none.cfg", "--layer-cache", "none",
+        folder=folder,
+    )  # fmt: skip
+    assert "layer_cache = null" in (folder / "none.cfg").read_text(encoding="utf-8")
     (folder / "there.cfg").write_text("mine")
     out = run("spacy", "elmo", "init-config", "there.cfg", folder=folder, fails=True)
     assert "--force" in out and (folder / "there.cfg").read_text() == "mine"

@@ -119,6 +119,7 @@ class BiLM(nn.Module):
         for module in self.modules():
             if isinstance(module, Product):
                 module.exact = exact
+        self.token_cache.clear()
         return self
 
     # -- tokens in ----------------------------------------------------------------

@@ -76,12 +76,12 @@ def onednn_matmul() -> Iterator[None]:
 
     It hands them over only where oneDNN may round them to 16 bits. With AVX-512 that
     never pays, so oneDNN keeps float32, and is still 2.2 times as fast as MKL on an AMD
-    EPYC (training a biLM 1.7 times). With AMX it would, so nothing changes there.
+    EPYC (training a biLM 1.7 times). Elsewhere nothing changes.
     tests/bilm/test_products.py holds the rounding to float32's.
     """
     matmul: Any = getattr(torch.backends.mkldnn, "matmul", None)
     has = _has_onednn() and hasattr(matmul, "fp32_precision")
-    if not has or _cpu_has("amx_tile"):
+    if not has or not _cpu_has("avx512") or _cpu_has("amx_tile"):
         yield
         return
     before = matmul.fp32_precision

@@ -26,7 +26,7 @@ def init_config_cli(
         None, help="Static vectors: a pipeline that has some, or a package"
     ),
     layer_cache: str | None = typer.Option(
-        "memory", help="Where layers of a frozen biLM are kept: 'memory' or a file"
+        "memory", help="Where layers are kept: 'memory', a file, or 'none'"
     ),
     force: bool = typer.Option(False, "--force", help="Write over a file"),
 ) -> None:
@@ -41,7 +41,7 @@ def init_config_cli(
             frozen=frozen,
             places=[place.strip() for place in elmo.split(",")],
             static=static,
-            layer_cache=layer_cache if frozen else None,
+            layer_cache=None if layer_cache in ("", "none") else layer_cache,
         )
         if output.exists() and not force:
             raise FileExistsError(f"'{output}' is there already; --force replaces it.")

@@ -9,6 +9,8 @@ from wasabi import msg
 
 from . import app, clear_errors, model_folder
 
+HEADER = ("context", "nearest contexts", "cosine")
+
 
 @app.command("neighbours")
 def neighbours_cli(
@@ -25,8 +27,8 @@ def neighbours_cli(
         [],
         help="A sentence with it to compare with; else some of the text",
     ),
-    n_contexts: int = typer.Option(4, help="How many of the text, evenly spaced"),
-    n: int = typer.Option(3, "--n", help="Nearest contexts of each"),
+    n_contexts: int = typer.Option(4, min=1, help="How many of them"),
+    n: int = typer.Option(3, "--n", min=1, help="Nearest contexts of each"),
     layer: int = typer.Option(-1, help="0 is the token layer, -1 the last one"),
     lang: str = typer.Option("en", help="Language of the tokenizer"),
     tokenizer: str = typer.Option("spacy", help="'spacy' or 'whitespace'"),
@@ -69,20 +71,22 @@ def neighbours_cli(
                 }
                 for i in others
             )
+        lines = [(r["context"], r["nearest"], f"{r['cosine']:.3f}") for r in rows]
+        if output is not None:
+            title = f"**{word}** ({len(found):,} contexts)"
+            _append(output, title, [HEADER, ("---",) * 3, *lines])
     if as_json:
         typer.echo(json.dumps(rows, ensure_ascii=False))
         return
-    lines = [(r["context"], r["nearest"], f"{r['cosine']:.3f}") for r in rows]
-    header = ("context", "nearest contexts", "cosine")
-    if output is not None:
-        table = [header, ("---",) * 3, *lines]
-        with output.open("a", encoding="utf-8") as file:
-            file.write(f"**{word}** ({len(found):,} contexts)\n\n")
-            file.writelines("| " + " | ".join(_cells(row)) + " |\n" for row in table)
-            file.write("\n")
     msg.info(f"{len(found):,} contexts of '{word}'")
-    msg.table(lines, header=header, divider=True, max_col=80)
+    msg.table(lines, header=HEADER, divider=True, max_col=80)
 
 
-def _cells(row: tuple[str, ...]) -> list[str]:
-    return [cell.replace("|", "\\|") for cell in row]
+def _append(output: Path, title: str, table: list[tuple[str, ...]]) -> None:
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with output.open("a", encoding="utf-8") as file:
+        file.write(f"{title}\n\n")
+        for row in table:
+            cells = [cell.replace("|", "\\|") for cell in row]
+            file.write("| " + " | ".join(cells) + " |\n")
+        file.write("\n")

@@ -106,13 +106,13 @@ def warmup_linear(warmup_steps: int = 200, final: float = 0.0) -> Schedule:
 def warmup_stable_decay(
     warmup_steps: int = 200, decay_steps: int = 1000, final: float = 0.0
 ) -> Schedule:
-    """The same, falling in a straight line in the last decay_steps alone (Hu et al.
-    2024). Until then it does not depend on how many steps there are, so a run can be
-    made longer or shorter while it lasts."""
+    """The same, falling in a straight line in the last decay_steps alone, or in half of
+    all if they are more (Hu et al. 2024). Until then it does not depend on how many
+    steps there are, so a run can be made longer or shorter while it lasts."""
 
     def factor(step: int, n_steps: int) -> float:
-        rising = min(1.0, (step + 1) / (warmup_steps + 1))
-        left = max(0, n_steps - step) / max(1, decay_steps)
+        rising, _ = _warmup(step, n_steps, warmup_steps)
+        left = max(0, n_steps - step) / max(1, min(decay_steps, n_steps // 2))
         return rising * min(1.0, final + (1 - final) * left)
 
     return factor

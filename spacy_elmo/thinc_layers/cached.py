@@ -44,6 +44,13 @@ def predict(
 def context_of(shim: "BiLMShim") -> str:
     """What layers depend on beside the words: the weights, and how they are computed
     with, down to the rounding."""
-    return " ".join(
-        (shim.fingerprint(), shim.precision, shim.bilm.device.type, torch.__version__)
+    parts = (
+        shim.fingerprint(),
+        shim.precision,
+        "exact" if shim.exact else "",
+        shim.bilm.device.type,
+        torch.__version__,
+        torch.backends.cpu.get_cpu_capability(),
+        torch.backends.mkldnn.enabled,
     )
+    return " ".join(map(str, parts))

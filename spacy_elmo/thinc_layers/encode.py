@@ -9,7 +9,6 @@ from thinc.types import Floats2d
 
 from ..errors import Errors
 from .embed import TokenVectors, build_embed
-from .listener import ElmoListener
 
 Where = Literal["input", "output", "both"]
 
@@ -18,7 +17,7 @@ Where = Literal["input", "output", "both"]
 def build_encode(
     embed: TokenVectors,
     encode: Model[list[Floats2d], list[Floats2d]],
-    elmo: ElmoListener,
+    elmo: TokenVectors,
     width: int,
     at: Where = "both",
 ) -> Model[list[Doc], list[Floats2d]]:
@@ -30,7 +29,8 @@ def build_encode(
         is at the output alone.
     encode: `spacy.MaxoutWindowEncoder.v2`, `spacy.TorchBiLSTMEncoder.v1` (the paper's)
         or any other that keeps the width.
-    elmo: `spacy-elmo.ElmoListener.v1`; the one at the output is a copy of it.
+    elmo: `spacy-elmo.ElmoListener.v1`; the one at the output is a copy of it (and
+        `nlp.replace_listeners` is to be given its path twice).
     width: of what the encoder reads. What comes out is as wide as the encoder's output,
         and where ELMo is at the output wider by ELMo's width.
     Raises ValueError [EL089].

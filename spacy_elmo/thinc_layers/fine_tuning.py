@@ -25,10 +25,12 @@ class FineTuning:
         unfreeze_every: int,
     ) -> None:
         self.encoder = encoder
-        self.unfreeze_every = unfreeze_every
+        self.learn_rate, self.unfreeze_every = learn_rate, unfreeze_every
         self.deferred = DeferredBackward(alloc)
         self.n_updates = 0
-        self._own = None if learn_rate is None else Adam(learn_rate)
+        self._own: Optimizer | None = None
+        if learn_rate is not None:
+            self._own = Adam(learn_rate, use_averages=False)
         # For gradients that come after their update was finished.
         self._late: Optimizer | None = None
 
@@ -39,10 +41,10 @@ class FineTuning:
         if self._late is not None:
             self._step(self._late)
             self._late = None
-        self.n_updates += 1
 
     def finish(self, sgd: Optimizer) -> None:
         self.deferred.run()
+        self.n_updates += 1
         self._step(sgd)
         self._late = sgd if self.deferred.is_waiting else None
 

@@ -40,8 +40,10 @@ class ListenedTo:
         models = self.listener_map.get(component_name, [])
         if listener not in models:
             return False
-        models.remove(listener)
-        if not models:
+        # Another list: spaCy goes through this one while it replaces listeners.
+        rest = [model for model in models if model is not listener]
+        self.listener_map[component_name] = rest
+        if not rest:
             del self.listener_map[component_name]
         return True
 
@@ -52,7 +54,7 @@ class ListenedTo:
 
     def find_listeners(self, component: Any) -> None:
         if isinstance(getattr(component, "model", None), Model):
-            for node in component.model.walk():
+            for node in component.model.walk(order="dfs_pre"):
                 if isinstance(node, ElmoListener) and node.upstream_name in (
                     "*",
                     self.name,

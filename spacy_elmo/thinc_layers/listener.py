@@ -8,7 +8,6 @@ difference which listeners are frozen or disabled.
 
 import weakref
 from collections.abc import Callable
-from itertools import chain
 from typing import Any, Protocol
 
 from spacy.tokens import Doc
@@ -172,13 +171,14 @@ def _forward(
     if upstream is None:
         raise ValueError(Errors.EL053.format(upstream=model.upstream_name))
     if not is_train:  # a group at a time: layers take several times their mix's room
-        mixes = (
-            mix_with_params(model, settings, upstream.layers_for(model, group), False)
-            for group in docs_by_tokens(docs, len(docs))
-        )
-        return list(chain.from_iterable(Y for Y, _ in mixes)), _no_gradient
+        found: list[Floats2d] = []
+        for group in docs_by_tokens(docs, len(docs)):
+            layers = upstream.layers_for(model, group)
+            n_layers = upstream.n_layers
+            found += mix_with_params(model, settings, layers, n_layers, False)[0]
+        return found, _no_gradient
     layers = upstream.layers_for(model, docs)
-    Y, backprop_mix = mix_with_params(model, settings, layers, True)
+    Y, backprop_mix = mix_with_params(model, settings, layers, upstream.n_layers, True)
 
     def backprop(dY: list[Floats2d]) -> list:
         d_layers = backprop_mix(dY)

@@ -105,7 +105,11 @@ def shares(model: Model, settings: MixSettings, n_layers: int) -> Floats1d:
 
 
 def mix_with_params(
-    model: Model, settings: MixSettings, layers: Sequence[Floats3d], is_train: bool
+    model: Model,
+    settings: MixSettings,
+    layers: Sequence[Floats3d],
+    n_layers: int,
+    is_train: bool,
 ) -> tuple[list[Floats2d], Callable[[Sequence[Floats2d]], Callable[[int], Floats3d]]]:
     """Mix with a model's W and gamma.
 
@@ -120,7 +124,7 @@ def mix_with_params(
     inputs: Any = layers
     if settings.layer_norm:
         inputs = [_normalized(xp, layers_LTD) for layers_LTD in layers]
-    share_L: Any = shares(model, settings, len(inputs[0]) if inputs else 0)
+    share_L: Any = shares(model, settings, n_layers)
     scale_L = gamma_1 * share_L
     formula = "l,ltd->tld" if settings.mix == "concat" else "l,ltd->td"
     Y = [xp.einsum(formula, scale_L, x) for x in inputs]

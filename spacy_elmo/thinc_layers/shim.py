@@ -62,6 +62,7 @@ class BiLMShim(PyTorchShim):
         self.precision = precision
         self._model = empty_bilm(config)
         self._fingerprint: tuple[object, object, str] | None = None
+        self.exact = False
         # Layers that learn, from the top down, the token layer being the last.
         self.thawed = config.n_layers + 1
 
@@ -78,10 +79,21 @@ class BiLMShim(PyTorchShim):
         if the device does not have the precision."""
         check_sizes(self.bilm_config, bilm.config, source)
         known = bilm.token_cache.fixed(bilm.token_encoder)
-        bilm = bilm.to(get_torch_default_device()).eval().set_precision(self.precision)
+        bilm = bilm.to(get_torch_default_device()).eval()
+        bilm.set_precision(self.precision).set_exact(self.exact)
         bilm.token_cache = TokenCache(self.cache_words)
         self._model = bilm
         self._fix(known)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Of this process's tensors.
+        return {**self.__dict__, "_fingerprint": None}
+
+    def set_exact(self, exact: bool) -> None:
+        """As `BiLM.set_exact`, of these weights and of those to come."""
+        self.exact = exact
+        if self.has_weights:
+            self._model.set_exact(exact)
 
     def fingerprint(self) -> str:
         """Of the weights, see `weights.fingerprint`; computed anew when they change."""
@@ -140,7 +152,6 @@ class BiLMShim(PyTorchShim):
 
     def copy(self) -> "BiLMShim":
         copied = copy.deepcopy(self)
-        copied._fingerprint = None
         with Shim.global_id_lock:
             Shim.global_id += 1
             copied.id = Shim.global_id

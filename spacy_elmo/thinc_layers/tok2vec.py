@@ -98,7 +98,9 @@ def _forward(
     layers, backprop_encoder = encoder(
         cut(encoder, docs), is_train and not model.frozen
     )
-    Y, backprop_mix = mix_with_params(model, model.settings, layers, is_train)
+    Y, backprop_mix = mix_with_params(
+        model, model.settings, layers, model.n_layers, is_train
+    )
 
     def backprop(dY: list[Floats2d]) -> list:
         d_layers = backprop_mix(dY)

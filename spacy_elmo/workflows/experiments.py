@@ -20,12 +20,16 @@ from spacy.cli.train import train as spacy_train
 from spacy.training import Corpus
 from wasabi import msg
 
+from .. import shipped
+from ..bilm.bilm import BiLM
+from ..bilm.weights import fingerprint
 from ..errors import Errors
-from ..files import write_files, write_text
+from ..files import sha256, write_files, write_text
 from ..training_config import make_config
 from .pretrained_baseline import pretrained, with_pretraining
 
 METRICS, CONFIG = "metrics.json", "config.cfg"
+PARTS = ("train", "dev", "test")
 
 
 @dataclass(frozen=True)
@@ -115,53 +119,68 @@ def make(
     """Train, and score on the test set; or read what was found before.
 
     text, text_lines: what `spacy pretrain` reads, and how much of it.
-    Raises ValueError [EL092] if it was made with other settings."""
+    Raises ValueError [EL092] if it was made with other settings, corpora or weights,
+    [EL033] if there is no text where one is needed, and as `BiLM.load`."""
     task, setup = TASKS[run.task], SETUPS[run.setup]
-    folder = run.folder(output)
-    settings: dict[str, Any] = {"lang": task.lang, **setup.settings}
-    if settings["places"]:
-        settings["weights"] = setup.weights or weights
-        if settings.get("frozen", True):
-            settings["layer_cache"] = layer_cache
-    config = make_config([task.component], **settings)
+    if setup.is_pretrained and text is None:
+        raise ValueError(Errors.EL033)
+    folder, corpus = run.folder(output), corpora / task.corpus
+    has_elmo = bool(setup.settings["places"])
+    source = (setup.weights or weights) if has_elmo else None
+    config = make_config(
+        [task.component], lang=task.lang, weights=source, **setup.settings
+    )
     overrides: dict[str, Any] = {
-        "paths.train": str(corpora / task.corpus / "train.spacy"),
-        "paths.dev": str(corpora / task.corpus / "dev.spacy"),
         "system.seed": run.seed,
         "training.max_steps": steps,
         "training.eval_frequency": max(1, steps // 20),
     }
     if setup.share < 1:
-        reader = Corpus(overrides["paths.train"])
+        reader = Corpus(corpus / "train.spacy")
         n_docs = sum(1 for _ in reader(spacy.blank("xx")))
         overrides["corpora.train.limit"] = max(1, round(n_docs * setup.share))
-    if setup.is_pretrained:
+    depends: dict[str, Any] = {"overrides": dict(overrides)}
+    depends["corpora"] = [sha256(corpus / f"{part}.spacy") for part in PARTS]
+    if has_elmo:
+        bilm = BiLM.load(shipped.find(source) if source else shipped.folder(task.lang))
+        depends["bilm"] = fingerprint(bilm)
+    if setup.is_pretrained and text is not None:
         config = with_pretraining(config, task.component).to_str()
-    identity = _hash(config, {k: v for k, v in overrides.items() if k[:5] != "paths"})
+        depends["text"] = [sha256(text), text_lines]
+    identity = _hash(config, depends)
     done = _read(folder)
     if done is not None:
         if done["identity"] != identity:
             raise ValueError(Errors.EL092.format(path=folder))
         return done
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / CONFIG).write_text(config, encoding="utf-8")
+    if setup.is_pretrained and text is not None:
+        name = f"{task.lang}-{task.component}-{_hash(config, depends['text'])[:8]}"
+        overrides["paths.init_tok2vec"] = str(
+            pretrained(
+                Config().from_str(config, interpolate=False),
+                output / "spacy_pretrain" / name,
+                text,
+                text_lines,
+                gpu=gpu,
+            )
+        )
+    if has_elmo and setup.settings.get("frozen", True):
+        overrides["initialize.components.elmo.layer_cache"] = layer_cache
     log = folder / "log.jsonl"
     log.unlink(missing_ok=True)
     overrides |= {
+        "paths.train": str(corpus / "train.spacy"),
+        "paths.dev": str(corpus / "dev.spacy"),
         "training.logger.@loggers": "spacy.ConsoleLogger.v3",
         "training.logger.output_file": str(log),
     }
-    (folder / CONFIG).write_text(config, encoding="utf-8")
-    if setup.is_pretrained and text is not None:
-        made = output / "spacy_pretrain" / task.component
-        parsed = Config().from_str(config, interpolate=False)
-        tok2vec = pretrained(parsed, made, text, text_lines, gpu=gpu)
-        overrides["paths.init_tok2vec"] = str(tok2vec)
     started = time.time()
     spacy_train(folder / CONFIG, folder, use_gpu=gpu, overrides=overrides)
     seconds = time.time() - started
     nlp = spacy.load(folder / "model-best")
-    test = list(Corpus(corpora / task.corpus / "test.spacy")(nlp))
-    scores = nlp.evaluate(test)
+    scores = nlp.evaluate(list(Corpus(corpus / "test.spacy")(nlp)))
     metrics = {
         "identity": identity,
         "task": run.task,
@@ -169,23 +188,18 @@ def make(
         "seed": run.seed,
         "score": scores[task.score],
         "seconds": seconds,
-        "history": list(_history(log, task)),
+        "history": list(_history(log)),
     }
     found = json.dumps(metrics, indent=1)
     write_files(folder, {METRICS: lambda path: write_text(found, path)})
     return metrics
 
 
-def _history(log: Path, task: Task) -> Iterator[dict[str, float]]:
+def _history(log: Path) -> Iterator[dict[str, float]]:
     """Step, epoch and dev score of every evaluation."""
     for line in log.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
-        scores = row.get("other_scores") or row
-        yield {
-            "step": row["step"],
-            "epoch": row["epoch"],
-            "score": scores.get(task.score, row.get("score", 0.0)),
-        }
+        yield {key: row[key] for key in ("step", "epoch", "score")}
 
 
 def _hash(*parts: Any) -> str:
