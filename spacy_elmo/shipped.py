@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent / "models"
 # By the language of the pipeline; the first is that of `Elmo` itself.
-MODELS = {"en": "en_elmo_xs"}
+MODELS = {"en": "en_elmo_sm", "ko": "ko_elmo_sm"}
 LANG = next(iter(MODELS))
 
 

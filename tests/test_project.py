@@ -14,6 +14,7 @@ from spacy.tokens import DocBin
 from weasel.cli.document import project_document
 from weasel.cli.run import project_run
 
+from spacy_elmo import shipped
 from spacy_elmo.workflows import corpora, fetch
 from spacy_elmo.workflows.corpora import read_docs
 from spacy_elmo.workflows.report import rows
@@ -247,12 +248,14 @@ def test_wheel_holds_the_model(tmp_path):
     subprocess.run(command, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    assert "spacy_elmo/models/en_elmo_xs/weights.safetensors" in names
+    for model in shipped.MODELS.values():
+        assert f"spacy_elmo/models/{model}/weights.safetensors" in names
+        folder = shipped.FOLDER / model
+        assert sum(path.stat().st_size for path in folder.iterdir()) <= 16_000_000
+    assert wheel.stat().st_size < 60_000_000
     assert "spacy_elmo/py.typed" in names
     assert any(name.endswith("top_level.txt") for name in names)
     assert all(name.startswith("spacy_elmo") for name in names)
-    folder = ROOT / "spacy_elmo" / "models" / "en_elmo_xs"
-    assert sum(path.stat().st_size for path in folder.iterdir()) < 5_000_000
 
 
 def test_corpora_of_two_columns(tmp_path):
