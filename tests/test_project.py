@@ -57,7 +57,7 @@ def test_demo(project):
     card = json.loads((project / "training/demo/bilm/model-best/card.json").read_text())
     assert card["dev_perplexity"]["mean"] < card["dev_perplexity_before"]["mean"]
     nlp = spacy.load(project / "training" / "demo" / "ner_elmo" / "model-best")
-    assert nlp("Maya went to Leeds .").tensor.shape == (5, 256)
+    assert nlp("Maya went to Leeds .").tensor.shape == (5, 512)
 
 
 def conllu(n, rng):
