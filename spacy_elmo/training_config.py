@@ -13,7 +13,11 @@ from .factory import component_config
 
 Block = dict[str, Any]
 
-WIDTH, DEPTH = 96, 4
+EMBEDDING_WIDTH = 96
+# Width and depth of the encoder: spaCy's own, and what reads ELMo's vectors. They know
+# their context, so it is wider, and one layer is enough. A tagger of EWT's XPOS, after
+# 800 updates: 92.97 % so, 92.55 % with 96 and 4.
+HASH_EMBED_CNN, ELMO = (96, 4), (256, 1)
 # spaCy's other tokenizer for Korean, which splits at spaces and punctuation.
 NO_MECAB = {"nlp": {"tokenizer": {"@tokenizers": "spacy.Tokenizer.v1"}}}
 COMMENTS = {
@@ -38,10 +42,11 @@ def make_config(
     lang: str = "en",
     weights: str | None = None,
     frozen: bool = True,
-    places: Sequence[str] = ("input", "output"),
+    places: Sequence[str] = ("input",),
     static: str | None = None,
     layer_cache: str | None = None,
     listener: Block | None = None,
+    encoder: tuple[int, int] | None = None,
 ) -> str:
     """A configuration that `spacy train` takes as it is, with comments.
 
@@ -49,7 +54,8 @@ def make_config(
     name, None for what ships for the language. places: of ELMo, "input", "output" or
     both; none for the same pipeline without it. static: what `initialize.vectors`
     names. layer_cache: as of `Elmo.initialize`. listener: more settings of
-    `spacy-elmo.ElmoListener.v1`.
+    `spacy-elmo.ElmoListener.v1`. encoder: width and depth of the convolutions; None for
+    those that go with ELMo, or are spaCy's.
     Raises ValueError [EL081, EL089, EL091], and as `BiLM.load`.
     """
     at = "both" if set(places) == {"input", "output"} else ",".join(places)
@@ -66,7 +72,7 @@ def make_config(
         nlp.add_pipe("elmo", config=settings)
     for name in components:
         model = _model_of(nlp, name)
-        tok2vec = {"tok2vec": _tok2vec(at, static is not None, listener or {})}
+        tok2vec = {"tok2vec": _tok2vec(at, static is not None, listener or {}, encoder)}
         nlp.add_pipe(name, config={"model": {**model, **tok2vec}})
     config = nlp.config.copy()
     reader = {"@readers": "spacy-elmo.WeightsReader.v1", "path": weights}
@@ -90,19 +96,23 @@ def _model_of(nlp: Language, name: str) -> Block:
     return dict(model)
 
 
-def _tok2vec(at: str, static: bool, listener: Block) -> Block:
+def _tok2vec(
+    at: str, static: bool, listener: Block, encoder: tuple[int, int] | None
+) -> Block:
+    reads_elmo = at in ("input", "both")
+    width, depth = encoder or (ELMO if reads_elmo else HASH_EMBED_CNN)
     own = {
         "embed": {
             "@architectures": "spacy.MultiHashEmbed.v2",
-            "width": WIDTH,
+            "width": EMBEDDING_WIDTH if reads_elmo else width,
             "attrs": ["NORM", "PREFIX", "SUFFIX", "SHAPE"],
             "rows": [5000, 1000, 2500, 2500],
             "include_static_vectors": static,
         },
         "encode": {
             "@architectures": "spacy.MaxoutWindowEncoder.v2",
-            "width": WIDTH,
-            "depth": DEPTH,
+            "width": width,
+            "depth": depth,
             "window_size": 1,
             "maxout_pieces": 3,
         },
@@ -112,12 +122,12 @@ def _tok2vec(at: str, static: bool, listener: Block) -> Block:
     elmo = {
         "@architectures": "spacy-elmo.ElmoListener.v1",
         "mix": "learned",
-        "layer_norm": False,
+        "layer_norm": True,
         "dropout": 0.0,
         "l2": 0.001,
         **listener,
     }
-    encode = {"@architectures": "spacy-elmo.Encode.v1", "at": at, "width": WIDTH}
+    encode = {"@architectures": "spacy-elmo.Encode.v1", "at": at, "width": width}
     return {**encode, **own, "elmo": elmo}
 
 

@@ -89,7 +89,7 @@ def trained(folder):
     """All components on one elmo, each with mixes of its own."""
     run(
         "spacy", "elmo", "init-config", "all.cfg", "--pipeline", ",".join(COMPONENTS),
-        "--weights", "bilm", folder=folder,
+        "--weights", "bilm", "--elmo", "input,output", folder=folder,
     )  # fmt: skip
     run("spacy", "train", "all.cfg", "--output", "all", *PATHS, *SHORT, folder=folder)
     return folder / "all" / "model-last"

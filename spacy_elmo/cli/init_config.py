@@ -20,7 +20,7 @@ def init_config_cli(
         True, "--frozen/--finetune", help="Whether the biLM stays as it is"
     ),
     elmo: str = typer.Option(
-        "input,output", help="Where it is: 'input', 'output' or 'input,output'"
+        "input", help="Where it is: 'input', 'output' or 'input,output'"
     ),
     static: str | None = typer.Option(
         None, help="Static vectors: a pipeline that has some, or a package"

@@ -25,7 +25,7 @@ from ..bilm.bilm import BiLM
 from ..bilm.weights import fingerprint
 from ..errors import Errors
 from ..files import sha256, write_files, write_text
-from ..training_config import make_config
+from ..training_config import ELMO, make_config
 from .pretrained_baseline import pretrained, with_pretraining
 
 METRICS, CONFIG = "metrics.json", "config.cfg"
@@ -61,36 +61,32 @@ TASKS = {
     "ncbi-disease": Task("ner", "ncbi-disease", "ents_f"),
     "ko-gsd": Task("tagger", "ko-gsd-pos", "tag_acc", lang="ko"),
 }
-BOTH = ["input", "output"]
+LEARN_RATE = 0.004  # at its highest, for all setups alike
 
 
 def _mix(mix: str | int, l2: float = 0.0) -> Setup:
-    return Setup({"places": BOTH, "listener": {"mix": mix, "l2": l2}})
+    return Setup({"listener": {"mix": mix, "l2": l2}})
 
 
+SHARES = 1, 3, 10, 30
 DOMAIN = "training/biomedical/model-best"  # what the workflow `domain` makes
 SETUPS = {
     "baseline": Setup({"places": []}),
+    "flat": Setup({"places": [], "encoder": ELMO}),
     "spacy pretrain": Setup({"places": []}, is_pretrained=True),
-    "domain": Setup({"places": BOTH}, weights=DOMAIN),
-    "elmo": Setup({"places": BOTH}),
-    "fine-tuned": Setup({"places": BOTH, "frozen": False}),
-    "input": Setup({"places": ["input"]}),
+    "domain": Setup(weights=DOMAIN),
+    "elmo": Setup(),
+    "fine-tuned": Setup({"frozen": False}),
     "output": Setup({"places": ["output"]}),
+    "input and output": Setup({"places": ["input", "output"]}),
     "average": _mix("average"),
     "top": _mix("top"),
     "token layer": _mix(0),
     "lambda 1": _mix("learned", 1.0),
     "lambda 0.1": _mix("learned", 0.1),
     "lambda 0": _mix("learned", 0.0),
-    **{
-        f"{name} {share:g}%": Setup(settings, share / 100)
-        for share in (1, 3, 10, 30)
-        for name, settings in (
-            ("baseline", {"places": []}),
-            ("elmo", {"places": BOTH}),
-        )
-    },
+    **{f"baseline {n}%": Setup({"places": []}, share=n / 100) for n in SHARES},
+    **{f"elmo {n}%": Setup(share=n / 100) for n in SHARES},
 }
 
 
@@ -125,7 +121,7 @@ def make(
     if setup.is_pretrained and text is None:
         raise ValueError(Errors.EL033)
     folder, corpus = run.folder(output), corpora / task.corpus
-    has_elmo = bool(setup.settings["places"])
+    has_elmo = setup.settings.get("places") != []
     source = (setup.weights or weights) if has_elmo else None
     config = make_config(
         [task.component], lang=task.lang, weights=source, **setup.settings
@@ -134,6 +130,13 @@ def make(
         "system.seed": run.seed,
         "training.max_steps": steps,
         "training.eval_frequency": max(1, steps // 20),
+        "training.patience": 0,  # each has its whole budget
+        "training.optimizer.learn_rate": {
+            "@schedules": "warmup_linear.v1",
+            "warmup_steps": steps // 10,
+            "total_steps": steps,
+            "initial_rate": LEARN_RATE,
+        },
     }
     if setup.share < 1:
         reader = Corpus(corpus / "train.spacy")

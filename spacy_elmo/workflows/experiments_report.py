@@ -21,7 +21,7 @@ Found = dict[tuple[str, str], list[dict[str, Any]]]
 # Sections: title, and the setups that are compared in it.
 SECTIONS = {
     "With and without ELMo": ("baseline", "elmo", "fine-tuned"),
-    "Other ways to pretrain": ("baseline", "spacy pretrain", "elmo", "domain"),
+    "Other ways": ("baseline", "flat", "spacy pretrain", "elmo", "domain"),
     "Which layers": (
         "token layer",
         "top",
@@ -31,17 +31,18 @@ SECTIONS = {
         "elmo",
         "lambda 0",
     ),
-    "Where": ("input", "output", "elmo"),
+    "Where": ("elmo", "output", "input and output"),
 }
 SHARES = (1, 3, 10, 30, 100)
 WHAT = {
-    "elmo": "ELMo, learned mix (lambda 0.001), input and output",
+    "elmo": "ELMo at the input, learned mix (lambda 0.001)",
     "baseline": "hash embeddings, convolutions",
+    "flat": "the same embeddings, with the encoder that reads ELMo",
     "fine-tuned": "the same, fine-tuned",
     "spacy pretrain": "the same, after spacy pretrain",
     "domain": "ELMo, biLM fine-tuned on biomedical text",
-    "input": "input",
-    "output": "output",
+    "output": "ELMo at the encoder's output",
+    "input and output": "ELMo at both",
 }
 
 
