@@ -28,18 +28,46 @@ class Context:
         return " ".join([*before, f"[{self.sentence[i]}]", *after])
 
 
+def lines_with(pattern: str, lines: Iterable[str]) -> Iterator[str]:
+    """Lines in which a token may match, so that no others need be tokenized. Raises as
+    `contexts_of`."""
+    search = _compile(pattern).search
+    return (line for line in lines if search(line))
+
+
 def contexts_of(pattern: str, sentences: Iterable[Sequence[str]]) -> Iterator[Context]:
     """Every token that a regular expression matches whole, upper and lower case alike.
 
     Raises ValueError [EL082] if it is not a regular expression."""
-    try:
-        matches = re.compile(pattern, re.IGNORECASE).fullmatch
-    except re.error as error:
-        raise ValueError(Errors.EL082.format(pattern=pattern, error=error)) from error
+    matches = _compile(pattern).fullmatch
     for sentence in sentences:
         for i, token in enumerate(sentence):
             if matches(token):
                 yield Context(sentence, i)
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern, re.IGNORECASE)
+    except re.error as error:
+        raise ValueError(Errors.EL082.format(pattern=pattern, error=error)) from error
+
+
+def nearest_words(
+    pattern: str, vocab: Sequence[str], vectors_VH: np.ndarray, n: int
+) -> list[str]:
+    """Without contexts: words whose one vector is most like that of the most frequent
+    word that the pattern matches whole; none if it matches none.
+
+    vocab: by frequency. vectors_VH: of each of its words."""
+    matches = _compile(pattern).fullmatch
+    asked = next((i for i, word in enumerate(vocab) if matches(word)), None)
+    if asked is None:
+        return []
+    norms_V1 = np.linalg.norm(vectors_VH, axis=1, keepdims=True)
+    unit_VH = vectors_VH / np.maximum(norms_V1, 1e-12)
+    (near,) = nearest(unit_VH[asked : asked + 1], unit_VH, n + 1)
+    return [vocab[i] for i in near if i != asked][:n]
 
 
 def unit_vectors(

@@ -9,7 +9,14 @@ import pytest
 
 from spacy_elmo import shipped
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.neighbours import Context, contexts_of, nearest, unit_vectors
+from spacy_elmo.neighbours import (
+    Context,
+    contexts_of,
+    lines_with,
+    nearest,
+    nearest_words,
+    unit_vectors,
+)
 from spacy_elmo.workflows import word_senses
 
 from .models import tiny_config
@@ -66,6 +73,22 @@ def test_nearest_by_cosine():
         assert found == sorted(range(20), key=lambda i: angles[i])[:4]
 
 
+def test_only_lines_that_may_match_are_tokenized():
+    lines = ["They play.", "None here", "PLAYED", "배가 고프다"]
+    assert list(lines_with("play", lines)) == ["They play.", "PLAYED"]
+    assert list(lines_with("배(가)?", lines)) == ["배가 고프다"]
+    with pytest.raises(ValueError, match="EL082"):
+        lines_with("play(", lines)
+
+
+def test_nearest_words_of_one_vector_each():
+    vocab = ["the", "cat", "dog", "Dog", "car"]
+    vectors = np.array([[0, 0], [3, 1], [1, 0], [9, 9], [-2, 0]], dtype=np.float32)
+    assert nearest_words("dog", vocab, vectors, 2) == ["cat", "Dog"]
+    assert nearest_words("c.*", vocab, vectors, 1) == ["dog"]  # cat, the first
+    assert nearest_words("mouse", vocab, vectors, 2) == []
+
+
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
     path = tmp_path_factory.mktemp("text") / "text.txt"
@@ -94,7 +117,12 @@ def test_command(text, tmp_path):
     table = tmp_path / "new" / "table.md"
     run("neighbours", ENGLISH, text, "--word", "play", "--output", table)
     lines = table.read_text(encoding="utf-8").splitlines()
-    assert lines[0] == "**play** (4 contexts)"
+    title, _, words = lines[0].partition(". By one vector a word: ")
+    assert title == "**play** (4 contexts)"
+    assert len(words.split(", ")) == 8 and "play" not in words.split(", ")
+    few = ["--word", "play", "--max-contexts", "2", "--n", "9", "--n-contexts", "1"]
+    (row,) = json.loads(run("neighbours", ENGLISH, text, *few, "--json"))
+    assert "critics" in row["nearest"]
     pairs = [line.strip("| ").split(" | ")[:2] for line in lines[4:] if line]
     assert len(pairs) == 4 * 3
     assert all(context != near for context, near in pairs)

@@ -65,6 +65,10 @@ class FullSoftmax(nn.Module):
 
         return in_chunks(log_p, h_NH, target_N, len(self.weight))
 
+    def vectors(self) -> Tensor:
+        """Of each word what h is multiplied by: one vector in all contexts, (V, H)."""
+        return self.weight.detach()
+
 
 class AdaptiveSoftmax(nn.Module):
     """Frequent words in a head, rarer ones in clusters of ever smaller width
@@ -86,6 +90,14 @@ class AdaptiveSoftmax(nn.Module):
             return output
 
         return in_chunks(log_p, h_NH, target_N, self.n_logits)
+
+    def vectors(self) -> Tensor:
+        """As of a full softmax; those of clusters are projected to H dimensions."""
+        parts = [self.clusters.head.weight[: self.clusters.shortlist_size]]
+        for cluster in self.clusters.tail:
+            project_KH, words_CK = cluster.parameters()
+            parts.append(words_CK @ project_KH)
+        return torch.cat(parts).detach()
 
     @property
     def n_logits(self) -> int:

@@ -1,14 +1,19 @@
 """spacy elmo neighbours: in which contexts a word has the most similar vectors."""
 
 import json
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from wasabi import msg
 
 from . import app, clear_errors, model_folder
 
+if TYPE_CHECKING:
+    from ..bilm.bilm import BiLM
+
+N_WORDS = 8  # shown beside the contexts
 HEADER = ("context", "nearest contexts", "cosine")
 
 
@@ -28,6 +33,9 @@ def neighbours_cli(
         help="A sentence with it to compare with; else some of the text",
     ),
     n_contexts: int = typer.Option(4, min=1, help="How many of them"),
+    max_contexts: int = typer.Option(
+        5000, min=1, help="Contexts of the text that are looked at, the first ones"
+    ),
     n: int = typer.Option(3, "--n", min=1, help="Nearest contexts of each"),
     layer: int = typer.Option(-1, help="0 is the token layer, -1 the last one"),
     lang: str = typer.Option("en", help="Language of the tokenizer"),
@@ -38,13 +46,14 @@ def neighbours_cli(
     """Nearest contexts of a word, as in the paper's table 4."""
     from ..bilm.bilm import BiLM
     from ..errors import Errors
-    from ..neighbours import contexts_of, nearest, unit_vectors
-    from ..pretrain.text import read_sentences, tokenize_with
+    from ..neighbours import contexts_of, lines_with, nearest, unit_vectors
+    from ..pretrain.text import read_lines, tokenize_with
 
     with clear_errors():
         bilm = BiLM.load(model)
-        sentences = read_sentences(text, lang=lang, tokenizer=tokenizer)
-        found = list(contexts_of(word, sentences))
+        lines = (line for path in text for line in lines_with(word, read_lines(path)))
+        sentences = tokenize_with(lang, tokenizer, True)(lines)
+        found = list(islice(contexts_of(word, sentences), max_contexts))
         if not found:
             raise ValueError(Errors.EL084.format(word=word, where=text[0]))
         if context:
@@ -71,15 +80,29 @@ def neighbours_cli(
                 }
                 for i in others
             )
-        lines = [(r["context"], r["nearest"], f"{r['cosine']:.3f}") for r in rows]
+        table = [(r["context"], r["nearest"], f"{r['cosine']:.3f}") for r in rows]
+        words = _nearest_words(bilm, model, word)
         if output is not None:
             title = f"**{word}** ({len(found):,} contexts)"
-            _append(output, title, [HEADER, ("---",) * 3, *lines])
+            _append(output, f"{title}. {words}", [HEADER, ("---",) * 3, *table])
     if as_json:
         typer.echo(json.dumps(rows, ensure_ascii=False))
         return
-    msg.info(f"{len(found):,} contexts of '{word}'")
-    msg.table(lines, header=HEADER, divider=True, max_col=80)
+    msg.info(f"{len(found):,} contexts of '{word}'. {words}")
+    msg.table(table, header=HEADER, divider=True, max_col=80)
+
+
+def _nearest_words(bilm: "BiLM", model: Path, word: str) -> str:
+    """What static vectors say: those of the softmax, if there is one."""
+    from ..bilm import softmax
+    from ..neighbours import nearest_words
+
+    path = model / softmax.FILE
+    if not path.exists() or bilm.vocab is None:
+        return ""
+    vectors_VH = softmax.load(path, bilm.config.projection_dim, len(bilm.vocab))
+    words = nearest_words(word, bilm.vocab, vectors_VH.vectors().numpy(), N_WORDS)
+    return f"By one vector a word: {', '.join(words) or 'not in the vocabulary'}"
 
 
 def _append(output: Path, title: str, table: list[tuple[str, ...]]) -> None:

@@ -73,3 +73,18 @@ def test_bad_files(tmp_path):
     path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(ValueError, match="EL010"):
         module.load(path, 8, 20)
+
+
+@pytest.mark.parametrize("cutoffs", [(), (4, 8)])
+def test_one_vector_a_word(cutoffs):
+    """How much likelier one word is than another of its cluster depends on h through
+    the difference of their vectors."""
+    torch.manual_seed(0)
+    softmax = make_softmax(16, 12, cutoffs)
+    vectors_VH, h_NH = softmax.vectors(), torch.randn(5, 16)
+    for a, b in ((0, 3), (5, 6), (9, 11)):
+        log_p = [softmax(h_NH, torch.full((5,), word)) for word in (a, b)]
+        found = log_p[0] - log_p[1]
+        expected = h_NH @ (vectors_VH[a] - vectors_VH[b])
+        # Their biases are the same for every h.
+        assert torch.allclose(found - found[0], expected - expected[0], atol=1e-5)
