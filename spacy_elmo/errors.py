@@ -186,8 +186,9 @@ class Errors(metaclass=_Coded):
         "one in parts (accumulate = 2, 4 ...), which may also change on the way."
     )
     EL077 = (
-        "precision = '{precision}' does not pay on this {device}: half needs a GPU, or "
-        "a CPU with AVX512-BF16 or AMX, int8 a CPU with VNNI. Choose 'float32' here."
+        "precision = '{precision}' does not pay on this {device}: half and bfloat16 "
+        "need a GPU, or a CPU with AVX512-BF16 or AMX, int8 a CPU with VNNI. Choose "
+        "'float32' here."
     )
     EL078 = (
         "'{path}' holds the token vectors of other weights. Make it again with 'spacy "

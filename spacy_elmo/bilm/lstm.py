@@ -60,8 +60,12 @@ class LstmpLayer(nn.Module):
         self, x_NH: Tensor, batch_sizes: Sequence[int], h_BH: Tensor, c_BC: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """RETURNS: outputs (N, H), last h (B, H), last c (B, C) of every sequence."""
-        # Under autocast too the state is carried in float32: it adds up over a text.
-        with torch.autocast(x_NH.device.type, enabled=False):
+        # Under autocast the factors of products are rounded, the state is carried in
+        # float32: it adds up over a text.
+        device, factors = x_NH.device.type, h_BH.dtype
+        if torch.is_autocast_enabled(device):
+            factors = torch.get_autocast_dtype(device)
+        with torch.autocast(device, enabled=False):
             x_NH = x_NH.to(h_BH.dtype)
             clips = self.config.cell_clip, self.config.proj_clip
             # It knows a projection by its being narrower.
@@ -73,7 +77,7 @@ class LstmpLayer(nn.Module):
                 h_BH, c_BC, batch_sizes, *clips,
             )  # fmt: skip
             if torch.is_grad_enabled():
-                return TrainedLayer.apply(*arguments)
+                return TrainedLayer.apply(*arguments, factors)
             return infer(*arguments, by_x=self.by_x, by_h=self.by_h, by_p=self.by_p)
 
     def _bias(self) -> Tensor:

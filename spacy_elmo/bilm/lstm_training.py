@@ -32,13 +32,17 @@ class TrainedLayer(torch.autograd.Function):
         batch_sizes: Sequence[int],
         cell_clip: float | None,
         proj_clip: float | None,
+        factors: torch.dtype,
     ) -> tuple[Tensor, Tensor, Tensor]:
+        """factors: what the factors of products are rounded to."""
         C = c_BC.shape[1]
         keep = any(ctx.needs_input_grad)
         h0_BH, c0_BC = h_BH, c_BC
         h_BH, c_BC = h_BH.clone(), c_BC.clone()
         # The input half of every gate of every step in one product.
-        gates_N4C = torch.addmm(bias, x_NI, weight_x)
+        gates_N4C = _product(x_NI, weight_x, factors).add_(bias)
+        by_h = weight_h.to(factors)
+        by_p = None if weight_p is None else weight_p.to(factors)
         y_NH = x_NI.new_empty(len(x_NI), h_BH.shape[1])
         cells_NC = x_NI.new_empty(len(x_NI), C) if keep else None
         start = 0
@@ -46,7 +50,7 @@ class TrainedLayer(torch.autograd.Function):
             step = slice(start, start + b)
             start += b
             z, h, c, y = gates_N4C[step], h_BH[:b], c_BC[:b], y_NH[step]
-            z.addmm_(h, weight_h)
+            _add_product(z, h, by_h)
             z[:, : 3 * C].sigmoid_()
             z[:, 3 * C :].tanh_()
             o, i, f, g = z.split(C, dim=1)
@@ -54,10 +58,10 @@ class TrainedLayer(torch.autograd.Function):
             if cell_clip is not None:
                 c.clamp_(-cell_clip, cell_clip)
             m = torch.tanh(c).mul_(o)
-            if weight_p is None:
+            if by_p is None:
                 y.copy_(m)
             else:
-                torch.mm(m, weight_p, out=y)
+                y.copy_(_product(m, by_p, factors))
                 if proj_clip is not None:
                     y.clamp_(-proj_clip, proj_clip)
             h.copy_(y)
@@ -76,6 +80,7 @@ class TrainedLayer(torch.autograd.Function):
                 y_NH,
             )
             ctx.batch_sizes, ctx.clips = batch_sizes, (cell_clip, proj_clip)
+            ctx.factors = factors
         return y_NH, h_BH, c_BC
 
     @staticmethod
@@ -84,7 +89,7 @@ class TrainedLayer(torch.autograd.Function):
         x_NI, weight_x, weight_h, weight_p, h0_BH, c0_BC, gates_N4C, cells_NC, y_NH = (
             ctx.saved_tensors
         )
-        cell_clip, proj_clip = ctx.clips
+        (cell_clip, proj_clip), factors = ctx.clips, ctx.factors
         C = cells_NC.shape[1]
         dh_BH, dc_BC = dh_BH.clone(), dc_BC.clone()
         o, i, f, g = gates_N4C.split(C, dim=1)
@@ -111,8 +116,8 @@ class TrainedLayer(torch.autograd.Function):
 
         dz_N4C = torch.empty_like(gates_N4C)
         dproj_NH = torch.empty_like(y_NH)
-        weight_hT = weight_h.t().contiguous()
-        weight_pT = None if weight_p is None else weight_p.t().contiguous()
+        by_hT = weight_h.t().to(factors).contiguous()
+        by_pT = None if weight_p is None else weight_p.t().to(factors).contiguous()
         start = len(x_NI)
         for b in reversed(ctx.batch_sizes):
             step = slice(start - b, start)
@@ -121,20 +126,25 @@ class TrainedLayer(torch.autograd.Function):
             dproj = torch.add(dy_NH[step], dh, out=dproj_NH[step])
             if free_NH is not None:
                 dproj.mul_(free_NH[step])
-            dm = dproj if weight_pT is None else dproj @ weight_pT
+            dm = dproj if by_pT is None else _product(dproj, by_pT, factors)
             torch.mul(dm, zo_by_m[step], out=dz[:, :C])
             dc.addcmul_(dm, c_by_m[step])
             dz[:, C:].unflatten(1, (3, C)).copy_(
                 dc[:, None] * z_by_c[step].unflatten(1, (3, C))
             )
             dc.mul_(c_by_c[step])
-            torch.mm(dz, weight_hT, out=dh)
+            dh.copy_(_product(dz, by_hT, factors))
 
-        dweight_p = None if weight_p is None else (o * tanh_c_NC).t() @ dproj_NH
+        # (dz^T x)^T, since x^T dz takes oneDNN twice the time.
+        dweight_x = _product(dz_N4C.t(), x_NI, factors).t()
+        dweight_h = _product(dz_N4C.t(), h_before_NH, factors).t()
+        dweight_p = None
+        if weight_p is not None:
+            dweight_p = _product(dproj_NH.t(), o * tanh_c_NC, factors).t()
         return (
-            dz_N4C @ weight_x.t(),
-            x_NI.t() @ dz_N4C,
-            h_before_NH.t() @ dz_N4C,
+            _product(dz_N4C, weight_x.t(), factors),
+            dweight_x,
+            dweight_h,
             dz_N4C.sum(0),
             dweight_p,
             dh_BH,
@@ -142,7 +152,21 @@ class TrainedLayer(torch.autograd.Function):
             None,
             None,
             None,
+            None,
         )
+
+
+def _product(a: Tensor, b: Tensor, factors: torch.dtype) -> Tensor:
+    """a b, of a's precision whatever that of the factors."""
+    return torch.mm(a.to(factors), b.to(factors)).to(a.dtype)
+
+
+def _add_product(z: Tensor, a: Tensor, b: Tensor) -> None:
+    """z += a b, with a rounded as b is."""
+    if a.dtype == b.dtype:
+        z.addmm_(a, b)
+    else:
+        z.add_(torch.mm(a.to(b.dtype), b))
 
 
 def _one_step_before(

@@ -50,15 +50,25 @@ def check_precision(precision: str, device: torch.device) -> None:
     else:
         has = precision == "float32" or _has_onednn()
         if precision == "half":
-            has &= _cpu_has("avx512_bf16") or _cpu_has("amx_tile")
+            has &= _cpu_has_bfloat16()
         if precision == "int8":
             has &= _cpu_has("vnni")
     if not has:
         raise ValueError(Errors.EL077.format(precision=precision, device=device.type))
 
 
+def check_bfloat16(device: torch.device) -> None:
+    """Of training. Raises ValueError [EL077] as `check_precision`."""
+    if device.type == "cpu" and not _cpu_has_bfloat16():
+        raise ValueError(Errors.EL077.format(precision="bfloat16", device="cpu"))
+
+
 def _cpu_has(instructions: str) -> bool:
     return bool(getattr(torch.cpu, f"_is_{instructions}_supported", lambda: False)())
+
+
+def _cpu_has_bfloat16() -> bool:
+    return _cpu_has("avx512_bf16") or _cpu_has("amx_tile")
 
 
 def _has_onednn() -> bool:

@@ -65,7 +65,7 @@ class TrainingConfig:
     other, to save memory. unroll_steps: tokens a stream is read before the gradient
     is cut. max_steps: stop there, whatever epochs says. clip_norm: bound of the
     gradient's global norm. dropout: on what each LSTM layer and the softmax read.
-    precision: "float32", or "bfloat16" for products on a GPU. eval_every,
+    precision: "float32", or "bfloat16" for the factors of products. eval_every,
     save_every, log_every: steps between evaluations, checkpoints and lines of the
     log. threads: CPU threads, 0 for torch's choice. device: "cpu", "cuda", "cuda:N",
     or "auto". tensorboard: write its events as well. keep: model-best is the model

@@ -8,10 +8,11 @@ from .config import PretrainConfig
 from .optimizers import Schedule
 
 # What may be another when a run goes on: nothing that the weights depend on, but for
-# the order of sums and, with dropout, of random numbers.
+# the rounding and order of sums and, with dropout, the order of random numbers.
 FREE = {
     "training.accumulate",
     "training.device",
+    "training.precision",
     "training.threads",
     "training.log_every",
     "training.save_every",
@@ -43,7 +44,7 @@ def identity(config: PretrainConfig, text_hashes: dict[str, str]) -> dict[str, A
 
 def check_same(output: Path, saved: dict[str, Any], now: dict[str, Any]) -> None:
     """Raises ValueError [EL047], naming what differs."""
-    saved = {name: _plain(value) for name, value in saved.items()}
+    saved = {k: _plain(value) for k, value in saved.items() if k not in FREE}
     now = {name: _plain(value) for name, value in now.items()}
     differs = sorted(
         name for name in {*saved, *now} if saved.get(name) != now.get(name)

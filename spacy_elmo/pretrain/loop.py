@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from wasabi import Printer
 
-from ..bilm.products import onednn_matmul
+from ..bilm.products import check_bfloat16, onednn_matmul
 from ..bilm.sampled_softmax import SampledSoftmax
 from ..errors import Errors
 from . import checkpoint
@@ -53,8 +53,8 @@ def pretrain(
     output. command: how the run was started, for the model card. overwrite: begin anew
     where there is another run already.
     RETURNS: the folder of the best model (lowest mean perplexity of the dev text).
-    Raises ValueError [EL029-EL049], OSError [EL013, EL030], MemoryError [EL076], and
-    Stopped when it was asked to stop and has saved what it needs to go on.
+    Raises ValueError [EL029-EL049, EL077], OSError [EL013, EL030], MemoryError
+    [EL076], and Stopped when it was asked to stop and has saved what it needs to go on.
     """
     training = config.training
     if training.threads:
@@ -62,6 +62,8 @@ def pretrain(
     if training.precision == "bfloat16":  # what stays float32 may use TF32
         torch.set_float32_matmul_precision("high")
     with onednn_matmul(), start(training.device) as workers:
+        if training.precision == "bfloat16":
+            check_bfloat16(workers.device)
         check_output(output, training.init)
         if workers.is_first:
             prepare_output(output, overwrite=overwrite)

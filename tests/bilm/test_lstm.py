@@ -55,7 +55,7 @@ def inputs(projected, seed=0):
 def test_outputs_and_gradients_equal_autograd(projected, clips):
     tensors, batch_sizes = inputs(projected)
     leaves = [t for t in tensors if t is not None]
-    found = TrainedLayer.apply(*tensors, batch_sizes, *clips)
+    found = TrainedLayer.apply(*tensors, batch_sizes, *clips, torch.float64)
     expected = textbook(*tensors, batch_sizes, *clips)
     for a, b in zip(found, expected):
         assert torch.allclose(a, b, atol=1e-12)
@@ -75,8 +75,27 @@ def test_outputs_and_gradients_equal_autograd(projected, clips):
 def test_gradients_equal_finite_differences():
     tensors, batch_sizes = inputs(projected=True, seed=1)
     assert torch.autograd.gradcheck(
-        lambda *t: TrainedLayer.apply(*t, batch_sizes, None, None), tensors
+        lambda *t: TrainedLayer.apply(*t, batch_sizes, None, None, torch.float64),
+        tensors,
     )
+
+
+@pytest.mark.parametrize("projected", [True, False])
+def test_rounded_factors(projected):
+    """Near what comes of exact ones, gradients too, and the state is not rounded."""
+    tensors, batch_sizes = inputs(projected)
+    leaves = [t for t in tensors if t is not None]
+    exact, low = (
+        TrainedLayer.apply(*tensors, batch_sizes, 0.9, 0.8, factors)
+        for factors in (torch.float64, torch.bfloat16)
+    )
+    grads = [torch.autograd.grad(sum(y.sum() for y in o), leaves) for o in (exact, low)]
+    for a, b in zip([*exact, *grads[0]], [*low, *grads[1]]):
+        assert b.dtype == torch.float64
+        error = (a - b).norm() / a.norm()
+        assert 0 < error < 0.05
+    rounded = low[2].to(torch.bfloat16).double()
+    assert (low[2] != rounded).any()
 
 
 @settings(max_examples=40, deadline=None)

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from spacy_elmo.bilm import products
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.weights import fingerprint
 from spacy_elmo.pretrain import checkpoint, loop
@@ -92,7 +93,12 @@ def test_every_optimizer_learns(folder, optimizer, objective):
     assert losses[-1] < losses[0] - 0.1
 
 
-def test_low_precision_learns(folder):
+def test_low_precision_learns(folder, monkeypatch):
+    """Where it does not pay, it is refused; here it is to learn in any case."""
+    monkeypatch.setattr(products, "_cpu_has", lambda _: False)
+    with pytest.raises(ValueError, match=r"EL077.*bfloat16"):
+        pretrain(config(folder, LONG, {"training.precision": "bfloat16"}), folder / "x")
+    monkeypatch.setattr(loop, "check_bfloat16", lambda _: None)
     overrides = {"training.precision": "bfloat16"}
     pretrain(config(folder, LONG, overrides), folder / "out")
     assert min(r["dev"]["mean"] for r in log(folder / "out") if "dev" in r) < 3
