@@ -165,6 +165,29 @@ def draw_shares(found: Found, tasks: Sequence[str], output: Path) -> bool:
     return True
 
 
+def draw_learning(found: Found, tasks: Sequence[str], output: Path) -> bool:
+    """Dev score after so many updates, means over seeds. RETURNS: as `draw_shares`."""
+    shown = [t for t in tasks if found[t, "baseline"] and found[t, "elmo"]]
+    if not shown:
+        return False
+    figure = new_figure(2.6 * len(shown), 2.8, output)
+    for axes, task in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown):
+        for name in ("baseline", "elmo"):
+            histories = [run["history"] for run in found[task, name]]
+            points = [
+                (rows[0]["step"], 100 * statistics.mean(row["score"] for row in rows))
+                for rows in zip(*histories)
+            ]
+            axes.plot(*zip(*points), label=name)
+        best = max(score for _, score in points)
+        axes.set(title=task, xlabel="updates")
+        axes.set_ylim(bottom=0.6 * best)  # the first updates are far below
+        axes.grid(alpha=0.3)
+    axes.legend()
+    save(figure, output)
+    return True
+
+
 def draw_mixes(found: Found, output: Path, runs: Path) -> bool:
     mixes = []
     for task in TASKS:
@@ -220,6 +243,8 @@ def main(
         as_markdown(reaching_table(found, tasks)),
     ]
     output.mkdir(parents=True, exist_ok=True)
+    if draw_learning(found, tasks, output / "learning.png"):
+        text.append("![Dev scores by updates](learning.png)\n")
     if draw_shares(found, tasks, output / "shares.png"):
         text += ["## With less data\n", "![Scores by share of the data](shares.png)\n"]
     if draw_mixes(found, output / "mixes.png", runs):
