@@ -71,10 +71,13 @@ def test_runs_are_made_once_and_reported(folder, monkeypatch, capsys):
     layers.mkdir()
     scores = {"without": 0.5, "layers": [0.25, 0.5, 0.75]}
     (layers / "some_probe.json").write_text(json.dumps(scores))
-    experiments_report.main(folder / "runs", folder / "report", layers)
+    contexts = folder / "neighbours.md"
+    contexts.write_text("**눈** (4 contexts)", encoding="utf-8")
+    experiments_report.main(folder / "runs", folder / "report", layers, contexts)
     report = (folder / "report" / "report.md").read_text(encoding="utf-8")
     for metrics in (found["baseline"], found["elmo"], found["average"]):
         assert f"{100 * metrics['score']:.2f} (1 seed)" in report
+    assert "**눈** (4 contexts)" in report
     assert "| some probe | 50.00 | 25.00 | 50.00 | 75.00 |" in report
     for picture in ("learning.png", "shares.png", "mixes.png"):
         assert picture in report

@@ -227,6 +227,9 @@ def main(
     found_by_layer: Path = typer.Option(
         Path("metrics/layers"), help="Folder with what was found layer by layer"
     ),
+    neighbours: Path = typer.Option(
+        Path("metrics/neighbours.md"), help="Tables of nearest contexts"
+    ),
 ) -> None:
     found = read(runs)
     tasks = [task for task in TASKS if any(key[0] == task for key in list(found))]
@@ -251,6 +254,8 @@ def main(
         text += ["## What the mixes learn\n", "![Shares of the layers](mixes.png)\n"]
     if by_layer := intrinsic(found_by_layer):
         text += ["## Layer by layer\n", by_layer]
+    if neighbours.exists():
+        text += ["## Nearest contexts\n", neighbours.read_text(encoding="utf-8")]
     report = "\n".join(text)
     write_files(output, {"report.md": lambda path: write_text(report, path)})
     msg.good(f"Wrote {output / 'report.md'}")
