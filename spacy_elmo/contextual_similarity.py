@@ -19,8 +19,8 @@ def similarity(
     has none. Of spans and Docs the mean of their tokens' vectors counts.
 
     layer: number of a biLM layer, 0 being the token layer; None for `doc.tensor`.
-    Raises ValueError [EL055] if a Doc has not been through `elmo`, TypeError [EL094]
-    for a lexeme, which stands in no context.
+    Raises ValueError [EL055] if a Doc has not been through `elmo`, [EL083] if it has no
+    such layer, TypeError [EL094] for a lexeme, which stands in no context.
     """
     u, v = _vector(a, layer), _vector(b, layer)
     xp = get_array_module(u)
@@ -39,7 +39,10 @@ def _vector(where: Token | Span | Doc, layer: int | None) -> Any:
         raise TypeError(Errors.EL094.format(found=type(where).__name__))
     doc = where if isinstance(where, Doc) else where.doc
     if layer is not None:
-        rows = doc._.elmo.layers[layer]
+        layers = doc._.elmo.layers
+        if not -len(layers) <= layer < len(layers):
+            raise ValueError(Errors.EL083.format(layer=layer, last=len(layers) - 1))
+        rows = layers[layer]
     elif len(doc.tensor) == len(doc):
         rows = doc.tensor
     else:

@@ -313,6 +313,11 @@ class Warnings(metaclass=_Coded):
         "in windows of that length. Put a 'sentencizer', 'senter' or 'parser' before "
         "'elmo' for vectors that see whole sentences."
     )
+    ELW02 = (
+        "'{name}' is fine-tuned at a rate of its own. What takes the place of its "
+        "listeners is fine-tuned, all layers at once, at the rate of the optimizer: "
+        "give that a small one, or replace listeners of a frozen biLM."
+    )
     ELW03 = (
         "'{name}' starts from random weights, since none were named for it, and is "
         "trained only through the components that listen to it."
@@ -329,7 +334,8 @@ class Warnings(metaclass=_Coded):
     )
     ELW07 = (
         "The layer cache {where} takes no more: it has reached layer_cache_mb = {mb}, "
-        "or the disk is full. Sentences that are not in it are computed anew each time."
+        "or the disk is full. What is not in it is computed anew each time; if it "
+        "holds sentences of other weights, remove it to begin anew."
     )
     ELW06 = (
         "The GPU's memory does not hold {tokens} tokens at once, so they are computed "

@@ -151,7 +151,8 @@ class LayerCache:
     def _clear_errors(self) -> Any:
         try:
             yield
-        except sqlite3.OperationalError as error:  # locked, no permission, no folder
+        # Locked, no permission, no folder.
+        except (sqlite3.OperationalError, OSError) as error:
             raise OSError(
                 Errors.EL087.format(where=self._where, error=error)
             ) from error

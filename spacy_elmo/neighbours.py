@@ -32,7 +32,8 @@ def lines_with(pattern: str, lines: Iterable[str]) -> Iterator[str]:
     """Lines in which a token may match, so that no others need be tokenized. Raises as
     `contexts_of`."""
     search = _compile(pattern).search
-    return (line for line in lines if search(line))
+    looks_around = re.search(r"[\^$]|\\[AbBZ]|\(\?[=!<]", pattern)
+    return (line for line in lines if looks_around or search(line))
 
 
 def contexts_of(pattern: str, sentences: Iterable[Sequence[str]]) -> Iterator[Context]:

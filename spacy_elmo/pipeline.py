@@ -220,6 +220,11 @@ class Elmo(ListenedTo, TrainablePipe):
     def add_gradient(self, doc: Doc, d_layers: Floats3d) -> None:
         self._tuning.deferred.add(doc, d_layers)
 
+    @property
+    def learn_rate(self) -> float | None:
+        """Of the biLM while it is fine-tuned, None for the optimizer's."""
+        return self._tuning.learn_rate
+
     def _tune(self, learn_rate: float | None, unfreeze_every: int) -> None:
         """Begin to learn from the start."""
         self._tuning = FineTuning(

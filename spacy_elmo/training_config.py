@@ -58,16 +58,16 @@ def make_config(
     those that go with ELMo, or are spaCy's.
     Raises ValueError [EL081, EL089, EL091], and as `BiLM.load`.
     """
-    at = "both" if set(places) == {"input", "output"} else ",".join(places)
-    if at not in ("", "input", "output", "both"):
-        raise ValueError(Errors.EL089.format(found=at))
+    if not set(places) <= {"input", "output"}:
+        raise ValueError(Errors.EL089.format(found=",".join(places)))
+    at = "both" if len(set(places)) == 2 else "".join(set(places))
     nlp = spacy.blank(lang, config=NO_MECAB if lang == "ko" else {})
     if at and weights is None:
         shipped.folder(lang)  # says what to do if there is none
     settings = {} if weights is None else component_config(weights)
     if not frozen:
         # Slow enough that the biLM does not forget what it was trained on.
-        settings |= {"frozen": False, "learn_rate": 1e-4, "unfreeze_every": 200}
+        settings |= {"frozen": False, "unfreeze_every": 200}
     if at:
         nlp.add_pipe("elmo", config=settings)
     for name in components:

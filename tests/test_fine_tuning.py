@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from spacy_elmo.thinc_layers.encoder import shim_of
+
 from .pipelines import examples, pipeline
 
 PARTS = {0: "token_encoder", 1: "lstm.layers.0", 2: "lstm.layers.1"}
@@ -21,7 +23,7 @@ def changed(before, after, part):
 
 
 def test_layers_learn_one_after_the_other_from_the_top():
-    nlp = pipeline(frozen=False, unfreeze_every=2)
+    nlp = pipeline(frozen=False, learn_rate=None, unfreeze_every=2)
     batch = examples(nlp)
     optimizer = nlp.initialize(lambda: batch)
     elmo = nlp.get_pipe("elmo")
@@ -78,3 +80,20 @@ def test_default_configuration_is_stable():
     assert losses[-1] < losses[0]
     moved = {n: float(abs(p - before[n]).max()) for n, p in weights_of(elmo).items()}
     assert 0 < max(moved.values()) < 0.05
+
+
+def test_what_replaces_listeners_learns_in_all_layers():
+    nlp = pipeline(frozen=False, unfreeze_every=100)
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    nlp.update(batch, sgd=optimizer)
+    with pytest.warns(UserWarning, match="ELW02"):
+        nlp.replace_listeners("elmo", "tagger", ["model.tok2vec"])
+    own = nlp.get_pipe("tagger").model.get_ref("tok2vec").layers[0]
+    before = {k: v.clone() for k, v in shim_of(own).bilm.state_dict().items()}
+    for _ in range(3):
+        nlp.update(batch, sgd=optimizer)
+    after = shim_of(own).bilm.state_dict()
+    assert any(
+        not before[name].equal(after[name]) for name in before if "token" in name
+    )

@@ -77,6 +77,8 @@ def test_only_lines_that_may_match_are_tokenized():
     lines = ["They play.", "None here", "PLAYED", "배가 고프다"]
     assert list(lines_with("play", lines)) == ["They play.", "PLAYED"]
     assert list(lines_with("배(가)?", lines)) == ["배가 고프다"]
+    for looks_around in ("^play$", r"\bplay", "play(?!ed)"):  # at a token, not the line
+        assert "They play." in lines_with(looks_around, lines)
     with pytest.raises(ValueError, match="EL082"):
         lines_with("play(", lines)
 

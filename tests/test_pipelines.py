@@ -185,6 +185,27 @@ def test_the_nearest_of_two_upstreams():
     assert listener.upstream is second and listener.get_dim("nO") == 16
 
 
+def test_two_upstreams_of_different_depth_come_back(tmp_path):
+    """A trained mix fits the nearer one, and it alone is asked."""
+    nlp = spacy.blank("en")
+    add_elmo(nlp, name="first")
+    add_elmo(nlp, name="second", sizes=tiny_config(n_layers=1))
+    nlp.add_pipe("tagger", config=TAGGER)
+    batch = [Example.from_dict(nlp.make_doc("a b"), {"tags": ["X", "Y"]})]
+    optimizer = nlp.initialize(lambda: batch)
+    for _ in range(3):
+        nlp.update(batch, sgd=optimizer)
+    nlp.add_pipe("sentencizer")
+    nlp.to_disk(tmp_path)
+    loaded = spacy.load(tmp_path)
+    for pipeline in (nlp, loaded):
+        assert pipeline.get_pipe("first").listeners == []
+        (listener,) = pipeline.get_pipe("second").listeners
+        assert len(listener.get_param("W")) == 2 and listener.get_param("W").any()
+    with pytest.raises(ValueError, match="EL060"):  # now it would listen to the first
+        nlp.remove_pipe("second")
+
+
 def test_tok2vec_without_weights(tmp_path):
     """Named by hand in a configuration, or put in place before elmo was used."""
     nlp = spacy.blank("en")

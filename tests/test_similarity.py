@@ -41,6 +41,13 @@ def test_doc_that_was_not_read(nlp):
         similarity(doc[0], doc[1], layer=1)
 
 
+def test_no_such_layer(nlp):
+    doc = nlp("a bank")
+    for layer in (3, -4):
+        with pytest.raises(ValueError, match=r"EL083.*last one 2"):
+            similarity(doc[0], doc[1], layer=layer)
+
+
 def test_hooks_if_asked_for():
     nlp = spacy.blank("en")
     add_elmo(nlp, similarity_hooks=True)

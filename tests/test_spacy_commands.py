@@ -207,8 +207,9 @@ def test_configurations_train_as_they_are(folder, places, frozen):
 
 
 def test_bad_requests(folder):
-    with pytest.raises(ValueError, match="EL089"):
-        make_config(["tagger"], places=["middle"])
+    for places in (["middle"], ["input", "middle"], [""]):
+        with pytest.raises(ValueError, match="EL089"):
+            make_config(["tagger"], places=places)
     for name in ("nothing", "sentencizer"):
         with pytest.raises(ValueError, match="EL091"):
             make_config([name])

@@ -10,6 +10,7 @@ whose vectors were computed before (vocab_cache.py).
 Shapes: V words of a batch, H token vector, K rows of the cache, F that stay.
 """
 
+import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -28,6 +29,7 @@ class TokenCache:
     def __init__(self, size: int) -> None:
         self.size = size
         self._fixed: dict[str, int] = {}  # the first rows
+        self.hash_of_fixed = ""
         self._rows: OrderedDict[str, int] = OrderedDict()  # longest unused first
         self._vectors_KH = torch.empty(0, 0)
         self._made_with: tuple[object, ...] = ()
@@ -54,6 +56,8 @@ class TokenCache:
         with self._lock:
             self._begin(list(encoder.parameters()))
             self._fixed = {word: row for row, word in enumerate(words)}
+            joined = "\0".join(words).encode("utf-8", "surrogatepass")
+            self.hash_of_fixed = hashlib.sha256(joined).hexdigest() if words else ""
             self._vectors_KH = vectors_FH
 
     def fixed(self, encoder: nn.Module) -> tuple[list[str], Tensor] | None:
@@ -66,7 +70,7 @@ class TokenCache:
     def _begin(self, weights: list[nn.Parameter]) -> None:
         """Empty, for other weights."""
         self._rows.clear()
-        self._fixed = {}
+        self._fixed, self.hash_of_fixed = {}, ""
         self._vectors_KH = torch.empty(0, 0)
         self._made_with, self._weights = state_of(weights), pinned(weights)
 

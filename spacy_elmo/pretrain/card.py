@@ -25,10 +25,11 @@ def make_card(
     seconds: float,
     device: torch.device,
     processes: int,
-    command: str,
+    commands: list[dict[str, Any]],
     config: dict[str, Any],
 ) -> dict[str, Any]:
-    """text: what was read. results: tokens seen and perplexities."""
+    """text: what was read. results: tokens seen and perplexities. commands: that made
+    the run, each with its first step; config is that of the last."""
     return {
         "spacy_elmo": __version__,
         "fingerprint": None,  # filled in by what writes the weights
@@ -39,6 +40,7 @@ def make_card(
         "seconds": round(seconds, 1),
         "hardware": f"{platform.machine()}, {processes} x {torch.get_num_threads()} "
         f"threads, {device}, torch {torch.__version__}",
-        "command": command,
+        "command": commands[-1]["command"],
+        "commands": commands,
         "config": config,
     }

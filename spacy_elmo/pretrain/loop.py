@@ -168,7 +168,7 @@ class Run:
         self.logged_at = (saved["step"], time.time())
         if self.workers.is_first:  # the sums are of all processes
             self.recent += self.recent.new_tensor(saved["recent"])
-        self.results.restore(saved["results"])
+        self.results.restore(saved["results"], saved["step"])
         self.msg.info(f"Going on at step {self.step:,} of {self.n_steps:,}")
 
     # -- the steps ----------------------------------------------------------------

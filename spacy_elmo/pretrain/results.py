@@ -39,13 +39,18 @@ class Results:
         self.text, self.also, self.processes = text, also, processes
         self.best = math.inf
         self.before: dict[str, dict[str, float]] = {}
+        # The first step of each: another may go on with other FREE settings.
+        self.commands: list[dict[str, Any]] = [{"step": 0, "command": command}]
 
     def to_dict(self) -> dict[str, Any]:
         # JSON has no infinity.
         best = self.best if math.isfinite(self.best) else None
-        return {"best": best, "before": self.before}
+        return {"best": best, "before": self.before, "commands": self.commands}
 
-    def restore(self, saved: dict[str, Any]) -> None:
+    def restore(self, saved: dict[str, Any], step: int) -> None:
+        self.commands = saved.get("commands", [])
+        if not self.commands or self.commands[-1]["command"] != self.command:
+            self.commands.append({"step": step, "command": self.command})
         self.best = math.inf if saved["best"] is None else saved["best"]
         self.before = saved["before"]
 
@@ -84,7 +89,7 @@ class Results:
             seconds=seconds,
             device=model.bilm.device,
             processes=self.processes,
-            command=self.command,
+            commands=self.commands,
             config=config.to_dict(),
         )
         folders = [LAST]

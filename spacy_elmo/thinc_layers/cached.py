@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from thinc.types import Floats3d
 
+from .. import __version__
 from ..layer_cache import LayerCache
 from .encoder import DocPieces, Encoder, shim_of
 
@@ -45,7 +46,9 @@ def context_of(shim: "BiLMShim") -> str:
     """What layers depend on beside the words: the weights, and how they are computed
     with, down to the rounding."""
     parts = (
+        __version__,
         shim.fingerprint(),
+        shim.bilm.token_cache.hash_of_fixed,  # are of full precision
         shim.precision,
         "exact" if shim.exact else "",
         shim.bilm.device.type,

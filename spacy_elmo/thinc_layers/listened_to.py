@@ -9,14 +9,20 @@ from .listener import ElmoListener
 
 
 class ListenedTo:
-    """For a component that is an `Upstream` (see listener.py).
-
-    listener_map: listeners of each component that has some. spaCy empties it and has
-    the listeners found anew whenever the pipeline changes.
-    """
+    """For a component that is an `Upstream` (see listener.py)."""
 
     name: str
-    listener_map: dict[str, list[Model]]
+
+    @property
+    def listener_map(self) -> dict[str, list[Model]]:
+        """Listeners of each component that has some. spaCy sets an empty one and has
+        them found anew, from here to the end, whenever the pipeline changes."""
+        return self._listener_map
+
+    @listener_map.setter
+    def listener_map(self, found: dict[str, list[Model]]) -> None:
+        self._listener_map = found
+        self._is_hidden = False  # from "*" listeners, by another that is nearer to them
 
     @property
     def listeners(self) -> list[Model]:
@@ -53,10 +59,10 @@ class ListenedTo:
             self.remove_listener(listener, name)
 
     def find_listeners(self, component: Any) -> None:
+        if isinstance(component, ListenedTo):
+            self._is_hidden = True
+        names = (self.name,) if self._is_hidden else ("*", self.name)
         if isinstance(getattr(component, "model", None), Model):
             for node in component.model.walk(order="dfs_pre"):
-                if isinstance(node, ElmoListener) and node.upstream_name in (
-                    "*",
-                    self.name,
-                ):
+                if isinstance(node, ElmoListener) and node.upstream_name in names:
                     self.add_listener(node, component.name)

@@ -1,6 +1,7 @@
 """A biLM and a mix owned by one component: what `replace_listeners` puts in place."""
 
 import copy
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict, fields
 from typing import Any
@@ -10,7 +11,7 @@ from spacy.util import registry
 from thinc.api import Model
 from thinc.types import Floats2d
 
-from ..errors import Errors
+from ..errors import Errors, Warnings
 from .encoder import Encoder, cut, shim_of
 from .listener import ElmoListener
 from .mix import MixSettings, mix_with_params, set_up
@@ -69,6 +70,11 @@ def replace_listener(
     copied: Encoder, listener: ElmoListener, upstream: Any
 ) -> Model[list[Doc], list[Floats2d]]:
     """A tok2vec of its own in place of a listener, whose trained mix it keeps."""
+    if not upstream.frozen:
+        shim_of(copied).thawed = upstream.n_layers
+        if upstream.learn_rate is not None:
+            message = Warnings.ELW02.format(name=upstream.name)
+            warnings.warn(message, stacklevel=2)
     if not shim_of(copied).has_weights:  # the upstream has not been used yet
         shim_of(copied).set_weights(copy.deepcopy(upstream.bilm), upstream.name)
     model = build_tok2vec(copied, upstream.frozen, **asdict(listener.settings))

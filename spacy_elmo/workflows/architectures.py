@@ -22,16 +22,12 @@ from ..pretrain.shards import open_corpus
 
 Settings = dict[str, Any]
 
-HALF_FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 128], [6, 128]]
+MORE_FILTERS = [[1, 64], [2, 64], [3, 128], [4, 256], [5, 256], [6, 256]]
 # What each changes of the configuration that it is compared with.
 VARIANTS: dict[str, Settings] = {
     "base": {},
-    "512 filters": {"model.filters": HALF_FILTERS},
+    "1,024 filters": {"model.filters": MORE_FILTERS},
     "projection 128": {"model.projection_dim": 128},
-    "512 filters, projection 128": {
-        "model.filters": HALF_FILTERS,
-        "model.projection_dim": 128,
-    },
     "1024 units, projection 128": {
         "model.hidden_dim": 1024,
         "model.projection_dim": 128,
@@ -80,7 +76,7 @@ def train(
 def _with_objective(config: Path, objective: Settings, folder: Path) -> Path:
     """A copy of the configuration with another [training.objective]."""
     head, tail = config.read_text(encoding="utf-8").split("[training.objective]")
-    after = tail[tail.index("[") :]
+    after = tail[tail.index("\n[") :]
     block = "".join(
         f"{key} = {json.dumps(value)}\n" for key, value in objective.items()
     )

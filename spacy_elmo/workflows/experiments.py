@@ -77,7 +77,7 @@ SETUPS = {
     "domain": Setup(weights=DOMAIN),
     "elmo": Setup(),
     "fine-tuned": Setup({"frozen": False}),
-    "output": Setup({"places": ["output"]}),
+    "output": Setup({"places": ["output"], "encoder": ELMO}),
     "input and output": Setup({"places": ["input", "output"]}),
     "average": _mix("average"),
     "top": _mix("top"),

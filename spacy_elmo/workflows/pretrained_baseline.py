@@ -4,6 +4,8 @@ It learns to predict the characters of words from their neighbours', once for ev
 component, since a tok2vec is not shared between configurations.
 """
 
+import os
+import shutil
 from itertools import islice
 from pathlib import Path
 
@@ -37,12 +39,16 @@ def pretrained(
     weights = folder / "model-last.bin"
     if weights.exists():
         return weights
-    folder.mkdir(parents=True, exist_ok=True)
+    # spaCy writes a model when it is interrupted, too.
+    unfinished = folder / "unfinished"
+    unfinished.mkdir(parents=True, exist_ok=True)
     lines = folder / "text.jsonl"
     srsly.write_jsonl(lines, ({"text": t} for t in islice(read_lines(text), n_lines)))
     config = config.copy()
     config["paths"]["raw_text"] = str(lines)
     with tqdm(desc="spacy pretrain", bar_format="{desc} ... {elapsed}"):
-        pretrain(config.interpolate(), folder, use_gpu=gpu, silent=False)
+        pretrain(config.interpolate(), unfinished, use_gpu=gpu, silent=False)
+    os.replace(unfinished / weights.name, weights)
+    shutil.rmtree(unfinished)
     lines.unlink()
     return weights

@@ -19,7 +19,7 @@ def main(
     shipped: Path = typer.Argument(..., help="Folder to write"),
     dev: Path = typer.Option(..., help="Held-out text, prepared"),
     test: Path = typer.Option(..., help="The same, not looked at in training"),
-    limits: str = typer.Option("", help="What it is known not to do well"),
+    limits: str = typer.Option(..., help="What it is known not to do well"),
 ) -> None:
     model = LanguageModel.load(trained)
     card: dict[str, Any] = dict(read_card(trained) or {})
