@@ -13,7 +13,8 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from spacy_elmo import BiLM, files
-from spacy_elmo.pretrain import checkpoint, loggers
+from spacy_elmo.pretrain import checkpoint, loggers, loop
+from spacy_elmo.pretrain.card import read_card
 from spacy_elmo.pretrain.config import read_config
 from spacy_elmo.pretrain.loop import pretrain
 from spacy_elmo.pretrain.prepare import Request, prepare
@@ -228,6 +229,23 @@ def test_made_longer_and_shorter_as_if_it_had_been_so_from_the_start(
     # Its rate has fallen, which it would not have by now in a longer one.
     with pytest.raises(ValueError, match=r"EL047.*make 50 steps and is to make 207"):
         pretrain(long, folder / "out")
+
+
+def test_card_names_every_command(folder, monkeypatch):
+    path = write_config(folder)
+    interrupt_at(monkeypatch, 20)
+    with pytest.raises(Stopped):
+        pretrain(read_config(path), folder / "out", command="first")
+    monkeypatch.undo()
+    monkeypatch.setattr(loop, "check_bfloat16", lambda _: None)
+    low = read_config(path, {"training.precision": "bfloat16"})
+    best = pretrain(low, folder / "out", command="second")
+    card = read_card(best)
+    assert card["commands"] == [
+        {"step": 0, "command": "first"},
+        {"step": 21, "command": "second"},
+    ]
+    assert card["config"]["training"]["precision"] == "bfloat16"
 
 
 def test_text_changed_behind_a_checkpoint(folder):
