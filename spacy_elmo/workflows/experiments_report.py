@@ -93,6 +93,8 @@ def main_table(found: Found, tasks: Sequence[str]) -> list[Sequence[str]]:
                 errors_saved(baseline, tuned),
             )
         )
+    if not any(row[-1] for row in rows[1:]):  # nothing was fine-tuned
+        return [row[:-2] for row in rows]
     return rows
 
 
@@ -171,16 +173,18 @@ def draw_learning(found: Found, tasks: Sequence[str], output: Path) -> bool:
         return False
     figure = new_figure(2.6 * len(shown), 2.8, output)
     for axes, task in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown):
+        curves = {}
         for name in ("baseline", "elmo"):
             histories = [run["history"] for run in found[task, name]]
-            points = [
+            curves[name] = [
                 (rows[0]["step"], 100 * statistics.mean(row["score"] for row in rows))
                 for rows in zip(*histories)
             ]
-            axes.plot(*zip(*points), label=name)
-        best = max(score for _, score in points)
+            axes.plot(*zip(*curves[name]), label=name)
         axes.set(title=task, xlabel="updates")
-        axes.set_ylim(bottom=0.6 * best)  # the first updates are far below
+        # The first updates are far below what there is to see.
+        _, score = curves["baseline"][len(curves["baseline"]) // 4]
+        axes.set_ylim(bottom=score)
         axes.grid(alpha=0.3)
     axes.legend()
     save(figure, output)
