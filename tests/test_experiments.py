@@ -115,13 +115,16 @@ def test_cells_of_tables():
     assert report.cell([0.5, 0.6, 0.7]) == "60.00 ± 10.00"
     assert report.errors_saved([0.9, 0.9], [0.95]) == "+50.0%"
     assert report.errors_saved([0.9], [0.88]) == "-20.0%"
-    history = [{"step": n, "score": s} for n, s in ((10, 0.4), (20, 0.6), (40, 0.5))]
-    better = [{"step": n, "score": s} for n, s in ((10, 0.7), (20, 0.8), (40, 0.9))]
+    history = [
+        {"step": n, "epoch": n // 10, "score": s}
+        for n, s in ((10, 0.4), (20, 0.6), (40, 0.5))
+    ]
+    better = [{**row, "score": s} for row, s in zip(history, (0.7, 0.8, 0.9))]
     found = {
         ("a", "baseline"): [{"seed": 1, "seconds": 100, "history": history}],
         ("a", "elmo"): [{"seed": 1, "seconds": 200, "history": better}],
     }
-    assert report.reaching_table(found, ["a"])[1] == ("a", "20 (50)", "10 (50)")
+    assert report.reaching_table(found, ["a"])[1] == ("a", "20 (2, 50)", "10 (1, 50)")
 
 
 def test_probe_finds_what_is_in_a_layer(tmp_path):

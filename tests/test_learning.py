@@ -138,7 +138,8 @@ def test_either_listener_frozen_or_disabled(off):
     ):
         before = parameters(nlp)
         with how():
-            for _ in range(2):
+            # An output layer of zeros, as it begins with, lets no gradient through.
+            for _ in range(3):
                 nlp.update(batch, sgd=optimizer, exclude=[off])
         assert moved(before, nlp)
 
@@ -147,10 +148,11 @@ def test_one_update_at_a_time_by_hand_as_spacy_train_does():
     nlp = pipeline(frozen=False)
     batch = examples(nlp)
     optimizer = nlp.initialize(lambda: batch)
-    before = parameters(nlp)
-    nlp.update(batch, sgd=False)
-    for _, component in nlp.pipeline:
-        component.finish_update(optimizer)
+    for _ in range(2):  # see above
+        before = parameters(nlp)
+        nlp.update(batch, sgd=False)
+        for _, component in nlp.pipeline:
+            component.finish_update(optimizer)
     assert moved(before, nlp)  # not a step late
 
 
@@ -158,9 +160,11 @@ def test_annotating_component_keeps_the_gradient():
     nlp = pipeline(frozen=False)
     batch = examples(nlp)
     optimizer = nlp.initialize(lambda: batch)
-    before = parameters(nlp)
-    nlp.update(batch, sgd=False, annotates=["elmo"])
-    nlp.get_pipe("elmo").finish_update(optimizer)
+    for _ in range(2):  # see above
+        before = parameters(nlp)
+        nlp.update(batch, sgd=False, annotates=["elmo"])
+        for _, component in nlp.pipeline:
+            component.finish_update(optimizer)
     assert moved(before, nlp)
 
 
