@@ -20,7 +20,7 @@ from .pipelines import (
 def test_parameter_averages_reach_the_bilm():
     from thinc.api import Adam
 
-    nlp = pipeline(frozen=False)
+    nlp = pipeline(frozen=False, learn_rate=None)  # that of the optimizer
     batch = examples(nlp)
     nlp.initialize(lambda: batch)
     optimizer = Adam(0.01, use_averages=True)
