@@ -55,7 +55,7 @@ def make_elmo(
     max_layers_mb: layers waiting for listeners held at most; beyond it they are
         computed anew.
     learn_rate: of the biLM, by an Adam of its own, if it is not frozen; null for the
-        optimizer of the other components, whose rate makes most biLMs forget.
+        optimizer of the other components.
     unfreeze_every: updates after which one more layer of it learns, the top one first;
         0 for all from the start.
     similarity_hooks: whether `similarity` of tokens, spans and Docs is that of their

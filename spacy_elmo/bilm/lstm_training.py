@@ -135,7 +135,7 @@ class TrainedLayer(torch.autograd.Function):
             dc.mul_(c_by_c[step])
             dh.copy_(_product(dz, by_hT, factors))
 
-        # (dz^T x)^T, since x^T dz takes oneDNN twice the time.
+        # (dz^T x)^T: for x^T dz oneDNN took up to twice the time.
         dweight_x = _product(dz_N4C.t(), x_NI, factors).t()
         dweight_h = _product(dz_N4C.t(), h_before_NH, factors).t()
         dweight_p = None

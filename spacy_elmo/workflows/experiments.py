@@ -131,7 +131,7 @@ def make(
         "training.max_steps": steps,
         "training.eval_frequency": max(1, steps // 20),
         "training.patience": 0,  # each has its whole budget
-        # Of spaCy's own tokens 1.7 % of EWT's are none, and wrong whatever the tagger.
+        # Where spaCy's tokens are others, no tagger could be right.
         "corpora.train.gold_preproc": True,
         "corpora.dev.gold_preproc": True,
         "training.optimizer.learn_rate": {
