@@ -5,6 +5,7 @@ the component, so they never travel in `user_data`, to other processes or into f
 """
 
 import weakref
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -75,21 +76,30 @@ class LayerStore:
         if held is not None:
             held.waiting.discard(reader)
             if not held.waiting:
-                del self._held[doc]
+                self._held.pop(doc, None)
 
     @property
     def held_bytes(self) -> int:
-        return sum(held.layers.nbytes for held in self._held.values())
+        return sum(held.layers.nbytes for _, held in self._all_held())
+
+    def _all_held(self) -> Iterator[tuple[Doc, Held]]:
+        """The oldest first. What is gone through is a copy: other threads may add to
+        the dictionary meanwhile."""
+        for reference in self._held.keyrefs():
+            doc = reference()
+            held = self._held.get(doc) if doc is not None else None
+            if doc is not None and held is not None:
+                yield doc, held
 
     def trim(self) -> None:
         """Release the oldest layers beyond max_bytes; they are computed anew if asked
         for."""
         excess = self.held_bytes - self.max_bytes
-        for doc, held in list(self._held.items()):
+        for doc, held in self._all_held():
             if excess <= 0:
                 break
             excess -= held.layers.nbytes
-            del self._held[doc]
+            self._held.pop(doc, None)
 
 
 _components: "weakref.WeakKeyDictionary[Doc, dict[str, weakref.ref[Elmo]]]"

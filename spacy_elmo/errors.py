@@ -238,7 +238,8 @@ class Errors(metaclass=_Coded):
     EL055 = (
         "This Doc has been through no component '{name}' that is still here. Docs from "
         "another process or from a file, or whose pipeline is gone, keep only "
-        "doc.tensor; run the component on it again."
+        "doc.tensor; run the component on it again. (Where set_tensor = false there is "
+        "no doc.tensor: name a layer to compare.)"
     )
     EL056 = "Windows.v1: length must be at least 1, found {found}."
     EL057 = (
@@ -247,9 +248,8 @@ class Errors(metaclass=_Coded):
     EL058 = "{found} vectors for a Doc of {expected} tokens."
     EL059 = "'{name}' has no labels: it makes vectors for other components."
     EL060 = (
-        "A listener has trained weights for {found} layers, but '{name}' has "
-        "{expected}. It was trained on another biLM: use that one, or train the "
-        "component anew."
+        "A listener was trained on {found}, but '{name}' has {expected}. That is "
+        "another biLM: use the one it was trained on, or train the component anew."
     )
     EL085 = "A listener's mix: {problem}."
     EL086 = (
@@ -298,8 +298,8 @@ class Errors(metaclass=_Coded):
     EL083 = "There is no layer {layer}: the token layer is 0, the last one {last}."
     EL084 = "No '{word}' in '{where}', so there are no contexts to compare."
     EL092 = (
-        "The run in '{path}' was made with other settings or another version of this "
-        "package. Remove it to have it made again, or choose another folder."
+        "The run in '{path}' was made with other settings, texts or weights. Remove it "
+        "to have it made again, or choose another folder."
     )
     # Benchmarks and pictures
     EL073 = "'{found}' is not known here. Choose from: {known}."
@@ -334,8 +334,13 @@ class Warnings(metaclass=_Coded):
     )
     ELW07 = (
         "The layer cache {where} takes no more: it has reached layer_cache_mb = {mb}, "
-        "or the disk is full. What is not in it is computed anew each time; if it "
-        "holds sentences of other weights, remove it to begin anew."
+        "or the disk is full ({error}). What is not in it is computed anew each time; "
+        "if it holds sentences of other weights, remove it to begin anew."
+    )
+    ELW08 = (
+        "The layer cache {where} holds layers of other weights or settings, and none "
+        "of these. They are not used, and take their room: if nothing else needs them, "
+        "remove the file."
     )
     ELW06 = (
         "The GPU's memory does not hold {tokens} tokens at once, so they are computed "

@@ -14,6 +14,7 @@ import sqlite3
 import threading
 import time
 import warnings
+import weakref
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ PAGE_BYTES = 1 << 16  # SQLite's largest: layers of a sentence take a few of the
 MAPPED_BYTES = 1 << 40  # of the file at most are read through the page cache
 WAIT = 60.0  # seconds for another process's write
 AT_ONCE = 500  # keys in one question
+NO_ROOM = "full", "disk I/O error"  # SQLite's words, the second for quotas
 
 
 class LayerCache:
@@ -41,6 +43,9 @@ class LayerCache:
         self.hits = self.misses = 0
         self._lock = threading.Lock()
         self._opened: tuple[int, sqlite3.Connection] | None = None
+        self._contexts: set[str] = set()
+        if path is not None:
+            _on_disk.add(self)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"path": self.path, "max_bytes": self.max_bytes}
@@ -56,6 +61,19 @@ class LayerCache:
             data = token.encode("utf-8", "surrogatepass")
             digest.update(len(data).to_bytes(8, "little") + data)
         return digest.digest()
+
+    def check_context(self, context: str) -> None:
+        """Warns [ELW08], once, if what is there was all computed in other contexts, so
+        nothing of it will be found. Raises as `read`."""
+        if context in self._contexts:
+            return
+        self._contexts.add(context)
+        ours = self.key(context, [])
+        with self._lock, self._clear_errors():
+            known = {row[0] for row in self._db().execute("SELECT * FROM contexts")}
+            self._insert("INSERT OR IGNORE INTO contexts VALUES (?)", [(ours,)])
+        if known and ours not in known:
+            warnings.warn(Warnings.ELW08.format(where=self._where), stacklevel=2)
 
     def read(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
         """Those that are there, each float32 (L1, T, D). Raises ValueError [EL086] if
@@ -88,19 +106,21 @@ class LayerCache:
             n_layers, _, width = layers_LTD.shape
             rows.append((key, zlib.crc32(data), n_layers, width, data))
         with self._lock, self._clear_errors():
-            db = self._db()
-            try:
-                with db:  # one transaction
-                    db.executemany(
-                        "INSERT OR IGNORE INTO layers VALUES (?, ?, ?, ?, ?)", rows
-                    )
-            except sqlite3.OperationalError as error:
-                if "full" not in str(error):
-                    raise
-                self.is_full = True
-        if self.is_full:
-            message = Warnings.ELW07.format(where=self._where, mb=self.max_bytes >> 20)
-            warnings.warn(message, stacklevel=2)
+            self._insert("INSERT OR IGNORE INTO layers VALUES (?, ?, ?, ?, ?)", rows)
+
+    def _insert(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """In one transaction; warns [ELW07] if there is no room."""
+        try:
+            with self._db() as db:
+                db.executemany(statement, rows)
+        except sqlite3.OperationalError as error:
+            if not any(sign in str(error) for sign in NO_ROOM):
+                raise
+            self.is_full = True
+            message = Warnings.ELW07.format(
+                where=self._where, mb=self.max_bytes >> 20, error=error
+            )
+            warnings.warn(message, stacklevel=3)
 
     def close(self) -> None:
         with self._lock:
@@ -143,6 +163,7 @@ class LayerCache:
             "CREATE TABLE IF NOT EXISTS layers (key BLOB PRIMARY KEY, checksum INTEGER,"
             " n_layers INTEGER, width INTEGER, data BLOB)"
         )
+        db.execute("CREATE TABLE IF NOT EXISTS contexts (context BLOB PRIMARY KEY)")
         (page_bytes,) = db.execute("PRAGMA page_size").fetchone()
         db.execute(f"PRAGMA max_page_count = {max(4, self.max_bytes // page_bytes)}")
         return db
@@ -160,3 +181,16 @@ class LayerCache:
             raise ValueError(
                 Errors.EL086.format(where=self._where, error=error)
             ) from error
+
+
+_on_disk: "weakref.WeakSet[LayerCache]" = weakref.WeakSet()
+
+
+def _close_files() -> None:
+    """SQLite's locks are of a process: one that was forked must not have them too."""
+    for cache in list(_on_disk):
+        cache.close()
+
+
+if hasattr(os, "register_at_fork"):  # where there is no fork there is no need
+    os.register_at_fork(before=_close_files)

@@ -38,7 +38,8 @@ def learned_mixes(nlp: Language) -> list[LearnedMix]:
         for place, reader in enumerate(readers, start=1):
             if reader.has_param("gamma"):
                 if not reader.n_layers:  # a fixed mix, and the layers are gone
-                    raise ValueError(Errors.EL053.format(upstream="*"))
+                    upstream = getattr(reader, "upstream_name", "*")
+                    raise ValueError(Errors.EL053.format(upstream=upstream))
                 share_L = shares(reader, reader.settings, reader.n_layers)
                 gamma = float(reader.get_param("gamma")[0])
                 row = [float(share) for share in share_L]

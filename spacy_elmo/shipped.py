@@ -18,14 +18,14 @@ LANG = next(iter(MODELS))
 
 def sizes() -> dict[str, Any]:
     """Their sizes, settings of `spacy-elmo.BiLM.v1`. Those of `BiLMConfig` if the
-    package was built without them: spaCy must work then, and `load` says what is
-    missing."""
+    package was built without them or the file is damaged: spaCy asks whenever it
+    starts, and must work for who has no `elmo` then; `load` says what is wrong."""
     path = FOLDER / MODELS[LANG] / "config.json"
     try:
         sizes = json.loads(path.read_text(encoding="utf-8"))["bilm"]
-    except FileNotFoundError:
+        return BiLMConfig.from_dict(sizes).to_dict()
+    except (OSError, ValueError, KeyError, TypeError):
         return BiLMConfig().to_dict()
-    return BiLMConfig.from_dict(sizes).to_dict()
 
 
 def find(name_or_path: str | Path) -> Path:

@@ -1,8 +1,12 @@
 """Layers kept for the next epoch: the same to the bit, in any process, never stale."""
 
 import multiprocessing
+import os
 import pickle
 import sqlite3
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -85,7 +89,7 @@ def test_full_disk_is_a_warning_and_not_the_end(tmp_path, monkeypatch):
             return getattr(db, name)
 
         def __enter__(self):
-            return db.__enter__()
+            return self if db.__enter__() is db else None
 
         def __exit__(self, *error):
             return db.__exit__(*error)
@@ -97,6 +101,26 @@ def test_full_disk_is_a_warning_and_not_the_end(tmp_path, monkeypatch):
     with pytest.warns(UserWarning, match="ELW07"):
         cache.write(arrays(3))
     assert len(cache.read(list(stored))) == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no quotas of a process")
+def test_used_up_quota_is_a_warning_too(tmp_path):
+    code = f"""
+import resource, signal, warnings
+import numpy as np
+from pathlib import Path
+from spacy_elmo.layer_cache import LayerCache
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+cache = LayerCache(Path({str(tmp_path)!r}) / "layers", 64 << 20)
+cache.write({{b"small": np.ones((3, 5, 8), dtype="float32")}})
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    cache.write({{b"large": np.ones((3, 500, 1024), dtype="float32")}})
+assert "ELW07" in str(caught[0].message), caught
+assert list(cache.read([b"small", b"large"])) == [b"small"]
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize("spoil", ["header", "cut", "other", "value"])
@@ -157,6 +181,18 @@ def test_several_processes_at_once(tmp_path, method):
     assert len(LayerCache(path, 256 * MB).read(keys)) == 60
 
 
+def test_other_weights_in_it_are_told_of_once(tmp_path, recwarn):
+    first, second = (LayerCache(tmp_path / "layers", 64 * MB) for _ in range(2))
+    first.check_context("these weights")
+    second.check_context("these weights")
+    assert not recwarn
+    for _ in range(2):
+        second.check_context("others")
+    LayerCache(tmp_path / "layers", 64 * MB).check_context("others")  # known by now
+    (warning,) = recwarn
+    assert "ELW08" in str(warning.message) and "layers'" in str(warning.message)
+
+
 def test_new_file_that_many_open_at_once(tmp_path):
     context = multiprocessing.get_context("fork")
     for number in range(6):
@@ -182,6 +218,23 @@ def test_connection_is_not_carried_into_a_fork(tmp_path):
     process.join()
     assert process.exitcode == 0
     assert len(cache.read(list(stored))) == 3
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_file_is_closed_in_a_fork(tmp_path):
+    """SQLite's locks are of a process, and closing a file gives all of them up."""
+    cache = LayerCache(tmp_path / "layers", 64 * MB)
+    cache.write(arrays(3))
+
+    def look():
+        folder = Path("/proc/self/fd")
+        open_files = [os.path.realpath(folder / fd) for fd in os.listdir(folder)]
+        assert not any(str(tmp_path) in name for name in open_files)
+
+    process = multiprocessing.get_context("fork").Process(target=look)
+    process.start()
+    process.join()
+    assert process.exitcode == 0
 
 
 def alone():

@@ -167,12 +167,53 @@ def test_error_handler_is_pickled_along():
     assert loaded.get_error_handler() is spacy.util.ignore_error
 
 
-def test_trained_on_another_bilm():
+@pytest.mark.parametrize(
+    "other, has",
+    [({"n_layers": 3}, "4 layers of width 12"), ({"projection_dim": 8}, "of width 16")],
+)
+def test_trained_on_another_bilm(other, has):
     source = trained()
     nlp = spacy.blank("en")
-    add_elmo(nlp, sizes=tiny_config(n_layers=3))
-    with pytest.raises(ValueError, match="EL060"):
+    add_elmo(nlp, sizes=tiny_config(**other))
+    with pytest.raises(ValueError, match=f"EL060.*on 3 layers of width 12, .*{has}"):
         nlp.add_pipe("tagger", source=source)
+
+
+def test_two_upstreams_are_learned_from_at_once():
+    """Each component's gradients go to the one it listens to, and to no other."""
+    nlp = spacy.blank("en")
+    first = add_elmo(nlp, name="first", frozen=False, learn_rate=None)
+    second = add_elmo(
+        nlp, name="second", sizes=tiny_config(projection_dim=8), frozen=False,
+        learn_rate=None,
+    )  # fmt: skip
+    for name in ("first", "second"):
+        tok2vec = {**TAGGER["model"]["tok2vec"], "upstream": name}
+        nlp.add_pipe(
+            "tagger",
+            name=f"on {name}",
+            config={"model": {**TAGGER["model"], "tok2vec": tok2vec}},
+        )
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    assert first.listening_components == ["on first"]
+    assert second.listening_components == ["on second"]
+    before = [
+        {n: p.detach().clone() for n, p in elmo.bilm.named_parameters()}
+        for elmo in (first, second)
+    ]
+
+    def changed(elmo, known):
+        return any(not p.equal(known[n]) for n, p in elmo.bilm.named_parameters())
+
+    with nlp.select_pipes(disable=["on second"]):
+        for _ in range(2):  # the tagger's last layer begins with zeros
+            nlp.update(batch, sgd=optimizer)
+    assert changed(first, before[0]) and not changed(second, before[1])
+    losses = [nlp.update(batch, sgd=optimizer) for _ in range(30)]
+    assert changed(second, before[1])
+    for name in ("on first", "on second"):
+        assert losses[-1][name] < losses[0][name]
 
 
 def test_the_nearest_of_two_upstreams():

@@ -1,11 +1,16 @@
 """Where our shim differs from Thinc's."""
 
+import pickle
+
 import numpy as np
+import pytest
 import spacy
 import torch
+from safetensors.torch import load
 
 from spacy_elmo import BiLM
 from spacy_elmo.bilm import vocab_cache
+from spacy_elmo.thinc_layers.torch_shim import TorchShim
 
 from .models import tiny_config
 from .pipelines import (
@@ -33,6 +38,36 @@ def test_parameter_averages_reach_the_bilm():
         key = nlp.get_pipe("elmo").model.layers[0].shims[0]._key(first[0])
         assert np.allclose(first[1].detach().numpy(), optimizer.averages[key])
     assert not moved(now, nlp)
+
+
+def test_parameter_averages_reach_any_module():
+    from thinc.api import Adam
+
+    module = torch.nn.Linear(2, 2)
+    shim = TorchShim(module)
+    optimizer = Adam(0.1, use_averages=True)
+    for _ in range(4):
+        module.weight.grad = torch.ones(2, 2)
+        shim.finish_update(optimizer)
+    now = module.weight.detach().clone()
+    with shim.use_params(optimizer.averages):
+        average = optimizer.averages[shim._key("weight")]
+        assert np.allclose(module.weight.detach().numpy(), average)
+        assert not torch.equal(module.weight, now)
+    assert torch.equal(module.weight, now)
+
+
+def test_modules_are_saved_without_pickle():
+    module, other = torch.nn.Linear(2, 3), torch.nn.Linear(2, 3)
+    data = TorchShim(module).to_bytes()
+    assert torch.equal(load(data)["weight"], module.weight)  # safetensors alone
+    TorchShim(other).from_bytes(data)
+    assert torch.equal(other.weight, module.weight)
+    with pytest.raises(ValueError, match=r"EL010.*size mismatch"):
+        TorchShim(torch.nn.Linear(2, 4)).from_bytes(data)
+    for spoiled in (data[:-3], pickle.dumps(module.state_dict())):
+        with pytest.raises(ValueError, match="EL010"):
+            TorchShim(other).from_bytes(spoiled)
 
 
 def test_copies_have_optimizer_state_of_their_own():

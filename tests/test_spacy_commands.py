@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import spacy
 from spacy.tokens import Doc, DocBin, Span
@@ -111,7 +112,9 @@ def test_every_component_learns_with_a_mix_of_its_own(trained):
     assert {ent.text for ent in doc.ents} <= {"London"}
     assert len(list(doc.sents)) == 2
     assert [t.tag_ for t in doc][:3] == ["PRP", "VB", "NNP"]
-    assert doc[1].lemma_ == "like" and doc[2].dep_ and doc.cats
+    assert doc[1].lemma_ == "like" and doc.cats
+    assert {token.dep_ for token in doc} - {""}
+    assert nlp.get_pipe("spancat").key in doc.spans
     again = next(nlp.pipe(["She likes London now. He runs."]))
     assert again.to_json() == doc.to_json()
 
@@ -204,6 +207,28 @@ def test_configurations_train_as_they_are(folder, places, frozen):
     weights = BiLM.load(folder / "bilm").forward_lstm.layers[1].weight_h
     trained = nlp.get_pipe("elmo").bilm.forward_lstm.layers[1].weight_h
     assert frozen == bool((weights == trained).all())
+
+
+@pytest.mark.slow
+def test_options_of_init_config(folder, tmp_path):
+    """Static vectors beside ELMo's, and a biLM that is trained along."""
+    source = spacy.blank("en")
+    source.vocab.set_vector("London", np.arange(8, dtype="float32"))
+    source.to_disk(tmp_path / "vectors")
+    run(
+        "spacy", "elmo", "init-config", "static.cfg", "--pipeline", "tagger",
+        "--weights", "bilm", "--finetune", "--static", tmp_path / "vectors",
+        folder=folder,
+    )  # fmt: skip
+    run("spacy", "debug", "data", "static.cfg", *PATHS, folder=folder)
+    run("spacy", "train", "static.cfg", "--output", "static", *PATHS, *SHORT,
+        folder=folder)  # fmt: skip
+    nlp = spacy.load(folder / "static" / "model-last")
+    assert nlp.get_pipe("elmo").frozen is False
+    assert nlp.vocab["London"].vector.tolist() == list(range(8))
+    embed = nlp.config["components"]["tagger"]["model"]["tok2vec"]["embed"]
+    assert embed["include_static_vectors"]
+    assert nlp("We saw Kim")[0].tag_ == "PRP"
 
 
 def test_bad_requests(folder):

@@ -161,6 +161,18 @@ def test_model_newer_than_the_code(installed):
         used()
 
 
+@pytest.mark.parametrize(
+    "content", ['{"bilm"', "[]", "{}", '{"bilm": {"new_size": 1}}', "\udcff"]
+)
+def test_damaged_sizes_stop_elmo_and_nobody_else(installed, content):
+    """spaCy loads every factory when it starts."""
+    path = installed / "config.json"
+    path.write_bytes(content.encode("utf-8", "surrogateescape"))
+    assert shipped.sizes() == BiLMConfig().to_dict()
+    with pytest.raises(ValueError, match="EL0"):
+        shipped.load("en")
+
+
 def test_wrong_settings():
     with pytest.raises(ValueError, match="EL057"):
         add_elmo(spacy.blank("en"), mix_weights=[1.0])

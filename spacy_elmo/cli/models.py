@@ -38,7 +38,7 @@ def models_cli(
         return
     for model, card in cards.items():
         msg.divider(model)
-        msg.table({key: _readable(value) for key, value in card.items()})
+        msg.table({key: _readable(key, value) for key, value in card.items()})
 
 
 def _measured() -> list[str]:
@@ -56,5 +56,9 @@ def _row(model: str, card: dict[str, Any]) -> tuple[str, ...]:
     return model, card["lang"], *numbers, *found
 
 
-def _readable(value: Any) -> str:
+def _readable(key: str, value: Any) -> str:
+    from ..pretrain.plan import duration
+
+    if key == "seconds":
+        return f"{value:,.0f} ({duration(value)})"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

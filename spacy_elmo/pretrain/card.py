@@ -38,9 +38,20 @@ def make_card(
         "vocabulary": vocabulary,
         **results,
         "seconds": round(seconds, 1),
-        "hardware": f"{platform.machine()}, {processes} x {torch.get_num_threads()} "
+        "hardware": f"{_processor()}, {processes} x {torch.get_num_threads()} "
         f"threads, {device}, torch {torch.__version__}",
         "command": commands[-1]["command"],
         "commands": commands,
         "config": config,
     }
+
+
+def _processor() -> str:
+    """Its model and architecture, as far as the system tells."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+        fields = (line.partition(":") for line in text.splitlines())
+        model = next(v.strip() for k, _, v in fields if k.strip() == "model name")
+    except (OSError, StopIteration):
+        model = platform.processor()
+    return " ".join(filter(None, (model, platform.machine())))

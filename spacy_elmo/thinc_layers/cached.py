@@ -18,6 +18,7 @@ def predict(
 ) -> list[Floats3d]:
     """As `encoder.predict`. Raises as `LayerCache.read`."""
     context = context_of(shim_of(encoder))
+    cache.check_context(context)
     ops: Any = encoder.ops
     texts = [[token.text for token in doc] for doc, _ in inputs]
     keys = [

@@ -63,9 +63,12 @@ class ElmoListener(Model):
     def n_layers(self) -> int:
         """Those of the upstream, or, without one, of the trained mix."""
         upstream = self.upstream
-        if upstream is None and self.has_param("W"):
-            return len(self.get_param("W"))
-        return 0 if upstream is None else upstream.n_layers
+        return self.n_trained if upstream is None else upstream.n_layers
+
+    @property
+    def n_trained(self) -> int:
+        """Layers that it has weights for, 0 if its mix is fixed."""
+        return len(self.get_param("W")) if self.has_param("W") else 0
 
     @property
     def upstream(self) -> Upstream | None:
@@ -74,9 +77,9 @@ class ElmoListener(Model):
     def connect(self, upstream: Upstream) -> None:
         """Listen to a component from now on.
 
-        Raises ValueError [EL054] if the widths differ, [EL060] if the listener has
-        trained weights for another number of layers, [EL083] if it mixes a layer that
-        there is not.
+        Raises ValueError [EL054] if the widths differ, [EL060] if the listener was
+        trained with another number of layers or width, [EL083] if it mixes a layer
+        that there is not.
         """
         width = self.settings.width(upstream.n_layers, upstream.width)
         if self.width is not None and self.width != width:
@@ -85,12 +88,14 @@ class ElmoListener(Model):
                     found=self.width, expected=width, name=upstream.name
                 )
             )
-        fits = self._has_params_for(upstream.n_layers)
+        before = self._dims["nO"]
+        fits = self._has_params_for(upstream.n_layers) and before in (None, width)
         if not fits and is_trained(self, self.settings):
+            found = f"{self.n_trained} layers" if self.n_trained else "a fixed mix"
             raise ValueError(
                 Errors.EL060.format(
-                    found=len(self.get_param("W")),
-                    expected=upstream.n_layers,
+                    found=f"{found} of width {before}",
+                    expected=f"{upstream.n_layers} layers of width {width}",
                     name=upstream.name,
                 )
             )

@@ -10,8 +10,9 @@ import torch
 from spacy.ml.staticvectors import StaticVectors
 from spacy.tokens import Doc
 from spacy.util import registry
-from thinc.api import ArgsKwargs, Model, PyTorchWrapper, chain, torch2xp, xp2torch
+from thinc.api import ArgsKwargs, Model, chain, torch2xp, xp2torch
 from thinc.layers import ragged2list
+from thinc.layers.pytorchwrapper import forward as pytorch_forward
 from thinc.types import Floats2d
 from torch import Tensor, nn
 
@@ -19,6 +20,7 @@ from ..bilm.characters import encode_words, trim
 from ..bilm.config import BiLMConfig
 from ..bilm.token_encoder import CharCnnEncoder
 from .embed import TokenVectors
+from .torch_shim import TorchShim
 
 FILTERS = [[1, 32], [2, 32], [3, 64], [4, 64]]
 
@@ -53,10 +55,11 @@ def build_char_cnn(
         n_highway=n_highway,
         max_characters=max_characters,
     )
-    wrapped = PyTorchWrapper(
-        _CharCnn(config),
-        convert_inputs=_convert_inputs,
-        convert_outputs=_convert_outputs,
+    wrapped: Model = Model(
+        "pytorch",
+        pytorch_forward,
+        attrs={"convert_inputs": _convert_inputs, "convert_outputs": _convert_outputs},
+        shims=[TorchShim(_CharCnn(config))],
     )
     model: TokenVectors = Model(
         "char-cnn",
@@ -80,11 +83,8 @@ class _CharCnn(nn.Module):
         self.encoder.reset_parameters(generator)
 
     def forward(self, ids_VC: Tensor, word_N: Tensor) -> Tensor:
-        # Without a gradient products are made with copies of the weights, which don't
-        # notice how Thinc's own shim writes to them.
-        with torch.enable_grad():
-            vectors_VH: Tensor = self.encoder(ids_VC)
-        return (vectors_VH if self.training else vectors_VH.detach())[word_N]
+        vectors_VH: Tensor = self.encoder(ids_VC)
+        return vectors_VH[word_N]
 
 
 def _init(model: Model, X: Any = None, Y: Any = None) -> None:

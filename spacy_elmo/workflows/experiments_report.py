@@ -37,7 +37,7 @@ SHARES = (1, 3, 10, 30, 100)
 WHAT = {
     "elmo": "ELMo at the input, learned mix (lambda 0.001)",
     "baseline": "hash embeddings, convolutions",
-    "flat": "the same embeddings, with the encoder that reads ELMo",
+    "flat": "hash embeddings and one layer, both as wide as ELMo's encoder",
     "fine-tuned": "the same, fine-tuned",
     "spacy pretrain": "the same, after spacy pretrain",
     "domain": "ELMo, biLM fine-tuned on biomedical text",
