@@ -1,6 +1,7 @@
 """Experiments: made once, resumed, compared."""
 
 import json
+from collections import defaultdict
 
 import numpy as np
 import pytest
@@ -125,6 +126,21 @@ def test_cells_of_tables():
         ("a", "elmo"): [{"seed": 1, "seconds": 200, "history": better}],
     }
     assert report.reaching_table(found, ["a"])[1] == ("a", "20 (2, 50)", "10 (1, 50)")
+
+
+def test_tables_show_what_was_run():
+    found = defaultdict(list)
+    for setup, score in (("baseline", 0.8), ("elmo", 0.9), ("elmo 10%", 0.7)):
+        found["wnut17", setup].append({"score": score})
+    header, row = experiments_report.main_table(found, ["wnut17"])
+    assert header == ["", "without ELMo", "with ELMo", "errors saved"]
+    assert row[2:] == ["90.00 (1 seed)", "+50.0%"]
+    found["wnut17", "spacy pretrain"].append({"score": 0.75})
+    header, row = experiments_report.main_table(found, ["wnut17"])
+    assert header[2] == "spacy pretrain" and row[3] == "-25.0%"
+    header, row = experiments_report.shares_table(found, ["wnut17"])
+    assert header[3] == "10 %" and row[0] == "wnut17, elmo"
+    assert row[1:] == ("", "", "70.00 (1 seed)", "", "90.00 (1 seed)")
 
 
 def test_probe_finds_what_is_in_a_layer(tmp_path):

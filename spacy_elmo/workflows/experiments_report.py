@@ -18,10 +18,11 @@ from .experiments import METRICS, TASKS, Run
 
 Found = dict[tuple[str, str], list[dict[str, Any]]]
 
-# Sections: title, and the setups that are compared in it.
+# What the others are measured against comes first.
+MAIN = ("baseline", "spacy pretrain", "elmo", "fine-tuned")
+# Further sections: title, and the setups that are compared in it.
 SECTIONS = {
-    "With and without ELMo": ("baseline", "elmo", "fine-tuned"),
-    "Other ways": ("baseline", "flat", "spacy pretrain", "elmo", "domain"),
+    "Other ways": ("baseline", "flat", "elmo", "domain"),
     "Which layers": (
         "token layer",
         "top",
@@ -76,25 +77,19 @@ def errors_saved(baseline: Sequence[float], other: Sequence[float]) -> str:
 
 
 def main_table(found: Found, tasks: Sequence[str]) -> list[Sequence[str]]:
-    rows: list[Sequence[str]] = [
-        ("", "without ELMo", "with ELMo", "errors saved", "fine-tuned", "errors saved")
-    ]
+    """The baseline, and what each of the others that were run has and saves."""
+    others = [s for s in MAIN[1:] if any(found[task, s] for task in tasks)]
+    header = ["", "without ELMo"]
+    for setup in others:
+        header += [{"elmo": "with ELMo"}.get(setup, setup), "errors saved"]
+    rows: list[Sequence[str]] = [header]
     for task in tasks:
-        baseline, elmo, tuned = (
-            scores(found[task, setup]) for setup in SECTIONS["With and without ELMo"]
-        )
-        rows.append(
-            (
-                f"{task}, {TASKS[task].score}",
-                cell(baseline),
-                cell(elmo),
-                errors_saved(baseline, elmo),
-                cell(tuned),
-                errors_saved(baseline, tuned),
-            )
-        )
-    if not any(row[-1] for row in rows[1:]):  # nothing was fine-tuned
-        return [row[:-2] for row in rows]
+        baseline = scores(found[task, MAIN[0]])
+        row = [f"{task}, {TASKS[task].score}", cell(baseline)]
+        for setup in others:
+            other = scores(found[task, setup])
+            row += [cell(other), errors_saved(baseline, other)]
+        rows.append(row)
     return rows
 
 
@@ -138,6 +133,21 @@ def _when(run: dict[str, Any], row: dict[str, Any]) -> str:
     return f"{row['step']:,} ({row['epoch']}, {run['seconds'] * share:,.0f})"
 
 
+def shares_table(found: Found, tasks: Sequence[str]) -> list[Sequence[str]]:
+    """Scores with so many per cent of the training sentences, the first ones."""
+    rows: list[Sequence[str]] = [("", *(f"{share} %" for share in SHARES))]
+    for task in tasks:
+        for name in ("baseline", "elmo"):
+            cells = [cell(scores(found[task, _of_share(name, n)])) for n in SHARES]
+            if any(cells[:-1]):
+                rows.append((f"{task}, {name}", *cells))
+    return rows
+
+
+def _of_share(setup: str, share: int) -> str:
+    return setup if share == 100 else f"{setup} {share}%"
+
+
 def draw_shares(found: Found, tasks: Sequence[str], output: Path) -> bool:
     """Test score against the share of the training data. RETURNS: whether there is
     anything to draw."""
@@ -150,11 +160,7 @@ def draw_shares(found: Found, tasks: Sequence[str], output: Path) -> bool:
             points = [
                 (share, statistics.mean(values))
                 for share in SHARES
-                if (
-                    values := scores(
-                        found[task, name if share == 100 else f"{name} {share}%"]
-                    )
-                )
+                if (values := scores(found[task, _of_share(name, share)]))
             ]
             axes.plot(*zip(*points), marker="o", label=name)
         axes.set(title=task, xlabel="% of the training sentences", xscale="log")
@@ -238,10 +244,9 @@ def main(
     tasks = [task for task in TASKS if any(key[0] == task for key in list(found))]
     if not tasks:
         msg.fail(f"No runs in '{runs}'", exits=1)
-    text = ["# Experiments\n"]
+    text = ["# Experiments\n", as_markdown(main_table(found, tasks))]
     for title, setups in SECTIONS.items():
-        first = title == "With and without ELMo"
-        rows = main_table(found, tasks) if first else setups_table(found, tasks, setups)
+        rows = setups_table(found, tasks, setups)
         if len(rows) > 1:
             text += [f"## {title}\n", as_markdown(rows)]
     text += [
@@ -253,7 +258,8 @@ def main(
     if draw_learning(found, tasks, output / "learning.png"):
         text.append("![Dev scores by updates](learning.png)\n")
     if draw_shares(found, tasks, output / "shares.png"):
-        text += ["## With less data\n", "![Scores by share of the data](shares.png)\n"]
+        text += ["## With less data\n", as_markdown(shares_table(found, tasks))]
+        text.append("![Scores by share of the data](shares.png)\n")
     if draw_mixes(found, output / "mixes.png", runs):
         text += ["## What the mixes learn\n", "![Shares of the layers](mixes.png)\n"]
     if by_layer := intrinsic(found_by_layer):
