@@ -339,8 +339,8 @@ class Warnings(metaclass=_Coded):
     )
     ELW08 = (
         "The layer cache {where} holds layers of other weights or settings, and none "
-        "of these. They are not used, and take their room: if nothing else needs them, "
-        "remove the file."
+        "of these. They are not used. Several biLMs can share a file; if nothing needs "
+        "the others any more, remove it, since they take its room."
     )
     ELW06 = (
         "The GPU's memory does not hold {tokens} tokens at once, so they are computed "

@@ -44,8 +44,7 @@ class LayerCache:
         self._lock = threading.Lock()
         self._opened: tuple[int, sqlite3.Connection] | None = None
         self._contexts: set[str] = set()
-        if path is not None:
-            _on_disk.add(self)
+        _all.add(self)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"path": self.path, "max_bytes": self.max_bytes}
@@ -63,15 +62,18 @@ class LayerCache:
         return digest.digest()
 
     def check_context(self, context: str) -> None:
-        """Warns [ELW08], once, if what is there was all computed in other contexts, so
-        nothing of it will be found. Raises as `read`."""
-        if context in self._contexts:
+        """Warns [ELW08], once, if all that is in the file was computed in other
+        contexts, so nothing of it will be found. Raises as `read`."""
+        if self.path is None or context in self._contexts:
             return
         self._contexts.add(context)
         ours = self.key(context, [])
+        no_room = None
         with self._lock, self._clear_errors():
             known = {row[0] for row in self._db().execute("SELECT * FROM contexts")}
-            self._insert("INSERT OR IGNORE INTO contexts VALUES (?)", [(ours,)])
+            if ours not in known:
+                no_room = self._insert("contexts VALUES (?)", [(ours,)])
+        self._warn_of(no_room)
         if known and ours not in known:
             warnings.warn(Warnings.ELW08.format(where=self._where), stacklevel=2)
 
@@ -106,27 +108,36 @@ class LayerCache:
             n_layers, _, width = layers_LTD.shape
             rows.append((key, zlib.crc32(data), n_layers, width, data))
         with self._lock, self._clear_errors():
-            self._insert("INSERT OR IGNORE INTO layers VALUES (?, ?, ?, ?, ?)", rows)
+            no_room = self._insert("layers VALUES (?, ?, ?, ?, ?)", rows)
+        self._warn_of(no_room)
 
-    def _insert(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        """In one transaction; warns [ELW07] if there is no room."""
+    def _insert(self, what: str, rows: Sequence[tuple[Any, ...]]) -> Exception | None:
+        """In one transaction. RETURNS: the error if there is no room."""
         try:
             with self._db() as db:
-                db.executemany(statement, rows)
+                db.executemany(f"INSERT OR IGNORE INTO {what}", rows)
         except sqlite3.OperationalError as error:
             if not any(sign in str(error) for sign in NO_ROOM):
                 raise
             self.is_full = True
-            message = Warnings.ELW07.format(
-                where=self._where, mb=self.max_bytes >> 20, error=error
-            )
+            return error
+        return None
+
+    def _warn_of(self, no_room: Exception | None) -> None:
+        """Not while the lock is held: nobody knows what a warning sets off."""
+        if no_room is not None:
+            mb = self.max_bytes >> 20
+            message = Warnings.ELW07.format(where=self._where, mb=mb, error=no_room)
             warnings.warn(message, stacklevel=3)
 
     def close(self) -> None:
         with self._lock:
-            if self._opened is not None and self._opened[0] == os.getpid():
-                self._opened[1].close()
-            self._opened = None
+            self._close()
+
+    def _close(self) -> None:
+        if self._opened is not None and self._opened[0] == os.getpid():
+            self._opened[1].close()
+        self._opened = None
 
     @property
     def _where(self) -> str:
@@ -183,14 +194,28 @@ class LayerCache:
             ) from error
 
 
-_on_disk: "weakref.WeakSet[LayerCache]" = weakref.WeakSet()
+_all: "weakref.WeakSet[LayerCache]" = weakref.WeakSet()
+_forking: list[LayerCache] = []
 
 
-def _close_files() -> None:
-    """SQLite's locks are of a process: one that was forked must not have them too."""
-    for cache in list(_on_disk):
-        cache.close()
+def _before_fork() -> None:
+    """SQLite's locks are of a process, so a forked one must not have files open; nor
+    may it begin with a lock that a thread held which it does not have."""
+    for cache in list(_all):
+        cache._lock.acquire()
+        _forking.append(cache)
+        if cache.path is not None:
+            cache._close()
+
+
+def _after_fork() -> None:
+    while _forking:
+        _forking.pop()._lock.release()
 
 
 if hasattr(os, "register_at_fork"):  # where there is no fork there is no need
-    os.register_at_fork(before=_close_files)
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork,
+        after_in_child=_after_fork,
+    )

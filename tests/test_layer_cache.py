@@ -6,6 +6,8 @@ import pickle
 import sqlite3
 import subprocess
 import sys
+import threading
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -220,6 +222,34 @@ def test_connection_is_not_carried_into_a_fork(tmp_path):
     assert len(cache.read(list(stored))) == 3
 
 
+def test_lock_of_a_thread_is_not_carried_into_a_fork(tmp_path):
+    """A thread reads all the time; whatever it does at that moment, the fork can."""
+    caches = [LayerCache(tmp_path / "layers", 64 * MB), LayerCache(None, 64 * MB)]
+    stored = arrays(40)
+    for cache in caches:
+        cache.write(stored)
+    stop = threading.Event()
+
+    def read():
+        while not stop.is_set():
+            for cache in caches:
+                cache.read(list(stored))
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        for _ in range(12):
+            process = multiprocessing.get_context("fork").Process(
+                target=lambda: [cache.read(list(stored)) for cache in caches]
+            )
+            process.start()
+            process.join(30)
+            assert process.exitcode == 0
+    finally:
+        stop.set()
+        thread.join()
+
+
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
 def test_file_is_closed_in_a_fork(tmp_path):
     """SQLite's locks are of a process, and closing a file gives all of them up."""
@@ -315,7 +345,8 @@ def test_never_of_other_weights(tmp_path):
     with_weights(elmo, other)
     assert exact(elmo)  # as before
     elmo.use_layer_cache(path)
-    assert np.allclose(nlp("She hates Paris").tensor, expected, atol=1e-6)
+    with pytest.warns(UserWarning, match="ELW08"):
+        assert np.allclose(nlp("She hates Paris").tensor, expected, atol=1e-6)
     assert not np.allclose(before, expected)
     context = context_of(shim_of(elmo.model))
     with torch.no_grad():
@@ -326,7 +357,11 @@ def test_never_of_other_weights(tmp_path):
     elmo.bilm.token_cache.fix(["a"], torch.zeros(1, 4), elmo.bilm.token_encoder)
     assert context_of(shim_of(elmo.model)) != context
     elmo.bilm.token_cache.fix([], torch.zeros(0, 4), elmo.bilm.token_encoder)
-    nlp("She hates Paris")
+    with pytest.warns(UserWarning, match="ELW08"):
+        nlp("She hates Paris")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nlp("She hates Paris")
     assert elmo.layer_cache.misses == 2
 
 

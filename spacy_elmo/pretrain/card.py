@@ -54,4 +54,4 @@ def _processor() -> str:
         model = next(v.strip() for k, _, v in fields if k.strip() == "model name")
     except (OSError, StopIteration):
         model = platform.processor()
-    return " ".join(filter(None, (model, platform.machine())))
+    return " ".join(dict.fromkeys(filter(None, (model, platform.machine()))))

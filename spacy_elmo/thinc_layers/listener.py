@@ -94,8 +94,8 @@ class ElmoListener(Model):
             found = f"{self.n_trained} layers" if self.n_trained else "a fixed mix"
             raise ValueError(
                 Errors.EL060.format(
-                    found=f"{found} of width {before}",
-                    expected=f"{upstream.n_layers} layers of width {width}",
+                    found=f"{found} (vectors of width {before})",
+                    expected=f"{upstream.n_layers} layers (width {width})",
                     name=upstream.name,
                 )
             )

@@ -118,7 +118,7 @@ class BiLMShim(TorchShim):
         message = srsly.msgpack_loads(bytes_data)
         config = BiLMConfig.from_dict(message["config"])
         check_sizes(self.bilm_config, config, SAVED)
-        if message["weights"] is not None:  # None if saved before it had any
+        if message["weights"]:  # none if saved before it had any
             arrays = arrays_from_bytes(message["weights"])
             bilm = empty_bilm(config, message["vocab"], message["alphabet"])
             shapes = {name: tuple(array.shape) for name, array in arrays.items()}

@@ -39,8 +39,8 @@ WHAT = {
     "elmo": "ELMo at the input, learned mix (lambda 0.001)",
     "baseline": "hash embeddings, convolutions",
     "flat": "hash embeddings and one layer, both as wide as ELMo's encoder",
-    "fine-tuned": "the same, fine-tuned",
-    "spacy pretrain": "the same, after spacy pretrain",
+    "fine-tuned": "the same, its biLM trained along",
+    "spacy pretrain": "hash embeddings, convolutions, after spacy pretrain",
     "domain": "ELMo, biLM fine-tuned on biomedical text",
     "output": "ELMo at the encoder's output",
     "input and output": "ELMo at both",
@@ -245,6 +245,8 @@ def main(
     if not tasks:
         msg.fail(f"No runs in '{runs}'", exits=1)
     text = ["# Experiments\n", as_markdown(main_table(found, tasks))]
+    text += [f"- {setup}: {WHAT[setup]}" for setup in MAIN]
+    text.append("")
     for title, setups in SECTIONS.items():
         rows = setups_table(found, tasks, setups)
         if len(rows) > 1:
