@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 import spacy
 from spacy.tokens import Doc, DocBin
+from spacy.training import Corpus
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.workflows import experiments, experiments_report, probe
 from spacy_elmo.workflows.experiments import Run, make
+from spacy_elmo.workflows.kept_corpus import kept_corpus
 
 from .models import tiny_config
 from .test_spacy_commands import annotated
@@ -21,7 +23,7 @@ STEPS = 8
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("experiments")
-    for corpus in ("ewt-pos", "ewt-ner"):
+    for corpus in ("ewt-pos", "ewt-ner", "wnut17"):
         (folder / "corpus" / corpus).mkdir(parents=True)
         for part in ("train", "dev", "test"):
             annotated(folder / "corpus" / corpus / f"{part}.spacy")
@@ -48,7 +50,9 @@ def test_runs_are_made_once_and_reported(folder, monkeypatch, capsys):
     made(folder, "ewt-ner", "baseline")
     for setup, metrics in found.items():
         assert 0 <= metrics["score"] <= 1 and metrics["setup"] == setup
-        assert metrics["history"][-1]["step"] == STEPS
+        assert [row["step"] for row in metrics["history"]] == list(range(STEPS + 1))
+    few = made(folder, "wnut17", "baseline", evaluations=2)
+    assert [row["step"] for row in few["history"]] == [0, STEPS // 2, STEPS]
     nlp = spacy.load(folder / "runs" / "ewt-xpos" / "baseline" / "0" / "model-best")
     assert nlp.pipe_names == ["tagger"]
     nlp = spacy.load(folder / "runs" / "ewt-xpos" / "elmo" / "0" / "model-best")
@@ -107,6 +111,26 @@ def test_pretrained_by_spacy(folder):
     assert len(begun) == 4
     for a, b in zip(trained, begun):
         assert abs(a - b).max() < 0.005
+
+
+@pytest.mark.parametrize("is_gold", [True, False])
+def test_corpus_is_read_once_and_stays_as_it_is(tmp_path, is_gold):
+    path = tmp_path / "train.spacy"
+    annotated(path)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("tagger")
+    wanted = list(Corpus(path, gold_preproc=is_gold, limit=7)(nlp))
+    corpus = kept_corpus(path, gold_preproc=is_gold, limit=7)
+    nlp.initialize(lambda: corpus(nlp))
+    nlp.evaluate(list(corpus(nlp)))
+    nlp.update(list(corpus(nlp)))
+    again = list(corpus(nlp))
+    assert all(a is b for a, b in zip(again, corpus(nlp)))
+    assert [e.to_dict() for e in again] == [e.to_dict() for e in wanted]
+    assert not any(e.predicted.has_annotation("TAG") for e in again)
+    # Docs belong to the vocabulary of their pipeline.
+    other = spacy.blank("en")
+    assert {id(e.x.vocab) for e in corpus(other)} == {id(other.vocab)}
 
 
 def test_cells_of_tables():

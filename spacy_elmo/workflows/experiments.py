@@ -26,6 +26,7 @@ from ..bilm.weights import fingerprint
 from ..errors import Errors
 from ..files import sha256, write_files, write_text
 from ..training_config import ELMO, make_config
+from .kept_corpus import READER
 from .pretrained_baseline import pretrained, with_pretraining
 
 METRICS, CONFIG = "metrics.json", "config.cfg"
@@ -107,6 +108,7 @@ def make(
     *,
     weights: str | None = None,
     steps: int = 4000,
+    evaluations: int = 20,
     layer_cache: str | None = None,
     text: Path | None = None,
     text_lines: int = 0,
@@ -114,6 +116,7 @@ def make(
 ) -> dict[str, Any]:
     """Train, and score on the test set; or read what was found before.
 
+    evaluations: on the development set, evenly over the updates; the best one counts.
     text, text_lines: what `spacy pretrain` reads, and how much of it.
     Raises ValueError [EL092] if it was made with other settings, corpora or weights,
     [EL033] if there is no text where one is needed, and as `BiLM.load`."""
@@ -129,7 +132,7 @@ def make(
     overrides: dict[str, Any] = {
         "system.seed": run.seed,
         "training.max_steps": steps,
-        "training.eval_frequency": max(1, steps // 20),
+        "training.eval_frequency": max(1, steps // evaluations),
         "training.patience": 0,  # each has its whole budget
         # Where spaCy's tokens are others, no tagger could be right.
         "corpora.train.gold_preproc": True,
@@ -179,6 +182,8 @@ def make(
     overrides |= {
         "paths.train": str(corpus / "train.spacy"),
         "paths.dev": str(corpus / "dev.spacy"),
+        "corpora.train.@readers": READER,
+        "corpora.dev.@readers": READER,
         "training.logger.@loggers": "spacy.ConsoleLogger.v3",
         "training.logger.output_file": str(log),
     }
@@ -228,6 +233,7 @@ def main(
     seeds: int = typer.Option(3, help="How many"),
     weights: str = typer.Option("", help="Model folder or shipped name"),
     steps: int = typer.Option(4000, help="Updates"),
+    evaluations: int = typer.Option(20, min=1, help="On the development set"),
     layer_cache: str = typer.Option("memory", help="File, or 'memory'"),
     text: Path = typer.Option(
         Path("corpus/english_lm_train.txt.xz"), help="What 'spacy pretrain' reads"
@@ -250,6 +256,7 @@ def main(
                 corpora,
                 weights=weights or None,
                 steps=steps,
+                evaluations=evaluations,
                 layer_cache=layer_cache,
                 text=text,
                 text_lines=text_lines,
