@@ -83,6 +83,7 @@ def test_runs_are_made_once_and_reported(folder, monkeypatch, capsys):
     for metrics in (found["baseline"], found["elmo"], found["average"]):
         assert f"{100 * metrics['score']:.2f} (1 seed)" in report
     assert "**눈** (4 contexts)" in report
+    assert f"{STEPS} updates a run" in report
     assert "| some probe | 50.00 | 25.00 | 50.00 | 75.00 |" in report
     for picture in ("learning.png", "shares.png", "mixes.png"):
         assert picture in report

@@ -76,6 +76,12 @@ def errors_saved(baseline: Sequence[float], other: Sequence[float]) -> str:
     return f"{(before - after) / before:+.1%}" if before else ""
 
 
+def budget(found: Found) -> str:
+    """How many updates the runs had."""
+    steps = {run["history"][-1]["step"] for runs in found.values() for run in runs}
+    return f"{' or '.join(f'{n:,}' for n in sorted(steps))} updates a run; test sets.\n"
+
+
 def main_table(found: Found, tasks: Sequence[str]) -> list[Sequence[str]]:
     """The baseline, and what each of the others that were run has and saves."""
     others = [s for s in MAIN[1:] if any(found[task, s] for task in tasks)]
@@ -244,7 +250,7 @@ def main(
     tasks = [task for task in TASKS if any(key[0] == task for key in list(found))]
     if not tasks:
         msg.fail(f"No runs in '{runs}'", exits=1)
-    text = ["# Experiments\n", as_markdown(main_table(found, tasks))]
+    text = ["# Experiments\n", budget(found), as_markdown(main_table(found, tasks))]
     text += [f"- {setup}: {WHAT[setup]}" for setup in MAIN]
     text.append("")
     for title, setups in SECTIONS.items():
