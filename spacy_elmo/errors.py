@@ -264,7 +264,10 @@ class Errors(metaclass=_Coded):
         "'{name}' has a layer_cache, but frozen = false: layers of a biLM that is "
         "trained are never the same again. Leave layer_cache out."
     )
-    EL089 = "at = '{found}': ELMo can stand at the 'input', the 'output' or 'both'."
+    EL089 = (
+        "ELMo can't stand at '{found}': the places are 'input', 'output' or both (at = "
+        "'both', --elmo input,output)."
+    )
     EL090 = (
         "No component of this pipeline listens to an 'elmo', so there are no mixes to "
         "show. A listener is the architecture spacy-elmo.ElmoListener.v1 in a "

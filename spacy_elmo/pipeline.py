@@ -124,7 +124,8 @@ class Elmo(ListenedTo, TrainablePipe):
 
     @property
     def bilm(self) -> BiLM:
-        """The biLM with its weights. Raises ValueError [EL050] if there are none."""
+        """The biLM with its weights. Raises ValueError if there are none, [EL081] if
+        that is because nothing ships for the language, else [EL050]."""
         return self._with_weights().bilm
 
     def load_weights(self, path: str | Path) -> None:
@@ -165,7 +166,7 @@ class Elmo(ListenedTo, TrainablePipe):
             before, or the weights of this package if they fit, or, if the biLM is to be
             trained here, random ones.
         layer_cache, layer_cache_mb: as of `use_layer_cache`.
-        Raises ValueError [EL050, EL052, EL088].
+        Raises ValueError [EL050, EL052, EL081, EL088].
         """
         validate_get_examples(get_examples, "Elmo.initialize")
         shim = shim_of(self.model)

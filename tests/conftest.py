@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[1]
 # Published gold files and corpora, which the project does not ship: a folder beside the
 # repository, or wherever the variable points.
 SHARED = Path(os.environ.get("SPACY_ELMO_SHARED", ROOT.parent / "shared"))
+HOW = "SPACY_ELMO_SHARED names the folder with gold/ and data/"
 
 torch.set_num_threads(1)  # tiny products: a second thread only waits
 
@@ -19,14 +20,14 @@ torch.set_num_threads(1)  # tiny products: a second thread only waits
 @pytest.fixture(scope="session")
 def gold() -> Path:
     if not (SHARED / "gold").exists():
-        pytest.skip("the gold files are not here")
+        pytest.skip(f"the gold files are not here; {HOW}")
     return SHARED / "gold"
 
 
 @pytest.fixture(scope="session")
 def data() -> Path:
     if not (SHARED / "data").exists():
-        pytest.skip("the corpora are not here")
+        pytest.skip(f"the corpora are not here; {HOW}")
     return SHARED / "data"
 
 

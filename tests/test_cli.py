@@ -53,6 +53,9 @@ def test_convert_there_and_back(tiny, tmp_path):
     run("convert", tmp_path / "own", tmp_path / "tf", "--to", "bilm-tf")
     run("convert", tmp_path / "tf", tmp_path / "back")
     run("convert", tmp_path / "tf", tmp_path / "half", "--half")
+    to = [tmp_path / "half-tf", "--to", "bilm-tf"]
+    assert "no half" in run("convert", tmp_path / "tf", *to, "--half", fails=True)
+    assert not to[0].exists()
     expected = tiny.encode(SENTENCE)[0]
     assert np.array_equal(BiLM.load(tmp_path / "back").encode(SENTENCE)[0], expected)
     assert abs(BiLM.load(tmp_path / "half").encode(SENTENCE)[0] - expected).max() < 0.01

@@ -232,8 +232,8 @@ def test_options_of_init_config(folder, tmp_path):
 
 
 def test_bad_requests(folder):
-    for places in (["middle"], ["input", "middle"], [""]):
-        with pytest.raises(ValueError, match="EL089"):
+    for places in (["middle"], ["input", "middle"], ["both"], [""]):
+        with pytest.raises(ValueError, match=r"EL089.*--elmo input,output"):
             make_config(["tagger"], places=places)
     for name in ("nothing", "sentencizer"):
         with pytest.raises(ValueError, match="EL091"):

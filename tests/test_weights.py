@@ -178,6 +178,8 @@ def test_wrong_settings():
         add_elmo(spacy.blank("en"), mix_weights=[1.0])
     with pytest.raises(ValueError, match="EL020"):
         add_elmo(spacy.blank("en"), model={"activation": "gelu"})
+    with pytest.raises(ValueError, match="EL026"):
+        add_elmo(spacy.blank("en"), model={"batch_tokens": 0})
     nlp = spacy.blank("en")
     with pytest.raises(NotImplementedError, match="EL059"):
         add_elmo(nlp).add_label("X")

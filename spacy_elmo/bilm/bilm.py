@@ -4,7 +4,8 @@
 
 Layer 0 is the token vector twice, [x; x]; layer l is [forward_l; backward_l]
 (paper section 3.1 and 3.2). What a downstream task makes of the layers is in
-scalar_mix.py; what the model is trained on, in softmax.py.
+scalar_mix.py (within spaCy, in thinc_layers/mix.py); what the model is trained on, in
+softmax.py.
 
 Shapes: B sentences, T tokens, V distinct words, N packed positions, L LSTM layers,
 H projection, D = 2H.
@@ -328,8 +329,8 @@ class BiLM(nn.Module):
         ELMoForManyLangs's; with the token vectors that are kept beside it, if any.
         (These stay with this biLM and its device: a copy computes its own.)
 
-        Raises FileNotFoundError [EL001] and ValueError [EL002-EL014, EL020-EL023,
-        EL078, EL079].
+        Raises FileNotFoundError [EL001] and ValueError [EL002-EL012, EL014, EL015,
+        EL020-EL023, EL078, EL079].
         """
         from . import vocab_cache
         from .formats import load  # below: formats build a BiLM

@@ -90,7 +90,8 @@ def save(
 
 
 def load(folder: Path) -> BiLM:
-    """Raises FileNotFoundError [EL001], ValueError [EL002-EL014, EL020-EL023]."""
+    """Raises FileNotFoundError [EL001], ValueError [EL002-EL012, EL014,
+    EL020-EL023]."""
     header = read_json(folder / CONFIG)
     if not isinstance(header, dict) or not isinstance(header.get("bilm"), dict):
         problem = "it has no 'bilm' section"

@@ -230,15 +230,15 @@ def scaling_cli(
         if as_json:
             typer.echo(json.dumps(found))
             return
-        for name, title in (
-            ("sentence_length", "tokens of a sentence"),
-            ("batch", "sentences of a batch"),
-            ("vocabulary", "distinct words, new"),
-            ("listeners", "listeners"),
+        for name, title, unit in (
+            ("sentence_length", "tokens of a sentence", "tokens/s"),
+            ("batch", "sentences of a batch", "tokens/s"),
+            ("vocabulary", "distinct words, new", "tokens/s"),
+            ("listeners", "listeners", "words/s"),
         ):
             speeds = found[name]
             header = [title, *(f"{n:,}" for n in speeds)]
-            row = ["tokens/s", *(f"{speed:,.0f}" for speed in speeds.values())]
+            row = [unit, *(f"{speed:,.0f}" for speed in speeds.values())]
             msg.table([row], header=header, divider=True)
         row = [f"{line['memory_bytes'] / (1 << 20):,.0f}" for line in found["docs"]]
         header = ["Docs", *(f"{line['docs']:,}" for line in found["docs"])]

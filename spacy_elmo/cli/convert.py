@@ -23,13 +23,17 @@ def convert_cli(
     ),
     target: Path = typer.Argument(..., help="Folder to write"),
     to: Format = typer.Option(Format.spacy_elmo, help="Format to write"),
-    half: bool = typer.Option(False, help="Half-precision weights (spacy-elmo only)"),
+    half: bool = typer.Option(False, help="Half-precision weights"),
 ) -> None:
-    """Read a biLM and write it in another format, with the same vectors."""
+    """Read a biLM and write it in another format, with the same vectors.
+
+    The format bilm-tf has no place for the softmax and the model card."""
     from ..bilm import softmax
     from ..bilm.bilm import BiLM
     from ..pretrain.card import read_card
 
+    if half and to is Format.bilm_tf:
+        raise typer.BadParameter("the format bilm-tf has no half-precision weights")
     with clear_errors():
         bilm, card = BiLM.load(source), read_card(source)
         if to is Format.bilm_tf:

@@ -53,8 +53,9 @@ def pretrain(
     output. command: how the run was started, for the model card. overwrite: begin anew
     where there is another run already.
     RETURNS: the folder of the best model (lowest mean perplexity of the dev text).
-    Raises ValueError [EL029-EL049, EL077], OSError [EL013, EL030], MemoryError
-    [EL076], and Stopped when it was asked to stop and has saved what it needs to go on.
+    Raises ValueError [EL017, EL018, EL029-EL048, EL077] and as `BiLM.load`, OSError
+    [EL013, EL030, EL044], ImportError [EL049], MemoryError [EL076], and Stopped when it
+    was asked to stop and has saved what it needs to go on.
     """
     training = config.training
     if training.threads:

@@ -59,8 +59,8 @@ def manifest_hash(folder: Path) -> str:
     return hashlib.sha256(files.encode()).hexdigest()
 
 
-def check_files(folder: Path, *, hashes: bool = True) -> dict[str, Any]:
-    """Compare every file with the manifest. hashes: read them all, not sizes alone.
+def check_files(folder: Path) -> dict[str, Any]:
+    """Compare every file with the manifest, whole.
 
     RETURNS: the manifest. Raises ValueError [EL041] on a missing or changed file.
     """
@@ -76,7 +76,7 @@ def check_files(folder: Path, *, hashes: bool = True) -> dict[str, Any]:
             problem = f"'{name}' is missing"
         elif (folder / name).stat().st_size != entry["bytes"]:
             problem = f"'{name}' has another size than when it was written"
-        elif hashes and sha256(folder / name) != entry["sha256"]:
+        elif sha256(folder / name) != entry["sha256"]:
             problem = f"'{name}' was changed after it was written"
         if problem:
             raise ValueError(Errors.EL041.format(path=folder, problem=problem))

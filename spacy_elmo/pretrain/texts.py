@@ -27,7 +27,8 @@ class Texts:
 def open_texts(
     config: PretrainConfig, output: Path, workers: Workers, *, overwrite: bool = False
 ) -> Texts:
-    """Raises ValueError [EL031-EL033, EL037, EL040-EL043], OSError [EL013, EL030]."""
+    """Raises ValueError [EL031-EL034, EL037, EL039-EL043], OSError [EL013, EL030,
+    EL044]."""
     text = config.text
     also = text.also or {}
     paths = {TRAIN: text.train, DEV: text.dev, **also}

@@ -22,6 +22,7 @@ from ..bilm.bilm import CACHE_WORDS
 from ..bilm.config import PUBLISHED_FILTERS, BiLMConfig, Filters
 from ..bilm.halves import in_halves
 from ..bilm.products import Precision
+from ..errors import Errors
 from .shim import BiLMShim
 from .spans import SpanGetter, configure_windows
 
@@ -76,8 +77,10 @@ def build_bilm(
         instructions for them; training is in float32.
     get_spans: cuts a Doc into what the biLM reads at once; `spacy-elmo.Windows.v1` if
         None.
-    Raises ValueError [EL020, EL073].
+    Raises ValueError [EL020, EL026, EL073].
     """
+    if batch_tokens < 1:
+        raise ValueError(Errors.EL026.format(found=batch_tokens))
     config = BiLMConfig(
         hidden_dim=hidden_dim,
         projection_dim=projection_dim,

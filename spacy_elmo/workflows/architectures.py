@@ -59,10 +59,9 @@ def train(
 ) -> None:
     if (folder / "model-best" / "card.json").exists():
         return
-    batch_size = settings.get("training.batch_size", 64)
     options: Settings = {
         "text.train": [str(text)],
-        "training.max_steps": steps * 64 // batch_size,
+        "training.max_steps": steps,
         "training.eval_every": 1_000_000,
         **settings,
     }

@@ -35,7 +35,7 @@ def fetch(
     assets: list[dict[str, Any]], hashes: dict[str, str], data: Path | None
 ) -> None:
     """Raises FileNotFoundError [EL070] if an asset is nowhere to be had, ValueError
-    [EL071] on a wrong hash, OSError [EL013]."""
+    [EL071] on a wrong hash and [EL072] if there is no connection, OSError [EL013]."""
     for asset in tqdm(assets, desc="assets", leave=False):
         target = Path(asset["dest"])
         expected = hashes[target.name]

@@ -38,7 +38,8 @@ _OURS_TO_THEIRS = (1, 3, 2, 0)
 
 
 def load(folder: Path) -> BiLM:
-    """Raises FileNotFoundError [EL001], ValueError [EL002-EL009, EL020-EL023]."""
+    """Raises FileNotFoundError [EL001], ValueError [EL002-EL009, EL011,
+    EL020-EL023]."""
     options = read_json(folder / OPTIONS)
     path = only_hdf5(folder)
     with open_file(path) as file:

@@ -27,7 +27,7 @@ _SWAPPED = {"<bow>": "<eow>", "<eow>": "<bow>"}
 
 
 def load(folder: Path) -> BiLM:
-    """Raises ValueError [EL002, EL003, EL006-EL008, EL011, EL015, EL020],
+    """Raises ValueError [EL002, EL003, EL006-EL009, EL011, EL015, EL020],
     FileNotFoundError [EL001]."""
     vocab = [_SPECIAL_WORDS.get(w, w) for w in _read_dic(folder / "word.dic")]
     alphabet = [_SWAPPED.get(c, c) for c in _read_dic(folder / "char.dic")]
