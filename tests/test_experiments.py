@@ -96,22 +96,26 @@ def test_pretrained_by_spacy(folder):
     text = folder / "text.txt"
     text.write_text("She likes London now. He runs to the river.\n" * 40)
     settings = {"text": text, "text_lines": 30}
-    found = [
-        made(folder, "ewt-xpos", "spacy pretrain", seed, steps=1, **settings)
-        for seed in (0, 1)
-    ]
-    (weights,) = (folder / "runs" / "spacy_pretrain").glob("en-tagger-*/model-last.bin")
+    runs = [("ewt-xpos", 0), ("ewt-xpos", 1), ("ewt-ner", 0)]
+    for task, seed in runs:
+        found = made(folder, task, "spacy pretrain", seed, steps=1, **settings)
+        assert (found["task"], found["seed"]) == (task, seed)
+    # It is pretrained once, for all components.
+    (weights,) = (folder / "runs" / "spacy_pretrain").glob("en-*/model-last.bin")
     assert not weights.with_name("text.jsonl").exists()
-    assert [metrics["seed"] for metrics in found] == [0, 1]
     # What was pretrained is what training begins with.
-    nlp = spacy.load(folder / "runs" / "ewt-xpos" / "spacy_pretrain" / "0/model-last")
-    tok2vec = nlp.get_pipe("tagger").model.get_ref("tok2vec")
-    trained = [n.get_param("E").copy() for n in tok2vec.walk() if n.has_param("E")]
-    tok2vec.from_bytes(weights.read_bytes())
-    begun = [n.get_param("E") for n in tok2vec.walk() if n.has_param("E")]
-    assert len(begun) == 4
-    for a, b in zip(trained, begun):
-        assert abs(a - b).max() < 0.005
+    for task, seed in runs:
+        place = folder / "runs" / task / "spacy_pretrain" / str(seed)
+        nlp = spacy.load(place / "model-last")
+        (component,) = nlp.pipe_names
+        model = nlp.get_pipe(component).model
+        (tok2vec,) = (n for n in model.walk() if n.has_ref("embed"))
+        trained = [n.get_param("E").copy() for n in tok2vec.walk() if n.has_param("E")]
+        tok2vec.from_bytes(weights.read_bytes())
+        begun = [n.get_param("E") for n in tok2vec.walk() if n.has_param("E")]
+        assert len(begun) == 4
+        for a, b in zip(trained, begun):
+            assert abs(a - b).max() < 0.005
 
 
 @pytest.mark.parametrize("is_gold", [True, False])

@@ -15,7 +15,6 @@ from typing import Any
 
 import spacy
 import typer
-from confection import Config
 from spacy.cli.train import train as spacy_train
 from spacy.training import Corpus
 from wasabi import msg
@@ -27,7 +26,7 @@ from ..errors import Errors
 from ..files import sha256, write_files, write_text
 from ..training_config import ELMO, make_config
 from .kept_corpus import READER
-from .pretrained_baseline import pretrained, with_pretraining
+from .pretrained_baseline import BEGIN_WITH, pretrained, pretraining
 
 METRICS, CONFIG = "metrics.json", "config.cfg"
 PARTS = ("train", "dev", "test")
@@ -153,9 +152,9 @@ def make(
     if has_elmo:
         bilm = BiLM.load(shipped.find(source) if source else shipped.folder(task.lang))
         depends["bilm"] = fingerprint(bilm)
-    if setup.is_pretrained and text is not None:
-        config = with_pretraining(config, task.component).to_str()
-        depends["text"] = [sha256(text), text_lines]
+    before = pretraining(config, task.component) if setup.is_pretrained else None
+    if before is not None and text is not None:
+        depends["pretraining"] = [before.to_str(), sha256(text), text_lines]
     identity = _hash(config, depends)
     done = _read(folder)
     if done is not None:
@@ -164,17 +163,14 @@ def make(
         return done
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CONFIG).write_text(config, encoding="utf-8")
-    if setup.is_pretrained and text is not None:
-        name = f"{task.lang}-{task.component}-{_hash(config, depends['text'])[:8]}"
-        overrides["paths.init_tok2vec"] = str(
-            pretrained(
-                Config().from_str(config, interpolate=False),
-                output / "spacy_pretrain" / name,
-                text,
-                text_lines,
-                gpu=gpu,
-            )
-        )
+    if before is not None and text is not None:
+        name = f"{task.lang}-{_hash(depends['pretraining'])[:8]}"
+        place = output / "spacy_pretrain" / name
+        overrides["initialize.after_init"] = {
+            "@callbacks": BEGIN_WITH,
+            "component": task.component,
+            "weights": str(pretrained(before, place, text, text_lines, gpu=gpu)),
+        }
     if has_elmo and setup.settings.get("frozen", True):
         overrides["initialize.components.elmo.layer_cache"] = layer_cache
     log = folder / "log.jsonl"

@@ -1,35 +1,54 @@
 """spaCy's own answer to ELMo: a tok2vec pretrained by `spacy pretrain` on raw text.
 
-It learns to predict the characters of words from their neighbours', once for every
-component, since a tok2vec is not shared between configurations.
+It learns to predict the characters of words from their neighbours', and is what the
+training of a component begins with. (spaCy can pretrain a component's tok2vec where it
+is, but not an entity recogniser's, whose `tok2vec` ends in layers of the parser's own.)
 """
 
 import os
 import shutil
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
 import srsly
 from confection import Config
-from spacy.language import DEFAULT_CONFIG_PRETRAIN_PATH
+from spacy.language import DEFAULT_CONFIG_PATH, DEFAULT_CONFIG_PRETRAIN_PATH, Language
 from spacy.training.pretrain import pretrain
-from spacy.util import load_config, load_config_from_str
+from spacy.util import load_config, load_config_from_str, registry
 from tqdm import tqdm
 
 from ..pretrain.text import read_lines
 
 EPOCHS = 1
+BEGIN_WITH = "spacy-elmo.workflows.BeginWith.v1"
 
 
-def with_pretraining(config: str, component: str) -> Config:
-    """A training configuration with what it takes to pretrain a component's tok2vec."""
-    own = load_config_from_str(config, interpolate=False)
-    own.pop("pretraining", None)
-    whole = load_config(DEFAULT_CONFIG_PRETRAIN_PATH, interpolate=False).merge(own)
+def pretraining(config: str, component: str) -> Config:
+    """A configuration that pretrains the tok2vec of one component, by itself."""
+    given = load_config_from_str(config, interpolate=False)
+    tok2vec = given["components"][component]["model"]["tok2vec"]
+    own = {
+        "nlp": {**given["nlp"], "pipeline": ["tok2vec"]},
+        "components": {"tok2vec": {"factory": "tok2vec", "model": tok2vec}},
+    }
+    whole = load_config(DEFAULT_CONFIG_PATH, interpolate=False)
+    whole = whole.merge(load_config(DEFAULT_CONFIG_PRETRAIN_PATH)).merge(own)
     # The last epoch is saved whatever its number is.
-    settings = {"component": component, "layer": "tok2vec", "max_epochs": EPOCHS}
-    whole["pretraining"].update(settings)
-    return whole
+    whole["pretraining"].update({"component": "tok2vec", "max_epochs": EPOCHS})
+    return Config(whole)
+
+
+@registry.callbacks(BEGIN_WITH)
+def begin_with(component: str, weights: Path) -> Callable[[Language], None]:
+    """For `initialize.after_init`: what was pretrained is the component's tok2vec."""
+
+    def begin(nlp: Language) -> None:
+        nodes = nlp.get_pipe(component).model.walk()
+        tok2vec = next(node for node in nodes if node.has_ref("embed"))
+        tok2vec.from_bytes(Path(weights).read_bytes())
+
+    return begin
 
 
 def pretrained(
