@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import srsly
 from confection import Config
@@ -44,8 +45,8 @@ def begin_with(component: str, weights: Path) -> Callable[[Language], None]:
     """For `initialize.after_init`: what was pretrained is the component's tok2vec."""
 
     def begin(nlp: Language) -> None:
-        nodes = nlp.get_pipe(component).model.walk()
-        tok2vec = next(node for node in nodes if node.has_ref("embed"))
+        pipe: Any = nlp.get_pipe(component)
+        tok2vec = next(node for node in pipe.model.walk() if node.has_ref("embed"))
         tok2vec.from_bytes(Path(weights).read_bytes())
 
     return begin
