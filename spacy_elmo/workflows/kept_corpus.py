@@ -1,7 +1,7 @@
 """A corpus that is read from disk once, not at every evaluation.
 
-spaCy's own reader decodes each Doc anew whenever the development set is scored: that
-takes longer than the scoring. The examples, and so the results, are the same.
+spaCy's own reader decodes each Doc anew whenever the development set is scored. The
+examples, and so the results, are the same.
 """
 
 from collections.abc import Callable, Iterator
