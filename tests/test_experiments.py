@@ -95,14 +95,15 @@ def test_runs_are_made_once_and_reported(folder, monkeypatch, capsys):
 def test_pretrained_by_spacy(folder):
     text = folder / "text.txt"
     text.write_text("She likes London now. He runs to the river.\n" * 40)
-    settings = {"text": text, "text_lines": 30}
+    place = folder / "pretrained"
+    settings = {"text": text, "text_lines": 30, "pretrained_in": place}
     runs = [("ewt-xpos", 0), ("ewt-xpos", 1), ("ewt-ner", 0)]
     for task, seed in runs:
         found = made(folder, task, "spacy pretrain", seed, steps=1, **settings)
         assert (found["task"], found["seed"]) == (task, seed)
     # It is pretrained once, for all components.
-    (weights,) = (folder / "runs" / "spacy_pretrain").glob("en-*/model-last.bin")
-    assert not weights.with_name("text.jsonl").exists()
+    (weights,) = place.glob("en-*/*")
+    assert weights.name == "model-last.bin"
     # What was pretrained is what training begins with.
     for task, seed in runs:
         place = folder / "runs" / task / "spacy_pretrain" / str(seed)

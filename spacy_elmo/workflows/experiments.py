@@ -30,6 +30,7 @@ from .pretrained_baseline import BEGIN_WITH, pretrained, pretraining
 
 METRICS, CONFIG = "metrics.json", "config.cfg"
 PARTS = ("train", "dev", "test")
+PRETRAINED = Path("training/spacy_pretrain")
 
 
 @dataclass(frozen=True)
@@ -111,12 +112,14 @@ def make(
     layer_cache: str | None = None,
     text: Path | None = None,
     text_lines: int = 0,
+    pretrained_in: Path = PRETRAINED,
     gpu: int = -1,
 ) -> dict[str, Any]:
     """Train, and score on the test set; or read what was found before.
 
     evaluations: on the development set, evenly over the updates; the best one counts.
-    text, text_lines: what `spacy pretrain` reads, and how much of it.
+    text, text_lines: what `spacy pretrain` reads, and how many lines of it (0: all).
+    pretrained_in: folder for what it makes.
     Raises ValueError [EL092] if it was made with other settings, corpora or weights,
     [EL033] if there is no text where one is needed, and as `BiLM.load`."""
     task, setup = TASKS[run.task], SETUPS[run.setup]
@@ -165,7 +168,7 @@ def make(
     (folder / CONFIG).write_text(config, encoding="utf-8")
     if before is not None and text is not None:
         name = f"{task.lang}-{_hash(depends['pretraining'])[:8]}"
-        place = output / "spacy_pretrain" / name
+        place = pretrained_in / name
         overrides["initialize.after_init"] = {
             "@callbacks": BEGIN_WITH,
             "component": task.component,
@@ -234,7 +237,8 @@ def main(
     text: Path = typer.Option(
         Path("corpus/english_lm_train.txt.xz"), help="What 'spacy pretrain' reads"
     ),
-    text_lines: int = typer.Option(50_000, help="Lines of it"),
+    text_lines: int = typer.Option(0, help="Lines of it, 0 for all"),
+    pretrained_in: Path = typer.Option(PRETRAINED, help="Folder for what it makes"),
     gpu: int = typer.Option(-1, "--gpu-id"),
 ) -> None:
     wanted = [
@@ -256,6 +260,7 @@ def main(
                 layer_cache=layer_cache,
                 text=text,
                 text_lines=text_lines,
+                pretrained_in=pretrained_in,
                 gpu=gpu,
             )
         except (ValueError, OSError) as error:

@@ -7,22 +7,25 @@ is, but not an entity recogniser's, whose `tok2vec` ends in layers of the parser
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import srsly
 from confection import Config
 from spacy.language import DEFAULT_CONFIG_PATH, DEFAULT_CONFIG_PRETRAIN_PATH, Language
+from spacy.training import Example
 from spacy.training.pretrain import pretrain
 from spacy.util import load_config, load_config_from_str, registry
+from thinc.api import NumpyOps, get_current_ops, set_current_ops
 from tqdm import tqdm
 
 from ..pretrain.text import read_lines
 
 EPOCHS = 1
 BEGIN_WITH = "spacy-elmo.workflows.BeginWith.v1"
+TEXT = "spacy-elmo.workflows.Text.v1"
+MIN_LENGTH, MAX_LENGTH = 5, 500  # tokens of a line, as in spaCy's own settings
 
 
 def pretraining(config: str, component: str) -> Config:
@@ -52,23 +55,44 @@ def begin_with(component: str, weights: Path) -> Callable[[Language], None]:
     return begin
 
 
+@registry.readers(TEXT)
+def text_reader(path: str, limit: int) -> Callable[[Language], Iterator[Example]]:
+    """Lines of a text file, as `read_lines` reads them. limit: 0 for all."""
+    n_lines = sum(1 for _ in islice(read_lines(Path(path)), limit or None))
+
+    def read(nlp: Language) -> Iterator[Example]:
+        lines = islice(read_lines(Path(path)), n_lines)
+        for line in tqdm(lines, "spacy pretrain", n_lines, unit=" lines", smoothing=0):
+            doc = nlp.make_doc(line)
+            if MIN_LENGTH <= len(doc) < MAX_LENGTH:
+                yield Example(doc, doc)
+
+    return read
+
+
 def pretrained(
-    config: Config, folder: Path, text: Path, n_lines: int, *, gpu: int = -1
+    config: Config, folder: Path, text: Path, n_lines: int = 0, *, gpu: int = -1
 ) -> Path:
-    """RETURNS: the weights; trained once. n_lines: of the text that are read."""
+    """RETURNS: the weights; trained once. n_lines: of the text that are read; 0: all.
+
+    Raises as `read_lines`."""
     weights = folder / "model-last.bin"
     if weights.exists():
         return weights
     # spaCy writes a model when it is interrupted, too.
     unfinished = folder / "unfinished"
     unfinished.mkdir(parents=True, exist_ok=True)
-    lines = folder / "text.jsonl"
-    srsly.write_jsonl(lines, ({"text": t} for t in islice(read_lines(text), n_lines)))
     config = config.copy()
-    config["paths"]["raw_text"] = str(lines)
-    with tqdm(desc="spacy pretrain", bar_format="{desc} ... {elapsed}"):
-        pretrain(config.interpolate(), unfinished, use_gpu=gpu, silent=False)
+    reader = {"@readers": TEXT, "path": str(text), "limit": n_lines}
+    config["corpora"]["pretrain"] = reader
+    ops = get_current_ops()
+    if gpu < 0:
+        # Twice as fast as with BLIS, measured on batches of 3,000 words.
+        set_current_ops(NumpyOps(use_blis=False))
+    try:
+        pretrain(config.interpolate(), unfinished, use_gpu=gpu)
+    finally:
+        set_current_ops(ops)
     os.replace(unfinished / weights.name, weights)
     shutil.rmtree(unfinished)
-    lines.unlink()
     return weights
