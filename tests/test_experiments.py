@@ -78,14 +78,19 @@ def test_runs_are_made_once_and_reported(folder, monkeypatch, capsys):
     (layers / "some_probe.json").write_text(json.dumps(scores))
     contexts = folder / "neighbours.md"
     contexts.write_text("**눈** (4 contexts)", encoding="utf-8")
-    experiments_report.main(folder / "runs", folder / "report", layers, contexts)
+    others = folder / "others"  # runs with another budget
+    others.mkdir()
+    (folder / "runs" / "wnut17").rename(others / "wnut17")
+    runs = [folder / "runs", others]
+    experiments_report.main(runs, folder / "report", layers, contexts)
     report = (folder / "report" / "report.md").read_text(encoding="utf-8")
     for metrics in (found["baseline"], found["elmo"], found["average"]):
         assert f"{100 * metrics['score']:.2f} (1 seed)" in report
     assert "**눈** (4 contexts)" in report
-    assert f"{STEPS} updates a run" in report
+    assert report.count(f"{STEPS} updates a run") == 2
+    assert f"{100 * few['score']:.2f} (1 seed)" in report.partition("## others")[2]
     assert "| some probe | 50.00 | 25.00 | 50.00 | 75.00 |" in report
-    for picture in ("learning.png", "shares.png", "mixes.png"):
+    for picture in ("runs_learning.png", "runs_shares.png", "runs_mixes.png"):
         assert picture in report
         content = (folder / "report" / picture).read_bytes()
         assert content[:4] == b"\x89PNG"

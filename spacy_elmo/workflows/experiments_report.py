@@ -236,8 +236,40 @@ def intrinsic(folder: Path) -> str:
     return as_markdown(rows) if rows else ""
 
 
+def section(runs: Path, output: Path) -> str:
+    """The runs of a folder: tables, and pictures beside the report."""
+    found = read(runs)
+    tasks = [task for task in TASKS if any(key[0] == task for key in list(found))]
+    if not tasks:
+        msg.fail(f"No runs in '{runs}'", exits=1)
+
+    def picture(title: str) -> Path:
+        return output / f"{runs.name}_{title}.png"
+
+    text = [f"## {runs.name}\n", budget(found), as_markdown(main_table(found, tasks))]
+    for title, setups in SECTIONS.items():
+        rows = setups_table(found, tasks, setups)
+        if len(rows) > 2:
+            text += [f"### {title}\n", as_markdown(rows)]
+    reaching = reaching_table(found, tasks)
+    if len(reaching) > 1:
+        text += ["### Until the baseline's best\n", as_markdown(reaching)]
+        text.append(
+            "(Layers are kept: only the first run over a text computes them.)\n"
+        )
+    if draw_learning(found, tasks, path := picture("learning")):
+        text.append(f"![Dev scores by updates]({path.name})\n")
+    if draw_shares(found, tasks, path := picture("shares")):
+        text += ["### With less data\n", as_markdown(shares_table(found, tasks))]
+        text.append(f"![Scores by share of the data]({path.name})\n")
+    if draw_mixes(found, path := picture("mixes"), runs):
+        text.append("### What the mixes learn\n")
+        text.append(f"![Shares of the layers]({path.name})\n")
+    return "\n".join(text)
+
+
 def main(
-    runs: Path = typer.Argument(..., help="Folder of the runs"),
+    runs: list[Path] = typer.Argument(..., help="Folders of runs, of a budget each"),
     output: Path = typer.Argument(..., help="Folder for the report"),
     found_by_layer: Path = typer.Option(
         Path("metrics/layers"), help="Folder with what was found layer by layer"
@@ -246,30 +278,9 @@ def main(
         Path("metrics/neighbours.md"), help="Tables of nearest contexts"
     ),
 ) -> None:
-    found = read(runs)
-    tasks = [task for task in TASKS if any(key[0] == task for key in list(found))]
-    if not tasks:
-        msg.fail(f"No runs in '{runs}'", exits=1)
-    text = ["# Experiments\n", budget(found), as_markdown(main_table(found, tasks))]
-    text += [f"- {setup}: {WHAT[setup]}" for setup in MAIN]
-    text.append("")
-    for title, setups in SECTIONS.items():
-        rows = setups_table(found, tasks, setups)
-        if len(rows) > 1:
-            text += [f"## {title}\n", as_markdown(rows)]
-    text += [
-        "## Until the baseline's best\n",
-        as_markdown(reaching_table(found, tasks)),
-        "(Layers are kept: only the first run over a text computes them.)\n",
-    ]
     output.mkdir(parents=True, exist_ok=True)
-    if draw_learning(found, tasks, output / "learning.png"):
-        text.append("![Dev scores by updates](learning.png)\n")
-    if draw_shares(found, tasks, output / "shares.png"):
-        text += ["## With less data\n", as_markdown(shares_table(found, tasks))]
-        text.append("![Scores by share of the data](shares.png)\n")
-    if draw_mixes(found, output / "mixes.png", runs):
-        text += ["## What the mixes learn\n", "![Shares of the layers](mixes.png)\n"]
+    text = ["# Experiments\n", *(f"- {setup}: {WHAT[setup]}" for setup in MAIN), ""]
+    text += [section(folder, output) for folder in runs]
     if by_layer := intrinsic(found_by_layer):
         text += ["## Layer by layer\n", by_layer]
     if neighbours.exists():
