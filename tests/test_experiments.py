@@ -8,11 +8,13 @@ import pytest
 import spacy
 from spacy.tokens import Doc, DocBin
 from spacy.training import Corpus
+from thinc.api import Linear, get_current_ops
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.workflows import experiments, experiments_report, probe
 from spacy_elmo.workflows.experiments import Run, make
 from spacy_elmo.workflows.kept_corpus import kept_corpus
+from spacy_elmo.workflows.products import by_numpy
 
 from .models import tiny_config
 from .test_spacy_commands import annotated
@@ -206,3 +208,18 @@ def test_probe_finds_what_is_in_a_layer(tmp_path):
         found[name] += [probe.probe(bilm, parts, layer) for layer in (0, 1)]
     assert found["own"][:2] == [1.0, 1.0]
     assert found["context"][2] > max(found["context"][:2]) + 0.1
+
+
+def test_products_by_numpy_are_the_same_and_not_kept():
+    before = get_current_ops()
+    model = Linear(30, 20)
+    model.initialize()
+    X = np.random.default_rng(0).normal(size=(50, 20)).astype("f")
+    with by_numpy():
+        other = Linear(30, 20)
+        other.from_bytes(model.to_bytes())
+        assert other.ops is not before and not other.ops.use_blis
+    assert get_current_ops() is before
+    np.testing.assert_allclose(other.predict(X), model.predict(X), rtol=1e-4, atol=1e-5)
+    with by_numpy(gpu=0):
+        assert get_current_ops() is before

@@ -27,6 +27,7 @@ from ..files import sha256, write_files, write_text
 from ..training_config import ELMO, make_config
 from .kept_corpus import READER
 from .pretrained_baseline import BEGIN_WITH, pretrained, pretraining
+from .products import by_numpy
 
 METRICS, CONFIG = "metrics.json", "config.cfg"
 PARTS = ("train", "dev", "test")
@@ -86,6 +87,7 @@ SETUPS = {
     "lambda 1": _mix("learned", 1.0),
     "lambda 0.1": _mix("learned", 0.1),
     "lambda 0": _mix("learned", 0.0),
+    "wide": Setup({"encoder": (384, 1)}),
     **{f"baseline {n}%": Setup({"places": []}, share=n / 100) for n in SHARES},
     **{f"elmo {n}%": Setup(share=n / 100) for n in SHARES},
 }
@@ -250,19 +252,20 @@ def main(
     for number, run in enumerate(wanted, start=1):
         msg.divider(f"{number} of {len(wanted)}: {run.task}, {run.setup}, {run.seed}")
         try:
-            found = make(
-                run,
-                output,
-                corpora,
-                weights=weights or None,
-                steps=steps,
-                evaluations=evaluations,
-                layer_cache=layer_cache,
-                text=text,
-                text_lines=text_lines,
-                pretrained_in=pretrained_in,
-                gpu=gpu,
-            )
+            with by_numpy(gpu):
+                found = make(
+                    run,
+                    output,
+                    corpora,
+                    weights=weights or None,
+                    steps=steps,
+                    evaluations=evaluations,
+                    layer_cache=layer_cache,
+                    text=text,
+                    text_lines=text_lines,
+                    pretrained_in=pretrained_in,
+                    gpu=gpu,
+                )
         except (ValueError, OSError) as error:
             msg.fail(str(error), exits=1)
         msg.info(f"{found['score']:.2%} on the test set, {found['seconds']:.0f} s")

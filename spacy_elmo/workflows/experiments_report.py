@@ -22,7 +22,7 @@ Found = dict[tuple[str, str], list[dict[str, Any]]]
 MAIN = ("baseline", "spacy pretrain", "elmo", "fine-tuned")
 # Further sections: title, and the setups that are compared in it.
 SECTIONS = {
-    "Other ways": ("baseline", "flat", "elmo", "domain"),
+    "Other ways": ("baseline", "flat", "elmo", "wide", "domain"),
     "Which layers": (
         "token layer",
         "top",
@@ -39,6 +39,7 @@ WHAT = {
     "elmo": "ELMo at the input, learned mix (lambda 0.001)",
     "baseline": "hash embeddings, convolutions",
     "flat": "hash embeddings and one layer, both as wide as ELMo's encoder",
+    "wide": "ELMo at the input, encoder of width 384",
     "fine-tuned": "the same, its biLM trained along",
     "spacy pretrain": "hash embeddings, convolutions, after spacy pretrain",
     "domain": "ELMo, biLM fine-tuned on biomedical text",
