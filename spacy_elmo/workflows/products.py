@@ -1,7 +1,7 @@
 """Matrix products of thinc's layers on a CPU, by NumPy's BLAS.
 
-thinc's own choice, BLIS, takes about 1.3 times as long for a run of an experiment, and
-twice as long for `spacy pretrain`, on an AMD EPYC (Zen 5). They differ in rounding alone.
+thinc's own choice, BLIS, takes about 1.3 times as long for a run of an experiment and
+twice for `spacy pretrain` on an AMD EPYC (Zen 5). They differ in rounding alone.
 """
 
 from collections.abc import Iterator
