@@ -258,7 +258,7 @@ class Errors(metaclass=_Coded):
     )
     EL087 = (
         "The layer cache {where} can't be used: {error}. Choose a place that can be "
-        "written, on a disk of this machine, or leave layer_cache out."
+        "written, on a disk of this machine that has room, or leave layer_cache out."
     )
     EL088 = (
         "'{name}' has a layer_cache, but frozen = false: layers of a biLM that is "

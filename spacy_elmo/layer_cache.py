@@ -16,7 +16,7 @@ import time
 import warnings
 import weakref
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,16 +26,18 @@ import numpy as np
 from .errors import Errors, Warnings
 
 PAGE_BYTES = 1 << 16  # SQLite's largest: layers of a sentence take a few of them
-MAPPED_BYTES = 1 << 40  # of the file at most are read through the page cache
+MAPPED_BYTES = 1 << 31  # of the file, which is SQLite's most; the rest is read
+WRITTEN_BYTES = 8 << 20  # at once, about: what is not yet in its place takes room too
 WAIT = 60.0  # seconds for another process's write
 AT_ONCE = 500  # keys in one question
 NO_ROOM = "full", "disk I/O error"  # SQLite's words, the second for quotas
 
 
 class LayerCache:
-    """path: the file, None for memory. max_bytes: its size at most; when it is full, it
-    takes no more, since what an epoch reads is read again in the same order, and the
-    oldest would always be gone when its turn comes."""
+    """path: the file, None for memory. max_bytes: its size at most; what is just being
+    written stands beside it, some WRITTEN_BYTES. When it is full, it takes no more,
+    since what an epoch reads is read again in the same order, and the oldest would
+    always be gone when its turn comes."""
 
     def __init__(self, path: Path | None, max_bytes: int) -> None:
         self.path, self.max_bytes = path, max_bytes
@@ -90,7 +92,7 @@ class LayerCache:
                 for key, checksum, n_layers, width, data in self._db().execute(
                     question, some
                 ):
-                    if zlib.crc32(data) != checksum:
+                    if _checksum(key, n_layers, width, data) != checksum:
                         raise sqlite3.DatabaseError("a checksum is wrong")
                     values = np.frombuffer(data, dtype=np.float32)
                     found[key] = values.reshape(n_layers, -1, width)
@@ -102,13 +104,11 @@ class LayerCache:
         """Raises as `read`; warns [ELW07] once when no more go in."""
         if self.is_full or not layers:
             return
-        rows = []
-        for key, layers_LTD in layers.items():
-            data = np.ascontiguousarray(layers_LTD, dtype=np.float32).tobytes()
-            n_layers, _, width = layers_LTD.shape
-            rows.append((key, zlib.crc32(data), n_layers, width, data))
         with self._lock, self._clear_errors():
-            no_room = self._insert("layers VALUES (?, ?, ?, ?, ?)", rows)
+            for rows in _few_at_once(map(_row, layers.items()), self.max_bytes // 8):
+                no_room = self._insert("layers VALUES (?, ?, ?, ?, ?)", rows)
+                if no_room:
+                    break
         self._warn_of(no_room)
 
     def _insert(self, what: str, rows: Sequence[tuple[Any, ...]]) -> Exception | None:
@@ -168,6 +168,7 @@ class LayerCache:
         db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         if self.path is not None:
             db.execute("PRAGMA journal_mode = WAL")  # reading while another writes
+            db.execute(f"PRAGMA wal_autocheckpoint = {WRITTEN_BYTES // PAGE_BYTES}")
             db.execute("PRAGMA synchronous = NORMAL")
             db.execute(f"PRAGMA mmap_size = {MAPPED_BYTES}")
         db.execute(
@@ -192,6 +193,35 @@ class LayerCache:
             raise ValueError(
                 Errors.EL086.format(where=self._where, error=error)
             ) from error
+
+
+Row = tuple[bytes, int, int, int, bytes]
+
+
+def _row(entry: tuple[bytes, np.ndarray]) -> Row:
+    key, layers_LTD = entry
+    data = np.ascontiguousarray(layers_LTD, dtype=np.float32).tobytes()
+    n_layers, _, width = layers_LTD.shape
+    return key, _checksum(key, n_layers, width, data), n_layers, width, data
+
+
+def _checksum(key: bytes, n_layers: int, width: int, data: bytes) -> int:
+    """Of all of a row: of a damaged file not even the index can be trusted."""
+    return zlib.crc32(data, zlib.crc32(b"%s %d %d" % (key, n_layers, width)))
+
+
+def _few_at_once(rows: Iterable[Row], max_bytes: int) -> Iterator[list[Row]]:
+    """Lists of rows, of max_bytes and WRITTEN_BYTES at most (or of one row)."""
+    some: list[Row] = []
+    n_bytes = 0
+    for row in rows:
+        if some and n_bytes + len(row[-1]) > min(max_bytes, WRITTEN_BYTES):
+            yield some
+            some, n_bytes = [], 0
+        some.append(row)
+        n_bytes += len(row[-1])
+    if some:
+        yield some
 
 
 _all: "weakref.WeakSet[LayerCache]" = weakref.WeakSet()

@@ -193,8 +193,8 @@ class Elmo(ListenedTo, TrainablePipe):
 
         where: a file, which other processes and later runs can use too; "memory", or
             None for no cache. mb: its size at most.
-        The biLM then gives sentences the same vectors to the last bit in any batch, so
-        nothing changes but the time.
+        The biLM then gives sentences the same vectors to the last bit in any batch, as
+        far as `BiLM.set_exact` can, so nothing changes but the time.
         Raises ValueError [EL088] if the biLM is not frozen."""
         if where is not None and not self.frozen:
             raise ValueError(Errors.EL088.format(name=self.name))

@@ -19,6 +19,7 @@ HASHES = {
     "rows": [50],
     "include_static_vectors": False,
 }
+WIDER, NARROWER = ({**HASHES, "width": width} for width in (WIDTH + 5, WIDTH - 5))
 STATIC = {"@architectures": "spacy-elmo.StaticVectors.v1", "width": WIDTH}
 CHAR_CNN = {"@architectures": "spacy-elmo.CharCnn.v1", "width": WIDTH}
 WINDOW = {
@@ -82,8 +83,8 @@ def test_places(at, n, width, encode):
     assert len(set(gammas)) == n and 1.0 not in gammas
 
 
-@pytest.mark.parametrize("embed", [HASHES, STATIC, CHAR_CNN])
-@pytest.mark.parametrize("at", ["input", "output"])
+@pytest.mark.parametrize("embed", [HASHES, STATIC, CHAR_CNN, WIDER, NARROWER])
+@pytest.mark.parametrize("at", ["input", "output", "both"])
 def test_sublayers_are_trained_and_saved(embed, at, tmp_path):
     nlp = pipeline(at=at, embed=embed)
     batch = examples(nlp)

@@ -64,7 +64,40 @@ def test_is_bounded_and_says_when_it_is_full(path):
     assert 1 <= len(found) <= 3
     if path is not None:
         cache.close()
-        assert sum(p.stat().st_size for p in path.parent.iterdir()) < 5 * MB
+        assert size_of(path) < 5 * MB
+
+
+def size_of(path):
+    return sum(p.stat().st_size for p in path.parent.iterdir())
+
+
+def test_what_is_being_written_is_bounded_too(tmp_path):
+    path = tmp_path / "cache" / "layers"
+    cache, largest = LayerCache(path, 40 * MB), 0
+    with pytest.warns(UserWarning, match=r"ELW07.*layer_cache_mb = 40"):
+        for number in range(40):
+            cache.write(
+                {
+                    LayerCache.key("x", [str(number), str(n)]): np.ones(
+                        (3, 100, 1024), dtype="float32"
+                    )
+                    for n in range(12)
+                }
+            )
+            largest = max(largest, size_of(path))
+    assert 35 * MB < largest < 65 * MB
+    cache.close()
+    assert size_of(path) < 41 * MB
+
+
+def test_what_fits_of_a_batch_is_kept(path):
+    """One that is larger than the whole cache, too."""
+    cache, stored = LayerCache(path, 4 * MB), arrays(12, tokens=10_000)
+    with pytest.warns(UserWarning, match="ELW07"):
+        cache.write(stored)
+    found = cache.read(list(stored))
+    assert 2 <= len(found) < 12
+    assert all(np.array_equal(found[key], stored[key]) for key in found)
 
 
 def test_full_disk_is_a_warning_and_not_the_end(tmp_path, monkeypatch):
@@ -110,6 +143,30 @@ assert "ELW07" in str(caught[0].message), caught
 assert list(cache.read([b"small", b"large"])) == [b"small"]
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_values_of_other_rows_are_not_taken(tmp_path):
+    """As if the index of a damaged file pointed to them."""
+    path = tmp_path / "layers"
+    stored = arrays(2)
+    a, b = stored
+    for column in ("key", "n_layers", "data"):
+        path.unlink(missing_ok=True)
+        cache = LayerCache(path, 64 * MB)
+        cache.write(stored)
+        cache.close()
+        with sqlite3.connect(path) as db:
+            if column == "data":
+                (data,) = db.execute("SELECT data FROM layers WHERE key = ?", (b,))
+                db.execute("UPDATE layers SET data = ? WHERE key = ?", (*data, a))
+            elif column == "key":
+                db.execute("DELETE FROM layers WHERE key = ?", (a,))
+                db.execute("UPDATE layers SET key = ? WHERE key = ?", (a, b))
+            else:
+                db.execute("UPDATE layers SET n_layers = 1 WHERE key = ?", (a,))
+        db.close()
+        with pytest.raises(ValueError, match=r"EL086.*checksum"):
+            LayerCache(path, 64 * MB).read([a])
 
 
 @pytest.mark.parametrize("spoil", ["header", "cut", "other", "value"])

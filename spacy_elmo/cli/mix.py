@@ -12,7 +12,7 @@ from . import app, clear_errors
 
 @app.command("mix")
 def mix_cli(
-    pipeline: Path = typer.Argument(..., help="Folder of a trained pipeline"),
+    pipeline: str = typer.Argument(..., help="Trained pipeline: folder or package"),
     output: Path | None = typer.Option(
         None, "--output", "-o", help="Picture to write (.png, .svg, .pdf)"
     ),

@@ -1,10 +1,11 @@
 """[h_k; ELMo_k]: ELMo again where the task's encoder ends (paper, section 3.3)."""
 
-from typing import Literal, get_args
+from collections.abc import Callable
+from typing import Any, Literal, get_args
 
 from spacy.tokens import Doc
 from spacy.util import registry
-from thinc.api import Model, chain, concatenate
+from thinc.api import Maxout, Model, chain, concatenate, with_array
 from thinc.types import Floats2d
 
 from ..errors import Errors
@@ -25,8 +26,7 @@ def build_encode(
     input, [x_k; ELMo_k], at the output, [h_k; ELMo_k], or at both, each with a mix of
     its own.
 
-    embed: the task's own vectors, as in `spacy-elmo.Embed.v1`; of that width where ELMo
-        is at the output alone.
+    embed: the task's own vectors, as in `spacy-elmo.Embed.v1`.
     encode: `spacy.MaxoutWindowEncoder.v2`, `spacy.TorchBiLSTMEncoder.v1` (the paper's)
         or any other that keeps the width.
     elmo: `spacy-elmo.ElmoListener.v1`; the one at the output is a copy of it (and
@@ -37,10 +37,36 @@ def build_encode(
     """
     if at not in get_args(Where):
         raise ValueError(Errors.EL089.format(found=at))
-    bottom = embed if at == "output" else build_embed(embed, elmo, width)
+    if at == "output":
+        bottom: TokenVectors = chain(embed, _to_width(width))
+    else:
+        bottom = build_embed(embed, elmo, width)
     tok2vec: TokenVectors = chain(bottom, encode)
     if encode.has_dim("nO"):
         tok2vec.set_dim("nO", encode.get_dim("nO"))
     if at == "input":
         return tok2vec
     return concatenate(tok2vec, elmo if at == "output" else elmo.copy())
+
+
+def _to_width(width: int) -> Model[list[Floats2d], list[Floats2d]]:
+    """Vectors (T, any) -> (T, width) by one layer; as they are if they have that width,
+    which is known once there are some."""
+    project: Any = with_array(Maxout(nO=width, nP=3, dropout=0.0, normalize=True))
+    return Model(
+        "to_width", _forward, init=_init, layers=[project], attrs={"width": width}
+    )
+
+
+def _init(model: Any, X: list[Floats2d] | None = None, Y: Any = None) -> None:
+    if X and X[0].shape[1] != model.attrs["width"]:
+        model.layers[0].initialize(X)
+
+
+def _forward(
+    model: Any, X: list[Floats2d], is_train: bool
+) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list[Floats2d]]]:
+    (project,) = model.layers
+    if any(layer.has_param("W") is True for layer in project.walk()):
+        return project(X, is_train)
+    return X, lambda dY: dY

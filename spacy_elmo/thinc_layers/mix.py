@@ -24,8 +24,9 @@ class MixSettings:
     """mix: "learned", "average", "top", "concat", or the number of a layer, 0 being the
     token layer. layer_norm: give each token's vector in each layer mean 0 and variance
     1 before (paper, section 3.2). dropout: on the mix, while training. l2: lambda of
-    lambda * |w|^2, added to the loss at every update, which draws a learned mix towards
-    the average. gamma: its scale to begin with.
+    lambda * |w|^2, added to the loss at every backward pass (with spaCy's
+    `accumulate_gradient` there are several an update), which draws a learned mix
+    towards the average. gamma: its scale to begin with.
 
     Raises ValueError [EL085].
     """
