@@ -7,10 +7,14 @@ import numpy as np
 import pytest
 import spacy
 from spacy.tokens import Doc, DocBin
-from spacy.training import Corpus
+from spacy.training import Corpus, Example
+from spacy.training.loop import create_train_batches
+from spacy.util import registry
 from thinc.api import Linear, get_current_ops
 
 from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.mixes import learned_mixes
+from spacy_elmo.training_config import make_config
 from spacy_elmo.workflows import experiments, experiments_report, probe
 from spacy_elmo.workflows.experiments import Run, make
 from spacy_elmo.workflows.kept_corpus import kept_corpus
@@ -96,6 +100,49 @@ def test_runs_are_made_once_and_reported(folder, monkeypatch, capsys):
         assert picture in report
         content = (folder / "report" / picture).read_bytes()
         assert content[:4] == b"\x89PNG"
+    runs = [folder / "nothing", others]
+    experiments_report.main(runs, folder / "few", layers, contexts)
+    report = (folder / "few" / "report.md").read_text(encoding="utf-8")
+    assert "## nothing" not in report and "## others" in report
+    with pytest.raises(SystemExit):
+        experiments_report.main(runs[:1], folder / "few", layers, contexts)
+
+
+@pytest.mark.slow
+def test_every_setup_trains(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    BiLM.random(tiny_config(), seed=3).save(tmp_path / experiments.DOMAIN)
+    text = tmp_path / "text.txt"
+    text.write_text("She likes London now. He runs to the river.\n" * 5)
+    setups = [name for name in experiments.SETUPS if "%" not in name]
+    options = {"seeds": 1, "steps": 1, "evaluations": 1, "layer_cache": "memory"}
+    experiments.main(
+        tmp_path / "runs",
+        folder / "corpus",
+        tasks="ewt-xpos",
+        setups=",".join(setups),
+        weights=str(folder / "bilm"),
+        text=text,
+        text_lines=0,
+        pretrained_in=tmp_path / "pretrained",
+        gpu=-1,
+        **options,
+    )
+    found = experiments_report.read(tmp_path / "runs")
+    assert {setup for _, setup in found} == set(setups)
+    for name in setups:
+        setup = experiments.SETUPS[name]
+        (metrics,) = found["ewt-xpos", name]
+        assert 0 <= metrics["score"] <= 1
+        place = Run("ewt-xpos", name, 0).folder(tmp_path / "runs") / "model-best"
+        nlp = spacy.load(place)
+        mixes = learned_mixes(nlp) if nlp.has_pipe("elmo") else []
+        assert len(mixes) == len(setup.settings.get("places", ["input"]))
+        wanted = setup.settings.get("listener", {}).get("mix", "learned")
+        assert {mix.kind for mix in mixes} <= {wanted}
+        if mixes:
+            frozen = setup.settings.get("frozen", True)
+            assert nlp.get_pipe("elmo").frozen is frozen
 
 
 @pytest.mark.slow
@@ -162,7 +209,26 @@ def test_cells_of_tables():
         ("a", "baseline"): [{"seed": 1, "seconds": 100, "history": history}],
         ("a", "elmo"): [{"seed": 1, "seconds": 200, "history": better}],
     }
-    assert report.reaching_table(found, ["a"])[1] == ("a", "20 (2, 50)", "10 (1, 50)")
+    there = ("a", "20 (50%, 50)", "10 (25%, 50)")
+    assert report.reaching_table(found, ["a"])[1] == there
+    assert report.errors_saved([0.7, 0.8], [0.79, 0.8]) == (
+        "+18.0% (no more than seeds differ)"
+    )
+
+
+def test_words_read_are_those_of_spacys_batches():
+    nlp = spacy.blank("en")
+    config = spacy.util.load_config_from_str(make_config(["tagger"], places=[]))
+    batcher = registry.resolve(config["training"])["batcher"]
+    rng = np.random.default_rng(0)
+    docs = [Doc(nlp.vocab, words=["a"] * n) for n in rng.integers(1, 40, size=4000)]
+    examples = [Example(doc, doc) for doc in docs]
+    batches = create_train_batches(nlp, lambda _: examples, batcher, 0)
+    read = np.cumsum([sum(map(len, b)) for _, (_, b) in zip(range(2500), batches)])
+    words_read = experiments_report.words_read
+    for updates in (200, 510, 1000, 2000):
+        share = words_read(updates) / words_read(2500)
+        assert abs(read[updates - 1] / read[-1] - share) < 0.01
 
 
 def test_tables_show_what_was_run():

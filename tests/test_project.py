@@ -1,7 +1,9 @@
 """The project's workflows, by `spacy project run`, small."""
 
+import importlib
 import json
 import random
+import shlex
 import shutil
 import subprocess
 import sys
@@ -10,14 +12,19 @@ from pathlib import Path
 
 import pytest
 import spacy
+import srsly
+import typer
 from spacy.tokens import DocBin
+from typer.main import get_command
 from weasel.cli.document import project_document
 from weasel.cli.run import project_run
 
-from spacy_elmo import shipped
-from spacy_elmo.workflows import corpora, fetch
+from spacy_elmo import cli, shipped
+from spacy_elmo.workflows import corpora, experiments, fetch
 from spacy_elmo.workflows.corpora import read_docs
 from spacy_elmo.workflows.report import rows
+
+from .test_spacy_commands import annotated
 
 ROOT = Path(__file__).parents[1]
 PARTS = ["project.yml", "configs", "assets", "spacy_elmo"]
@@ -182,6 +189,57 @@ def test_download_that_fails(tmp_path, monkeypatch):
         fetch.fetch([asset], {"a.txt": "0" * 64}, None)
 
 
+def test_experiments_quick(project):
+    for corpus in ("ewt-pos", "wnut17"):
+        folder = project / "corpus" / corpus
+        folder.mkdir(parents=True)
+        for part in ("train", "dev", "test"):
+            annotated(folder / f"{part}.spacy")
+    run(project, "experiments-quick-train", quick_steps=4)
+    report = project / "metrics" / "experiments_quick" / "report.md"
+    text = report.read_text(encoding="utf-8")
+    assert "4 updates a run" in text and text.count("(1 seed)") >= 4
+    for task in ("ewt-xpos", "wnut17"):
+        assert f"| {task}" in text
+
+
+COMMANDS = [
+    line
+    for command in srsly.read_yaml(ROOT / "project.yml")["commands"]
+    for line in command["script"]
+    if "spacy_elmo.workflows." in line or "spacy elmo " in line
+]
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_commands_have_their_options(line):
+    variables = srsly.read_yaml(ROOT / "project.yml")["vars"]
+    for name, value in variables.items():
+        line = line.replace(f"${{vars.{name}}}", str(value))
+    assert "${" not in line
+    _, _, module, *arguments = shlex.split(line)
+    if module == "spacy":
+        command = get_command(cli.app)
+        arguments = arguments[1:]
+    else:
+        module = importlib.import_module(module)
+        command = get_command(getattr(module, "app", None) or as_app(module.main))
+    context = command.make_context(command.name, arguments)
+    while hasattr(command, "resolve_command"):  # a group of commands
+        given = [*context._protected_args, *context.args]
+        name, command, arguments = command.resolve_command(context, given)
+        context = command.make_context(name, arguments, parent=context)
+    if module is experiments:
+        assert set(context.params["tasks"].split(",")) <= set(experiments.TASKS)
+        assert set(context.params["setups"].split(",")) <= set(experiments.SETUPS)
+
+
+def as_app(main):
+    app = typer.Typer()
+    app.command()(main)
+    return app
+
+
 def test_documented(project):
     project_document(project, project / "workflows.md")
     text = (project / "workflows.md").read_text(encoding="utf-8")
@@ -190,8 +248,6 @@ def test_documented(project):
 
 
 def test_every_asset_has_a_hash():
-    import srsly
-
     hashes = fetch.read_hashes(ROOT / "assets" / "SHA256SUMS")
     names = {
         Path(a["dest"]).name for a in srsly.read_yaml(ROOT / "project.yml")["assets"]

@@ -32,6 +32,11 @@ from .products import by_numpy
 METRICS, CONFIG = "metrics.json", "config.cfg"
 PARTS = ("train", "dev", "test")
 PRETRAINED = Path("training/spacy_pretrain")
+# What `spacy pretrain` reads: the text of the biLM that ships for the language.
+TEXTS = {
+    "en": Path("corpus/english_lm_train.txt.xz"),
+    "ko": Path("corpus/korean_lm_train.txt.xz"),
+}
 
 
 @dataclass(frozen=True)
@@ -236,8 +241,8 @@ def main(
     steps: int = typer.Option(4000, help="Updates"),
     evaluations: int = typer.Option(20, min=1, help="On the development set"),
     layer_cache: str = typer.Option("memory", help="File, or 'memory'"),
-    text: Path = typer.Option(
-        Path("corpus/english_lm_train.txt.xz"), help="What 'spacy pretrain' reads"
+    text: Path | None = typer.Option(
+        None, help="What 'spacy pretrain' reads; the language's in corpus/ by default"
     ),
     text_lines: int = typer.Option(0, help="Lines of it, 0 for all"),
     pretrained_in: Path = typer.Option(PRETRAINED, help="Folder for what it makes"),
@@ -261,7 +266,7 @@ def main(
                     steps=steps,
                     evaluations=evaluations,
                     layer_cache=layer_cache,
-                    text=text,
+                    text=text or TEXTS[TASKS[run.task].lang],
                     text_lines=text_lines,
                     pretrained_in=pretrained_in,
                     gpu=gpu,

@@ -71,10 +71,21 @@ def cell(values: Sequence[float]) -> str:
 
 
 def errors_saved(baseline: Sequence[float], other: Sequence[float]) -> str:
+    """And where the difference says nothing."""
     if not baseline or not other:
         return ""
     before, after = (1 - statistics.mean(values) for values in (baseline, other))
-    return f"{(before - after) / before:+.1%}" if before else ""
+    saved = f"{(before - after) / before:+.1%}" if before else ""
+    several = [values for values in (baseline, other) if len(values) > 1]
+    if abs(before - after) <= max(map(statistics.stdev, several), default=-1):
+        saved += " (no more than seeds differ)"
+    return saved
+
+
+def words_read(updates: int) -> float:
+    """About how many words so many updates read: spaCy's batches grow from 100 words to
+    1,000, by 0.1 % an update."""
+    return sum(min(1000, 100 * 1.001**n) for n in range(updates))
 
 
 def budget(found: Found) -> str:
@@ -112,12 +123,12 @@ def setups_table(
 
 
 def reaching_table(found: Found, tasks: Sequence[str]) -> list[Sequence[str]]:
-    """Updates, epochs and seconds until ELMo's side has the best dev score that the
-    baseline ever has, seed by seed; seconds as the same share of the whole run's. (Of
-    the runs that share a layer cache only the first computes the layers of a text.)"""
-    rows: list[Sequence[str]] = [
-        ("updates (epoch, seconds)", "baseline's best", "ELMo has that score")
-    ]
+    """Updates, words and seconds until ELMo's side has the best dev score that the
+    baseline ever has, seed by seed; words as a share of those of the whole run, seconds
+    as the same share of the updates. (Of the runs that share a layer cache only the
+    first computes the layers of a text.)"""
+    what = "updates (of the words, seconds)"
+    rows: list[Sequence[str]] = [(what, "baseline's best", "ELMo has that score")]
     for task in tasks:
         pairs = []
         by_seed = {run["seed"]: run for run in found[task, "elmo"]}
@@ -136,8 +147,9 @@ def reaching_table(found: Found, tasks: Sequence[str]) -> list[Sequence[str]]:
 
 
 def _when(run: dict[str, Any], row: dict[str, Any]) -> str:
-    share = row["step"] / max(1, run["history"][-1]["step"])
-    return f"{row['step']:,} ({row['epoch']}, {run['seconds'] * share:,.0f})"
+    step, last = int(row["step"]), max(1, int(run["history"][-1]["step"]))
+    words = words_read(step) / words_read(last)
+    return f"{step:,} ({words:.0%}, {run['seconds'] * step / last:,.0f})"
 
 
 def shares_table(found: Found, tasks: Sequence[str]) -> list[Sequence[str]]:
@@ -238,11 +250,13 @@ def intrinsic(folder: Path) -> str:
 
 
 def section(runs: Path, output: Path) -> str:
-    """The runs of a folder: tables, and pictures beside the report."""
+    """The runs of a folder: tables, and pictures beside the report. Nothing if there
+    are none."""
     found = read(runs)
     tasks = [task for task in TASKS if any(key[0] == task for key in list(found))]
     if not tasks:
-        msg.fail(f"No runs in '{runs}'", exits=1)
+        msg.warn(f"No runs in '{runs}'")
+        return ""
 
     def picture(title: str) -> Path:
         return output / f"{runs.name}_{title}.png"
@@ -281,7 +295,10 @@ def main(
 ) -> None:
     output.mkdir(parents=True, exist_ok=True)
     text = ["# Experiments\n", *(f"- {setup}: {WHAT[setup]}" for setup in MAIN), ""]
-    text += [section(folder, output) for folder in runs]
+    sections = [section(folder, output) for folder in runs]
+    if not any(sections):
+        msg.fail("Nothing to report: experiments make runs", exits=1)
+    text += sections
     if by_layer := intrinsic(found_by_layer):
         text += ["## Layer by layer\n", by_layer]
     if neighbours.exists():
