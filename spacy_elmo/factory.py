@@ -22,7 +22,7 @@ DEFAULT_CONFIG = {
     "set_tensor": True,
     "max_layers_mb": 1024,
     "learn_rate": 1e-4,
-    "unfreeze_every": 0,
+    "unfreeze_every": 200,
     "similarity_hooks": False,
 }
 
@@ -57,7 +57,8 @@ def make_elmo(
     learn_rate: of the biLM, by an Adam of its own, if it is not frozen; null for the
         optimizer of the other components.
     unfreeze_every: updates after which one more layer of it learns, the top one first;
-        0 for all from the start.
+        0 for all from the start. With the rate, it keeps a biLM from forgetting what it
+        was trained on.
     similarity_hooks: whether `similarity` of tokens, spans and Docs is that of their
         vectors in context (not of Docs that come back from other processes, which
         leave hooks behind).

@@ -54,7 +54,7 @@ class Elmo(ListenedTo, TrainablePipe):
         set_tensor: bool = True,
         max_layers_mb: int = 1024,
         learn_rate: float | None = None,
-        unfreeze_every: int = 0,
+        unfreeze_every: int = 200,
         similarity_hooks: bool = False,
     ) -> None:
         """Settings as of `factory.make_elmo`.

@@ -65,8 +65,7 @@ def make_config(
         shipped.folder(lang)  # says what to do if there is none
     settings = {} if weights is None else component_config(weights)
     if not frozen:
-        # Slow enough that the biLM does not forget what it was trained on.
-        settings |= {"frozen": False, "unfreeze_every": 200}
+        settings["frozen"] = False
     if at:
         nlp.add_pipe("elmo", config=settings)
     for name in components:

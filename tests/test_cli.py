@@ -183,7 +183,13 @@ def test_benchmarks_of_speed(tmp_path):
         "--docs", 10, "--json",
     )  # fmt: skip
     assert [line["docs"] for line in json.loads(out)["docs"]] == [0, 1, 10]
-    for name in ("inference", "pipe", "scaling"):
+    out = run(
+        "benchmark", "layer-cache", "--size", "tiny", "--tokens", 400, "--rounds", 1,
+        "--json",
+    )  # fmt: skip
+    speeds = json.loads(out)["sizes"]["tiny"]
+    assert speeds["memory"] > speeds["encoded anew"]
+    for name in ("inference", "pipe", "scaling", "layer-cache"):
         assert "EL073" in run("benchmark", name, "--size", "huge", fails=True)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from spacy_elmo.factory import DEFAULT_CONFIG
 from spacy_elmo.thinc_layers.encoder import shim_of
 
 from .pipelines import examples, pipeline
@@ -69,24 +70,27 @@ def test_own_learning_rate(rate):
     assert optimizer.learn_rate == 0.001
 
 
-def test_default_rate_is_stable():
-    """After hundred updates the biLM reads other sentences much as it did; with a rate
-    that is usual for a task it would not."""
+def test_default_settings_are_stable():
+    """After hundred updates the biLM's top layer reads other sentences much as it did,
+    the others just as they did; with a rate that is usual for a task it would not."""
+
+    defaults = {k: v for k, v in DEFAULT_CONFIG.items() if k != "model"}
 
     def change(**settings):
-        nlp = pipeline(frozen=False, unfreeze_every=20, **settings)
+        nlp = pipeline(**{**defaults, "frozen": False, **settings})
         batch = examples(nlp)
         optimizer = nlp.initialize(lambda: batch)
         bilm = nlp.get_pipe("elmo").bilm
         unseen = [["Nobody", "has", "read", "this", "before"]]
-        before = bilm.encode(unseen)[0]
+        *below, before = bilm.encode(unseen)[0]
         losses = [nlp.update(batch, sgd=optimizer)["tagger"] for _ in range(100)]
         assert losses[-1] < losses[0]
-        difference = bilm.encode(unseen)[0] - before
-        return float(np.linalg.norm(difference) / np.linalg.norm(before))
+        *below_now, now = bilm.encode(unseen)[0]
+        assert np.array_equal(below_now, below)
+        return float(np.linalg.norm(now - before) / np.linalg.norm(before))
 
-    assert 0 < change() < 0.2
-    assert change(learn_rate=0.01) > 0.5
+    assert 0 < change() < 0.4
+    assert change(learn_rate=0.01) > 1
 
 
 def test_what_replaces_listeners_learns_in_all_layers():

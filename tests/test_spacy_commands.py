@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -153,23 +154,31 @@ def test_mix_command(folder, trained):
 def test_packaged_pipeline_loads_elsewhere(folder, trained):
     run("spacy", "package", trained, ".", "--build", "wheel", folder=folder)
     (wheel,) = folder.glob("en_pipeline-*/dist/*.whl")
-    # A place of its own, which has nothing but what it needs; no network.
+    # It asks for what it needs ...
+    with zipfile.ZipFile(wheel) as files:
+        (metadata,) = (n for n in files.namelist() if n.endswith("/METADATA"))
+        assert b"Requires-Dist: spacy-elmo" in files.read(metadata)
+    # ... and from a place of its own it loads and can be looked at, with no network.
     install = ["pip", "install", "--no-deps", "--no-index", "--target", "elsewhere"]
     run(*install, wheel, folder=folder)
     (folder / "empty").mkdir()
+    elsewhere = {"PYTHONPATH": str(folder / "elsewhere")}
     done = subprocess.run(
         [
             sys.executable,
             "-c",
+            "import socket; socket.socket = socket.create_connection = None; "
             "import en_pipeline; nlp = en_pipeline.load(); "
             "print(nlp('She likes London now.').tensor.shape)",
         ],
         cwd=folder / "empty",
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(folder / "elsewhere")},
+        env={**os.environ, **elsewhere},
     )
     assert "(5, 12)" in done.stdout, done.stderr
+    out = run("spacy", "elmo", "mix", "en_pipeline", folder=folder, env=elsewhere)
+    assert "tagger" in out
 
 
 @pytest.mark.slow
