@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .bilm.bilm import BiLM as BiLM
-    from .contextual_similarity import similarity as similarity
-    from .factory import component_config as component_config
+    from .component.factory import component_config as component_config
+    from .component.similarity import similarity as similarity
 
 __version__ = "0.1.0"
 __all__ = ["BiLM", "__version__", "component_config", "similarity"]
@@ -14,8 +14,8 @@ __all__ = ["BiLM", "__version__", "component_config", "similarity"]
 
 _PUBLIC = {
     "BiLM": ".bilm.bilm",
-    "component_config": ".factory",
-    "similarity": ".contextual_similarity",
+    "component_config": ".component.factory",
+    "similarity": ".component.similarity",
 }
 
 

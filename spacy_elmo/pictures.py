@@ -4,8 +4,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .atomic_files import write_files
 from .errors import Errors
-from .files import write_files
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,9 +10,9 @@ from thinc.util import has_cupy_gpu
 
 from spacy_elmo.pretrain import checkpoint
 from spacy_elmo.pretrain.card import read_card
-from spacy_elmo.pretrain.corpus import build_corpus
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.pretrain.perplexity import perplexity
+from spacy_elmo.text.corpus import build_corpus
 
 from .pipelines import annotations, examples, pipeline, trained
 from .pretrain.runs import (

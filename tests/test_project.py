@@ -19,12 +19,13 @@ from typer.main import get_command
 from weasel.cli.document import project_document
 from weasel.cli.run import project_run
 
-from spacy_elmo import cli, shipped
-from spacy_elmo.workflows import corpora, experiments, fetch
-from spacy_elmo.workflows.corpora import read_docs
-from spacy_elmo.workflows.report import rows
+from experiments import corpora, experiments, fetch
+from experiments.corpora import read_docs
+from experiments.report import rows
+from spacy_elmo import cli
+from spacy_elmo import models as shipped
 
-from .test_spacy_commands import annotated
+from .cli.test_spacy_commands import annotated
 
 ROOT = Path(__file__).parents[1]
 PARTS = ["project.yml", "configs", "assets", "spacy_elmo"]
@@ -207,7 +208,7 @@ COMMANDS = [
     line
     for command in srsly.read_yaml(ROOT / "project.yml")["commands"]
     for line in command["script"]
-    if "spacy_elmo.workflows." in line or "spacy elmo " in line
+    if "experiments." in line or "spacy elmo " in line
 ]
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .characters import BOS, EOS
+from .words import BOS, EOS
 
 
 @dataclass(frozen=True)

@@ -22,15 +22,15 @@ from torch import Tensor, nn
 
 from ..errors import Errors
 from .batch import PackedBatch, batch_by_tokens, pack
-from .characters import PADDING, encode_words, encode_words_in, trim
 from .config import BiLMConfig
 from .halves import in_halves
+from .kernels.products import Precision, Product, check_precision
+from .kernels.threads import side_by_side
 from .lstm import LstmStack, LstmState
-from .products import Precision, Product, check_precision
-from .softmax import Softmax
-from .threads import side_by_side
+from .objectives.softmax import Softmax
 from .token_cache import TokenCache
 from .token_encoder import CharCnnEncoder, WordEncoder
+from .words import PADDING, encode_words, encode_words_in, trim
 
 Start = Literal["zeros", "boundary"]
 UNK = "<UNK>"
@@ -333,7 +333,7 @@ class BiLM(nn.Module):
         EL020-EL023, EL078, EL079].
         """
         from . import vocab_cache
-        from .formats import load  # below: formats build a BiLM
+        from .files import load
 
         bilm = load(Path(path)).eval()
         known = Path(path) / VOCAB_CACHE
@@ -359,7 +359,7 @@ class BiLM(nn.Module):
         Raises ValueError [EL016, EL019, EL028], OSError [EL013]; nothing is left half
         written.
         """
-        from .weights import save
+        from .files.own import save
 
         return save(self, Path(path), dtype=dtype, softmax=softmax, card=card)
 
@@ -368,7 +368,7 @@ class BiLM(nn.Module):
 
         Raises ValueError [EL027] if their format can't hold the model, OSError [EL013].
         """
-        from .formats.bilm_tf import save
+        from .files.bilm_tf import save
 
         save(self, Path(folder))
 

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor, nn
 
 from .config import BiLMConfig
-from .lstm_inference import double_candidate, infer, negate
-from .lstm_training import TrainedLayer
-from .products import Product
+from .kernels.autograd_lstm import TrainedLayer
+from .kernels.cpu_lstm import double_candidate, infer, negate
+from .kernels.products import Product
 
 
 class LstmState(NamedTuple):

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from .changes import pinned, state_of
+from .kernels.memo import pinned, state_of
 
 Compute = Callable[[Sequence[str]], Tensor]
 

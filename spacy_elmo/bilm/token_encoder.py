@@ -13,9 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .changes import pinned, state_of
 from .config import BiLMConfig
-from .products import Product
+from .kernels.memo import pinned, state_of
+from .kernels.products import Product
 
 WORDS_AT_ONCE = 256
 WORDS_A_PRODUCT = 32  # of like length

@@ -16,10 +16,10 @@ from safetensors.torch import load as deserialize
 from safetensors.torch import save as serialize
 from torch import Tensor
 
+from ..atomic_files import write_files
 from ..errors import Errors
-from ..files import write_files
 from .bilm import VOCAB_CACHE, BiLM
-from .weights import fingerprint
+from .files.own import fingerprint
 
 WORDS_AT_ONCE = 1024
 Progress = Callable[[Sequence[range]], Iterable[range]]

@@ -37,7 +37,7 @@ def clear_errors() -> Iterator[None]:
 
 def model_folder(model: Path) -> Path:
     """A model folder, or that of a shipped model by its name."""
-    from ..shipped import find
+    from ..models import find
 
     return find(model)
 

@@ -34,8 +34,9 @@ def pretrain_cli(
     frequencies of English, against a straightforward PyTorch trainer."""
     import torch
 
-    from ..benchmarks.pretrain import OBJECTIVES, benchmark
-    from ..benchmarks.sizes import SIZES
+    from benchmarks.pretrain import OBJECTIVES, benchmark
+    from benchmarks.sizes import SIZES
+
     from ..errors import Errors
 
     with clear_errors():
@@ -87,8 +88,9 @@ def ngram_cli(
 ) -> None:
     """Perplexity of a smoothed n-gram model (modified Kneser-Ney): what a biLM of the
     same training text and vocabulary should be well below."""
-    from ..benchmarks.ngram import ngram_perplexity
-    from ..pretrain.shards import open_corpus
+    from benchmarks.ngram import ngram_perplexity
+
+    from ..text.shards import open_corpus
 
     with clear_errors():
         text = open_corpus(train).limit_vocab(vocab_size).first(max_tokens)
@@ -120,7 +122,7 @@ def inference_cli(
 ) -> None:
     """Tokens/s from sentences to layers, and the latency of single sentences, against a
     straightforward PyTorch biLM with the same weights, and beside other models."""
-    from ..benchmarks.inference import benchmark
+    from benchmarks.inference import benchmark
 
     with clear_errors():
         _check_sizes(size)
@@ -173,8 +175,8 @@ def pipe_cli(
 ) -> None:
     """Words/s of nlp.pipe with a tagger and a ner that listen, on one thread, and the
     share of time that is not the biLM's."""
-    from ..benchmarks.inference import sentences_of
-    from ..benchmarks.pipe import benchmark
+    from benchmarks.inference import sentences_of
+    from benchmarks.pipe import benchmark
 
     with clear_errors():
         _check_sizes(size)
@@ -215,7 +217,7 @@ def scaling_cli(
 ) -> None:
     """Speed by sentence length, batch, vocabulary and listeners, and memory by the
     number of Docs, on one thread and made-up text."""
-    from ..benchmarks.scaling import benchmark
+    from benchmarks.scaling import benchmark
 
     with clear_errors():
         _check_sizes([size])
@@ -258,8 +260,8 @@ def layer_cache_cli(
 ) -> None:
     """Words/s of an epoch of a tagger on a frozen biLM, after the first one: without
     the layer cache, and with it; and of one on static vectors."""
-    from ..benchmarks.inference import sentences_of
-    from ..benchmarks.layer_cache import benchmark
+    from benchmarks.inference import sentences_of
+    from benchmarks.layer_cache import benchmark
 
     with clear_errors():
         _check_sizes(size)
@@ -291,7 +293,7 @@ def precision_cli(
 ) -> None:
     """What half precision and 8 bits cost a trained pipeline: errors of its vectors in
     units of their root mean square, and its scores."""
-    from ..benchmarks.precision import benchmark
+    from benchmarks.precision import benchmark
 
     with clear_errors():
         found = benchmark(
@@ -311,8 +313,9 @@ def precision_cli(
 
 def _check_sizes(sizes: list[str]) -> None:
     """Raises ValueError [EL073]."""
-    from ..benchmarks.inference import SHIPPED
-    from ..benchmarks.sizes import SIZES
+    from benchmarks.inference import SHIPPED
+    from benchmarks.sizes import SIZES
+
     from ..errors import Errors
 
     known = [*SIZES, SHIPPED]
@@ -323,8 +326,9 @@ def _check_sizes(sizes: list[str]) -> None:
 
 
 def _text_to_read(text: Path | None, n_tokens: int) -> Any:
-    from ..benchmarks.sizes import zipf_text
-    from ..pretrain.shards import open_corpus
+    from benchmarks.sizes import zipf_text
+
+    from ..text.shards import open_corpus
 
     return open_corpus(text) if text else zipf_text(50_000, n_tokens)
 

@@ -28,8 +28,8 @@ def convert_cli(
     """Read a biLM and write it in another format, with the same vectors.
 
     The format bilm-tf has no place for the softmax and the model card."""
-    from ..bilm import softmax
     from ..bilm.bilm import BiLM
+    from ..bilm.objectives import softmax
     from ..pretrain.card import read_card
 
     if half and to is Format.bilm_tf:

@@ -25,7 +25,7 @@ def info_cli(
     from confection import Config
 
     from ..bilm.bilm import BiLM
-    from ..bilm.weights import fingerprint
+    from ..bilm.files.own import fingerprint
     from ..pretrain.card import read_card
 
     with clear_errors():

@@ -31,7 +31,7 @@ def init_config_cli(
     force: bool = typer.Option(False, "--force", help="Write over a file"),
 ) -> None:
     """A complete configuration for 'spacy train', with ELMo in every component."""
-    from ..training_config import make_config
+    from ..component.training_config import make_config
 
     with clear_errors():
         text = make_config(

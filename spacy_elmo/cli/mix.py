@@ -21,7 +21,7 @@ def mix_cli(
     """Softmax weights and gamma of every listener, as a table and a picture."""
     import spacy
 
-    from ..mixes import draw, learned_mixes
+    from ..component.mixes import draw, learned_mixes
 
     with clear_errors():
         mixes = learned_mixes(spacy.load(pipeline))

@@ -17,7 +17,7 @@ def models_cli(
     as_json: bool = typer.Option(False, "--json", help="Print JSON"),
 ) -> None:
     """The biLMs inside this package: what they are for and how they were made."""
-    from .. import shipped
+    from .. import models as shipped
     from ..pretrain.card import read_card
 
     with clear_errors():

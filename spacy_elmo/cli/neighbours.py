@@ -45,9 +45,9 @@ def neighbours_cli(
 ) -> None:
     """Nearest contexts of a word, as in the paper's table 4."""
     from ..bilm.bilm import BiLM
+    from ..bilm.neighbours import contexts_of, lines_with, nearest, unit_vectors
     from ..errors import Errors
-    from ..neighbours import contexts_of, lines_with, nearest, unit_vectors
-    from ..pretrain.text import read_lines, tokenize_with
+    from ..text.reading import read_lines, tokenize_with
 
     with clear_errors():
         bilm = BiLM.load(model)
@@ -94,8 +94,8 @@ def neighbours_cli(
 
 def _nearest_words(bilm: "BiLM", model: Path, word: str) -> str:
     """What static vectors say: those of the softmax, if there is one."""
-    from ..bilm import softmax
-    from ..neighbours import nearest_words
+    from ..bilm.neighbours import nearest_words
+    from ..bilm.objectives import softmax
 
     path = model / softmax.FILE
     if not path.exists() or bilm.vocab is None:

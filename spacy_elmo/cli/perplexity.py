@@ -28,12 +28,12 @@ def perplexity_cli(
     as_json: bool = typer.Option(False, "--json", help="Print JSON"),
 ) -> None:
     """Perplexity of held-out text, exact: forward, backward, mean."""
-    from ..pretrain.corpus import build_corpus
     from ..pretrain.model import LanguageModel
     from ..pretrain.perplexity import perplexity
-    from ..pretrain.shards import open_corpus
-    from ..pretrain.text import read_sentences
     from ..pretrain.texts import prepared_folder
+    from ..text.corpus import build_corpus
+    from ..text.reading import read_sentences
+    from ..text.shards import open_corpus
 
     with clear_errors():
         language_model = LanguageModel.load(model)

@@ -28,7 +28,7 @@ def prepare_cli(
 ) -> None:
     """Tokenise text once, and write what training reads. Interrupted, it goes on where
     it was; what it writes does not depend on the number of processes."""
-    from ..pretrain.prepare import Request, prepare
+    from ..text.prepare import Request, prepare
 
     request = Request(lang, tokenizer, sentences, vocab_size, min_count, max_tokens)
     with clear_errors():

@@ -23,7 +23,7 @@ def vocab_cache_cli(
 
     from ..bilm import vocab_cache
     from ..bilm.bilm import VOCAB_CACHE, BiLM
-    from ..bilm.weights import read_vocab
+    from ..bilm.files.own import read_vocab
 
     with clear_errors():
         listed = [word for word in read_vocab(words) if word]

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from .. import __version__
-from ..bilm.weights import CARD
+from ..bilm.files.own import CARD
 
 
 def read_card(folder: Path) -> dict[str, Any] | None:

@@ -17,9 +17,9 @@ from safetensors.torch import save as serialize
 from torch import Tensor
 from torch.optim import Optimizer
 
+from ..atomic_files import write_files
 from ..bilm.lstm import LstmState
 from ..errors import Errors
-from ..files import write_files
 from .model import LanguageModel, State
 
 FILE = "checkpoint.safetensors"

@@ -14,7 +14,7 @@ import catalogue
 from confection import Config, ConfigValidationError
 
 from ..bilm.config import BiLMConfig
-from ..bilm.weights import DTYPES
+from ..bilm.files.own import DTYPES
 from ..errors import Errors
 from . import loggers, objectives, optimizers  # noqa: F401  (they register themselves)
 from .registry import registry

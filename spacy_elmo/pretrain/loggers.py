@@ -11,8 +11,8 @@ from typing import Any
 from confection import Config
 from tqdm import tqdm
 
+from ..atomic_files import write_files, write_text
 from ..errors import Errors
-from ..files import write_files, write_text
 
 FILE = "log.jsonl"
 # Set up by (nlp, stdout, stderr); gives a function for every step, and one for the end.

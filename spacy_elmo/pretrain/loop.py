@@ -16,9 +16,10 @@ import torch
 from torch import Tensor
 from wasabi import Printer
 
-from ..bilm.products import check_bfloat16, onednn_matmul
-from ..bilm.sampled_softmax import SampledSoftmax
+from ..bilm.kernels.products import check_bfloat16, onednn_matmul
+from ..bilm.objectives.sampled import SampledSoftmax
 from ..errors import Errors
+from ..text.streams import Batch, read_ahead
 from . import checkpoint
 from .config import PretrainConfig
 from .identity import check_same, check_schedule, identity
@@ -37,7 +38,6 @@ from .start import (
     start_model,
 )
 from .stop import Stopped, StopSignals
-from .streams import Batch, read_ahead
 from .texts import Texts, open_texts
 from .workers import Workers, start
 

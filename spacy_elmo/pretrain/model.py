@@ -13,13 +13,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout
 
-from ..bilm import softmax as softmax_module
 from ..bilm.bilm import BiLM
 from ..bilm.lstm import LstmState
-from ..bilm.softmax import Softmax
+from ..bilm.objectives import softmax as softmax_module
+from ..bilm.objectives.softmax import Softmax
 from ..errors import Errors
-from .corpus import check_vocab
-from .streams import Batch
+from ..text.corpus import check_vocab
+from ..text.streams import Batch
 
 State = tuple[LstmState, LstmState]
 

@@ -2,8 +2,13 @@
 
 from collections.abc import Callable
 
-from ..bilm.sampled_softmax import SampledSoftmax
-from ..bilm.softmax import AdaptiveSoftmax, FullSoftmax, Softmax, make_softmax
+from ..bilm.objectives.sampled import SampledSoftmax
+from ..bilm.objectives.softmax import (
+    AdaptiveSoftmax,
+    FullSoftmax,
+    Softmax,
+    make_softmax,
+)
 from .registry import registry
 
 # Width of what it reads, and number of words -> softmax.

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from .corpus import BOS_ID, EOS_ID, UNK_ID, Corpus
+from ..text.corpus import BOS_ID, EOS_ID, UNK_ID, Corpus
+from ..text.streams import Streams
 from .model import LanguageModel
 from .spelling import Spelling
-from .streams import Streams
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import psutil
 import torch
 
 from ..bilm.config import BiLMConfig
-from ..bilm.sampled_softmax import SampledSoftmax
-from ..bilm.softmax import CHUNK, AdaptiveSoftmax
+from ..bilm.objectives.sampled import SampledSoftmax
+from ..bilm.objectives.softmax import CHUNK, AdaptiveSoftmax
 from ..errors import Errors
 from .model import LanguageModel
 

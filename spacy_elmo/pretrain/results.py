@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from wasabi import Printer
 
-from ..bilm.weights import CARD
+from ..atomic_files import recover, write_files, write_text
+from ..bilm.files.own import CARD
 from ..errors import Errors
-from ..files import recover, write_files, write_text
+from ..text.corpus import Corpus
 from .card import make_card, read_card
 from .checkpoint import FILE as CHECKPOINT
 from .config import PretrainConfig
-from .corpus import Corpus
 from .model import LanguageModel
 from .perplexity import Perplexity, perplexity
 

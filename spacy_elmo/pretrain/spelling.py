@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..bilm.characters import word_to_bytes
-from .corpus import SPECIALS
+from ..bilm.words import word_to_bytes
+from ..text.corpus import SPECIALS
 
 END = 256  # of a word, and its beginning
 

@@ -2,18 +2,18 @@
 
 import torch
 
-from .. import shipped
-from ..bilm import softmax as softmax_module
+from .. import models as shipped
 from ..bilm.bilm import BiLM
-from ..bilm.sampled_softmax import SampledSoftmax
-from ..bilm.softmax import Softmax
+from ..bilm.objectives import softmax as softmax_module
+from ..bilm.objectives.sampled import SampledSoftmax
+from ..bilm.objectives.softmax import Softmax
 from ..errors import Errors
+from ..text.corpus import Corpus
+from ..text.streams import Streams
 from .config import PretrainConfig
-from .corpus import Corpus
 from .model import LanguageModel
 from .objectives import Objective, name_of
 from .plan import Plan, available_memory, check_fits
-from .streams import Streams
 from .workers import Workers
 
 OPTIMIZER = "spacy-elmo.Adam.v1"  # where none is named

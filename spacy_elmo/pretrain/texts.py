@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import Errors
+from ..text.corpus import Corpus
+from ..text.prepare import Request, prepare
+from ..text.shards import is_prepared, manifest_hash, open_corpus
 from .config import PretrainConfig
-from .corpus import Corpus
-from .prepare import Request, prepare
-from .shards import is_prepared, manifest_hash, open_corpus
 from .workers import Workers
 
 TEXTS = "text"  # folder below the output for what is prepared here

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_elmo.benchmarks.ngram import NGramModel, ngram_perplexity
-from spacy_elmo.pretrain.corpus import build_corpus
+from benchmarks.ngram import NGramModel, ngram_perplexity
+from spacy_elmo.text.corpus import build_corpus
 
 V = 7  # 0 begins a sentence, 1 ends it
 word = st.integers(2, V - 1)

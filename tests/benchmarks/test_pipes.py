@@ -6,9 +6,9 @@ import pytest
 import torch
 from spacy.tokens import DocBin
 
-from spacy_elmo.benchmarks import pipe, precision, scaling
-from spacy_elmo.benchmarks.inference import sentences_of
-from spacy_elmo.benchmarks.sizes import SIZES, zipf_text
+from benchmarks import pipe, precision, scaling
+from benchmarks.inference import sentences_of
+from benchmarks.sizes import SIZES, zipf_text
 from spacy_elmo.bilm.bilm import BiLM
 
 from ..pipelines import examples, trained

@@ -3,14 +3,14 @@
 import pytest
 import torch
 
-from spacy_elmo.benchmarks import inference, textbook
-from spacy_elmo.benchmarks.pretrain import Training, benchmark, textbook_batch
-from spacy_elmo.benchmarks.sizes import SIZES, zipf_text
-from spacy_elmo.benchmarks.timing import in_turn
+from benchmarks import inference, textbook
+from benchmarks.pretrain import Training, benchmark, textbook_batch
+from benchmarks.sizes import SIZES, zipf_text
+from benchmarks.timing import in_turn
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.softmax import FullSoftmax
+from spacy_elmo.bilm.objectives.softmax import FullSoftmax
 from spacy_elmo.pretrain.model import LanguageModel
-from spacy_elmo.pretrain.streams import Streams
+from spacy_elmo.text.streams import Streams
 
 from ..models import tiny_config
 

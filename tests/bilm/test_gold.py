@@ -71,7 +71,7 @@ def test_edge_tokens(gold, tmp_path):
 
 
 def test_character_ids(gold):
-    from spacy_elmo.bilm.characters import encode_words
+    from spacy_elmo.bilm.words import encode_words
 
     folder = gold / "generated_by_allennlp"
     sentences = json.loads((folder / "edge_tokens.json").read_text())

@@ -5,9 +5,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_elmo.bilm import lstm_inference
+from spacy_elmo.bilm.kernels import cpu_lstm as lstm_inference
+from spacy_elmo.bilm.kernels.autograd_lstm import TrainedLayer
 from spacy_elmo.bilm.lstm import LstmpLayer
-from spacy_elmo.bilm.lstm_training import TrainedLayer
 
 from ..models import tiny_config
 

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 
-from spacy_elmo.pretrain.prepare import Request, prepare
+from spacy_elmo.text.prepare import Request, prepare
 
 TEXT = [
     ["the", "cat", "sat", "on", "the", "mat"],

@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.sampled_softmax import SampledSoftmax
-from spacy_elmo.bilm.softmax import make_softmax
-from spacy_elmo.pretrain.corpus import BOS_ID, EOS_ID, SPECIALS, build_corpus
+from spacy_elmo.bilm.objectives.sampled import SampledSoftmax
+from spacy_elmo.bilm.objectives.softmax import make_softmax
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.pretrain.perplexity import perplexity
 from spacy_elmo.pretrain.spelling import Spelling
-from spacy_elmo.pretrain.streams import Streams
+from spacy_elmo.text.corpus import BOS_ID, EOS_ID, SPECIALS, build_corpus
+from spacy_elmo.text.streams import Streams
 
 from ..models import tiny_config
 from .runs import TEXT

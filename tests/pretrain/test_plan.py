@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from spacy_elmo.benchmarks.sizes import SIZES
+from benchmarks.sizes import SIZES
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.sampled_softmax import SampledSoftmax
-from spacy_elmo.bilm.softmax import AdaptiveSoftmax, FullSoftmax
+from spacy_elmo.bilm.objectives.sampled import SampledSoftmax
+from spacy_elmo.bilm.objectives.softmax import AdaptiveSoftmax, FullSoftmax
 from spacy_elmo.pretrain import loop, start
 from spacy_elmo.pretrain import plan as module
 from spacy_elmo.pretrain.config import read_config

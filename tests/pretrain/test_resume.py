@@ -12,13 +12,14 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from spacy_elmo import BiLM, files
+from spacy_elmo import BiLM
+from spacy_elmo import atomic_files as files
 from spacy_elmo.pretrain import checkpoint, loggers, loop
 from spacy_elmo.pretrain.card import read_card
 from spacy_elmo.pretrain.config import read_config
 from spacy_elmo.pretrain.loop import pretrain
-from spacy_elmo.pretrain.prepare import Request, prepare
 from spacy_elmo.pretrain.stop import Stopped
+from spacy_elmo.text.prepare import Request, prepare
 
 from ..models import same_layers, tiny_config
 from .runs import (

@@ -5,16 +5,16 @@ import math
 import pytest
 import torch
 
-from spacy_elmo.bilm import products
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.weights import fingerprint
+from spacy_elmo.bilm.files.own import fingerprint
+from spacy_elmo.bilm.kernels import products
 from spacy_elmo.pretrain import checkpoint, loop
 from spacy_elmo.pretrain.card import read_card
 from spacy_elmo.pretrain.config import read_config
-from spacy_elmo.pretrain.corpus import build_corpus
 from spacy_elmo.pretrain.loop import pretrain
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.pretrain.perplexity import perplexity
+from spacy_elmo.text.corpus import build_corpus
 
 from ..models import tiny_config
 from .runs import (

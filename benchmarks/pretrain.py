@@ -1,0 +1,165 @@
+"""Tokens a second of training, by objective and vocabulary."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm.objectives.sampled import SampledSoftmax
+from spacy_elmo.bilm.objectives.softmax import FullSoftmax, Softmax, make_softmax
+from spacy_elmo.pretrain.model import LanguageModel
+from spacy_elmo.pretrain.optimizers import adam, clip_gradients
+from spacy_elmo.text.corpus import Corpus
+from spacy_elmo.text.streams import Streams
+
+from . import textbook
+from .sizes import SIZES, zipf_text
+from .timing import in_turn, machine, matrix_peak, memory_in_use
+
+OBJECTIVES = ("full", "adaptive", "sampled", "textbook")
+N_SAMPLES = 8192
+# Beyond this a full softmax takes minutes a step on a CPU; the textbook's takes all
+# memory earlier.
+FULL_AT_MOST, TEXTBOOK_AT_MOST = 200_000, 50_000
+
+
+def cutoffs(n_words: int) -> list[int]:
+    """A head and two clusters for a vocabulary, as its size suggests."""
+    return [n_words // 25, n_words // 4]
+
+
+class Training:
+    """Steps of one objective, one after the other through a text."""
+
+    def __init__(
+        self,
+        objective: str,
+        sizes: BiLMConfig,
+        corpus: Corpus,
+        *,
+        batch_size: int,
+        unroll_steps: int,
+        device: torch.device,
+        precision: str,
+    ) -> None:
+        n_words = len(corpus.vocab)
+        torch.manual_seed(0)
+        width = sizes.projection_dim
+        softmax: Softmax
+        if objective == "sampled":
+            softmax = SampledSoftmax(width, n_words, min(N_SAMPLES, n_words // 2))
+        elif objective == "adaptive":
+            softmax = make_softmax(width, n_words, cutoffs(n_words))
+        else:
+            softmax = FullSoftmax(width, n_words)
+        self.objective, self.precision, self.device = objective, precision, device
+        self.model = LanguageModel(BiLM.random(sizes), softmax).to(device).train()
+        self.streams = Streams(corpus, self.model.bilm, batch_size, unroll_steps)
+        self.state = self.model.bilm.zero_state(batch_size)
+        dense = list(self.model.bilm.parameters())
+        rest = list(softmax.parameters())
+        sparse = rest if objective == "sampled" else []
+        self.optimizers = adam().make(dense if sparse else dense + rest, sparse)
+        self.number = 0
+
+    def step(self) -> float:
+        """RETURNS: tokens read; both directions of a token are one."""
+        batch = self.streams.batch(self.number % len(self.streams))
+        tokens = len(batch.forward.word_N)
+        if isinstance(self.model.softmax, SampledSoftmax):
+            self.model.softmax.begin_step(0, self.number, batch.target_P.numpy())
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=True)
+        batch = batch.to(self.device)
+        low = self.precision == "bfloat16"
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=low):
+            if self.objective == "textbook":
+                inputs = textbook_batch(batch, self.model.bilm)
+                loss, self.state = textbook.loss(self.model, *inputs, self.state)
+            else:
+                log_ps, self.state = self.model(batch, self.state)
+                loss = -torch.cat(log_ps).mean()
+        loss.backward()
+        clip_gradients(self.model.parameters(), 5.0)
+        for optimizer in self.optimizers:
+            optimizer.step()
+        self.number += 1
+        return tokens
+
+
+def textbook_batch(
+    batch: Any, bilm: BiLM
+) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """A batch as the textbook reads it: all characters of every token."""
+    missing = bilm.config.max_characters - batch.characters_VC.shape[1]
+    padding = int(batch.characters_VC[0, -1])  # a boundary's word ends in padding
+    full_VC = torch.nn.functional.pad(
+        batch.characters_VC[:, : bilm.config.max_characters],
+        (0, max(0, missing)),
+        value=padding,
+    )
+    ids, targets = [], []
+    for reading in (batch.forward, batch.backward):
+        target_N = torch.full_like(reading.word_N, -1)
+        target_N[reading.position_P] = reading.target_P
+        ids.append(full_VC[reading.word_N].unflatten(0, (-1, batch.n_streams)))
+        targets.append(target_N.unflatten(0, (-1, batch.n_streams)))
+    return (ids[0], ids[1]), (targets[0], targets[1])
+
+
+def lstm_flops(sizes: BiLMConfig) -> float:
+    """FLOP of one token's LSTMs, forward and gradient, both directions."""
+    H, C = sizes.projection_dim, sizes.hidden_dim
+    return 3 * 2 * 2.0 * sizes.n_layers * (2 * H * 4 * C + C * H)
+
+
+def benchmark(
+    *,
+    size: str = "small",
+    vocabularies: Sequence[int] = (10_000, 50_000, 200_000, 800_000),
+    objectives: Sequence[str] = OBJECTIVES,
+    batch_size: int = 64,
+    unroll_steps: int = 20,
+    rounds: int = 3,
+    device: torch.device,
+    precision: str = "float32",
+    tell: Callable[[str], object] = lambda text: None,
+) -> dict[str, Any]:
+    """RETURNS: tokens/s by vocabulary and objective, and what they were measured on."""
+    sizes, results = SIZES[size], {}
+    for n_words in vocabularies:
+        corpus = zipf_text(n_words, 40 * batch_size * unroll_steps)
+        runs = {}
+        for objective in objectives:
+            at_most = {"full": FULL_AT_MOST, "textbook": TEXTBOOK_AT_MOST}
+            if n_words <= at_most.get(objective, n_words):
+                training = Training(
+                    objective,
+                    sizes,
+                    corpus,
+                    batch_size=batch_size,
+                    unroll_steps=unroll_steps,
+                    device=device,
+                    precision=precision,
+                )
+                runs[objective] = training.step
+        tell(f"{n_words:,} words")
+        results[n_words] = in_turn(runs, rounds, device, tell)
+    dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
+    peak = matrix_peak(device, dtype)
+    fastest = max(max(found.values()) for found in results.values())
+    return {
+        "machine": machine(device),
+        "size": size,
+        "batch_size": batch_size,
+        "unroll_steps": unroll_steps,
+        "precision": precision,
+        "rounds": rounds,
+        "tokens_per_second": results,
+        "matrix_peak_flops": peak,
+        "lstm_share_of_peak": lstm_flops(sizes) * fastest / peak,
+        "memory_bytes": memory_in_use(device),
+    }

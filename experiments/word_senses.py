@@ -1,0 +1,156 @@
+"""Word senses by the nearest neighbour, layer by layer (paper, section 5.3).
+
+An occurrence in MASC is given the sense of the same word's occurrence in SemCor that is
+nearest by cosine. Beside it: the sense that SemCor has most often.
+"""
+
+import json
+import tarfile
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Container, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import typer
+from tqdm import tqdm
+from wasabi import msg
+
+from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.models import find
+
+TRAIN, TEST = "semcor", "masc"
+AT_ONCE = 512  # sentences
+MOST_OCCURRENCES = 500  # of a word, that pairs are drawn from
+
+Word = tuple[str, str]  # lemma and part of speech, what a dictionary has an entry for
+Labelled = tuple[list[str], list[tuple[int, Word, str]]]  # tokens; positions and senses
+
+
+def read_corpus(archive: Path, part: str) -> Iterator[Labelled]:
+    """Sentences of a part of the corpora labelled with senses of NOAD (Yuan et al.
+    2016)."""
+    with tarfile.open(archive) as files:
+        for member in files:
+            if f"/{part}/" in member.name and member.name.endswith(".xml"):
+                file = files.extractfile(member)
+                assert file is not None
+                yield from _read_document(file)
+
+
+def _read_document(file: IO[bytes]) -> Iterator[Labelled]:
+    tokens: list[str] = []
+    senses: list[tuple[int, Word, str]] = []
+    for word in ElementTree.parse(file).iter("word"):
+        if word.get("break_level") == "SENTENCE_BREAK" and tokens:
+            yield tokens, senses
+            tokens, senses = [], []
+        sense, lemma = word.get("sense"), word.get("lemma", "")
+        if sense is not None:
+            senses.append((len(tokens), (lemma, word.get("pos", "")), sense))
+        tokens.append(word.get("text", ""))
+    if tokens:
+        yield tokens, senses
+
+
+def vectors(
+    bilm: BiLM, corpus: Iterator[Labelled], title: str
+) -> Iterator[tuple[Word, str, np.ndarray]]:
+    """Of every labelled token its word, its sense and its layers (L+1, D)."""
+    labelled = (found for found in corpus if found[1])
+    progress = tqdm(desc=title, unit=" sentences", leave=False)
+    while some := list(islice(labelled, AT_ONCE)):
+        for (_, senses), layers in zip(some, bilm.encode([s for s, _ in some])):
+            for position, word, sense in senses:
+                yield word, sense, layers[:, position]
+        progress.update(len(some))
+    progress.close()
+
+
+def by_word(
+    found: Iterator[tuple[Word, str, np.ndarray]], keep: Container[Word] | None = None
+) -> dict[Word, tuple[np.ndarray, np.ndarray]]:
+    """Unit vectors, (N, L+1, D) in 16 bits, and senses (N,) of each word's occurrences.
+    keep: words to keep, all if None."""
+    collected: dict[Word, tuple[list[np.ndarray], list[str]]] = {}
+    for word, sense, layers_LD in found:
+        if keep is None or word in keep:
+            length_L1 = np.linalg.norm(layers_LD, axis=1, keepdims=True)
+            layers, senses = collected.setdefault(word, ([], []))
+            layers.append((layers_LD / (length_L1 + 1e-12)).astype(np.float16))
+            senses.append(sense)
+    return {w: (np.stack(v), np.array(s)) for w, (v, s) in collected.items()}
+
+
+def evaluate(bilm: BiLM, archive: Path) -> dict[str, Any]:
+    """RETURNS: accuracies on the occurrences of words that were seen with several
+    senses: of the most frequent sense, and of each layer."""
+    known = by_word(vectors(bilm, read_corpus(archive, TRAIN), "SemCor"))
+    known = {w: (v, s) for w, (v, s) in known.items() if len(set(s)) > 1}
+    asked = by_word(vectors(bilm, read_corpus(archive, TEST), "MASC"), known)
+    n, first, right_L = 0, 0, np.zeros(bilm.config.n_layers + 1, dtype=int)
+    for word, (queries_QLD, expected_Q) in asked.items():
+        seen_NLD, senses_N = known[word]
+        names, counts = np.unique(senses_N, return_counts=True)
+        n += len(expected_Q)
+        first += int((expected_Q == names[counts.argmax()]).sum())
+        for layer in range(len(right_L)):
+            query_QD = queries_QLD[:, layer].astype(np.float32)
+            cosine_QN = query_QD @ seen_NLD[:, layer].astype(np.float32).T
+            right_L[layer] += (senses_N[cosine_QN.argmax(1)] == expected_Q).sum()
+    return {
+        "occurrences": n,
+        "first_sense": first / n,
+        "layers": [int(right) / n for right in right_L],
+    }
+
+
+def evaluate_pairs(
+    bilm: BiLM, archive: Path, *, n: int = 20, seed: int = 0
+) -> dict[str, Any]:
+    """Whether two occurrences of a word have one sense, told by their cosine: pairs
+    drawn from MASC, n of one sense and n of two for each word at most.
+
+    RETURNS: how often a pair of one sense has the higher cosine of a pair of the same
+    word that has two (0.5 is chance), of each layer."""
+    occurrences = by_word(vectors(bilm, read_corpus(archive, TEST), "MASC"))
+    rng = np.random.default_rng(seed)
+    higher_L, total = np.zeros(bilm.config.n_layers + 1), 0
+    for layers_NLD, senses_N in occurrences.values():
+        i, j = np.triu_indices(min(len(senses_N), MOST_OCCURRENCES), k=1)
+        same = senses_N[i] == senses_N[j]
+        if same.all() or not same.any():
+            continue
+        cosines = []
+        for kind in (same, ~same):
+            some = rng.permutation(np.flatnonzero(kind))[:n]
+            left, right = (layers_NLD[x[some]].astype(np.float32) for x in (i, j))
+            cosines.append(np.einsum("pld,pld->lp", left, right))
+        one_LP, two_LP = cosines
+        higher_L += (one_LP[:, :, None] > two_LP[:, None]).sum((1, 2))
+        higher_L += 0.5 * (one_LP[:, :, None] == two_LP[:, None]).sum((1, 2))
+        total += one_LP.shape[1] * two_LP.shape[1]
+    return {"without": 0.5, "comparisons": total, "layers": (higher_L / total).tolist()}
+
+
+def main(
+    model: Path = typer.Argument(..., help="Model folder, or a shipped name"),
+    archive: Path = typer.Argument(..., help="wsd-noad.tar.xz"),
+    output: Path = typer.Argument(..., help="Folder for what is found, as JSON"),
+) -> None:
+    bilm = BiLM.load(find(model))
+    found, pairs = evaluate(bilm, archive), evaluate_pairs(bilm, archive)
+    output.mkdir(parents=True, exist_ok=True)
+    for name, result in (("word_senses", found), ("same_or_other_sense", pairs)):
+        text = json.dumps(result, indent=2) + "\n"
+        (output / f"{name}.json").write_text(text, encoding="utf-8")
+    rows = [("most frequent sense", f"{found['first_sense']:.2%}")]
+    rows += [(f"layer {i}", f"{score:.2%}") for i, score in enumerate(found["layers"])]
+    msg.table(rows, header=(f"{found['occurrences']:,} words", "right"), divider=True)
+    rows = [(f"layer {i}", f"{s:.2%}") for i, s in enumerate(pairs["layers"])]
+    msg.table(rows, header=("pairs", "one sense is nearer"), divider=True)
+
+
+if __name__ == "__main__":
+    typer.run(main)

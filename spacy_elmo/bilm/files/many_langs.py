@@ -1,0 +1,174 @@
+"""ELMoForManyLangs: `config.json`, the JSON that it names, `char.dic`, `word.dic`,
+`encoder.pkl` and `token_embedder.pkl`. Read only.
+
+Their models read code points through an alphabet, and a word embedding beside the
+char-CNN. Their highway gate keeps x where ours opens the transform: sigmoid(-z) is
+1 - sigmoid(z), so its weights are negated. Their gates are i, f, g, o; ours o, i, f, g.
+Foreign names stay in this file.
+"""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...errors import Errors
+from ..bilm import UNK, BiLM
+from ..config import BiLMConfig
+from ..words import BOS, EOS
+from .own import check_alphabet, check_shapes, empty_bilm, fill, read_json
+
+CONFIG, ENCODER, EMBEDDER = "config.json", "encoder.pkl", "token_embedder.pkl"
+_SPECIAL_WORDS = {"<bos>": BOS, "<eos>": EOS, "<oov>": UNK}
+# Their code looks the two marks up under each other's names, and was trained so.
+_SWAPPED = {"<bow>": "<eow>", "<eow>": "<bow>"}
+
+
+def load(folder: Path) -> BiLM:
+    """Raises ValueError [EL002, EL003, EL006-EL009, EL011, EL015, EL020],
+    FileNotFoundError [EL001]."""
+    vocab = [_SPECIAL_WORDS.get(w, w) for w in _read_dic(folder / "word.dic")]
+    alphabet = [_SWAPPED.get(c, c) for c in _read_dic(folder / "char.dic")]
+    config = _config(folder, len(vocab), len(alphabet))
+    check_alphabet(folder / "char.dic", alphabet, config.n_characters)
+    bilm = empty_bilm(config, vocab, alphabet)
+    arrays = {
+        **_token_encoder(_read_arrays(folder / EMBEDDER), config, folder / EMBEDDER),
+        **_lstms(_read_arrays(folder / ENCODER), config, folder / ENCODER),
+    }
+    shapes = {name: tuple(array.shape) for name, array in arrays.items()}
+    check_shapes(folder, shapes, bilm)
+    arrays = {name: array.float().contiguous() for name, array in arrays.items()}
+    return fill(bilm, arrays, folder)
+
+
+def _config(folder: Path, n_words: int, n_characters: int) -> BiLMConfig:
+    path = folder / CONFIG
+    try:
+        # The path is of the machine that trained it: the name is what counts here.
+        path = folder / Path(read_json(path)["config_path"]).name
+        if not path.exists():
+            path = folder / "configs" / path.name
+        sizes = read_json(path)
+        lstm, tokens = sizes["encoder"], sizes["token_embedder"]
+        settings: dict[str, Any] = {
+            "hidden_dim": lstm["dim"],
+            "projection_dim": lstm["projection_dim"],
+            "n_layers": lstm["n_layers"],
+            "cell_clip": lstm.get("cell_clip"),
+            "proj_clip": lstm.get("proj_clip"),
+            "n_words": n_words,
+            "word_dim": tokens["word_dim"],
+            "characters": "alphabet",
+            "char_dim": tokens["char_dim"],
+            "filters": tokens["filters"],
+            "activation": tokens.get("activation", "relu"),
+            "n_highway": tokens["n_highway"],
+            "max_characters": tokens["max_characters_per_token"],
+            "n_characters": n_characters + 1,
+            "forget_bias": 0.0,  # theirs is in the bias already
+        }
+    except (KeyError, TypeError) as error:
+        problem = f"a setting is missing or of the wrong kind ({error})"
+        raise ValueError(Errors.EL003.format(path=path, problem=problem)) from error
+    return BiLMConfig.from_dict(settings)
+
+
+def _token_encoder(theirs: dict[str, Tensor], config: BiLMConfig, path: Path) -> Any:
+    get = _Getter(theirs, path)
+    chars = get("char_emb_layer.embedding.weight")
+    ours = {
+        "char_embedding": torch.cat([chars.new_zeros(1, *chars.shape[1:]), chars]),
+        "word_embedding": get("word_emb_layer.embedding.weight"),
+        "projection_weight": get("projection.weight").t(),
+        "projection_bias": get("projection.bias"),
+    }
+    for i in range(len(config.filters)):
+        ours[f"conv_weights.{i}"] = get(f"convolutions.{i}.weight")
+        ours[f"conv_biases.{i}"] = get(f"convolutions.{i}.bias")
+    for k in range(config.n_highway):
+        transform, keep = get(f"highways._layers.{k}.weight").chunk(2)
+        ours[f"highways.{k}.transform_weight"] = transform.t()
+        ours[f"highways.{k}.carry_weight"] = -keep.t()
+        transform, keep = get(f"highways._layers.{k}.bias").chunk(2)
+        ours[f"highways.{k}.transform_bias"] = transform
+        ours[f"highways.{k}.carry_bias"] = -keep
+    return {f"token_encoder.{name}": array for name, array in ours.items()}
+
+
+def _lstms(theirs: dict[str, Tensor], config: BiLMConfig, path: Path) -> Any:
+    get = _Getter(theirs, path)
+    ours = {}
+    for direction in ("forward", "backward"):
+        for layer in range(config.n_layers):
+            source, target = (
+                f"{direction}_layer_{layer}",
+                f"{direction}_lstm.layers.{layer}",
+            )
+            ours[f"{target}.weight_x"] = _gates(
+                get(f"{source}.input_linearity.weight")
+            ).t()
+            ours[f"{target}.weight_h"] = _gates(
+                get(f"{source}.state_linearity.weight")
+            ).t()
+            ours[f"{target}.bias"] = _gates(get(f"{source}.state_linearity.bias"))
+            ours[f"{target}.weight_p"] = get(f"{source}.state_projection.weight").t()
+    return ours
+
+
+def _gates(array: Tensor) -> Tensor:
+    """i, f, g, o -> o, i, f, g along the first axis."""
+    *others, o = array.chunk(4)
+    return torch.cat([o, *others])
+
+
+class _Getter:
+    """Arrays by name, each of the right number of axes. Raises ValueError [EL006]."""
+
+    def __init__(self, arrays: dict[str, Tensor], path: Path) -> None:
+        self.arrays, self.path = arrays, path
+
+    def __call__(self, name: str) -> Tensor:
+        array = self.arrays.get(name)
+        n_axes = 1 if name.endswith("bias") else 3 if "convolutions" in name else 2
+        if array is None or array.dim() != n_axes:
+            raise ValueError(Errors.EL006.format(path=self.path, name=name))
+        return array
+
+
+def _read_arrays(path: Path) -> dict[str, Tensor]:
+    """Raises FileNotFoundError [EL001], ValueError [EL009, EL015]."""
+    try:
+        arrays = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(Errors.EL001.format(path=path.parent)) from error
+    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
+        first_line = str(error).partition("\n")[0]
+        raise ValueError(Errors.EL015.format(path=path, error=first_line)) from error
+    if not isinstance(arrays, dict):
+        problem = f"it holds a {type(arrays).__name__}, not arrays by name"
+        raise ValueError(Errors.EL015.format(path=path, error=problem))
+    for name, array in arrays.items():
+        if not isinstance(array, Tensor) or not array.is_floating_point():
+            problem = "not an array of floating-point numbers"
+            raise ValueError(Errors.EL009.format(name=name, path=path, problem=problem))
+    return arrays
+
+
+def _read_dic(path: Path) -> list[str]:
+    """Entries of lines of entry, tab, number, by number. Raises FileNotFoundError
+    [EL001], ValueError [EL003]."""
+    try:
+        lines = path.read_bytes().decode("utf-8").split("\n")
+        numbered = [line.rsplit("\t", 1) for line in lines if "\t" in line]
+        entries = {int(number): entry for entry, number in numbered}
+    except FileNotFoundError as error:
+        raise FileNotFoundError(Errors.EL001.format(path=path.parent)) from error
+    except ValueError as error:  # a UnicodeDecodeError is one too
+        raise ValueError(Errors.EL003.format(path=path, problem=error)) from error
+    if sorted(entries) != list(range(len(entries))):
+        problem = "its entries are not numbered 0, 1, 2 ..."
+        raise ValueError(Errors.EL003.format(path=path, problem=problem))
+    return [entries[i] for i in range(len(entries))]

@@ -1,0 +1,95 @@
+"""Nearest contexts of a word: occurrences whose vectors are alike (paper, table 4)."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import Errors
+from .bilm import BiLM
+
+AT_ONCE = 1024  # sentences encoded from one look at their vectors to the next
+AROUND = 12  # tokens shown on each side
+
+
+@dataclass(frozen=True)
+class Context:
+    """An occurrence: its sentence and the number of its token there."""
+
+    sentence: Sequence[str]
+    position: int
+
+    def __str__(self) -> str:
+        """The sentence around the word, which stands in brackets."""
+        i = self.position
+        before = self.sentence[max(0, i - AROUND) : i]
+        after = self.sentence[i + 1 : i + 1 + AROUND]
+        return " ".join([*before, f"[{self.sentence[i]}]", *after])
+
+
+def lines_with(pattern: str, lines: Iterable[str]) -> Iterator[str]:
+    """Lines in which a token may match, so that no others need be tokenized. Raises as
+    `contexts_of`."""
+    search = _compile(pattern).search
+    looks_around = re.search(r"[\^$]|\\[AbBZ]|\(\?[=!<]", pattern)
+    return (line for line in lines if looks_around or search(line))
+
+
+def contexts_of(pattern: str, sentences: Iterable[Sequence[str]]) -> Iterator[Context]:
+    """Every token that a regular expression matches whole, upper and lower case alike.
+
+    Raises ValueError [EL082] if it is not a regular expression."""
+    matches = _compile(pattern).fullmatch
+    for sentence in sentences:
+        for i, token in enumerate(sentence):
+            if matches(token):
+                yield Context(sentence, i)
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern, re.IGNORECASE)
+    except re.error as error:
+        raise ValueError(Errors.EL082.format(pattern=pattern, error=error)) from error
+
+
+def nearest_words(
+    pattern: str, vocab: Sequence[str], vectors_VH: np.ndarray, n: int
+) -> list[str]:
+    """Without contexts: words whose one vector is most like that of the most frequent
+    word that the pattern matches whole; none if it matches none.
+
+    vocab: by frequency. vectors_VH: of each of its words."""
+    matches = _compile(pattern).fullmatch
+    asked = next((i for i, word in enumerate(vocab) if matches(word)), None)
+    if asked is None:
+        return []
+    norms_V1 = np.linalg.norm(vectors_VH, axis=1, keepdims=True)
+    unit_VH = vectors_VH / np.maximum(norms_V1, 1e-12)
+    (near,) = nearest(unit_VH[asked : asked + 1], unit_VH, n + 1)
+    return [vocab[i] for i in near if i != asked][:n]
+
+
+def unit_vectors(
+    bilm: BiLM, contexts: Sequence[Context], layer: int = -1
+) -> np.ndarray:
+    """Vectors of one layer of each occurrence, of length 1: (N, D).
+
+    layer: 0 the token layer, -1 the last. Raises ValueError [EL083]."""
+    n_layers = bilm.config.n_layers + 1
+    if not -n_layers <= layer < n_layers:
+        raise ValueError(Errors.EL083.format(layer=layer, last=n_layers - 1))
+    found = np.empty((len(contexts), bilm.config.width), dtype=np.float32)
+    for start in range(0, len(contexts), AT_ONCE):
+        some = contexts[start : start + AT_ONCE]
+        layers = bilm.encode([context.sentence for context in some])
+        for n, (context, layers_LTD) in enumerate(zip(some, layers), start):
+            found[n] = layers_LTD[layer, context.position]
+    return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
+
+
+def nearest(query_QD: np.ndarray, among_ND: np.ndarray, n: int) -> list[list[int]]:
+    """Of unit vectors: numbers of the n nearest by cosine, nearest first, (Q, n)."""
+    cosine_QN = query_QD @ among_ND.T
+    return [np.argsort(-row, kind="stable")[:n].tolist() for row in cosine_QN]

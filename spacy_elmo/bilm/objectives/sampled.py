@@ -1,0 +1,118 @@
+"""Log-uniform sampled softmax: a full softmax whose training costs the same for any
+vocabulary (Jean et al. 2015; as the published biLMs were trained).
+
+While training, a target's probability is taken among itself and S sampled words alone.
+Each logit is lowered by the logarithm of how often its word is expected in a sample, so
+that the gradient tends to the full one's, and a sampled word that is the target itself
+is left out. When not training it is the full softmax, exactly.
+
+Shapes: N predictions, H projection, V vocabulary, S sampled words, R rows in use.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from ...errors import Errors
+from .softmax import FullSoftmax, in_chunks
+
+
+def sample_log_uniform(
+    rng: np.random.Generator, n_words: int, n_samples: int
+) -> tuple[np.ndarray, int]:
+    """Draw until n_samples distinct words are there, by Zipf's law for words numbered
+    by falling frequency from 0: P(w) = log((w + 2) / (w + 1)) / log(V + 1).
+
+    RETURNS: them, sorted (int64), and how many draws it took.
+    """
+    drawn = np.empty(0, dtype=np.int64)
+    while True:
+        uniform = rng.random(2 * n_samples)
+        more = np.exp(uniform * np.log(n_words + 1.0)).astype(np.int64) - 1
+        drawn = np.concatenate([drawn, np.minimum(more, n_words - 1)])
+        distinct, first = np.unique(drawn, return_index=True)
+        if len(distinct) >= n_samples:
+            last = np.partition(first, n_samples - 1)[n_samples - 1]
+            return distinct[first <= last], int(last) + 1
+
+
+class SampledSoftmax(FullSoftmax):
+    """n_samples: words sampled for a step, the same for all its predictions.
+
+    Only the rows that a step uses get a gradient, a sparse one, so that neither the
+    product nor the optimizer's step grows with the vocabulary.
+    """
+
+    def __init__(self, width: int, n_words: int, n_samples: int) -> None:
+        """Raises ValueError [EL045] if there are not more words than samples."""
+        super().__init__(width, n_words)
+        if n_samples >= n_words:
+            raise ValueError(Errors.EL045.format(samples=n_samples, words=n_words))
+        self.n_samples = n_samples
+        self._sampled_S = torch.empty(0, dtype=torch.int64)
+        self._rows_R = torch.empty(0, dtype=torch.int64)
+        self._n_draws = 0
+
+    def begin_step(self, seed: int, step: int, targets: np.ndarray) -> None:
+        """Sample the words of a step. What is drawn follows from seed and step alone,
+        so that every process of a run draws the same.
+
+        targets: all words the step predicts, in every process.
+        """
+        rng = np.random.Generator(np.random.Philox(key=[seed, step]))
+        sampled, self._n_draws = sample_log_uniform(
+            rng, len(self.weight), self.n_samples
+        )
+        device = self.weight.device
+        self._sampled_S = torch.from_numpy(sampled).to(device)
+        self._rows_R = torch.from_numpy(np.union1d(sampled, targets)).to(device)
+
+    def forward(self, h_NH: Tensor, target_N: Tensor) -> Tensor:
+        """RETURNS: log-probability of every target, (N,): among the sampled words while
+        training, else among all."""
+        if not self.training:
+            return super().forward(h_NH, target_N)
+        rows_R = self._rows_R
+        weight_RH = _Rows.apply(self.weight, rows_R)
+        bias_R = _Rows.apply(self.bias, rows_R) - self._log_expected(rows_R)
+        target_N = torch.searchsorted(rows_R, target_N)
+        sampled_S = torch.searchsorted(rows_R, self._sampled_S)
+
+        def log_p(h: Tensor, target: Tensor) -> Tensor:
+            true = (h * weight_RH[target]).sum(1) + bias_R[target]
+            others = torch.addmm(bias_R[sampled_S], h, weight_RH[sampled_S].t())
+            others = others.float()  # for the sum of thousands of them
+            hit = target[:, None] == sampled_S
+            others = others.masked_fill(hit, -torch.inf)
+            return true - torch.logaddexp(true, torch.logsumexp(others, dim=1))
+
+        return in_chunks(log_p, h_NH, target_N, self.n_samples)
+
+    def _log_expected(self, word: Tensor) -> Tensor:
+        """log E[count of a word in the sample] = log(1 - (1 - P)^draws)."""
+        n_words = len(self.weight)
+        word = word.double()
+        p = torch.log1p(1 / (word + 1)) / np.log(n_words + 1.0)
+        return torch.log(-torch.expm1(self._n_draws * torch.log1p(-p))).float()
+
+
+class _Rows(torch.autograd.Function):
+    """Rows of an array; its gradient has those rows alone."""
+
+    @staticmethod
+    def forward(ctx: Any, array: Tensor, rows_R: Tensor) -> Tensor:
+        ctx.save_for_backward(rows_R)
+        ctx.shape = array.shape
+        return array[rows_R]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        (rows_R,) = ctx.saved_tensors
+        sparse = torch.sparse_coo_tensor(
+            rows_R[None], gradient, ctx.shape, is_coalesced=True, check_invariants=False
+        )
+        return sparse, None

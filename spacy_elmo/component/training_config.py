@@ -1,0 +1,141 @@
+"""Whole training configurations: any of spaCy's components on one `elmo`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import spacy
+from confection import Config
+from spacy.language import Language
+
+from .. import models as shipped
+from ..errors import Errors
+from .factory import component_config
+
+Block = dict[str, Any]
+
+EMBEDDING_WIDTH = 96
+# Width and depth of the encoder: spaCy's own, and what reads ELMo's vectors. They know
+# their context, so it is wider, and one layer is enough.
+HASH_EMBED_CNN, ELMO = (96, 4), (256, 1)
+# spaCy's other tokenizer for Korean, which splits at spaces and punctuation.
+NO_MECAB = {"nlp": {"tokenizer": {"@tokenizers": "spacy.Tokenizer.v1"}}}
+COMMENTS = {
+    "[paths]": "Here, or on the command line: --paths.train corpus/train.spacy",
+    "[components.elmo]": "The biLM, run once for all components that listen to it.\n"
+    "frozen: it stays as it is, and only the mixes of its layers are trained.",
+    ".tok2vec]": "ELMo's vectors stand beside the component's own (at = \"input\"), "
+    'beside what\nits encoder makes of them ("output"), or at both places.',
+    ".tok2vec.elmo]": "Softmax weights and gamma of this component's own. mix: "
+    "learned, average,\ntop, concat or the number of a layer; l2: draws weights "
+    "towards the average.",
+    "[initialize.components.elmo]": "layer_cache: layers of sentences that were read "
+    'are kept, in "memory" or in a file,\nso that only the first epoch computes them.',
+    "[initialize.components.elmo.weights]": "Weights of the biLM; path = null takes "
+    "the one that ships for the language.",
+}
+
+
+def make_config(
+    components: Sequence[str],
+    *,
+    lang: str = "en",
+    weights: str | None = None,
+    frozen: bool = True,
+    places: Sequence[str] = ("input",),
+    static: str | None = None,
+    layer_cache: str | None = None,
+    listener: Block | None = None,
+    encoder: tuple[int, int] | None = None,
+) -> str:
+    """A configuration that `spacy train` takes as it is, with comments.
+
+    components: factories whose model has a tok2vec. weights: model folder or shipped
+    name, None for what ships for the language. places: of ELMo, "input", "output" or
+    both; none for the same pipeline without it. static: what `initialize.vectors`
+    names. layer_cache: as of `Elmo.initialize`. listener: more settings of
+    `spacy-elmo.ElmoListener.v1`. encoder: width and depth of the convolutions; None for
+    those that go with ELMo, or are spaCy's.
+    Raises ValueError [EL081, EL089, EL091], and as `BiLM.load`.
+    """
+    if not set(places) <= {"input", "output"}:
+        raise ValueError(Errors.EL089.format(found=",".join(places)))
+    at = "both" if len(set(places)) == 2 else "".join(set(places))
+    nlp = spacy.blank(lang, config=NO_MECAB if lang == "ko" else {})
+    if at and weights is None:
+        shipped.folder(lang)  # says what to do if there is none
+    settings = {} if weights is None else component_config(weights)
+    if not frozen:
+        settings["frozen"] = False
+    if at:
+        nlp.add_pipe("elmo", config=settings)
+    for name in components:
+        model = _model_of(nlp, name)
+        tok2vec = {"tok2vec": _tok2vec(at, static is not None, listener or {}, encoder)}
+        nlp.add_pipe(name, config={"model": {**model, **tok2vec}})
+    config = nlp.config.copy()
+    reader = {"@readers": "spacy-elmo.WeightsReader.v1", "path": weights}
+    elmo = {"weights": reader, "layer_cache": layer_cache if frozen else None}
+    if at:
+        config["initialize"]["components"] = {"elmo": elmo}
+    config["initialize"]["vectors"] = static
+    config["nlp"]["batch_size"] = nlp.batch_size
+    # Not what comes of this machine or of the pipeline's being built here.
+    config["training"]["logger"] = {"@loggers": "spacy.ConsoleLogger.v1"}
+    return _commented(Config(config).to_str())
+
+
+def _model_of(nlp: Language, name: str) -> Block:
+    if not nlp.has_factory(name):
+        raise ValueError(Errors.EL091.format(name=name, problem="there is no such"))
+    model = (nlp.get_factory_meta(name).default_config or {}).get("model", {})
+    if "tok2vec" not in model:
+        problem = "its model has no tok2vec, so it is no listening"
+        raise ValueError(Errors.EL091.format(name=name, problem=problem))
+    return dict(model)
+
+
+def _tok2vec(
+    at: str, static: bool, listener: Block, encoder: tuple[int, int] | None
+) -> Block:
+    reads_elmo = at in ("input", "both")
+    width, depth = encoder or (ELMO if reads_elmo else HASH_EMBED_CNN)
+    own = {
+        "embed": {
+            "@architectures": "spacy.MultiHashEmbed.v2",
+            "width": EMBEDDING_WIDTH if reads_elmo else width,
+            "attrs": ["NORM", "PREFIX", "SUFFIX", "SHAPE"],
+            "rows": [5000, 1000, 2500, 2500],
+            "include_static_vectors": static,
+        },
+        "encode": {
+            "@architectures": "spacy.MaxoutWindowEncoder.v2",
+            "width": width,
+            "depth": depth,
+            "window_size": 1,
+            "maxout_pieces": 3,
+        },
+    }
+    if not at:
+        return {"@architectures": "spacy.Tok2Vec.v2", **own}
+    elmo = {
+        "@architectures": "spacy-elmo.ElmoListener.v1",
+        "mix": "learned",
+        "layer_norm": True,
+        "dropout": 0.0,
+        "l2": 0.001,
+        **listener,
+    }
+    encode = {"@architectures": "spacy-elmo.Encode.v1", "at": at, "width": width}
+    return {**encode, **own, "elmo": elmo}
+
+
+def _commented(text: str) -> str:
+    lines = ["# A pipeline with ELMo, for 'python -m spacy train'.", ""]
+    said = set()
+    for line in text.splitlines():
+        for mark, comment in COMMENTS.items():
+            if mark not in said and line.startswith("[") and line.endswith(mark):
+                said.add(mark)
+                lines += [f"# {part}" for part in comment.split("\n")]
+        lines.append(line)
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,148 @@
+"""The biLM inside Thinc: its weights, and what has to follow them when they change."""
+
+import re
+from typing import Any
+
+import srsly
+import torch
+from thinc.api import get_torch_default_device
+
+from ..bilm import vocab_cache
+from ..bilm.bilm import CACHE_WORDS, BiLM
+from ..bilm.config import BiLMConfig
+from ..bilm.files.own import check_shapes, empty_bilm, fill, fingerprint
+from ..bilm.kernels.memo import pinned, state_of
+from ..bilm.kernels.products import Precision, check_name
+from ..bilm.token_cache import TokenCache
+from ..errors import Errors
+from .torch_shim import SAVED, TorchShim, arrays_from_bytes, arrays_to_bytes
+
+
+class BiLMShim(TorchShim):
+    """Holds a biLM, at first without weights and without memory.
+
+    config: the sizes that weights must have. cache_words: words whose token vectors are
+        kept. precision: of prediction.
+    """
+
+    def __init__(
+        self,
+        config: BiLMConfig,
+        cache_words: int = CACHE_WORDS,
+        precision: Precision = "float32",
+    ) -> None:
+        super().__init__(None)
+        check_name(precision)
+        self.bilm_config = config
+        self.cache_words = cache_words
+        self.precision = precision
+        self._model = empty_bilm(config)
+        self._fingerprint: tuple[object, object, str] | None = None
+        self.exact = False
+        # Layers that learn, from the top down, the token layer being the last.
+        self.thawed = config.n_layers + 1
+
+    @property
+    def bilm(self) -> BiLM:
+        return self._model
+
+    @property
+    def has_weights(self) -> bool:
+        return self._model.device.type != "meta"
+
+    def set_weights(self, bilm: BiLM, source: object) -> None:
+        """Take over a biLM. Raises ValueError [EL052] if its sizes are others, [EL077]
+        if the device does not have the precision."""
+        check_sizes(self.bilm_config, bilm.config, source)
+        known = bilm.token_cache.fixed(bilm.token_encoder)
+        bilm = bilm.to(get_torch_default_device()).eval()
+        bilm.set_precision(self.precision).set_exact(self.exact)
+        bilm.token_cache = TokenCache(self.cache_words)
+        self._model = bilm
+        self._fix(known)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Of this process's tensors.
+        return {**self.__dict__, "_fingerprint": None}
+
+    def set_exact(self, exact: bool) -> None:
+        """As `BiLM.set_exact`, of these weights and of those to come."""
+        self.exact = exact
+        if self.has_weights:
+            self._model.set_exact(exact)
+
+    def fingerprint(self) -> str:
+        """Of the weights, see `weights.fingerprint`; computed anew when they change."""
+        state = state_of(self._model.parameters())
+        if self._fingerprint is None or self._fingerprint[0] != state:
+            kept = pinned(self._model.parameters())
+            self._fingerprint = state, kept, fingerprint(self._model)
+        return self._fingerprint[2]
+
+    def _fix(self, known: tuple[list[str], torch.Tensor] | None) -> None:
+        """Put token vectors of a vocabulary back after the weights have moved."""
+        if known is not None:
+            words, vectors_FH = known
+            vectors_FH = vectors_FH.to(self._model.device)
+            self._model.token_cache.fix(words, vectors_FH, self._model.token_encoder)
+
+    def learns(self, name: str) -> bool:
+        return _layer_of(name) > self.bilm_config.n_layers - self.thawed
+
+    def to_device(self, device_type: str, device_id: int) -> None:
+        if self.has_weights:
+            known = self._model.token_cache.fixed(self._model.token_encoder)
+            super().to_device(device_type, device_id)
+            self._fix(known)
+
+    def to_bytes(self) -> bytes:
+        return srsly.msgpack_dumps(
+            {
+                "config": self.bilm_config.to_dict(),
+                "vocab": self._model.vocab if self.bilm_config.n_words else None,
+                "alphabet": self._model.alphabet,
+                "weights": arrays_to_bytes(self._model) if self.has_weights else None,
+                "vocab_cache": self._vocab_cache(),
+            }
+        )
+
+    def _vocab_cache(self) -> bytes | None:
+        known = self._model.token_cache.fixed(self._model.token_encoder)
+        if known is None:
+            return None
+        words, vectors_FH = known
+        return vocab_cache.pack(words, vectors_FH, fingerprint(self._model))
+
+    def from_bytes(self, bytes_data: bytes) -> "BiLMShim":
+        """Raises ValueError [EL006-EL008, EL010, EL052, EL078, EL079]."""
+        message = srsly.msgpack_loads(bytes_data)
+        config = BiLMConfig.from_dict(message["config"])
+        check_sizes(self.bilm_config, config, SAVED)
+        if message["weights"]:  # none if saved before it had any
+            arrays = arrays_from_bytes(message["weights"])
+            bilm = empty_bilm(config, message["vocab"], message["alphabet"])
+            shapes = {name: tuple(array.shape) for name, array in arrays.items()}
+            check_shapes(SAVED, shapes, bilm)
+            bilm = fill(bilm, arrays, SAVED)
+            if message.get("vocab_cache"):
+                vocab_cache.attach(bilm, message["vocab_cache"], SAVED)
+            self.set_weights(bilm, SAVED)
+        return self
+
+
+def _layer_of(name: str) -> int:
+    """Number of the layer that a parameter of a biLM belongs to, 0 the token layer."""
+    match = re.match(r"(?:forward|backward)_lstm\.layers\.(\d+)\.", name)
+    return int(match[1]) + 1 if match else 0
+
+
+def check_sizes(expected: BiLMConfig, found: BiLMConfig, source: object) -> None:
+    """Raises ValueError [EL052], naming each size that differs."""
+    ours, theirs = expected.to_dict(), found.to_dict()
+    differing = [
+        f"{name} = {theirs[name]} (configured: {ours[name]})"
+        for name in ours
+        if ours[name] != theirs[name]
+    ]
+    if differing:
+        raise ValueError(Errors.EL052.format(source=source, sizes="; ".join(differing)))

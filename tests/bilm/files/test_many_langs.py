@@ -1,0 +1,214 @@
+"""ELMoForManyLangs: its own vectors, and every kind of bad folder."""
+
+import json
+import os
+import pickle
+import shutil
+
+import numpy as np
+import pytest
+import spacy
+import torch
+
+from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.files.own import fingerprint
+from spacy_elmo.component.factory import component_config
+
+SENTENCES = [["cat", "日本", "Q", ""], ["zebra"]]
+
+
+@pytest.fixture
+def gold_model(gold):
+    return gold / "ELMoForManyLangs_generated"
+
+
+def test_gold(gold_model):
+    bilm = BiLM.load(gold_model / "model")
+    sentences = json.loads((gold_model / "sentences.json").read_text(encoding="utf-8"))
+    state = None
+    for name in ("expected_first_call.npz", "expected_second_call_stateful.npz"):
+        layers, state = bilm.encode_stateful(sentences, state)
+        expected = np.load(gold_model / name)
+        for k, found in enumerate(layers):
+            assert abs(found - expected[str(k)]).max() < 1e-5
+
+
+# -- a model made here ------------------------------------------------------------
+
+CHARS = [
+    "<oov>",
+    "<bos>",
+    "<eos>",
+    "<bow>",
+    "<eow>",
+    "<pad>",
+    "a",
+    "c",
+    "t",
+    "日",
+    "\u3000",
+]
+WORDS = ["<oov>", "<bos>", "<eos>", "<pad>", "cat", "日本"]
+
+
+@pytest.fixture
+def made(tmp_path):
+    """A random model, its sizes told apart by being all different."""
+    torch.manual_seed(0)
+    H, C, S, W, d = 6, 8, 7, 3, 4
+    encoder, embedder = {}, {
+        "word_emb_layer.embedding.weight": torch.randn(len(WORDS), W),
+        "char_emb_layer.embedding.weight": torch.randn(len(CHARS), d),
+        "convolutions.0.weight": torch.randn(2, d, 1),
+        "convolutions.0.bias": torch.randn(2),
+        "convolutions.1.weight": torch.randn(5, d, 3) / 3,
+        "convolutions.1.bias": torch.randn(5),
+        "highways._layers.0.weight": torch.randn(2 * S, S) / 3,
+        "highways._layers.0.bias": torch.randn(2 * S),
+        "projection.weight": torch.randn(H, S + W) / 3,
+        "projection.bias": torch.randn(H),
+    }  # fmt: skip
+    for direction in ("forward", "backward"):
+        for layer in range(2):
+            name = f"{direction}_layer_{layer}"
+            encoder[f"{name}.input_linearity.weight"] = torch.randn(4 * C, H) / 3
+            encoder[f"{name}.state_linearity.weight"] = torch.randn(4 * C, H) / 3
+            encoder[f"{name}.state_linearity.bias"] = torch.randn(4 * C)
+            encoder[f"{name}.state_projection.weight"] = torch.randn(H, C) / 3
+    folder = tmp_path / "made"
+    folder.mkdir()
+    torch.save(encoder, folder / "encoder.pkl")
+    torch.save(embedder, folder / "token_embedder.pkl")
+    for name, entries in (("char.dic", CHARS), ("word.dic", WORDS)):
+        text = "".join(f"{entry}\t{i}\n" for i, entry in enumerate(entries))
+        (folder / name).write_text(text, encoding="utf-8")
+    (folder / "config.json").write_text(
+        '{"config_path": "/home/them/configs/sizes.json"}'
+    )
+    sizes = {
+        "encoder": {
+            "projection_dim": H, "cell_clip": 3, "proj_clip": 3, "dim": C,
+            "n_layers": 2,
+        },
+        "token_embedder": {
+            "activation": "relu", "filters": [[1, 2], [3, 5]], "n_highway": 1,
+            "word_dim": W, "char_dim": d, "max_characters_per_token": 50,
+        },
+    }  # fmt: skip
+    (folder / "sizes.json").write_text(json.dumps(sizes))
+    return folder
+
+
+def test_saved_in_our_format_and_in_a_pipeline(made, tmp_path):
+    bilm = BiLM.load(made)
+    expected = bilm.encode(SENTENCES)
+    bilm.save(tmp_path / "own")
+    own = BiLM.load(tmp_path / "own")
+    assert fingerprint(own) == fingerprint(bilm)
+    assert all(np.array_equal(a, b) for a, b in zip(own.encode(SENTENCES), expected))
+    nlp = spacy.blank("xx")
+    nlp.add_pipe("elmo", config=component_config(made)).load_weights(made)
+    nlp.to_disk(tmp_path / "pipeline")
+    loaded = spacy.load(tmp_path / "pipeline")
+    found = loaded("cat 日本 Q")._.elmo.layers
+    assert abs(found - bilm.encode([["cat", "日本", "Q"]])[0]).max() < 1e-6
+    with pytest.raises(ValueError, match="EL027"):
+        bilm.save_bilm_tf(tmp_path / "tf")
+
+
+def test_fingerprint_knows_the_words_and_the_alphabet(made):
+    before = fingerprint(BiLM.load(made))
+    for name in ("word.dic", "char.dic"):
+        text = (made / name).read_text(encoding="utf-8")
+        (made / name).write_text(text.replace("日", "月"), encoding="utf-8")
+        assert fingerprint(BiLM.load(made)) != before
+        (made / name).write_text(text, encoding="utf-8")
+    assert fingerprint(BiLM.load(made)) == before
+
+
+class Hostile:
+    def __reduce__(self):
+        return os.system, ("touch hacked",)
+
+
+def edit(name, change):
+    def damage(folder):
+        arrays = torch.load(folder / name, weights_only=True)
+        change(arrays)
+        torch.save(arrays, folder / name)
+
+    return damage
+
+
+def nan(arrays):
+    arrays["projection.bias"][0] = float("nan")
+
+
+BAD = {
+    "code in a pickle": (
+        "EL015",
+        lambda f: (f / "encoder.pkl").write_bytes(pickle.dumps({"a": Hostile()})),
+    ),
+    "truncated": ("EL015", lambda f: os.truncate(f / "encoder.pkl", 1000)),
+    "empty": ("EL015", lambda f: os.truncate(f / "encoder.pkl", 0)),
+    "not by name": ("EL015", lambda f: torch.save([torch.ones(2)], f / "encoder.pkl")),
+    "not numbers": ("EL009", edit("encoder.pkl", lambda a: a.update(x="text"))),
+    "missing array": (
+        "EL006",
+        edit("token_embedder.pkl", lambda a: a.pop("projection.bias")),
+    ),
+    "wrong shape": (
+        "EL007",
+        edit(
+            "token_embedder.pkl", lambda a: a.update({"projection.bias": torch.ones(9)})
+        ),
+    ),
+    "wrong axes": (
+        "EL006",
+        edit(
+            "token_embedder.pkl",
+            lambda a: a.update({"projection.weight": torch.ones(9)}),
+        ),
+    ),
+    "nan": ("EL008", edit("token_embedder.pkl", nan)),
+    "no dic": ("EL001", lambda f: (f / "char.dic").unlink()),
+    "no embedder": ("EL001", lambda f: (f / "token_embedder.pkl").unlink()),
+    "dic not utf-8": ("EL003", lambda f: (f / "char.dic").write_bytes(b"\xff\t0\n")),
+    "dic not numbered": (
+        "EL003",
+        lambda f: (f / "word.dic").write_text("a\t0\nb\t5\n"),
+    ),
+    "dic without marks": ("EL003", lambda f: swap(f / "char.dic", "<pad>", "p")),
+    "no sizes": ("EL001", lambda f: (f / "sizes.json").unlink()),
+    "other sizes": ("EL003", lambda f: (f / "sizes.json").write_text("{}")),
+    "no config path": ("EL003", lambda f: (f / "config.json").write_text("[]")),
+}
+
+
+def swap(path, old, new):
+    path.write_text(
+        path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8"
+    )
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_folders(made, case, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, damage = BAD[case]
+    damage(made)
+    with pytest.raises((ValueError, FileNotFoundError), match=code):
+        BiLM.load(made)
+    assert not (tmp_path / "hacked").exists()
+
+
+@pytest.mark.parametrize("text", ["{}", '["a"]', "[1, 2]", None])
+def test_bad_alphabet_in_our_format(made, tmp_path, text):
+    BiLM.load(made).save(tmp_path / "own")
+    path = tmp_path / "own" / "alphabet.json"
+    if text is None:
+        alphabet = json.loads(path.read_text(encoding="utf-8"))
+        text = json.dumps(["x" if c == "<bow>" else c for c in alphabet])
+    path.write_text(text)
+    with pytest.raises(ValueError, match="EL003"):
+        BiLM.load(tmp_path / "own")
+    shutil.rmtree(tmp_path / "own")

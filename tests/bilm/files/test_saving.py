@@ -1,0 +1,130 @@
+"""Saving: all or nothing, and nothing of what was there before."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from spacy_elmo import BiLM
+from spacy_elmo import atomic_files as files
+from spacy_elmo.bilm.objectives.softmax import make_softmax
+
+from ...models import same_layers, tiny_config
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("save", ["save", "save_bilm_tf"])
+def test_full_disk_leaves_the_model_that_was_there(tiny, tmp_path, monkeypatch, save):
+    getattr(tiny, save)(tmp_path)
+    before = contents(tmp_path)
+    other = BiLM.random(tiny_config(), seed=9)
+    # Every file but the first goes to a device that is always full.
+    real, n = files.fill_aside, iter(range(9))
+
+    def full(write, aside):
+        return real(write, aside) if next(n) == 0 else real(write, Path("/dev/full"))
+
+    monkeypatch.setattr(files, "fill_aside", full)
+    with pytest.raises(OSError, match="EL013") as raised:
+        getattr(other, save)(tmp_path)
+    assert raised.value.errno in (errno.ENOSPC, None)
+    assert contents(tmp_path) == before
+
+
+def test_rename_that_fails_half_way_brings_the_old_files_back(
+    tiny, tmp_path, monkeypatch
+):
+    tiny.save(tmp_path)
+    before, real = contents(tmp_path), os.replace
+
+    def failing(source, target):
+        if str(source).endswith("new") and Path(target).name == "config.json":
+            raise OSError(errno.EIO, "broken")
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", failing)
+    with pytest.raises(OSError, match="EL013"):
+        BiLM.random(tiny_config(), seed=9).save(tmp_path)
+    assert contents(tmp_path) == before
+    monkeypatch.undo()
+    assert same_layers(BiLM.load(tmp_path), tiny)
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "broken"), KeyboardInterrupt()])
+@pytest.mark.parametrize("at", range(4))
+def test_interrupted_at_any_rename(tiny, tmp_path, monkeypatch, error, at):
+    """Also files that were not there before are gone again."""
+    tiny.save(tmp_path)
+    before, real, n = contents(tmp_path), os.replace, iter(range(99))
+
+    def failing(source, target):
+        if str(source).endswith("new") and next(n) == at:
+            raise error
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", failing)
+    vocab = ["<S>", "</S>", "<UNK>", "a"]
+    other = BiLM.random(tiny_config(), seed=9, vocab=vocab)
+    with pytest.raises((OSError, KeyboardInterrupt)):
+        other.save(tmp_path, softmax=make_softmax(6, 4))
+    assert contents(tmp_path) == before
+
+
+def test_one_format_over_another(tiny, tmp_path):
+    tiny.save(tmp_path / "own")
+    tiny.save_bilm_tf(tmp_path / "tf")
+    for save in (
+        lambda: tiny.save_bilm_tf(tmp_path / "own"),
+        lambda: tiny.save(tmp_path / "tf"),
+    ):
+        with pytest.raises(ValueError, match="EL016"):
+            save()
+    assert same_layers(BiLM.load(tmp_path / "own"), tiny)
+
+
+def test_saving_over_another_model_leaves_nothing_of_it(tiny, tmp_path):
+    vocab = ["<S>", "</S>", "<UNK>", "a"]
+    softmax = make_softmax(6, 4)
+    BiLM.random(tiny_config(), vocab=vocab).save(tmp_path, softmax=softmax)
+    (tmp_path / "card.json").write_text("{}")
+    tiny.save(tmp_path)
+    assert sorted(contents(tmp_path)) == ["config.json", "weights.safetensors"]
+    tiny.save_bilm_tf(tmp_path / "tf")
+    (tmp_path / "tf" / "weights.hdf5").rename(tmp_path / "tf" / "other.hdf5")
+    with pytest.raises(ValueError, match="EL005"):
+        tiny.save_bilm_tf(tmp_path / "tf")
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"), [(1e6, "float16"), (float("nan"), "float32")]
+)
+def test_what_could_not_be_loaded_is_not_saved(tiny, tmp_path, value, dtype):
+    with torch.no_grad():
+        tiny.forward_lstm.layers[0].bias[0] = value
+    with pytest.raises(ValueError, match="EL019"):
+        tiny.save(tmp_path, dtype=dtype)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unknown_dtype(tiny, tmp_path):
+    with pytest.raises(ValueError, match="EL028"):
+        tiny.save(tmp_path, dtype="float64")
+
+
+def test_folder_that_can_not_be_made(tiny, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="EL013"):
+        tiny.save(tmp_path / "file" / "model")
+
+
+def test_saved_files_are_readable_as_others_are(tiny, tmp_path):
+    tiny.save(tmp_path)
+    (tmp_path / "usual").write_text("")
+    modes = {path.stat().st_mode for path in tmp_path.iterdir()}
+    assert len(modes) == 1

@@ -1,0 +1,94 @@
+import pytest
+import torch
+
+from spacy_elmo.bilm.objectives import softmax as module
+from spacy_elmo.bilm.objectives.softmax import (
+    AdaptiveSoftmax,
+    FullSoftmax,
+    make_softmax,
+)
+
+
+def all_words(softmax, h, n_words):
+    """Log-probabilities of every word, asked for one by one."""
+    return torch.stack(
+        [softmax(h, torch.full((len(h),), w)) for w in range(n_words)], dim=1
+    )
+
+
+@pytest.mark.parametrize("cutoffs", [[], [4, 9]])
+def test_is_a_distribution_over_the_vocabulary(cutoffs):
+    torch.manual_seed(0)
+    softmax, h = make_softmax(16, 20, cutoffs), torch.randn(5, 16)
+    assert torch.allclose(
+        all_words(softmax, h, 20).exp().sum(1), torch.ones(5), atol=1e-5
+    )
+
+
+def test_full_softmax_in_chunks(monkeypatch):
+    torch.manual_seed(0)
+    softmax, h, target = FullSoftmax(8, 20), torch.randn(7, 8), torch.arange(7)
+    expected = torch.log_softmax(h @ softmax.weight.t() + softmax.bias, 1)[
+        range(7), target
+    ]
+    monkeypatch.setattr(module, "CHUNK", 40)  # two predictions at once
+    assert torch.allclose(softmax(h, target), expected, atol=1e-6)
+
+
+def test_cutoffs_beyond_the_vocabulary_are_left_out():
+    assert isinstance(make_softmax(8, 20, [30]), FullSoftmax)
+    softmax = make_softmax(8, 20, [5, 30])
+    assert isinstance(softmax, AdaptiveSoftmax) and softmax.clusters.cutoffs == [5, 20]
+
+
+@pytest.mark.parametrize("cutoffs", [[9, 4], [0, 4], [4, 4], [2, 4, 8, 12]])
+def test_clusters_that_can_not_be(cutoffs):
+    with pytest.raises(ValueError, match="EL029"):
+        make_softmax(8, 20, cutoffs)
+
+
+@pytest.mark.parametrize("cutoffs", [[], [4, 9]])
+def test_saved_and_loaded(tmp_path, cutoffs):
+    softmax, h, target = (
+        make_softmax(16, 20, cutoffs),
+        torch.randn(5, 16),
+        torch.arange(5),
+    )
+    module.save(softmax, tmp_path / module.FILE)
+    loaded = module.load(tmp_path / module.FILE, 16, 20)
+    assert torch.equal(loaded(h, target), softmax(h, target))
+
+
+def test_bad_files(tmp_path):
+    path = tmp_path / module.FILE
+    module.save(make_softmax(8, 20), path)
+    with pytest.raises(ValueError, match="EL007"):
+        module.load(path, 8, 21)
+    weight, bias = torch.zeros(20, 8), torch.zeros(20)
+    for code, cutoffs, w in (
+        ("EL010", torch.tensor(4), weight),
+        ("EL010", torch.tensor([[4, 9]]), weight),
+        ("EL029", torch.tensor([9, 4]), weight),
+        ("EL008", torch.tensor([], dtype=torch.int64), weight * float("nan")),
+    ):
+        module.write_safetensors(path, {"cutoffs": cutoffs, "weight": w, "bias": bias})
+        with pytest.raises(ValueError, match=code):
+            module.load(path, 8, 20)
+    path.write_bytes(path.read_bytes()[:50])
+    with pytest.raises(ValueError, match="EL010"):
+        module.load(path, 8, 20)
+
+
+@pytest.mark.parametrize("cutoffs", [(), (4, 8)])
+def test_one_vector_a_word(cutoffs):
+    """How much likelier one word is than another of its cluster depends on h through
+    the difference of their vectors."""
+    torch.manual_seed(0)
+    softmax = make_softmax(16, 12, cutoffs)
+    vectors_VH, h_NH = softmax.vectors(), torch.randn(5, 16)
+    for a, b in ((0, 3), (5, 6), (9, 11)):
+        log_p = [softmax(h_NH, torch.full((5,), word)) for word in (a, b)]
+        found = log_p[0] - log_p[1]
+        expected = h_NH @ (vectors_VH[a] - vectors_VH[b])
+        # Their biases are the same for every h.
+        assert torch.allclose(found - found[0], expected - expected[0], atol=1e-5)

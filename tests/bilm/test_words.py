@@ -1,0 +1,45 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_elmo.bilm import words as characters
+from spacy_elmo.bilm.words import encode_words, trim
+
+from ..models import any_token
+
+
+@given(words=st.lists(any_token, min_size=1), size=st.integers(3, 60))
+def test_any_text_gives_well_formed_ids(words, size):
+    ids = encode_words(words, size)
+    assert ids.shape == (len(words), size)
+    for row, word in zip(ids.tolist(), words):
+        end = row.index(characters.END_WORD)
+        assert row[0] == characters.BEGIN_WORD
+        assert set(row[end + 1 :]) <= {characters.PADDING}
+        if word not in ("<S>", "</S>"):
+            assert (
+                bytes(i - 1 for i in row[1:end])
+                == word.encode("utf-8", "ignore")[: size - 2]
+            )
+
+
+@given(words=st.lists(any_token, min_size=1), widest=st.integers(1, 50))
+def test_trimming_keeps_every_character_and_a_window_of_padding(words, widest):
+    ids = encode_words(words)
+    cut = trim(ids, widest)
+    assert (ids[:, cut.shape[1] :] == characters.PADDING).all()
+    if cut.shape[1] < 50:
+        assert (cut[:, cut.shape[1] - widest :] == characters.PADDING).all()
+
+
+def test_boundaries_and_korean():
+    ids = encode_words(["<S>", "</S>", "가"])
+    assert ids[0, :4].tolist() == [259, 257, 260, 261]
+    assert ids[1, :4].tolist() == [259, 258, 260, 261]
+    assert ids[2, :6].tolist() == [259, 0xEA + 1, 0xB0 + 1, 0x80 + 1, 260, 261]
+
+
+def test_lone_surrogates_and_long_tokens():
+    ids = encode_words(["a\ud800b", "ab", "z" * 10_000, "z" * 48])
+    assert np.array_equal(ids[0], ids[1])
+    assert np.array_equal(ids[2], ids[3])

@@ -1,0 +1,212 @@
+"""The commands, as a user runs them."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from spacy_elmo import models as shipped
+from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.files.own import fingerprint
+from spacy_elmo.cli import app
+
+from ..models import tiny_config
+
+SHIPPED = shipped.FOLDER / shipped.MODELS["en"]
+
+SENTENCE = [["A", "고양이"]]
+
+
+def run(*args, fails=False):
+    result = CliRunner().invoke(app, [str(arg) for arg in args], catch_exceptions=False)
+    assert (result.exit_code != 0) is fails, result.output
+    return result.output
+
+
+def test_spacy_lists_the_commands():
+    out = subprocess.run(
+        [sys.executable, "-m", "spacy", "elmo", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    for command in (
+        "pretrain",
+        "prepare",
+        "perplexity",
+        "convert",
+        "info",
+        "curve",
+        "benchmark",
+        "vocab-cache",
+        "models",
+        "neighbours",
+    ):
+        assert command in out
+
+
+def test_convert_there_and_back(tiny, tmp_path):
+    tiny.save(tmp_path / "own")
+    run("convert", tmp_path / "own", tmp_path / "tf", "--to", "bilm-tf")
+    run("convert", tmp_path / "tf", tmp_path / "back")
+    run("convert", tmp_path / "tf", tmp_path / "half", "--half")
+    to = [tmp_path / "half-tf", "--to", "bilm-tf"]
+    assert "no half" in run("convert", tmp_path / "tf", *to, "--half", fails=True)
+    assert not to[0].exists()
+    expected = tiny.encode(SENTENCE)[0]
+    assert np.array_equal(BiLM.load(tmp_path / "back").encode(SENTENCE)[0], expected)
+    assert abs(BiLM.load(tmp_path / "half").encode(SENTENCE)[0] - expected).max() < 0.01
+
+
+def test_convert_keeps_softmax_and_card(tmp_path):
+    run("convert", SHIPPED, tmp_path / "copy", "--half")
+    names = {path.name for path in SHIPPED.iterdir()}
+    assert {path.name for path in (tmp_path / "copy").iterdir()} == names
+    text = tmp_path / "text.txt"
+    text.write_text("The cat sat on the mat.\n" * 9)
+    found = [
+        run("perplexity", model, text, "--json")
+        for model in (SHIPPED, tmp_path / "copy")
+    ]
+    assert found[0] == found[1]
+
+
+def test_info(tiny, tmp_path):
+    tiny.save(tmp_path)
+    found = json.loads(run("info", tmp_path, "--json"))
+    assert found["parameters"] == tiny.n_parameters and found["hidden_dim"] == 12
+    assert str(tiny.n_parameters) in run("info", tmp_path)
+    section = run("info", tmp_path, "--config")
+    assert "[components.elmo.model]" in section and "hidden_dim = 12" in section
+    assert "perplexity" in run("info", SHIPPED)
+
+
+def test_prepare_and_perplexity_of_it(tmp_path):
+    path, out = tmp_path / "text.txt", tmp_path / "out"
+    path.write_text("The cat sat on the mat. It was a good day for all of us.\n" * 5)
+    said = run("prepare", path, "--output", out, "--vocab-size", 12)
+    assert "85 tokens in 10 sentences" in " ".join(said.split())
+    assert "tokens/s" in said
+    found = run("perplexity", SHIPPED, out, "--json")
+    assert found == run("perplexity", SHIPPED, path, "--json")
+    assert json.loads(found)["bits_per_character"] > 0
+    assert "EL042" in run("prepare", path, "--output", out, fails=True)
+    assert "EL043" in run("perplexity", SHIPPED, out, path, fails=True)
+
+
+def test_curve_and_benchmarks(tmp_path):
+    log = {"step": 1, "tokens": 9, "loss": 2.0, "dev": {"mean": 9.0}}
+    (tmp_path / "log.jsonl").write_text(json.dumps(log) + "\n")
+    run("curve", tmp_path, "--output", tmp_path / "a.svg")
+    assert "<svg" in (tmp_path / "a.svg").read_text()
+    speed = ["benchmark", "pretrain", "--size", "tiny", "--vocab", 300]
+    speed += ["--batch-size", 4, "--unroll-steps", 5, "--rounds", 1]
+    found = json.loads(run(*speed, "--json"))
+    assert set(found["tokens_per_second"]["300"]) == {
+        "full",
+        "adaptive",
+        "sampled",
+        "textbook",
+    }
+    assert "x)" in run(*speed)
+    assert "EL073" in run("benchmark", "pretrain", "--size", "huge", fails=True)
+    path = tmp_path / "text.txt"
+    path.write_text("The cat sat on the mat.\nThe dog sat.\n" * 9)
+    run("prepare", path, "--output", tmp_path / "out")
+    both = [tmp_path / "out"] * 2
+    found = json.loads(run("benchmark", "ngram", *both, "--json"))
+    assert 1 < found["mean"] < 3
+    assert f"{found['mean']:.2f}" in run("benchmark", "ngram", *both)
+
+
+def test_perplexity(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("The cat sat on the mat. It was a good day for all of us.\n" * 5)
+    found = json.loads(run("perplexity", SHIPPED, path, "--json"))
+    assert 1 < found["forward"] < 500 and found["tokens"] == 85
+    assert f"{found['mean']:.2f}" in run("perplexity", SHIPPED, path)
+
+
+@pytest.mark.parametrize(
+    ("code", "args"),
+    [
+        ("EL001", ["info", "nowhere"]),
+        ("EL001", ["convert", "nowhere", "out"]),
+        ("EL030", ["perplexity", str(SHIPPED), "nowhere.txt"]),
+        ("EL037", ["pretrain", "nowhere.cfg", "--output", "out"]),
+    ],
+)
+def test_errors_are_one_message(code, args, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    out = run(*args, fails=True)
+    assert code in out and "Traceback" not in out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_interrupt_says_so(tmp_path, monkeypatch):
+    import spacy_elmo.pretrain.__main__ as main
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(main, "read_config", interrupted)
+    assert "Stopped" in run("pretrain", "a.cfg", "--output", "out", fails=True)
+
+
+def test_vocab_cache(tmp_path):
+    BiLM.random(tiny_config()).save(tmp_path / "model")
+    (tmp_path / "words.txt").write_text("the\n\n고양이\nthe\n", encoding="utf-8")
+    (tmp_path / "none.txt").write_text("\n", encoding="utf-8")
+    for _ in range(2):  # the second over the first
+        out = run("vocab-cache", tmp_path / "model", tmp_path / "words.txt")
+        assert "Wrote 2 words" in out
+    bilm = BiLM.load(tmp_path / "model")
+    assert bilm.token_cache.fixed(bilm.token_encoder)[0] == ["the", "고양이"]
+    out = run("vocab-cache", tmp_path / "model", tmp_path / "none.txt", fails=True)
+    assert "EL079" in out
+
+
+def test_benchmarks_of_speed(tmp_path):
+    """Tables of what tests/benchmarks holds to be right."""
+    out = run(
+        "benchmark", "inference", "--size", "tiny", "--tokens", 600, "--rounds", 1,
+        "--batch-size", 1, "--batch-size", 8, "--threads", 1,
+    )  # fmt: skip
+    assert "20 tokens: textbook" in out and "HashEmbedCNN" in out
+    out = run("benchmark", "pipe", "--size", "tiny", "--tokens", 600, "--rounds", 1)
+    assert "outside the biLM" in out and "1000" in out
+    out = run(
+        "benchmark", "scaling", "--size", "tiny", "--tokens", 400, "--rounds", 1,
+        "--docs", 10, "--json",
+    )  # fmt: skip
+    assert [line["docs"] for line in json.loads(out)["docs"]] == [0, 1, 10]
+    out = run(
+        "benchmark", "layer-cache", "--size", "tiny", "--tokens", 400, "--rounds", 1,
+        "--json",
+    )  # fmt: skip
+    speeds = json.loads(out)["sizes"]["tiny"]
+    assert len(speeds) == 4 and all(speed > 0 for speed in speeds.values())
+    for name in ("inference", "pipe", "scaling", "layer-cache"):
+        assert "EL073" in run("benchmark", name, "--size", "huge", fails=True)
+
+
+def test_models_that_ship():
+    table = run("models")
+    cards = json.loads(run("models", "--json"))
+    assert list(cards) == list(shipped.MODELS.values())
+    for lang, name in shipped.MODELS.items():
+        assert name in table
+        card = cards[name]
+        assert card["lang"] == lang
+        bilm = shipped.load(lang)
+        assert card["fingerprint"] == fingerprint(bilm)
+        assert card["parameters"] == bilm.n_parameters
+        for key in ("text", "tokens_seen", "dev_perplexity", "hardware", "command"):
+            assert card[key], key
+        assert card["fingerprint"] in run("models", name)
+        assert json.loads(run("models", lang, "--json")) == {name: card}
+        assert json.loads(run("info", name, "--json"))["fingerprint"] in str(card)
+    assert "EL081" in run("models", "de", fails=True)

@@ -1,0 +1,143 @@
+"""Pipelines with a layer cache: the same to the bit, encoded once, never stale."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import spacy
+import torch
+
+from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.kernels.products import Product
+from spacy_elmo.component.cached import context_of
+from spacy_elmo.layers.encoder import shim_of
+
+from ..models import tiny_config
+from ..pipelines import add_elmo, examples, pipeline, with_weights
+
+MB = 1 << 20
+# Multiples of what a processor computes at once: it rounds what is left over otherwise.
+SIZES = tiny_config(
+    hidden_dim=32, projection_dim=16, filters=((1, 16), (2, 16), (3, 32))
+)
+
+
+def alone():
+    """A pipeline of `elmo` and nothing else."""
+    nlp = spacy.blank("en")
+    add_elmo(nlp, sizes=SIZES)
+    return nlp
+
+
+def train(layer_cache, steps=12, **overrides):
+    """Batches that change from epoch to epoch; returns the trained weights."""
+    spacy.util.fix_random_seed(0)
+    nlp = pipeline(seed=3, sizes=SIZES)
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    elmo = nlp.get_pipe("elmo")
+    elmo.use_layer_cache(layer_cache, **overrides)
+    order = np.random.default_rng(5)
+    losses = []
+    for _ in range(steps):
+        some = order.permutation(len(batch))[: order.integers(1, len(batch) + 1)]
+        losses.append(nlp.update([batch[i] for i in some], sgd=optimizer))
+        losses.append(nlp.evaluate(batch)["tag_acc"])
+    weights = [
+        component.model.to_bytes()
+        for name, component in nlp.components
+        if name != "elmo"
+    ]
+    return losses, weights, elmo
+
+
+def test_training_is_the_same_to_the_bit(tmp_path):
+    without = train(None)
+    in_memory = train("memory")
+    on_disk = train(tmp_path / "layers")
+    again = train(tmp_path / "layers")
+    for losses, weights, elmo in (in_memory, on_disk, again):
+        assert losses == without[0] and weights == without[1]
+        assert elmo.layer_cache.hits > 50
+    # Each sentence was computed once, and in the second run none was.
+    assert in_memory[2].layer_cache.misses == on_disk[2].layer_cache.misses == 3
+    assert again[2].layer_cache.misses == 0
+
+
+def test_initialize_takes_it_from_the_configuration(tmp_path):
+    nlp = pipeline()
+    path = tmp_path / "layers"
+    nlp.config["initialize"]["components"] = {
+        "elmo": {"layer_cache": str(path), "layer_cache_mb": 100}
+    }
+    nlp.initialize(lambda: examples(nlp))
+    cache = nlp.get_pipe("elmo").layer_cache
+    assert cache.path == path and cache.max_bytes == 100 * MB
+    nlp("Some words")
+    assert path.exists() and cache.misses > 0
+    # It is of the training run, and does not go with the pipeline.
+    nlp.to_disk(tmp_path / "pipeline")
+    assert spacy.load(tmp_path / "pipeline").get_pipe("elmo").layer_cache is None
+    with pytest.raises(ValueError, match="EL088"):
+        pipeline(frozen=False).get_pipe("elmo").use_layer_cache("memory")
+
+
+def exact(elmo):
+    return {m.exact for m in elmo.bilm.modules() if isinstance(m, Product)} == {True}
+
+
+def test_never_of_other_weights(tmp_path):
+    path = tmp_path / "layers"
+    nlp = alone()
+    elmo = nlp.get_pipe("elmo")
+    elmo.use_layer_cache(path)
+    before = nlp("She hates Paris").tensor
+    other = BiLM.random(SIZES, seed=9)
+    expected = other.encode([["She", "hates", "Paris"]])[0].mean(0)
+    with_weights(elmo, other)
+    assert exact(elmo)  # as before
+    elmo.use_layer_cache(path)
+    with pytest.warns(UserWarning, match="ELW08"):
+        assert np.allclose(nlp("She hates Paris").tensor, expected, atol=1e-6)
+    assert not np.allclose(before, expected)
+    context = context_of(shim_of(elmo.model))
+    with torch.no_grad():
+        elmo.bilm.forward_lstm.layers[0].weight_h[0, 0] += 1
+    assert context_of(shim_of(elmo.model)) != context
+    # Vectors that were computed before have another rounding in low precision.
+    context = context_of(shim_of(elmo.model))
+    elmo.bilm.token_cache.fix(["a"], torch.zeros(1, 4), elmo.bilm.token_encoder)
+    assert context_of(shim_of(elmo.model)) != context
+    elmo.bilm.token_cache.fix([], torch.zeros(0, 4), elmo.bilm.token_encoder)
+    with pytest.warns(UserWarning, match="ELW08"):
+        nlp("She hates Paris")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nlp("She hates Paris")
+    assert elmo.layer_cache.misses == 2
+
+
+def test_white_space_long_and_empty_docs(tmp_path):
+    nlp, plain = alone(), alone()
+    before = len(pickle.dumps(nlp.get_pipe("elmo")))
+    nlp.get_pipe("elmo").use_layer_cache(tmp_path / "layers")
+    plain.get_pipe("elmo").model.layers[0].shims[0].set_exact(True)
+    texts = ["", "  ", "a  b \n c", "x" * 10_000, "고양이가 잔다", "a b " * 300]
+    for _ in range(2):
+        for a, b in zip(nlp.pipe(texts), plain.pipe(texts)):
+            assert np.array_equal(a._.elmo.layers, b._.elmo.layers)
+    assert nlp.get_pipe("elmo").layer_cache.hits > 0
+    # What it keeps of this process does not go with a pickle.
+    assert len(pickle.dumps(nlp.get_pipe("elmo"))) < 1.2 * before
+
+
+def test_second_epoch_computes_nothing(tmp_path, monkeypatch):
+    nlp = alone()
+    elmo = nlp.get_pipe("elmo")
+    elmo.use_layer_cache(tmp_path / "layers")
+    texts = [f"sentence number {n} of many" for n in range(50)]
+    list(nlp.pipe(texts))
+    monkeypatch.setattr(BiLM, "forward", None)  # would fail
+    list(nlp.pipe(texts))
+    assert elmo.layer_cache.misses == 50

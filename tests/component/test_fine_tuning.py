@@ -1,0 +1,110 @@
+"""`frozen = false`: the biLM learns at its own rate, a layer at a time."""
+
+import numpy as np
+import pytest
+
+from spacy_elmo.component.factory import DEFAULT_CONFIG
+from spacy_elmo.layers.encoder import shim_of
+
+from ..pipelines import examples, pipeline
+
+PARTS = {0: "token_encoder", 1: "lstm.layers.0", 2: "lstm.layers.1"}
+
+
+def weights_of(elmo):
+    return {name: p.detach().clone() for name, p in elmo.bilm.named_parameters()}
+
+
+def changed(before, after, part):
+    moved = [
+        not np.array_equal(before[n], after[n]) for n in before if PARTS[part] in n
+    ]
+    assert moved
+    return any(moved)
+
+
+def test_layers_learn_one_after_the_other_from_the_top():
+    nlp = pipeline(frozen=False, learn_rate=None, unfreeze_every=2)
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    elmo = nlp.get_pipe("elmo")
+    learning = []
+    for _ in range(7):
+        before = weights_of(elmo)
+        nlp.update(batch, sgd=optimizer)
+        after = weights_of(elmo)
+        learning.append([part for part in PARTS if changed(before, after, part)])
+    # An output layer of zeros, as they begin with, lets no gradient through.
+    assert learning[0] in ([], [2])
+    assert learning[1:] == [[2], [2], [1, 2], [1, 2], [0, 1, 2], [0, 1, 2]]
+
+
+def test_updates_are_counted_where_gradients_are_accumulated():
+    nlp = pipeline(frozen=False, unfreeze_every=2)
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    tuning = nlp.get_pipe("elmo")._tuning
+    for _ in range(2):
+        for part in (batch[:1], batch[1:2], batch[2:]):
+            nlp.update(part, sgd=False)
+        for name in ("elmo", "tagger", "ner"):
+            nlp.get_pipe(name).finish_update(optimizer)
+    assert tuning.n_updates == 2
+    nlp.initialize(lambda: batch)
+    assert nlp.get_pipe("elmo")._tuning.n_updates == 0  # from the start again
+
+
+@pytest.mark.parametrize("rate", [1e-5, 1e-2])
+def test_own_learning_rate(rate):
+    nlp = pipeline(frozen=False, learn_rate=rate)
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    elmo = nlp.get_pipe("elmo")
+    before = weights_of(elmo)
+    for _ in range(3):
+        nlp.update(batch, sgd=optimizer)
+    after = weights_of(elmo)
+    steps = max(float(abs(after[n] - before[n]).max()) for n in before)
+    # Adam's steps are of the size of its rate.
+    assert rate / 10 < steps < 3.5 * rate
+    assert optimizer.learn_rate == 0.001
+
+
+def test_default_settings_are_stable():
+    """After hundred updates the biLM's top layer reads other sentences much as it did,
+    the others just as they did; with a rate that is usual for a task it would not."""
+
+    defaults = {k: v for k, v in DEFAULT_CONFIG.items() if k != "model"}
+
+    def change(**settings):
+        nlp = pipeline(**{**defaults, "frozen": False, **settings})
+        batch = examples(nlp)
+        optimizer = nlp.initialize(lambda: batch)
+        bilm = nlp.get_pipe("elmo").bilm
+        unseen = [["Nobody", "has", "read", "this", "before"]]
+        *below, before = bilm.encode(unseen)[0]
+        losses = [nlp.update(batch, sgd=optimizer)["tagger"] for _ in range(100)]
+        assert losses[-1] < losses[0]
+        *below_now, now = bilm.encode(unseen)[0]
+        assert np.array_equal(below_now, below)
+        return float(np.linalg.norm(now - before) / np.linalg.norm(before))
+
+    assert 0 < change() < 0.4
+    assert change(learn_rate=0.01) > 1
+
+
+def test_what_replaces_listeners_learns_in_all_layers():
+    nlp = pipeline(frozen=False, unfreeze_every=100)
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    nlp.update(batch, sgd=optimizer)
+    with pytest.warns(UserWarning, match="ELW02"):
+        nlp.replace_listeners("elmo", "tagger", ["model.tok2vec"])
+    own = nlp.get_pipe("tagger").model.get_ref("tok2vec").layers[0]
+    before = {k: v.clone() for k, v in shim_of(own).bilm.state_dict().items()}
+    for _ in range(3):
+        nlp.update(batch, sgd=optimizer)
+    after = shim_of(own).bilm.state_dict()
+    assert any(
+        not before[name].equal(after[name]) for name in before if "token" in name
+    )

@@ -1,0 +1,311 @@
+"""What the layer cache keeps: whole, bounded, by many processes and threads."""
+
+import multiprocessing
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_elmo.component.layer_cache import LayerCache
+
+from ..models import any_sentence
+
+MB = 1 << 20
+rng = np.random.default_rng(0)
+
+
+def arrays(n, tokens=5):
+    keys = [LayerCache.key("x", [str(i)]) for i in range(n)]
+    return {k: rng.normal(size=(3, tokens, 8)).astype("float32") for k in keys}
+
+
+@pytest.fixture(params=["memory", "file"])
+def path(request, tmp_path):
+    return None if request.param == "memory" else tmp_path / "new" / "layers.sqlite"
+
+
+def test_gives_back_what_it_was_given(path):
+    cache, stored = LayerCache(path, 64 * MB), arrays(1200)
+    assert cache.read(list(stored)) == {}
+    cache.write(stored)
+    cache.write({key: array + 1 for key, array in stored.items()})  # first come, stays
+    for other in (cache, LayerCache(path, 64 * MB)) if path else (cache,):
+        found = other.read([*stored, b"unknown", *stored])
+        assert found.keys() == stored.keys()
+        for key, array in stored.items():
+            assert np.array_equal(found[key], array) and found[key].dtype == np.float32
+    empty = {b"empty": np.zeros((3, 0, 8), dtype="float32")}
+    cache.write(empty)
+    assert cache.read([b"empty"])[b"empty"].shape == (3, 0, 8)
+
+
+@given(any_sentence, any_sentence, st.text(max_size=3))
+@settings(deadline=None)
+def test_keys_tell_sentences_apart(a, b, context):
+    same = LayerCache.key(context, a) == LayerCache.key(context, b)
+    assert same == (a == b)
+    assert LayerCache.key(context + "x", a) != LayerCache.key(context, a)
+
+
+def test_is_bounded_and_says_when_it_is_full(path):
+    cache = LayerCache(path, 4 * MB)
+    with pytest.warns(UserWarning, match=r"ELW07.*layer_cache_mb = 4"):
+        for number in range(20):
+            key = LayerCache.key("x", [str(number)])
+            cache.write({key: np.ones((3, 100, 1024), dtype="float32")})
+    found = cache.read([LayerCache.key("x", [str(n)]) for n in range(20)])
+    assert 1 <= len(found) <= 3
+    if path is not None:
+        cache.close()
+        assert size_of(path) < 5 * MB
+
+
+def size_of(path):
+    return sum(p.stat().st_size for p in path.parent.iterdir())
+
+
+def test_what_is_being_written_is_bounded_too(tmp_path):
+    path = tmp_path / "cache" / "layers"
+    cache, largest = LayerCache(path, 40 * MB), 0
+    with pytest.warns(UserWarning, match=r"ELW07.*layer_cache_mb = 40"):
+        for number in range(40):
+            cache.write(
+                {
+                    LayerCache.key("x", [str(number), str(n)]): np.ones(
+                        (3, 100, 1024), dtype="float32"
+                    )
+                    for n in range(12)
+                }
+            )
+            largest = max(largest, size_of(path))
+    assert 35 * MB < largest < 65 * MB
+    cache.close()
+    assert size_of(path) < 41 * MB
+
+
+def test_what_fits_of_a_batch_is_kept(path):
+    """One that is larger than the whole cache, too."""
+    cache, stored = LayerCache(path, 4 * MB), arrays(12, tokens=10_000)
+    with pytest.warns(UserWarning, match="ELW07"):
+        cache.write(stored)
+    found = cache.read(list(stored))
+    assert 2 <= len(found) < 12
+    assert all(np.array_equal(found[key], stored[key]) for key in found)
+
+
+def test_full_disk_is_a_warning_and_not_the_end(tmp_path, monkeypatch):
+    cache = LayerCache(tmp_path / "layers", 64 * MB)
+    stored = arrays(2)
+    cache.write(stored)
+    db = cache._db()
+
+    class FullDisk:  # as SQLite says it when a write to the disk fails for space
+        def __getattr__(self, name):
+            return getattr(db, name)
+
+        def __enter__(self):
+            return self if db.__enter__() is db else None
+
+        def __exit__(self, *error):
+            return db.__exit__(*error)
+
+        def executemany(self, *_):
+            raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(cache, "_db", FullDisk)
+    with pytest.warns(UserWarning, match="ELW07"):
+        cache.write(arrays(3))
+    assert len(cache.read(list(stored))) == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no quotas of a process")
+def test_used_up_quota_is_a_warning_too(tmp_path):
+    code = f"""
+import resource, signal, warnings
+import numpy as np
+from pathlib import Path
+from spacy_elmo.component.layer_cache import LayerCache
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+cache = LayerCache(Path({str(tmp_path)!r}) / "layers", 64 << 20)
+cache.write({{b"small": np.ones((3, 5, 8), dtype="float32")}})
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    cache.write({{b"large": np.ones((3, 500, 1024), dtype="float32")}})
+assert "ELW07" in str(caught[0].message), caught
+assert list(cache.read([b"small", b"large"])) == [b"small"]
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_values_of_other_rows_are_not_taken(tmp_path):
+    """As if the index of a damaged file pointed to them."""
+    path = tmp_path / "layers"
+    stored = arrays(2)
+    a, b = stored
+    for column in ("key", "n_layers", "data"):
+        path.unlink(missing_ok=True)
+        cache = LayerCache(path, 64 * MB)
+        cache.write(stored)
+        cache.close()
+        with sqlite3.connect(path) as db:
+            if column == "data":
+                (data,) = db.execute("SELECT data FROM layers WHERE key = ?", (b,))
+                db.execute("UPDATE layers SET data = ? WHERE key = ?", (*data, a))
+            elif column == "key":
+                db.execute("DELETE FROM layers WHERE key = ?", (a,))
+                db.execute("UPDATE layers SET key = ? WHERE key = ?", (a, b))
+            else:
+                db.execute("UPDATE layers SET n_layers = 1 WHERE key = ?", (a,))
+        db.close()
+        with pytest.raises(ValueError, match=r"EL086.*checksum"):
+            LayerCache(path, 64 * MB).read([a])
+
+
+@pytest.mark.parametrize("spoil", ["header", "cut", "other", "value"])
+def test_damaged_file(tmp_path, spoil):
+    path = tmp_path / "layers"
+    cache, stored = LayerCache(path, 64 * MB), arrays(300, tokens=200)
+    cache.write(stored)
+    cache.close()
+    content = bytearray(path.read_bytes())
+    if spoil == "header":
+        content[:100] = b"x" * 100
+    elif spoil == "cut":
+        del content[len(content) // 3 :]
+    elif spoil == "other":
+        content = bytearray(b"no database at all\n" * 1000)
+    else:
+        array = next(iter(stored.values()))
+        content[content.index(array.tobytes()[:64])] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"EL086.*Remove the file"):
+        LayerCache(path, 64 * MB).read(list(stored))
+
+
+def test_place_that_can_not_be_used(tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(OSError, match="EL087"):
+        LayerCache(tmp_path / "file" / "layers", MB).read([b"key"])
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="EL087"):
+        LayerCache(tmp_path / "folder", MB).read([b"x"])
+
+
+def write_and_read(path, first, last):
+    cache = LayerCache(path, 256 * MB)
+    for number in range(first, last):
+        key = LayerCache.key("x", [str(number)])
+        cache.write({key: np.full((3, 40, 64), number, dtype="float32")})
+        found = cache.read([LayerCache.key("x", [str(n)]) for n in range(last)])
+        for n in range(last):
+            array = found.get(LayerCache.key("x", [str(n)]))
+            assert array is None or (array == n).all()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_several_processes_at_once(tmp_path, method):
+    path = tmp_path / "layers"
+    context = multiprocessing.get_context(method)
+    ranges = [(0, 40), (20, 60), (0, 60)]
+    processes = [
+        context.Process(target=write_and_read, args=(path, *r)) for r in ranges
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+        assert process.exitcode == 0
+    keys = [LayerCache.key("x", [str(n)]) for n in range(60)]
+    assert len(LayerCache(path, 256 * MB).read(keys)) == 60
+
+
+def test_other_weights_in_it_are_told_of_once(tmp_path, recwarn):
+    first, second = (LayerCache(tmp_path / "layers", 64 * MB) for _ in range(2))
+    first.check_context("these weights")
+    second.check_context("these weights")
+    assert not recwarn
+    for _ in range(2):
+        second.check_context("others")
+    LayerCache(tmp_path / "layers", 64 * MB).check_context("others")  # known by now
+    (warning,) = recwarn
+    assert "ELW08" in str(warning.message) and "layers'" in str(warning.message)
+
+
+def test_new_file_that_many_open_at_once(tmp_path):
+    context = multiprocessing.get_context("fork")
+    for number in range(6):
+        path = tmp_path / f"layers{number}"
+        processes = [
+            context.Process(target=write_and_read, args=(path, 0, 2)) for _ in range(6)
+        ]
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join()
+            assert process.exitcode == 0
+
+
+def test_connection_is_not_carried_into_a_fork(tmp_path):
+    cache = LayerCache(tmp_path / "layers", 64 * MB)
+    stored = arrays(3)
+    cache.write(stored)
+    process = multiprocessing.get_context("fork").Process(
+        target=lambda: cache.read(list(stored)) or 1 / 0
+    )
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    assert len(cache.read(list(stored))) == 3
+
+
+def test_lock_of_a_thread_is_not_carried_into_a_fork(tmp_path):
+    """A thread reads all the time; whatever it does at that moment, the fork can."""
+    caches = [LayerCache(tmp_path / "layers", 64 * MB), LayerCache(None, 64 * MB)]
+    stored = arrays(40)
+    for cache in caches:
+        cache.write(stored)
+    stop = threading.Event()
+
+    def read():
+        while not stop.is_set():
+            for cache in caches:
+                cache.read(list(stored))
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        for _ in range(12):
+            process = multiprocessing.get_context("fork").Process(
+                target=lambda: [cache.read(list(stored)) for cache in caches]
+            )
+            process.start()
+            process.join(30)
+            assert process.exitcode == 0
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_file_is_closed_in_a_fork(tmp_path):
+    """SQLite's locks are of a process, and closing a file gives all of them up."""
+    cache = LayerCache(tmp_path / "layers", 64 * MB)
+    cache.write(arrays(3))
+
+    def look():
+        folder = Path("/proc/self/fd")
+        open_files = [os.path.realpath(folder / fd) for fd in os.listdir(folder)]
+        assert not any(str(tmp_path) in name for name in open_files)
+
+    process = multiprocessing.get_context("fork").Process(target=look)
+    process.start()
+    process.join()
+    assert process.exitcode == 0

@@ -1,0 +1,265 @@
+"""What listeners and a shared biLM learn: gradients, and training as spaCy does it."""
+
+import gc
+
+import numpy as np
+import pytest
+import spacy
+import torch
+from spacy.training import Example
+
+from spacy_elmo.bilm.batch import pack
+from spacy_elmo.bilm.scalar_mix import ScalarMix
+from spacy_elmo.component.pipe import Elmo
+from spacy_elmo.layers.listener import ElmoListener
+
+from ..pipelines import (
+    TAGGER,
+    add_elmo,
+    annotations,
+    examples,
+    listeners,
+    moved,
+    parameters,
+    pipeline,
+    trained,
+)
+
+
+def test_gradients_of_mix_and_bilm_equal_autograd():
+    """Two listeners with mixes of their own on one biLM that learns."""
+    nlp = spacy.blank("en")
+    elmo = add_elmo(nlp, frozen=False)
+    rng = np.random.default_rng(0)
+    models = [ElmoListener("*", None) for _ in range(2)]
+    for model in models:
+        model.connect(elmo)
+        elmo.listener_map.setdefault("test", []).append(model)
+        model.set_param("W", rng.normal(size=3).astype("f4"))
+        model.set_param("gamma", rng.normal(size=1).astype("f4"))
+    docs = [nlp.make_doc("A cat sat"), nlp.make_doc("가 나"), nlp.make_doc("")]
+    weights = [
+        [rng.normal(size=(len(d), 12)).astype("f4") for d in docs] for _ in models
+    ]
+
+    elmo.update([Example(doc, doc) for doc in docs])
+    outputs = []
+    for model, dY in zip(models, weights):
+        Y, backprop = model.begin_update(docs)
+        outputs.append(Y)
+        backprop(dY)
+    elmo._tuning.deferred.run()
+
+    bilm = elmo.bilm
+    found = {
+        n: p.grad.clone() for n, p in bilm.named_parameters() if p.grad is not None
+    }
+    bilm.zero_grad()
+    loss, mixes = 0.0, []
+    for model, dY, Y in zip(models, weights, outputs):
+        mix = ScalarMix(3)
+        with torch.no_grad():
+            mix.weights.copy_(torch.from_numpy(model.get_param("W")))
+            mix.gamma.copy_(torch.from_numpy(model.get_param("gamma"))[0])
+        mixes.append(mix)
+        for doc, d, y in zip(docs, dY, Y):
+            if not len(doc):
+                continue
+            batch = pack([[token.text for token in doc]])
+            layers = [layer[batch.positions[0]] for layer in bilm(batch)[0]]
+            expected = mix(torch.stack(layers))
+            assert abs(expected.detach().numpy() - y).max() < 1e-5
+            loss = loss + (expected * torch.from_numpy(d)).sum()
+    loss.backward()
+    for model, mix in zip(models, mixes):
+        assert abs(model.get_grad("W") - mix.weights.grad.numpy()).max() < 1e-4
+        assert abs(model.get_grad("gamma")[0] - mix.gamma.grad.item()) < 1e-4
+    for name, parameter in bilm.named_parameters():
+        assert torch.allclose(found[name], parameter.grad, atol=1e-4), name
+
+
+def test_gradients_are_those_of_one_copy_each_summed_up():
+    """A shared biLM learns what two components with copies of it would, together."""
+    nlp = pipeline(frozen=False)
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    nlp.update(batch, sgd=optimizer)  # a new tagger starts from zeros and gives none
+
+    def gradient(frozen_components):
+        for p in nlp.get_pipe("elmo").bilm.parameters():
+            p.grad = None
+        elmo = nlp.get_pipe("elmo")
+        spacy.util.fix_random_seed(0)  # ner cuts its sequences at random
+        shared = [Example(eg.x.copy(), eg.y) for eg in batch]
+        elmo.update(shared)
+        for name in ("tagger", "ner"):
+            if name not in frozen_components:
+                nlp.get_pipe(name).update(shared)
+        elmo._tuning.deferred.run()
+        return {n: p.grad.clone() for n, p in elmo.bilm.named_parameters()}
+
+    both, tagger, ner = gradient([]), gradient(["ner"]), gradient(["tagger"])
+    for name in both:
+        assert torch.allclose(both[name], tagger[name] + ner[name], atol=1e-5), name
+    assert any(g.abs().max() > 0 for g in tagger.values())
+    assert any(g.abs().max() > 0 for g in ner.values())
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_mixes_learn_apart_and_the_bilm_only_if_it_may(frozen):
+    nlp = pipeline(frozen=frozen)
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    optimizer.learn_rate = 0.05
+    before = parameters(nlp)
+    losses = []
+    for _ in range(30):
+        losses.append(nlp.update(batch, sgd=optimizer))
+    assert moved(before, nlp) is not frozen
+    tagger, ner = listeners(nlp)
+    assert not np.allclose(tagger.get_param("W"), ner.get_param("W"))
+    for listener in (tagger, ner):
+        assert listener.get_param("gamma") != 1
+    assert losses[-1]["tagger"] < losses[0]["tagger"] / 2
+    assert losses[-1]["ner"] < losses[0]["ner"]
+    assert nlp.evaluate(batch)["tag_acc"] >= 0.9
+
+
+@pytest.mark.parametrize("off", ["tagger", "ner"])
+def test_either_listener_frozen_or_disabled(off):
+    """The stock protocol lets the last listener run the backward pass, and learns
+    nothing when that one is switched off."""
+    nlp = pipeline(frozen=False)
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    for how in (
+        lambda: nlp.select_pipes(disable=[]),
+        lambda: nlp.select_pipes(disable=[off]),
+    ):
+        before = parameters(nlp)
+        with how():
+            # An output layer of zeros, as it begins with, lets no gradient through.
+            for _ in range(3):
+                nlp.update(batch, sgd=optimizer, exclude=[off])
+        assert moved(before, nlp)
+
+
+def test_one_update_at_a_time_by_hand_as_spacy_train_does():
+    nlp = pipeline(frozen=False)
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    for _ in range(2):  # see above
+        before = parameters(nlp)
+        nlp.update(batch, sgd=False)
+        for _, component in nlp.pipeline:
+            component.finish_update(optimizer)
+    assert moved(before, nlp)  # not a step late
+
+
+def test_annotating_component_keeps_the_gradient():
+    nlp = pipeline(frozen=False)
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    for _ in range(2):  # see above
+        before = parameters(nlp)
+        nlp.update(batch, sgd=False, annotates=["elmo"])
+        for _, component in nlp.pipeline:
+            component.finish_update(optimizer)
+    assert moved(before, nlp)
+
+
+def test_listed_among_frozen_components():
+    """Then its update is never called: listeners must still get layers."""
+    nlp = pipeline()
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    optimizer.learn_rate = 0.05
+    losses = [nlp.update(batch, sgd=optimizer, exclude=["elmo"]) for _ in range(20)]
+    assert losses[-1]["tagger"] < losses[0]["tagger"] / 2
+
+
+def test_weights_of_this_package_are_never_taken_in_silence():
+    """Listed among frozen components, elmo is not initialised with what was named."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo")
+    nlp.add_pipe("tagger", config=TAGGER)
+    batch = [Example.from_dict(nlp.make_doc("a b"), {"tags": ["X", "Y"]})]
+    with nlp.select_pipes(disable=["elmo"]), pytest.warns(UserWarning, match="ELW04"):
+        nlp.initialize(lambda: batch)
+
+
+def test_accumulated_gradients_are_applied_once():
+    """Two half batches and one step of the optimizer give what a whole batch gives."""
+    found = []
+    for parts in ([[0, 1, 2]], [[0], [1, 2]]):
+        nlp = pipeline(frozen=False)
+        batch = examples(nlp)
+        spacy.util.fix_random_seed(0)
+        optimizer = nlp.initialize(lambda batch=batch: batch)
+        nlp.select_pipes(disable=["ner"])
+        for _ in range(3):
+            for part in parts:
+                nlp.update([batch[i] for i in part], sgd=False)
+            for _, component in nlp.pipeline:
+                component.finish_update(optimizer)
+        found.append(parameters(nlp))
+    assert all(torch.allclose(a, b, atol=1e-4) for a, b in zip(*found))
+
+
+def test_late_gradients_belong_to_the_weights_they_were_made_with(monkeypatch):
+    """nlp.update finishes elmo before its listeners: the gradient is applied before
+    the next forward pass, and nothing changes the weights in between."""
+    nlp = trained(frozen=False, steps=2)
+    elmo, batch = nlp.get_pipe("elmo"), examples(nlp)
+    optimizer = nlp.create_optimizer()
+    at_forward = parameters(nlp)
+    nlp.update(batch, sgd=optimizer)
+    after_first = parameters(nlp)
+    seen = []
+    real = elmo._tuning.deferred.run
+    watch = lambda: (seen.append(parameters(nlp)), real())  # noqa: E731
+    monkeypatch.setattr(elmo._tuning.deferred, "run", watch)
+    nlp.update(batch, sgd=optimizer)
+    assert all(torch.equal(a, b) for a, b in zip(seen[0], after_first))
+    assert moved(after_first, nlp) and at_forward
+
+
+def test_train_then_freeze():
+    nlp = trained(frozen=False)
+    nlp.get_pipe("elmo").frozen = True
+    before = parameters(nlp)
+    nlp.update(examples(nlp), sgd=nlp.create_optimizer())
+    assert not moved(before, nlp)
+
+
+def test_frozen_bilm_is_run_without_autograd(monkeypatch):
+    nlp = pipeline()
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    shim = nlp.get_pipe("elmo").model.layers[0].shims[0]
+    monkeypatch.setattr(shim, "begin_update", lambda inputs: pytest.fail("autograd"))
+    nlp.update(batch, sgd=optimizer)
+
+
+def test_nothing_is_held_between_updates_or_after_a_pipe():
+    nlp = trained(frozen=False)
+    elmo: Elmo = nlp.get_pipe("elmo")
+    docs = list(nlp.pipe([text for text in ("A b", "c d e", "f")]))
+    assert elmo._store.held_bytes == 0  # every listener has read them
+    assert docs[0]._.elmo.layers.shape == (3, 2, 12)  # and still they can be had
+    del docs
+    elmo._tuning.deferred.run()
+    gc.collect()
+    assert len(elmo._tuning.deferred) == 0
+
+
+def test_layers_waiting_for_listeners_are_bounded():
+    nlp = trained()
+    expected = [annotations(nlp, "I like Paris now")] * 40
+    elmo: Elmo = nlp.get_pipe("elmo")
+    elmo._store.max_bytes = 3 * 4 * 12 * 4 * 5  # five of the Docs
+    docs = list(elmo.pipe(nlp.make_doc("I like Paris now") for _ in range(40)))
+    assert 0 < elmo._store.held_bytes <= elmo._store.max_bytes
+    for name in ("tagger", "ner"):
+        docs = list(nlp.get_pipe(name).pipe(docs))
+    assert [[(t.tag_, t.ent_type_) for t in doc] for doc in docs] == expected

@@ -1,0 +1,304 @@
+"""What spaCy does with pipelines: saving, copying, pickling, sourcing, replacing."""
+
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import spacy
+import torch
+from spacy.training import Example
+
+from spacy_elmo.bilm.kernels.products import Product, check_precision
+from spacy_elmo.bilm.token_cache import TokenCache
+from spacy_elmo.component.doc_layers import LayerStore
+from spacy_elmo.layers.listener import ElmoListener
+
+from ..models import tiny_config
+from ..pipelines import (
+    LISTENER,
+    NER,
+    TAGGER,
+    add_elmo,
+    annotations,
+    examples,
+    listeners,
+    mix_of,
+    moved,
+    parameters,
+    sizes,
+    trained,
+)
+
+
+def test_saved_with_the_component(tmp_path):
+    nlp = trained()
+    nlp.to_disk(tmp_path)
+    loaded = spacy.load(tmp_path)
+    for a, b in zip(listeners(nlp), listeners(loaded)):
+        for x, y in zip(mix_of(a), mix_of(b)):
+            assert np.array_equal(x, y)
+    assert annotations(loaded) == annotations(nlp)
+    assert annotations(
+        spacy.blank("en").from_config(nlp.config).from_bytes(nlp.to_bytes())
+    )
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_replace_listeners_keeps_the_mix(tmp_path, frozen):
+    nlp = trained(frozen=frozen)
+    expected, mix = annotations(nlp), mix_of(listeners(nlp)[0])
+    doc = nlp.make_doc("I like Paris now")
+    scores = nlp.get_pipe("tagger").predict([nlp.get_pipe("elmo")(doc)])
+    nlp.replace_listeners("elmo", "tagger", ["model.tok2vec"])
+    assert nlp.get_pipe("elmo").listening_components == ["ner"]
+    tok2vec = nlp.get_pipe("tagger").model.get_ref("tok2vec")
+    assert all(np.array_equal(x, y) for x, y in zip(mix_of(tok2vec), mix))
+    assert annotations(nlp) == expected
+    alone = nlp.get_pipe("tagger").predict([nlp.make_doc("I like Paris now")])
+    assert all(np.array_equal(a, b) for a, b in zip(alone, scores))
+    nlp.to_disk(tmp_path)
+    loaded = spacy.load(tmp_path, exclude=["elmo", "ner"])
+    assert [tag for tag, _ in annotations(loaded)] == [tag for tag, _ in expected]
+    batch = examples(nlp)
+    before = [p.clone() for p in tok2vec.layers[0].layers[0].shims[0].bilm.parameters()]
+    nlp.update(batch, sgd=nlp.create_optimizer())
+    after = list(tok2vec.layers[0].layers[0].shims[0].bilm.parameters())
+    assert all(torch.equal(a, b) for a, b in zip(before, after)) is frozen
+
+
+def test_sourced_from_another_pipeline():
+    source = trained()
+    expected = annotations(source)
+    nlp = spacy.blank("en")
+    for name in ("elmo", "tagger", "ner"):
+        nlp.add_pipe(name, source=source)
+    assert annotations(nlp) == expected
+    assert [listener.upstream for listener in listeners(nlp)] == [
+        nlp.get_pipe("elmo")
+    ] * 2
+
+
+def test_select_pipes():
+    nlp = trained()
+    expected = annotations(nlp)
+    with nlp.select_pipes(disable=["ner"]):
+        assert [tag for tag, _ in annotations(nlp)] == [tag for tag, _ in expected]
+    with nlp.select_pipes(enable=["elmo"]):
+        assert nlp("I like Paris").tensor.any()
+    with nlp.select_pipes(disable=["elmo"]):
+        # Its listeners ask it for the layers they need; only doc.tensor isn't set.
+        assert annotations(nlp) == expected
+        assert nlp("I like Paris").tensor.size == 0
+    assert annotations(nlp) == expected
+
+
+def test_pickle_after_training():
+    nlp = trained(frozen=False)
+    loaded = pickle.loads(pickle.dumps(nlp))
+    assert annotations(loaded) == annotations(nlp)
+    assert [listener.upstream for listener in listeners(loaded)] == [
+        loaded.get_pipe("elmo")
+    ] * 2
+    loaded.update(examples(loaded), sgd=loaded.create_optimizer())
+
+
+def test_component_pickled_alone_says_what_is_missing():
+    nlp = trained()
+    tagger = pickle.loads(pickle.dumps(nlp.get_pipe("tagger")))
+    with pytest.raises(ValueError, match="EL053"):
+        tagger(nlp.make_doc("I like Paris"))
+
+
+def test_rehearsal_copies_keep_their_upstream():
+    nlp = trained()
+    nlp.resume_training()
+    nlp.rehearse(examples(nlp))
+
+
+def test_deep_copies_listen_to_their_own_elmo():
+    import copy
+
+    nlp = trained()
+    copied = copy.deepcopy(nlp)
+    assert [listener.upstream for listener in listeners(copied)] == [
+        copied.get_pipe("elmo")
+    ] * 2
+    assert [listener.upstream for listener in listeners(nlp)] == [
+        nlp.get_pipe("elmo")
+    ] * 2
+    assert annotations(copied) == annotations(nlp)
+
+
+def test_error_handler_is_pickled_along():
+    nlp = trained()
+    nlp.get_pipe("elmo").set_error_handler(spacy.util.ignore_error)
+    loaded = pickle.loads(pickle.dumps(nlp.get_pipe("elmo")))
+    assert loaded.get_error_handler() is spacy.util.ignore_error
+
+
+def test_tok2vec_without_weights(tmp_path):
+    """Named by hand in a configuration, or put in place before elmo was used."""
+    nlp = spacy.blank("en")
+    tok2vec = {"@architectures": "spacy-elmo.Tok2Vec.v1", "bilm": sizes(tiny_config())}
+    nlp.add_pipe("tagger", config={"model": {**TAGGER["model"], "tok2vec": tok2vec}})
+    batch = [Example.from_dict(nlp.make_doc("a b"), {"tags": ["X", "Y"]})]
+    with pytest.raises(ValueError, match="EL050"):
+        nlp.initialize(lambda: batch)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo")
+    nlp.add_pipe("tagger", config=TAGGER)
+    nlp.replace_listeners("elmo", "tagger", ["model.tok2vec"])
+    nlp.initialize(lambda: batch)
+    assert nlp("a b")[0].tag_
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_several_processes_after_training(method, monkeypatch):
+    import multiprocessing
+
+    import spacy.language
+
+    nlp = trained()
+    expected = [annotations(nlp)] * 4
+    torch.set_num_threads(2)  # threads that a fork does not take along
+    try:
+        nlp("A warm start " * 50)
+        monkeypatch.setattr(spacy.language, "mp", multiprocessing.get_context(method))
+        found = [
+            [(token.tag_, token.ent_type_) for token in doc]
+            for doc in nlp.pipe(["I like Paris now"] * 4, n_process=2, batch_size=2)
+        ]
+    finally:
+        torch.set_num_threads(1)
+    assert found == expected
+
+
+def test_threads_of_the_user_share_a_pipeline():
+    """Each its own Docs: every Doc has the vectors and the tags that it has alone."""
+    nlp = trained()
+    nlp.get_pipe("elmo").bilm.token_cache = TokenCache(3)
+    texts = [f"I like number {i} of {'Paris ' * (i % 5)}" for i in range(24)]
+    expected = [(doc.tensor, [t.tag_ for t in doc]) for doc in map(nlp, texts)]
+
+    def pipe(_):
+        docs = nlp.pipe(texts, batch_size=4)
+        return [(doc.tensor, [t.tag_ for t in doc]) for doc in docs]
+
+    with ThreadPoolExecutor(6) as pool:
+        for found in pool.map(pipe, range(12)):
+            for (a, a_tags), (b, b_tags) in zip(found, expected, strict=True):
+                assert abs(a - b).max() < 1e-5 and a_tags == b_tags
+
+
+def test_a_gpu_that_is_too_small_is_asked_for_halves():
+    nlp = trained()
+    elmo = nlp.get_pipe("elmo")
+    docs = [nlp.make_doc("word " * n) for n in (3, 9, 1, 5, 8)]
+    expected = [layers.copy() for _, layers in elmo.predict(docs)]
+    real = elmo.bilm.forward
+
+    def forward(batch, *args):
+        if len(batch.word_N) > 20:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        return real(batch, *args)
+
+    elmo.bilm.forward = forward
+    with pytest.warns(UserWarning, match="ELW06"):
+        found = [layers for _, layers in elmo.predict(docs)]
+    for a, b in zip(found, expected, strict=True):
+        assert a == pytest.approx(b, abs=1e-6)
+
+
+@pytest.mark.parametrize("precision", ["half", "int8", "quarter"])
+def test_precision_of_a_pipeline(precision, tmp_path):
+    """Saved with it, loaded with another, and refused where there is none such."""
+    try:
+        check_precision(precision, torch.device("cpu"))
+    except ValueError as error:
+        with pytest.raises(ValueError, match=str(error)[1:6]):
+            add_elmo(spacy.blank("en"), model={"precision": precision})
+        return
+    nlp = spacy.blank("en")
+    rough = add_elmo(nlp, model={"precision": precision})
+    doc = nlp("I like Paris")
+    assert {p.precision for p in products(rough.bilm)} == {precision}
+    nlp.to_disk(tmp_path)
+    assert np.array_equal(spacy.load(tmp_path)("I like Paris").tensor, doc.tensor)
+    exact = spacy.load(tmp_path, config={"components.elmo.model.precision": "float32"})
+    tensor = exact("I like Paris").tensor
+    assert {p.precision for p in products(exact.get_pipe("elmo").bilm)} == {"float32"}
+    assert 0 < abs(tensor - doc.tensor).max() < 0.1
+
+
+def products(bilm):
+    return [module for module in bilm.modules() if isinstance(module, Product)]
+
+
+def test_listener_copies_stay_listeners():
+    nlp = trained()
+    copied = nlp.get_pipe("tagger").model.copy()
+    (listener,) = [node for node in copied.walk() if isinstance(node, ElmoListener)]
+    assert listener.upstream is nlp.get_pipe("elmo")
+    assert np.array_equal(listener.get_param("W"), listeners(nlp)[0].get_param("W"))
+
+
+EMBED = {
+    "@architectures": "spacy-elmo.Embed.v1",
+    "width": 10,
+    "embed": {
+        "@architectures": "spacy.MultiHashEmbed.v2",
+        "width": 8,
+        "attrs": ["NORM"],
+        "rows": [50],
+        "include_static_vectors": False,
+    },
+    "elmo": LISTENER,
+}
+ENCODE = {
+    "@architectures": "spacy.MaxoutWindowEncoder.v2",
+    "width": 10,
+    "depth": 1,
+    "window_size": 1,
+    "maxout_pieces": 2,
+}
+TOK2VEC = {"@architectures": "spacy.Tok2Vec.v2", "embed": EMBED, "encode": ENCODE}
+
+
+def test_beside_the_components_own_embeddings(tmp_path):
+    """[x_k; ELMo_k] under an encoder: trained, saved, and with a biLM of its own."""
+    nlp = spacy.blank("en")
+    add_elmo(nlp, frozen=False)
+    nlp.add_pipe("ner", config={"model": {**NER["model"], "tok2vec": TOK2VEC}})
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    before = parameters(nlp)
+    losses = [nlp.update(batch, sgd=optimizer)["ner"] for _ in range(20)]
+    assert losses[-1] < losses[0] and moved(before, nlp)
+    (listener,) = listeners(nlp)
+    assert not np.allclose(listener.get_param("W"), 0)
+    nlp.to_disk(tmp_path / "a")
+    expected = annotations(nlp)
+    assert annotations(spacy.load(tmp_path / "a")) == expected
+    nlp.replace_listeners("elmo", "ner", ["model.tok2vec.embed.elmo"])
+    assert annotations(nlp) == expected
+    nlp.to_disk(tmp_path / "b")
+    assert annotations(spacy.load(tmp_path / "b", exclude=["elmo"])) == expected
+
+
+def test_layers_are_counted_while_others_add_theirs():
+    """As another thread may, in the middle of the count."""
+    store = LayerStore(max_bytes=0)
+    docs = [spacy.blank("en").make_doc(text) for text in ("a", "b", "c")]
+
+    class Layers:
+        @property
+        def nbytes(self):
+            store.put(docs[2], [], np.zeros(1, dtype="float32"), {1})
+            return 8
+
+    for doc in docs[:2]:
+        store.put(doc, [], Layers(), {1})
+    assert store.held_bytes >= 16
+    store.trim()
+    assert store.layers(docs[0]) is None and store.layers(docs[1]) is None

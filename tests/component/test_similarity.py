@@ -1,0 +1,67 @@
+import numpy as np
+import pytest
+import spacy
+from spacy.tokens import Doc
+
+from spacy_elmo import similarity
+
+from ..pipelines import add_elmo
+
+
+@pytest.fixture
+def nlp():
+    nlp = spacy.blank("en")
+    add_elmo(nlp)
+    return nlp
+
+
+def test_cosine_of_vectors_in_context(nlp):
+    a, b = nlp("a bank lends")[1], nlp("the river bank")[2]
+    u, v = a.doc.tensor[1], b.doc.tensor[2]
+    expected = u @ v / np.linalg.norm(u) / np.linalg.norm(v)
+    assert similarity(a, b) == pytest.approx(float(expected), abs=1e-6)
+    assert similarity(a, b) == similarity(b, a) < 0.9999
+    assert similarity(a, a) == pytest.approx(1, abs=1e-6)
+    assert similarity(a, b, layer=0) == pytest.approx(1, abs=1e-6)
+    assert similarity(a, b, layer=2) < 0.9999
+    # spaCy's own can't tell them apart
+    assert a.similarity(b) == 1.0
+
+
+def test_white_space_is_like_nothing(nlp):
+    doc = nlp("a  b")
+    assert similarity(doc[0], doc[1]) == 0.0
+
+
+def test_doc_that_was_not_read(nlp):
+    doc = Doc(nlp.vocab, words=["a", "b"])
+    with pytest.raises(ValueError, match="EL055"):
+        similarity(doc[0], doc[1])
+    with pytest.raises(ValueError, match="EL055"):
+        similarity(doc[0], doc[1], layer=1)
+
+
+def test_no_such_layer(nlp):
+    doc = nlp("a bank")
+    for layer in (3, -4):
+        with pytest.raises(ValueError, match=r"EL083.*last one 2"):
+            similarity(doc[0], doc[1], layer=layer)
+
+
+def test_hooks_if_asked_for():
+    nlp = spacy.blank("en")
+    add_elmo(nlp, similarity_hooks=True)
+    doc, other = nlp("a bank lends"), nlp("the river bank")
+    assert doc[1].similarity(other[2]) == similarity(doc[1], other[2]) < 0.9999
+    assert doc[1].similarity(doc[1:2]) == pytest.approx(1, abs=1e-6)
+    u, v = doc.tensor.mean(0), other.tensor[1:].mean(0)
+    expected = pytest.approx(float(u @ v / np.linalg.norm(u) / np.linalg.norm(v)))
+    assert doc.similarity(other[1:]) == expected
+    assert doc[:].similarity(other[1:]) == expected
+    again = Doc(nlp.vocab).from_bytes(doc.to_bytes())  # hooks don't travel, as in spaCy
+    assert again[1].similarity(other[2]) == 1.0
+    assert nlp("").similarity(doc) == 0.0
+    with pytest.raises(TypeError, match="EL094"):
+        doc[1].similarity(nlp.vocab["bank"])
+    with pytest.raises(ValueError, match="EL093"):
+        add_elmo(spacy.blank("en"), similarity_hooks=True, set_tensor=False)

@@ -1,0 +1,135 @@
+import bz2
+import gzip
+import json
+import lzma
+import warnings
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_elmo.text import reading as module
+from spacy_elmo.text.reading import MAX_TOKEN, read_lines, read_sentences, zstd
+
+PACKERS = {
+    ".gz": gzip.compress,
+    ".xz": lzma.compress,
+    ".bz2": bz2.compress,
+    ".zst": zstd.compress,
+}
+
+
+def write(path, text):
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_sentences_of_tokens(tmp_path):
+    path = write(
+        tmp_path / "a.txt", "\n  A cat sat. It didn't sleep!  \n\n\t\n둘째 줄\n"
+    )
+    assert list(read_sentences([path], lang="en")) == [
+        ["A", "cat", "sat", "."],
+        ["It", "did", "n't", "sleep", "!"],
+        ["둘째", "줄"],
+    ]
+    lines = list(read_sentences([path, path], lang="xx", sentences=False))
+    assert len(lines) == 4 and lines[0][:3] == ["A", "cat", "sat"]
+
+
+def test_text_that_is_set_apart_already(tmp_path):
+    path = write(tmp_path / "a.txt", "It did n't . But-then (no)\n")
+    plain = {"lang": "en", "tokenizer": "whitespace"}
+    assert list(read_sentences([path], **plain, sentences=False)) == [
+        ["It", "did", "n't", ".", "But-then", "(no)"]
+    ]
+    assert list(read_sentences([path], **plain)) == [
+        ["It", "did", "n't", "."],
+        ["But-then", "(no)"],
+    ]
+
+
+@pytest.mark.parametrize("ending", PACKERS)
+def test_packed_files(tmp_path, ending):
+    pack, path = PACKERS[ending], tmp_path / f"a.txt{ending}"
+    path.write_bytes(pack("가나 다\n\n라\n".encode()))
+    assert list(read_lines(path)) == ["가나 다", "라"]
+    path.write_bytes(path.read_bytes()[:20])
+    with pytest.raises(OSError, match="EL030"):
+        list(read_lines(path))
+    path.write_bytes(pack(b"word " * 9999)[:-12] + b"damaged file")
+    with pytest.raises(OSError, match="EL030"):
+        list(read_lines(path))
+
+
+@pytest.mark.parametrize("ending", ["", ".zst"])
+def test_json_lines(tmp_path, ending):
+    rows = [{"text": "한 줄\n둘째 줄", "meta": 1}, {"text": "half \ud800 a pair"}]
+    text = "\n".join(json.dumps(row) for row in rows) + "\n\n"
+    path = tmp_path / f"a.jsonl{ending}"
+    data = text.encode()
+    path.write_bytes(zstd.compress(data) if ending else data)
+    assert list(read_lines(path)) == ["한 줄", "둘째 줄", "half ? a pair"]
+
+
+@pytest.mark.parametrize(
+    "line", ["not json", '{"body": "x"}', '{"text": 3}', '["text"]', "[" * 9999]
+)
+def test_json_lines_without_text(tmp_path, line):
+    path = write(tmp_path / "a.jsonl", '{"text": "fine"}\n' + line)
+    with pytest.raises(ValueError, match=r"EL040.*line 2"):
+        list(read_lines(path))
+
+
+@settings(max_examples=50)
+@given(text=st.text(st.sampled_from("ab \n가"), max_size=120))
+def test_long_lines_lose_nothing(tmp_path_factory, text):
+    before, module.MAX_LINE = module.MAX_LINE, 10
+    try:
+        path = write(tmp_path_factory.mktemp("text") / "a.txt", text)
+        with warnings.catch_warnings(action="ignore"):
+            pieces = list(read_lines(path))
+    finally:
+        module.MAX_LINE = before
+    assert all(len(piece) <= 10 for piece in pieces)
+    assert "".join("".join(pieces).split()) == "".join(text.split())
+    # A word is cut only if it fills half of a piece.
+    short = [word for word in text.split() if len(word) < 5]
+    if short == text.split():
+        assert [w for piece in pieces for w in piece.split()] == short
+
+
+def test_a_line_of_fifty_megabytes(tmp_path):
+    path = write(tmp_path / "a.txt", "lange Zeile " * (50_000_000 // 12) + "\nkurz\n")
+    with pytest.warns(UserWarning, match="ELW05.*line 1") as warned:
+        lines = list(read_lines(path))
+    assert len(warned) == 1 and lines[-1] == "kurz" and len(lines) > 400
+    assert sum(len(line.split()) for line in lines) == 2 * (50_000_000 // 12) + 1
+
+
+def test_long_tokens_lose_their_end(tmp_path):
+    path = write(tmp_path / "a.txt", "a " + "x" * 10_000)
+    found = next(read_sentences([path], lang="en"))
+    assert found == ["a", "x" * MAX_TOKEN]
+
+
+def test_bad_files(tmp_path):
+    with pytest.raises(OSError, match="EL030"):
+        list(read_lines(tmp_path / "missing.txt"))
+    path = tmp_path / "latin.txt"
+    path.write_bytes("one\ntwo\ncafé\n".encode("latin-1"))
+    with pytest.raises(ValueError, match=r"EL031.*iconv"):
+        list(read_lines(path))
+    path.write_bytes(b"\x7fELF\0\0\0\1\n")
+    with pytest.raises(ValueError, match="EL031"):
+        list(read_lines(path))
+    with pytest.raises(ValueError, match="EL032"):
+        list(read_sentences([path], lang="qq"))
+
+
+def test_korean_tokenizer_says_what_is_missing(tmp_path):
+    path = write(tmp_path / "a.txt", "고양이가 잔다.")
+    try:
+        assert list(read_sentences([path], lang="ko"))
+    except ValueError as error:
+        assert "EL032" in str(error) and "mecab" in str(error)
