@@ -14,7 +14,7 @@ from .pretrain.runs import prepare_text, write_config, write_text
 PACKAGE = Path(__file__).parents[1] / "spacy_elmo"
 # From the bottom to the top; a module imports only from its own row and those above it.
 LAYERS = [
-    ["errors", "atomic_files", "pictures", "__init__"],
+    ["errors", "atomic_files", "registry", "pictures", "__init__"],
     ["bilm"],
     ["models"],
     ["text"],

@@ -16,8 +16,8 @@ from confection import Config, ConfigValidationError
 from ..bilm.config import BiLMConfig
 from ..bilm.files.own import DTYPES
 from ..errors import Errors
+from ..registry import registry
 from . import loggers, objectives, optimizers  # noqa: F401  (they register themselves)
-from .registry import registry
 
 PRECISIONS = ("float32", "bfloat16")
 

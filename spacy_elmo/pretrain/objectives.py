@@ -9,7 +9,7 @@ from ..bilm.objectives.softmax import (
     Softmax,
     make_softmax,
 )
-from .registry import registry
+from ..registry import registry
 
 # Width of what it reads, and number of words -> softmax.
 Objective = Callable[[int, int], Softmax]

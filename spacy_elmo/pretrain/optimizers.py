@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer, SparseAdam
 
-from .registry import registry
+from ..registry import registry
 
 # Step, and the number of them -> a factor of the learning rate.
 Schedule = Callable[[int, int], float]
