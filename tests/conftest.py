@@ -9,10 +9,10 @@ from spacy_elmo.bilm.bilm import BiLM
 from .models import tiny_config
 
 ROOT = Path(__file__).parents[1]
-# Published gold files and corpora, which the project does not ship: a folder beside the
-# repository, or wherever the variable points.
+# Published gold files, which the project does not ship (tests/gold has small
+# ones): a folder beside the repository, or wherever the variable points.
 SHARED = Path(os.environ.get("SPACY_ELMO_SHARED", ROOT.parent / "shared"))
-HOW = "SPACY_ELMO_SHARED names the folder with gold/ and data/"
+HOW = "SPACY_ELMO_SHARED names the folder with gold/"
 
 torch.set_num_threads(1)  # tiny products: a second thread only waits
 
@@ -22,13 +22,6 @@ def gold() -> Path:
     if not (SHARED / "gold").exists():
         pytest.skip(f"the gold files are not here; {HOW}")
     return SHARED / "gold"
-
-
-@pytest.fixture(scope="session")
-def data() -> Path:
-    if not (SHARED / "data").exists():
-        pytest.skip(f"the corpora are not here; {HOW}")
-    return SHARED / "data"
 
 
 @pytest.fixture

@@ -1,6 +1,8 @@
-"""Parity with vectors that AllenNLP and bilm-tf computed from their own weights."""
+"""Parity with vectors that AllenNLP and bilm-tf computed: for the small models in
+tests/gold, and for their own published weights where those are at hand."""
 
 import json
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -9,10 +11,45 @@ import pytest
 from spacy_elmo.bilm.bilm import BiLM
 
 TOLERANCE = 1e-5
+HERE = Path(__file__).parents[1] / "gold"
+MODELS = ["relu_2layers", "tanh_2highways", "three_layers"]
 SOURCES = {
     "allennlp": ("allennlp/test_fixtures_elmo", "sentences.json"),
     "bilm-tf": ("bilm-tf/model", "lm_embeddings_sentences.json"),
 }
+
+
+@pytest.fixture(scope="module")
+def ten_sentences():
+    return json.loads((HERE / "sentences.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("batched", [True, False])
+def test_shipped_gold(name, batched, ten_sentences):
+    bilm = BiLM.load(HERE / name)
+    if batched:
+        found = bilm.encode(ten_sentences)
+    else:
+        found = [bilm.encode([sentence])[0] for sentence in ten_sentences]
+    with np.load(HERE / name / "expected.npz") as expected:
+        for k, layers in enumerate(found):
+            assert layers.shape == expected[f"alone_{k}"].shape
+            assert abs(layers - expected[f"alone_{k}"]).max() < TOLERANCE
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_shipped_gold_with_carried_state(name, ten_sentences):
+    bilm = BiLM.load(HERE / name)
+    state = None
+    with np.load(HERE / name / "expected.npz") as expected:
+        for k in range(3):
+            batch = [ten_sentences[i % 10] for i in (k, k + 3, k + 9)]
+            layers, state = bilm.encode_stateful(batch, state)
+            for b, found in enumerate(layers):
+                wanted = expected[f"stateful_{k}_{b}"]
+                assert found.shape == wanted.shape
+                assert abs(found - wanted).max() < TOLERANCE
 
 
 def load(folder, tmp_path, *, options="options.json", weights="lm_weights.hdf5"):
