@@ -147,10 +147,13 @@ def test_every_message_has_a_test():
     tests = "".join(
         p.read_text(encoding="utf-8") for p in Path(__file__).parent.rglob("*.py")
     )
+    raising = [
+        *modules(),
+        *(PACKAGE.parent / "benchmarks").rglob("*.py"),
+        *(PACKAGE.parent / "experiments").rglob("*.py"),
+    ]
     source = "".join(
-        path.read_text(encoding="utf-8")
-        for path in modules()
-        if path.name != "errors.py"
+        path.read_text(encoding="utf-8") for path in raising if path.name != "errors.py"
     )
     codes = [
         line.split()[0] for line in errors.splitlines() if line.startswith("    EL")

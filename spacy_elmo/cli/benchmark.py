@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from wasabi import msg
 
-from . import app, clear_errors
+from .group import app, clear_errors
 
 benchmark_app = typer.Typer(help="Measure speed and quality.", no_args_is_help=True)
 app.add_typer(benchmark_app, name="benchmark")

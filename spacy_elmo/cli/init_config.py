@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 from wasabi import msg
 
-from . import app, clear_errors
+from .group import app, clear_errors
 
 
 @app.command("init-config")

@@ -6,7 +6,7 @@ from typing import Any
 import typer
 from wasabi import msg
 
-from . import app, clear_errors
+from .group import app, clear_errors
 
 MARKS = ("forward", "backward", "bits_per_character")
 

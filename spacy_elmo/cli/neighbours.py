@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from wasabi import msg
 
-from . import app, clear_errors, model_folder
+from .group import app, clear_errors, model_folder
 
 if TYPE_CHECKING:
     from ..bilm.bilm import BiLM

@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 from wasabi import msg
 
-from . import app, clear_errors, model_folder
+from .group import app, clear_errors, model_folder
 
 
 @app.command("perplexity")

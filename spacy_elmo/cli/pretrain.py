@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from . import app, clear_errors
+from .group import app, clear_errors
 
 
 @app.command(

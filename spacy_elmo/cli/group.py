@@ -1,0 +1,38 @@
+"""The command group `spacy elmo`, and what its commands share."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+from spacy.cli import app as spacy_app
+from wasabi import msg
+
+app = typer.Typer(
+    name="elmo",
+    help="Train, convert and look into ELMo biLMs.",
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+)
+spacy_app.add_typer(app)
+
+
+@contextmanager
+def clear_errors() -> Iterator[None]:
+    """Show what went wrong as one message, not as a traceback, and exit with 1."""
+    try:
+        yield
+    except (ValueError, OSError, ImportError, MemoryError) as error:
+        msg.fail(str(error))
+        sys.exit(1)
+    except KeyboardInterrupt:
+        msg.warn("Stopped. What was saved before is whole.")
+        sys.exit(130)
+
+
+def model_folder(model: Path) -> Path:
+    """A model folder, or that of a shipped model by its name."""
+    from ..models import find
+
+    return find(model)
