@@ -343,7 +343,7 @@ class Elmo(ListenedTo, TrainablePipe):
             (pieces, layers_LTD) for (_, pieces), layers_LTD in zip(inputs, layers)
         ]
         self._keep(docs, found)
-        if sgd not in (None, False):
+        if sgd:
             self.finish_update(sgd)
         return losses
 
