@@ -8,8 +8,9 @@ from torch import Tensor
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.objectives.sampled import SampledSoftmax
-from spacy_elmo.bilm.objectives.softmax import FullSoftmax, Softmax, make_softmax
+from spacy_elmo.bilm.objectives.adaptive import adaptive_softmax
+from spacy_elmo.bilm.objectives.full import full_softmax
+from spacy_elmo.bilm.objectives.sampled import sampled_softmax
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.pretrain.optimizers import adam, clip_gradients
 from spacy_elmo.text.corpus import Corpus
@@ -47,21 +48,18 @@ class Training:
     ) -> None:
         n_words = len(corpus.vocab)
         torch.manual_seed(0)
-        width = sizes.projection_dim
-        softmax: Softmax
-        if objective == "sampled":
-            softmax = SampledSoftmax(width, n_words, min(N_SAMPLES, n_words // 2))
-        elif objective == "adaptive":
-            softmax = make_softmax(width, n_words, cutoffs(n_words))
-        else:
-            softmax = FullSoftmax(width, n_words)
+        made = {
+            "sampled": sampled_softmax(min(N_SAMPLES, n_words // 2)),
+            "adaptive": adaptive_softmax(cutoffs(n_words)),
+        }.get(objective, full_softmax())
+        softmax = made(sizes.projection_dim, n_words)
         self.objective, self.precision, self.device = objective, precision, device
         self.model = LanguageModel(BiLM.random(sizes), softmax).to(device).train()
         self.streams = Streams(corpus, self.model.bilm, batch_size, unroll_steps)
         self.state = self.model.bilm.zero_state(batch_size)
         dense = list(self.model.bilm.parameters())
         rest = list(softmax.parameters())
-        sparse = rest if objective == "sampled" else []
+        sparse = rest if softmax.sparse_gradients else []
         self.optimizers = adam().make(dense if sparse else dense + rest, sparse)
         self.number = 0
 
@@ -69,8 +67,7 @@ class Training:
         """RETURNS: tokens read; both directions of a token are one."""
         batch = self.streams.batch(self.number % len(self.streams))
         tokens = len(batch.forward.word_N)
-        if isinstance(self.model.softmax, SampledSoftmax):
-            self.model.softmax.begin_step(0, self.number, batch.target_P.numpy())
+        self.model.softmax.begin_step(0, self.number, batch.target_P.numpy())
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
         batch = batch.to(self.device)

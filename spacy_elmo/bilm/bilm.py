@@ -27,7 +27,7 @@ from .halves import in_halves
 from .kernels.products import Precision, Product, check_precision
 from .kernels.threads import side_by_side
 from .lstm import LstmStack, LstmState
-from .objectives.softmax import Softmax
+from .objectives import Objective
 from .token_cache import TokenCache
 from .token_encoder import CharCnnEncoder, WordEncoder
 from .words import PADDING, encode_words, encode_words_in, trim
@@ -346,7 +346,7 @@ class BiLM(nn.Module):
         path: str | Path,
         *,
         dtype: str = "float32",
-        softmax: Softmax | None = None,
+        softmax: Objective | None = None,
         card: Mapping[str, Any] | None = None,
     ) -> str:
         """Write `config.json`, `weights.safetensors` and, if known, `vocab.txt`.

@@ -28,8 +28,8 @@ def convert_cli(
     """Read a biLM and write it in another format, with the same vectors.
 
     The format bilm-tf has no place for the softmax and the model card."""
+    from ..bilm import objectives
     from ..bilm.bilm import BiLM
-    from ..bilm.objectives import softmax
     from ..pretrain.card import read_card
 
     if half and to is Format.bilm_tf:
@@ -39,13 +39,13 @@ def convert_cli(
         if to is Format.bilm_tf:
             bilm.save_bilm_tf(target)
         else:
-            path = source / softmax.FILE
+            path = source / objectives.FILE
             words = len(bilm.vocab or [])
             width = bilm.config.projection_dim
             bilm.save(
                 target,
                 dtype="float16" if half else "float32",
-                softmax=softmax.load(path, width, words) if path.exists() else None,
+                softmax=objectives.load(path, width, words) if path.exists() else None,
                 card=card,
             )
         msg.good(f"Wrote {target} ({bilm.n_parameters:,} parameters, {to.value})")

@@ -94,13 +94,13 @@ def neighbours_cli(
 
 def _nearest_words(bilm: "BiLM", model: Path, word: str) -> str:
     """What static vectors say: those of the softmax, if there is one."""
+    from ..bilm import objectives
     from ..bilm.neighbours import nearest_words
-    from ..bilm.objectives import softmax
 
-    path = model / softmax.FILE
+    path = model / objectives.FILE
     if not path.exists() or bilm.vocab is None:
         return ""
-    vectors_VH = softmax.load(path, bilm.config.projection_dim, len(bilm.vocab))
+    vectors_VH = objectives.load(path, bilm.config.projection_dim, len(bilm.vocab))
     words = nearest_words(word, bilm.vocab, vectors_VH.vectors().numpy(), N_WORDS)
     return f"By one vector a word: {', '.join(words) or 'not in the vocabulary'}"
 

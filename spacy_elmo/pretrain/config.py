@@ -13,11 +13,12 @@ from typing import Any
 import catalogue
 from confection import Config, ConfigValidationError
 
+from ..bilm import objectives  # noqa: F401  (they register themselves)
 from ..bilm.config import BiLMConfig
 from ..bilm.files.own import DTYPES
 from ..errors import Errors
 from ..registry import registry
-from . import loggers, objectives, optimizers  # noqa: F401  (they register themselves)
+from . import optimizers  # noqa: F401
 
 PRECISIONS = ("float32", "bfloat16")
 

@@ -17,7 +17,6 @@ from torch import Tensor
 from wasabi import Printer
 
 from ..bilm.kernels.products import check_bfloat16, onednn_matmul
-from ..bilm.objectives.sampled import SampledSoftmax
 from ..errors import Errors
 from ..text.streams import Batch, read_ahead
 from . import checkpoint
@@ -25,7 +24,6 @@ from .config import PretrainConfig
 from .identity import check_same, check_schedule, identity
 from .loggers import Log
 from .model import join_states, some_streams
-from .objectives import name_of
 from .optimizers import clip_gradients, set_learn_rate
 from .perplexity import Perplexity, perplexity
 from .plan import duration, gigabytes
@@ -146,7 +144,7 @@ class Run:
         )
         self.msg.info(
             f"{model.bilm.n_parameters:,} parameters in the biLM, "
-            f"{plan.softmax_parameters:,} in the {name_of(model.softmax)}"
+            f"{plan.softmax_parameters:,} in the {model.softmax.describe()}"
         )
         self.msg.info(
             f"{self.n_steps:,} steps of {training.batch_size} x "
@@ -234,9 +232,8 @@ class Run:
         n_own = sum(batch.n_targets for batch in batches)
         n_targets, asked = workers.sum([n_own, bool(stop.asked)])
         self.stop_asked = bool(asked)
-        if isinstance(softmax, SampledSoftmax):
-            words = torch.cat([batch.target_P for batch in batches]).numpy()
-            softmax.begin_step(training.seed, self.step, workers.union(words))
+        words = torch.cat([batch.target_P for batch in batches]).numpy()
+        softmax.begin_step(training.seed, self.step, workers.union(words))
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
         for i, batch in enumerate(batches):

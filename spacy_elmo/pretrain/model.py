@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout
 
+from ..bilm import objectives
 from ..bilm.bilm import BiLM
 from ..bilm.lstm import LstmState
-from ..bilm.objectives import softmax as softmax_module
-from ..bilm.objectives.softmax import Softmax
+from ..bilm.objectives import Objective
 from ..errors import Errors
 from ..text.corpus import check_vocab
 from ..text.streams import Batch
@@ -73,7 +73,9 @@ class Reader(nn.Module):
 class LanguageModel(nn.Module):
     """A biLM and its softmax. dropout_rate: as of `Reader`."""
 
-    def __init__(self, bilm: BiLM, softmax: Softmax, dropout_rate: float = 0.0) -> None:
+    def __init__(
+        self, bilm: BiLM, softmax: Objective, dropout_rate: float = 0.0
+    ) -> None:
         super().__init__()
         self.reader = Reader(bilm, dropout_rate)
         self.softmax = softmax
@@ -97,9 +99,9 @@ class LanguageModel(nn.Module):
         """Raises ValueError [EL034, EL036, EL039] if there is no softmax or its
         vocabulary is not one, and as `BiLM.load`."""
         bilm = BiLM.load(folder)
-        path = folder / softmax_module.FILE
+        path = folder / objectives.FILE
         if bilm.vocab is None or not path.exists():
             raise ValueError(Errors.EL036.format(path=folder))
         check_vocab(bilm.vocab, folder)
-        softmax = softmax_module.load(path, bilm.config.projection_dim, len(bilm.vocab))
+        softmax = objectives.load(path, bilm.config.projection_dim, len(bilm.vocab))
         return cls(bilm, softmax, dropout_rate).eval()

@@ -8,8 +8,7 @@ import psutil
 import torch
 
 from ..bilm.config import BiLMConfig
-from ..bilm.objectives.sampled import SampledSoftmax
-from ..bilm.objectives.softmax import CHUNK, AdaptiveSoftmax
+from ..bilm.objectives.objective import CHUNK
 from ..errors import Errors
 from .model import LanguageModel
 
@@ -51,19 +50,13 @@ class Plan:
         on_gpu: bool = False,
     ) -> "Plan":
         softmax = model.softmax
-        n_words = len(model.bilm.vocab or [])
-        n_logits = n_words
-        if isinstance(softmax, AdaptiveSoftmax):
-            n_logits = softmax.n_logits
-        elif isinstance(softmax, SampledSoftmax):
-            n_logits = softmax.n_samples
         return cls(
             bilm=model.bilm.config,
             bilm_parameters=model.bilm.n_parameters,
             softmax_parameters=sum(p.numel() for p in softmax.parameters()),
-            n_words=n_words,
-            n_logits=n_logits,
-            sparse=isinstance(softmax, SampledSoftmax),
+            n_words=softmax.n_words,
+            n_logits=softmax.logits_per_prediction,
+            sparse=softmax.sparse_gradients,
             n_streams=n_streams,
             unroll_steps=unroll_steps,
             moments=moments,

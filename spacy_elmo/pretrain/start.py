@@ -3,16 +3,14 @@
 import torch
 
 from .. import models as shipped
+from ..bilm import objectives
 from ..bilm.bilm import BiLM
-from ..bilm.objectives import softmax as softmax_module
-from ..bilm.objectives.sampled import SampledSoftmax
-from ..bilm.objectives.softmax import Softmax
+from ..bilm.objectives import FullSoftmax, MakeObjective, Objective
 from ..errors import Errors
 from ..text.corpus import Corpus
 from ..text.streams import Streams
 from .config import PretrainConfig
 from .model import LanguageModel
-from .objectives import Objective, name_of
 from .plan import Plan, available_memory, check_fits
 from .workers import Workers
 
@@ -24,7 +22,7 @@ def keeps_softmax(config: PretrainConfig) -> bool:
     training = config.training
     if training.init is None or training.new_softmax:
         return False
-    return (shipped.find(training.init) / softmax_module.FILE).exists()
+    return (shipped.find(training.init) / objectives.FILE).exists()
 
 
 def start_model(
@@ -35,7 +33,7 @@ def start_model(
     Raises ValueError [EL029, EL037, EL045, EL048], and as `BiLM.load`.
     """
     training = config.training
-    objective: Objective | None = config.make("objective")
+    objective: MakeObjective | None = config.make("objective")
     torch.manual_seed(training.seed)
     if keeps_softmax(config):
         model = LanguageModel.load(shipped.find(training.init or ""), training.dropout)
@@ -51,7 +49,7 @@ def start_model(
             problem = "its input is a table of words, which only inference can read"
             raise ValueError(Errors.EL037.format(path=training.init, problem=problem))
     bilm.vocab = vocab
-    objective = objective or config.make("objective", "spacy-elmo.FullSoftmax.v1")
+    objective = objective or config.make("objective", FullSoftmax.name)
     assert objective is not None
     width = bilm.config.projection_dim
     with torch.device("meta"):  # shapes, but no memory yet
@@ -77,15 +75,15 @@ def check_memory(
     return plan
 
 
-def _continue(model: LanguageModel, objective: Objective) -> Softmax:
+def _continue(model: LanguageModel, objective: MakeObjective) -> Objective:
     """The model's softmax, trained by another objective. Raises ValueError [EL037]."""
     weights = model.softmax.state_dict()
     softmax = objective(model.bilm.config.projection_dim, len(model.bilm.vocab or []))
     shapes = {name: array.shape for name, array in softmax.state_dict().items()}
     if {name: array.shape for name, array in weights.items()} != shapes:
         problem = (
-            f"init has a {name_of(model.softmax)}, which can't be trained as a "
-            f"{name_of(softmax)}; leave [training.objective] out, or set new_softmax"
+            f"init has a {model.softmax.describe()}, which can't be trained as a "
+            f"{softmax.describe()}; leave [training.objective] out, or set new_softmax"
         )
         raise ValueError(Errors.EL037.format(path="training", problem=problem))
     softmax.load_state_dict(weights)
@@ -97,7 +95,7 @@ def make_optimizers(
 ) -> list[torch.optim.Optimizer]:
     softmax = list(model.softmax.parameters())
     dense = list(model.bilm.parameters())
-    sparse = softmax if isinstance(model.softmax, SampledSoftmax) else []
+    sparse = softmax if model.softmax.sparse_gradients else []
     recipe = config.make("optimizer", OPTIMIZER)
     return list(recipe.make(dense if sparse else dense + softmax, sparse))
 

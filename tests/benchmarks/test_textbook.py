@@ -8,7 +8,7 @@ from benchmarks.pretrain import Training, benchmark, textbook_batch
 from benchmarks.sizes import SIZES, zipf_text
 from benchmarks.timing import in_turn
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.objectives.softmax import FullSoftmax
+from spacy_elmo.bilm.objectives import FullSoftmax
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.text.streams import Streams
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.objectives.sampled import SampledSoftmax
-from spacy_elmo.bilm.objectives.softmax import make_softmax
+from spacy_elmo.bilm.objectives import SampledSoftmax
+from spacy_elmo.bilm.objectives.adaptive import adaptive_softmax
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.pretrain.perplexity import perplexity
 from spacy_elmo.pretrain.spelling import Spelling
@@ -22,7 +22,9 @@ def language_model(cutoffs=(), seed=0):
     corpus = build_corpus(TEXT, vocab_size=9)
     bilm = BiLM.random(tiny_config(), seed=seed, vocab=corpus.vocab)
     torch.manual_seed(seed)
-    softmax = make_softmax(bilm.config.projection_dim, len(corpus.vocab), cutoffs)
+    softmax = adaptive_softmax(list(cutoffs))(
+        bilm.config.projection_dim, len(corpus.vocab)
+    )
     return LanguageModel(bilm, softmax).eval(), corpus
 
 
@@ -117,13 +119,14 @@ def test_state_is_carried_from_batch_to_batch():
         assert torch.allclose(joined, whole[direction], atol=1e-6)
 
 
-def test_a_model_trained_on_samples_is_saved_as_a_full_one(tmp_path):
+def test_a_model_trained_on_samples_is_saved_and_loaded(tmp_path):
     model, corpus = language_model()
     torch.manual_seed(1)
     model.softmax = SampledSoftmax(model.bilm.config.projection_dim, 9, 4)
     model.bilm.save(tmp_path, softmax=model.softmax)
     loaded = LanguageModel.load(tmp_path)
     assert perplexity(loaded, corpus) == perplexity(model, corpus)
+    assert loaded.softmax.describe() == "sampled softmax, 4 samples"
 
 
 @pytest.mark.parametrize("objective", ["full", "adaptive", "sampled"])

@@ -8,8 +8,7 @@ import torch
 
 from benchmarks.sizes import SIZES
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.objectives.sampled import SampledSoftmax
-from spacy_elmo.bilm.objectives.softmax import AdaptiveSoftmax, FullSoftmax
+from spacy_elmo.bilm.objectives import AdaptiveSoftmax, FullSoftmax, SampledSoftmax
 from spacy_elmo.pretrain import loop, start
 from spacy_elmo.pretrain import plan as module
 from spacy_elmo.pretrain.config import read_config

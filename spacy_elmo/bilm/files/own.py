@@ -19,10 +19,10 @@ from torch import Tensor
 
 from ...atomic_files import write_files, write_text
 from ...errors import Errors
+from .. import objectives
 from ..bilm import VOCAB_CACHE, BiLM
 from ..config import BiLMConfig
-from ..objectives import softmax as softmax_module
-from ..objectives.softmax import Softmax, write_safetensors
+from ..objectives.storage import write_safetensors
 from ..words import MARKS
 
 CONFIG, WEIGHTS, VOCAB = "config.json", "weights.safetensors", "vocab.txt"
@@ -44,7 +44,7 @@ def save(
     folder: Path,
     *,
     dtype: str = "float32",
-    softmax: Softmax | None = None,
+    softmax: objectives.Objective | None = None,
     card: Mapping[str, Any] | None = None,
 ) -> str:
     """softmax, card: written beside the biLM if given, the card with the fingerprint.
@@ -71,7 +71,7 @@ def save(
         WEIGHTS: lambda path: write_safetensors(path, arrays)
     }
     if softmax is not None:
-        writers[softmax_module.FILE] = lambda path: softmax_module.save(
+        writers[objectives.FILE] = lambda path: objectives.save(
             softmax, path, DTYPES[dtype]
         )
     if bilm.vocab is not None:
@@ -84,7 +84,7 @@ def save(
         text = json.dumps(signed, indent=2, ensure_ascii=False)
         writers[CARD] = partial(write_text, text)
     writers[CONFIG] = partial(write_text, json.dumps(header, indent=2))
-    others = [softmax_module.FILE, VOCAB, ALPHABET, CARD, VOCAB_CACHE]
+    others = [objectives.FILE, VOCAB, ALPHABET, CARD, VOCAB_CACHE]
     write_files(folder, writers, remove=others)
     return str(header["fingerprint"])
 

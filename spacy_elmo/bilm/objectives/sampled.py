@@ -1,10 +1,10 @@
-"""Log-uniform sampled softmax: a full softmax whose training costs the same for any
-vocabulary (Jean et al. 2015; as the published biLMs were trained).
+"""The log-uniform sampled softmax: a full softmax whose training costs the same for
+any vocabulary (Jean et al. 2015; as the published biLMs were trained).
 
-While training, a target's probability is taken among itself and S sampled words alone.
+In training, a target's probability is taken among itself and S sampled words alone.
 Each logit is lowered by the logarithm of how often its word is expected in a sample, so
 that the gradient tends to the full one's, and a sampled word that is the target itself
-is left out. When not training it is the full softmax, exactly.
+is left out. Outside training it is the full softmax, exactly.
 
 Shapes: N predictions, H projection, V vocabulary, S sampled words, R rows in use.
 """
@@ -17,16 +17,19 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ...errors import Errors
-from .softmax import FullSoftmax, in_chunks
+from ...registry import registry
+from .full import FullSoftmax
+from .objective import MakeObjective, in_chunks
 
 
 def sample_log_uniform(
     rng: np.random.Generator, n_words: int, n_samples: int
 ) -> tuple[np.ndarray, int]:
-    """Draw until n_samples distinct words are there, by Zipf's law for words numbered
-    by falling frequency from 0: P(w) = log((w + 2) / (w + 1)) / log(V + 1).
+    """Draw words until n_samples distinct ones are there, by Zipf's law for words
+    numbered by falling frequency from 0: P(w) = log((w + 2) / (w + 1)) / log(V + 1).
 
-    RETURNS: them, sorted (int64), and how many draws it took.
+    Returns:
+        The distinct words, sorted (int64), and the number of draws.
     """
     drawn = np.empty(0, dtype=np.int64)
     while True:
@@ -40,14 +43,22 @@ def sample_log_uniform(
 
 
 class SampledSoftmax(FullSoftmax):
-    """n_samples: words sampled for a step, the same for all its predictions.
+    """A full softmax that is trained on a sample of the words.
 
     Only the rows that a step uses get a gradient, a sparse one, so that neither the
-    product nor the optimizer's step grows with the vocabulary.
+    matrix multiplication nor the optimizer's step grows with the vocabulary.
+
+    Args:
+        n_samples: Number of words sampled for a step, S, for all its predictions.
+
+    Raises:
+        ValueError: [EL045] There are not more words than samples.
     """
 
+    name = "spacy-elmo.SampledSoftmax.v1"
+    sparse_gradients = True
+
     def __init__(self, width: int, n_words: int, n_samples: int) -> None:
-        """Raises ValueError [EL045] if there are not more words than samples."""
         super().__init__(width, n_words)
         if n_samples >= n_words:
             raise ValueError(Errors.EL045.format(samples=n_samples, words=n_words))
@@ -57,21 +68,15 @@ class SampledSoftmax(FullSoftmax):
         self._n_draws = 0
 
     def begin_step(self, seed: int, step: int, targets: np.ndarray) -> None:
-        """Sample the words of a step. What is drawn follows from seed and step alone,
-        so that every process of a run draws the same.
-
-        targets: all words the step predicts, in every process.
-        """
+        """Sample the words of a step; every process of a run draws the same."""
         rng = np.random.Generator(np.random.Philox(key=[seed, step]))
-        sampled, self._n_draws = sample_log_uniform(
-            rng, len(self.weight), self.n_samples
-        )
+        sampled, self._n_draws = sample_log_uniform(rng, self.n_words, self.n_samples)
         device = self.weight.device
         self._sampled_S = torch.from_numpy(sampled).to(device)
         self._rows_R = torch.from_numpy(np.union1d(sampled, targets)).to(device)
 
     def forward(self, h_NH: Tensor, target_N: Tensor) -> Tensor:
-        """RETURNS: log-probability of every target, (N,): among the sampled words while
+        """Return the log-probability of every target, (N,): among the sampled words in
         training, else among all."""
         if not self.training:
             return super().forward(h_NH, target_N)
@@ -92,15 +97,37 @@ class SampledSoftmax(FullSoftmax):
         return in_chunks(log_p, h_NH, target_N, self.n_samples)
 
     def _log_expected(self, word: Tensor) -> Tensor:
-        """log E[count of a word in the sample] = log(1 - (1 - P)^draws)."""
-        n_words = len(self.weight)
+        """Return log E[count of a word in the sample] = log(1 - (1 - P)^draws)."""
         word = word.double()
-        p = torch.log1p(1 / (word + 1)) / np.log(n_words + 1.0)
+        p = torch.log1p(1 / (word + 1)) / np.log(self.n_words + 1.0)
         return torch.log(-torch.expm1(self._n_draws * torch.log1p(-p))).float()
+
+    @property
+    def logits_per_prediction(self) -> int:
+        return self.n_samples
+
+    def settings(self) -> dict[str, Any]:
+        return {"samples": self.n_samples}
+
+    def describe(self) -> str:
+        return f"sampled softmax, {self.n_samples:,} samples"
+
+
+@registry.objectives(SampledSoftmax.name)
+def sampled_softmax(samples: int = 8192) -> MakeObjective:
+    """Make a sampled softmax: an estimate of the full one that costs the same for any
+    vocabulary, as the published models were trained.
+
+    Args:
+        samples: Number of words drawn for a step.
+    """
+    if samples < 1:
+        raise ValueError(f"samples must be at least 1, found {samples}")
+    return lambda width, n_words: SampledSoftmax(width, n_words, samples)
 
 
 class _Rows(torch.autograd.Function):
-    """Rows of an array; its gradient has those rows alone."""
+    """Rows of an array, whose gradient is sparse and has those rows alone."""
 
     @staticmethod
     def forward(ctx: Any, array: Tensor, rows_R: Tensor) -> Tensor:

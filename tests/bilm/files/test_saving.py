@@ -9,7 +9,7 @@ import torch
 
 from spacy_elmo import BiLM
 from spacy_elmo import atomic_files as files
-from spacy_elmo.bilm.objectives.softmax import make_softmax
+from spacy_elmo.bilm.objectives import FullSoftmax
 
 from ...models import same_layers, tiny_config
 
@@ -72,7 +72,7 @@ def test_interrupted_at_any_rename(tiny, tmp_path, monkeypatch, error, at):
     vocab = ["<S>", "</S>", "<UNK>", "a"]
     other = BiLM.random(tiny_config(), seed=9, vocab=vocab)
     with pytest.raises((OSError, KeyboardInterrupt)):
-        other.save(tmp_path, softmax=make_softmax(6, 4))
+        other.save(tmp_path, softmax=FullSoftmax(6, 4))
     assert contents(tmp_path) == before
 
 
@@ -90,7 +90,7 @@ def test_one_format_over_another(tiny, tmp_path):
 
 def test_saving_over_another_model_leaves_nothing_of_it(tiny, tmp_path):
     vocab = ["<S>", "</S>", "<UNK>", "a"]
-    softmax = make_softmax(6, 4)
+    softmax = FullSoftmax(6, 4)
     BiLM.random(tiny_config(), vocab=vocab).save(tmp_path, softmax=softmax)
     (tmp_path / "card.json").write_text("{}")
     tiny.save(tmp_path)

@@ -1,0 +1,95 @@
+"""The adaptive softmax (Grave et al. 2017): rare words in clusters, narrow vectors."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...errors import Errors
+from ...registry import registry
+from .full import FullSoftmax
+from .objective import MakeObjective, Objective, in_chunks
+
+# The words of each cluster have vectors so many times narrower than those before.
+DIV_VALUE = 4
+# Share of the words of running text that are outside the head.
+RARE = 0.1
+
+
+class AdaptiveSoftmax(Objective):
+    """Frequent words in a head, rarer ones in clusters of ever smaller width: much
+    cheaper to train, and still a distribution over all words.
+
+    Args:
+        cutoffs: Number of the first word of each cluster after the head.
+
+    Raises:
+        ValueError: [EL029] The cutoffs don't rise within the vocabulary, or are too
+            many for the width.
+    """
+
+    name = "spacy-elmo.AdaptiveSoftmax.v1"
+
+    def __init__(self, width: int, n_words: int, cutoffs: Sequence[int]) -> None:
+        super().__init__(width, n_words)
+        rising = all(a < b for a, b in pairwise([0, *cutoffs, n_words]))
+        if not rising or width // DIV_VALUE ** len(cutoffs) < 1:
+            raise ValueError(Errors.EL029.format(cutoffs=list(cutoffs), width=width))
+        self.clusters = nn.AdaptiveLogSoftmaxWithLoss(
+            width, n_words, list(cutoffs), div_value=DIV_VALUE, head_bias=True
+        )
+
+    def forward(self, h_NH: Tensor, target_N: Tensor) -> Tensor:
+        """Return the log-probability of every target, (N,)."""
+
+        def log_p(h: Tensor, target: Tensor) -> Tensor:
+            # torch's clusters can't be of two precisions.
+            with torch.autocast(h.device.type, enabled=False):
+                output: Tensor = self.clusters(h.float(), target).output
+            return output
+
+        return in_chunks(log_p, h_NH, target_N, self.logits_per_prediction)
+
+    def vectors(self) -> Tensor:
+        """Return one vector for each word, those of clusters projected to (V, H)."""
+        parts = [self.clusters.head.weight[: self.clusters.shortlist_size]]
+        for cluster in self.clusters.tail:
+            project_KH, words_CK = cluster.parameters()
+            parts.append(words_CK @ project_KH)
+        return torch.cat(parts).detach()
+
+    @property
+    def cutoffs(self) -> list[int]:
+        return list(self.clusters.cutoffs[:-1])
+
+    @property
+    def logits_per_prediction(self) -> int:
+        """Logits of the head, and of the clusters for the share of rare words."""
+        head = self.cutoffs[0]
+        return int(head + RARE * (self.n_words - head))
+
+    def settings(self) -> dict[str, Any]:
+        return {"cutoffs": self.cutoffs}
+
+    def describe(self) -> str:
+        return f"adaptive softmax, cut at {', '.join(f'{c:,}' for c in self.cutoffs)}"
+
+
+@registry.objectives(AdaptiveSoftmax.name)
+def adaptive_softmax(cutoffs: list[int]) -> MakeObjective:
+    """Make an adaptive softmax, or a full one if no cutoff is inside the vocabulary.
+
+    Args:
+        cutoffs: Number of the first word of each cluster after the head; those beyond
+            the vocabulary are left out.
+    """
+
+    def make(width: int, n_words: int) -> Objective:
+        inside = [cutoff for cutoff in cutoffs if cutoff < n_words]
+        if not inside:
+            return FullSoftmax(width, n_words)
+        return AdaptiveSoftmax(width, n_words, inside)
+
+    return make

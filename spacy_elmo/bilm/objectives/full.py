@@ -1,0 +1,42 @@
+"""The full softmax: softmax(h W + b) over all words."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ...registry import registry
+from .objective import MakeObjective, Objective, in_chunks
+
+
+class FullSoftmax(Objective):
+    """softmax(h W + b), exact, and linear in the vocabulary."""
+
+    name = "spacy-elmo.FullSoftmax.v1"
+
+    def __init__(self, width: int, n_words: int) -> None:
+        super().__init__(width, n_words)
+        self.weight = nn.Parameter(torch.empty(n_words, width))
+        self.bias = nn.Parameter(torch.zeros(n_words))
+        nn.init.normal_(self.weight, std=width**-0.5)
+
+    def forward(self, h_NH: Tensor, target_N: Tensor) -> Tensor:
+        """Return the log-probability of every target, (N,)."""
+
+        def log_p(h: Tensor, target: Tensor) -> Tensor:
+            logits = F.linear(h, self.weight, self.bias).float()
+            return -F.cross_entropy(logits, target, reduction="none")
+
+        return in_chunks(log_p, h_NH, target_N, self.n_words)
+
+    def vectors(self) -> Tensor:
+        """Return the vector that h is multiplied by for each word, (V, H)."""
+        return self.weight.detach()
+
+    def describe(self) -> str:
+        return "full softmax"
+
+
+@registry.objectives(FullSoftmax.name)
+def full_softmax() -> MakeObjective:
+    """Make a full softmax: exact, and linear in the vocabulary."""
+    return FullSoftmax

@@ -1,0 +1,114 @@
+"""The protocol of a training objective.
+
+Shapes: N predictions, H projection, V vocabulary.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+# Bound of predictions x words computed at once: 128 MB of float32.
+CHUNK = 1 << 25
+
+
+class Objective(nn.Module):
+    """A distribution over the vocabulary that a biLM is trained to predict words by.
+
+    Both directions share one. A new objective is a subclass and a function that is
+    registered under its name, in a package with an entry point in the group
+    `spacy_elmo_objectives` (or imported before it is used):
+
+        class MyObjective(Objective):
+            name = "my-package.MyObjective.v1"
+            ...
+
+        @registry.objectives(MyObjective.name)
+        def my_objective(temperature: float = 1.0) -> MakeObjective:
+            return lambda width, n_words: MyObjective(width, n_words, temperature)
+
+    `[training.objective]` names it, the trainer asks it for what this class shows, and
+    a saved model is loaded through the registry, by name and settings.
+
+    Attributes:
+        name: The registered name.
+        sparse_gradients: Whether the gradients of its parameters are sparse tensors.
+            They must then have the same rows in every process of a run.
+        width: Size of the vectors that are predicted from, H.
+        n_words: Size of the vocabulary, V. Words are numbered by falling frequency.
+    """
+
+    name: str = ""
+    sparse_gradients: bool = False
+
+    def __init__(self, width: int, n_words: int) -> None:
+        super().__init__()
+        self.width, self.n_words = width, n_words
+
+    def forward(self, h_NH: Tensor, target_N: Tensor) -> Tensor:
+        """Return the log-probability of every target, (N,).
+
+        Outside training mode it must be exact over the whole vocabulary, so that
+        perplexities of different objectives can be compared.
+
+        Args:
+            h_NH: Outputs of a biLM's top layer.
+            target_N: Number of the word to predict from each.
+        """
+        raise NotImplementedError
+
+    def vectors(self) -> Tensor:
+        """Return one vector for each word of the vocabulary, (V, H)."""
+        raise NotImplementedError
+
+    def begin_step(self, seed: int, step: int, targets: np.ndarray) -> None:
+        """Prepare for a training step; random numbers must follow from seed and step.
+
+        Args:
+            seed: Seed of the run.
+            step: Number of the step.
+            targets: Distinct words that the step predicts in any process, sorted.
+        """
+
+    @property
+    def logits_per_prediction(self) -> int:
+        """Number of logits computed for a prediction in training, for memory plans."""
+        return self.n_words
+
+    def settings(self) -> dict[str, Any]:
+        """Return the arguments of the registered function, as JSON can hold them."""
+        return {}
+
+    def describe(self) -> str:
+        """Return the objective's description for messages."""
+        return self.name
+
+
+# From the width and the number of words: what a registered function returns.
+MakeObjective = Callable[[int, int], Objective]
+
+
+def in_chunks(
+    log_p: Callable[[Tensor, Tensor], Tensor],
+    h_NH: Tensor,
+    target_N: Tensor,
+    n_logits: int,
+) -> Tensor:
+    """Return log_p(h_NH, target_N), computed for a few predictions at a time.
+
+    In training each chunk is computed again for its gradient: four matrix
+    multiplications in place of three, and never more than CHUNK logits in memory.
+    """
+    size = max(1, CHUNK // n_logits)
+    chunks = zip(h_NH.split(size), target_N.split(size))
+    if len(h_NH) <= size or not torch.is_grad_enabled():
+        return torch.cat([log_p(h, target) for h, target in chunks])
+    return torch.cat(
+        [
+            checkpoint(log_p, h, target, use_reentrant=False, preserve_rng_state=False)
+            for h, target in chunks
+        ]
+    )

@@ -1,0 +1,102 @@
+"""The file of an objective, `softmax.safetensors` beside a biLM's weights.
+
+It holds the state dict. Name, settings and a checksum are JSON in its header. Files
+without them, of version 0.1, hold a full or an adaptive softmax, and its cutoffs.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as serialize
+from torch import Tensor
+
+from ...errors import Errors
+from ...registry import registry
+from .adaptive import AdaptiveSoftmax
+from .objective import Objective
+
+FILE = "softmax.safetensors"
+_HEADER = "objective"
+
+
+def save(objective: Objective, path: Path, dtype: torch.dtype = torch.float32) -> None:
+    """Write an objective.
+
+    Args:
+        dtype: Precision of its floating-point arrays in the file.
+    """
+    arrays = {
+        name: tensor.to(dtype) if tensor.is_floating_point() else tensor
+        for name, tensor in objective.state_dict().items()
+    }
+    arrays = {name: tensor.cpu().contiguous() for name, tensor in arrays.items()}
+    header = {"name": objective.name, "settings": objective.settings()}
+    header["sha256"] = _checksum(header, arrays)
+    write_safetensors(path, arrays, {_HEADER: json.dumps(header)})
+
+
+def load(path: Path, width: int, n_words: int) -> Objective:
+    """Read an objective, through the registry.
+
+    Args:
+        width: Size of the vectors that it predicts from, H.
+        n_words: Size of the vocabulary, V.
+
+    Raises:
+        ValueError: [EL010] The file is damaged, or its objective is not registered;
+            [EL007] its arrays are of another shape; [EL008] not all of its numbers
+            are finite; [EL029] its cutoffs don't fit the vocabulary.
+    """
+    try:
+        header, arrays = _read(path)
+        make = registry.objectives.get(header["name"])(**header["settings"])
+        objective: Objective = make(width, n_words)
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        if str(error).startswith("[EL"):
+            raise
+        raise ValueError(Errors.EL010.format(path=path, error=error)) from error
+    expected = objective.state_dict()
+    for name, tensor in expected.items():
+        shape = tuple(arrays[name].shape) if name in arrays else None
+        if shape != tuple(tensor.shape):
+            problem = {"name": name, "found": shape, "expected": tuple(tensor.shape)}
+            raise ValueError(Errors.EL007.format(path=path, **problem))
+        if not torch.isfinite(arrays[name]).all():
+            raise ValueError(Errors.EL008.format(name=name, path=path))
+    objective.load_state_dict({name: arrays[name] for name in expected})
+    return objective
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return the header and the arrays of a file, the checksum compared."""
+    with safe_open(path, framework="pt") as file:
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        text = (file.metadata() or {}).get(_HEADER)
+    if text is None:
+        cutoffs = [int(cutoff) for cutoff in arrays.pop("cutoffs").tolist()]
+        return {"name": AdaptiveSoftmax.name, "settings": {"cutoffs": cutoffs}}, arrays
+    header = dict(json.loads(text))
+    if header.pop("sha256", None) != _checksum(header, arrays):
+        raise ValueError("it was changed after it was written")
+    return header, arrays
+
+
+def _checksum(header: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+    for name, tensor in sorted(arrays.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def write_safetensors(
+    path: Path, arrays: dict[str, Tensor], header: dict[str, str] | None = None
+) -> None:
+    """Write arrays. safetensors' own save_file makes a file that its owner alone may
+    read, and reports a full disk as something else than an OSError."""
+    path.write_bytes(serialize(arrays, header))

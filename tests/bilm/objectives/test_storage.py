@@ -1,0 +1,118 @@
+"""Objectives in files: by registered name and settings, and those of version 0.1."""
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from spacy_elmo.bilm.objectives import (
+    AdaptiveSoftmax,
+    FullSoftmax,
+    MakeObjective,
+    Objective,
+    SampledSoftmax,
+    load,
+    save,
+)
+from spacy_elmo.registry import registry
+
+
+class Tilted(Objective):
+    """An objective of another package: logits scaled by a number that is learnt."""
+
+    name = "tests.Tilted.v1"
+
+    def __init__(self, width: int, n_words: int, scale: float) -> None:
+        super().__init__(width, n_words)
+        self.weight = torch.nn.Parameter(torch.randn(n_words, width))
+        self.register_buffer("seen", torch.arange(n_words))
+        self.scale = scale
+
+    def forward(self, h_NH, target_N):
+        logits = self.scale * h_NH @ self.weight.t()
+        return torch.log_softmax(logits, 1)[range(len(h_NH)), target_N]
+
+    def settings(self):
+        return {"scale": self.scale}
+
+
+@registry.objectives(Tilted.name)
+def tilted(scale: float = 1.0) -> MakeObjective:
+    return lambda width, n_words: Tilted(width, n_words, scale)
+
+
+OBJECTIVES = {
+    "full": FullSoftmax(16, 20),
+    "adaptive": AdaptiveSoftmax(16, 20, [4, 9]),
+    "sampled": SampledSoftmax(16, 20, 6),
+    "from another package": Tilted(16, 20, 0.5),
+}
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_saved_and_loaded(tmp_path, name):
+    objective = OBJECTIVES[name].eval()
+    h, target = torch.randn(5, 16), torch.arange(5)
+    save(objective, tmp_path / "file")
+    loaded = load(tmp_path / "file", 16, 20).eval()
+    assert type(loaded) is type(objective)
+    assert loaded.settings() == objective.settings()
+    assert loaded.describe() == objective.describe()
+    assert torch.equal(loaded(h, target), objective(h, target))
+
+
+@pytest.mark.parametrize("cutoffs", [[], [4, 9]])
+def test_a_file_of_version_0_1(tmp_path, cutoffs):
+    """It has no name, and an array of cutoffs."""
+    kind = "adaptive" if cutoffs else "full"
+    objective = OBJECTIVES[kind]
+    arrays = {**objective.state_dict(), "cutoffs": torch.tensor(cutoffs).long()}
+    save_file(arrays, tmp_path / "file")
+    loaded = load(tmp_path / "file", 16, 20)
+    assert loaded.describe() == objective.describe()
+    h, target = torch.randn(5, 16), torch.arange(5)
+    assert torch.equal(loaded(h, target), objective(h, target))
+
+
+def test_bad_files_of_version_0_1(tmp_path):
+    path, bias = tmp_path / "file", torch.zeros(20)
+    weight, none = torch.zeros(20, 8), torch.tensor([], dtype=torch.int64)
+    for code, cutoffs, w in (
+        ("EL010", torch.tensor(4), weight),
+        ("EL010", torch.tensor([[4, 9]]), weight),
+        ("EL029", torch.tensor([9, 4]), weight),
+        ("EL008", none, weight * float("nan")),
+        ("EL007", none, weight[1:]),
+    ):
+        save_file({"cutoffs": cutoffs, "weight": w.clone(), "bias": bias}, path)
+        with pytest.raises(ValueError, match=code):
+            load(path, 8, 20)
+
+
+def test_of_another_size(tmp_path):
+    save(OBJECTIVES["full"], tmp_path / "file")
+    with pytest.raises(ValueError, match="EL007"):
+        load(tmp_path / "file", 16, 21)
+
+
+def test_damaged_file(tmp_path):
+    path = tmp_path / "file"
+    save(OBJECTIVES["adaptive"], path)
+    whole = path.read_bytes()
+    for damaged in (
+        whole[:50],
+        whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:],  # one bit of one number
+        whole.replace(b"cutoffs", b"cutofft"),
+        whole.replace(b"Adaptive", b"Adaptivv"),
+    ):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="EL010"):
+            load(path, 16, 20)
+
+
+def test_objective_that_is_not_installed(tmp_path):
+    class Unknown(FullSoftmax):
+        name = "elsewhere.Unknown.v1"
+
+    save(Unknown(16, 20), tmp_path / "file")
+    with pytest.raises(ValueError, match=r"EL010.*elsewhere\.Unknown\.v1"):
+        load(tmp_path / "file", 16, 20)
