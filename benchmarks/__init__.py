@@ -1,1 +1,1 @@
-"""Measurements, and what is measured against. Nothing else imports these."""
+"""Benchmarks, run from a clone of the repository: see README.md."""

@@ -1,4 +1,5 @@
-"""Epochs of a tagger: encoded anew, from the layer cache, on static vectors."""
+"""Words a second of an epoch of a tagger, after the first: encoded anew, with layers
+from the cache, and on static vectors."""
 
 import tempfile
 from collections.abc import Sequence
@@ -7,24 +8,34 @@ from typing import Any
 
 import numpy as np
 import spacy
-import torch
+import typer
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import minibatch
 from spacy.vectors import Vectors
+from tqdm import tqdm
 
 from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.cli.benchmark import (
+    MODEL,
+    TEXT,
+    Run,
+    Sentences,
+    in_turn,
+    load_model,
+    read_sentences,
+    show,
+    torch_threads,
+)
 
-from .inference import CPU, Sentences, Tell, make_bilm, n_tokens_of
 from .pipe import TAGS, add_elmo
-from .timing import in_turn, machine
 
 BATCH, STATIC_WIDTH = 64, 300
 
 
 def make_tagger(bilm: BiLM | None, sentences: Sentences, cache: Any) -> Language:
-    """A tagger on a frozen biLM, or, without one, on random static vectors."""
+    """Return a tagger on a frozen biLM or, without one, on random static vectors."""
     nlp = spacy.blank("en")
     tok2vec: dict[str, Any] = {"@architectures": "spacy-elmo.ElmoListener.v1"}
     if bilm is None:
@@ -53,40 +64,49 @@ def _examples(nlp: Language, sentences: Sentences) -> list[Example]:
     ]
 
 
+def _epoch(nlp: Language, sentences: Sentences) -> Run:
+    def run() -> float:
+        for batch in minibatch(_examples(nlp, sentences), BATCH):
+            nlp.update(batch, annotates=[])
+        return float(sum(map(len, sentences)))
+
+    return run
+
+
 def benchmark(
-    sizes: Sequence[str],
-    sentences: Sentences,
-    *,
-    rounds: int = 3,
-    tell: Tell = lambda text: None,
-) -> dict[str, Any]:
-    """RETURNS: for every size words/s of an epoch after the first, on one thread."""
-    found = {}
-    n_tokens = float(n_tokens_of(sentences))
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        for size in sizes:
-            bilm = make_bilm(size)
-            with tempfile.TemporaryDirectory() as folder:
-                caches = {
-                    "encoded anew": (bilm, None),
-                    "memory": (bilm, "memory"),
-                    "file": (bilm, Path(folder) / "layers"),
-                    "static vectors": (None, None),
-                }
-                runs = {}
-                for name, (reads, cache) in caches.items():
-                    nlp = make_tagger(reads, sentences, cache)
-                    runs[name] = lambda nlp=nlp: _epoch(nlp, sentences, n_tokens)
-                tell(size)
-                found[size] = in_turn(runs, rounds, CPU)
-        return {"machine": machine(CPU), "rounds": rounds, "sizes": found}
-    finally:
-        torch.set_num_threads(before)
+    models: Sequence[str], sentences: Sentences, *, rounds: int = 3
+) -> list[dict[str, Any]]:
+    """Return a row for every model: words/s of an epoch after the first, on one
+    thread."""
+    rows = []
+    with torch_threads(1):
+        for name in tqdm(models, leave=False):
+            rows.append({"model": name, **_epochs(load_model(name), sentences, rounds)})
+    return rows
 
 
-def _epoch(nlp: Language, sentences: Sentences, n_tokens: float) -> float:
-    for batch in minibatch(_examples(nlp, sentences), BATCH):
-        nlp.update(batch, annotates=[])
-    return n_tokens
+def _epochs(bilm: BiLM, sentences: Sentences, rounds: int) -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as folder:
+        taggers = {
+            "encoded anew": make_tagger(bilm, sentences, None),
+            "memory": make_tagger(bilm, sentences, "memory"),
+            "file": make_tagger(bilm, sentences, Path(folder) / "layers"),
+            "static vectors": make_tagger(None, sentences, None),
+        }
+        runs = {name: _epoch(nlp, sentences) for name, nlp in taggers.items()}
+        return in_turn(runs, rounds)
+
+
+def main(
+    text: Path | None = typer.Argument(None, help=TEXT),
+    model: list[str] = typer.Option(["small"], help=MODEL),
+    tokens: int = typer.Option(8_000, help="Tokens of the text"),
+    rounds: int = typer.Option(3, help="Times each is measured, in turn"),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON"),
+) -> None:
+    rows = benchmark(model, read_sentences(text, tokens), rounds=rounds)
+    show({"words/s of an epoch": rows}, as_json)
+
+
+if __name__ == "__main__":
+    typer.run(main)

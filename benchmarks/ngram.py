@@ -7,10 +7,14 @@ predicts, over the same vocabulary.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+import typer
 
+from spacy_elmo.cli.benchmark import show
 from spacy_elmo.text.corpus import BOS_ID, EOS_ID, Corpus, RunningText
+from spacy_elmo.text.shards import open_corpus
 
 ORDER = 5
 
@@ -130,3 +134,23 @@ def ngram_perplexity(
 
 def _read(corpus: Corpus, text: RunningText) -> np.ndarray:
     return np.asarray(corpus.target_V)[text.read(0, len(text))]
+
+
+def main(
+    train: Path = typer.Argument(..., help="Training text, prepared"),
+    held_out: Path = typer.Argument(..., help="Held-out text, prepared"),
+    vocab_size: int = typer.Option(16_000, help="Words of the vocabulary"),
+    max_tokens: int | None = typer.Option(None, help="Read no more of the training"),
+    order: int = typer.Option(ORDER, help="Words of the longest n-gram"),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON"),
+) -> None:
+    """Perplexity of an n-gram model: what a biLM of the same training text and
+    vocabulary should be well below."""
+    text = open_corpus(train).limit_vocab(vocab_size).first(max_tokens)
+    found = ngram_perplexity(text, open_corpus(held_out).with_vocab(text.vocab), order)
+    row = {"tokens": text.n_tokens, "words": len(text.vocab), **found}
+    show({f"perplexity of the {order}-gram": [row]}, as_json)
+
+
+if __name__ == "__main__":
+    typer.run(main)

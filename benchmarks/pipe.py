@@ -1,4 +1,4 @@
-"""`nlp.pipe` from texts to annotated Docs: what it takes beside the biLM.
+"""Words a second of `nlp.pipe`, and the share of time that is not the biLM's.
 
 The pipeline is one that people use: a sentencizer, elmo, and a tagger and an ner that
 listen to it (random weights; what they find takes as long to find as what is true).
@@ -8,49 +8,53 @@ import statistics
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import spacy
-import torch
+import typer
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
 from torch import nn
+from tqdm import tqdm
 
 from spacy_elmo.bilm.bilm import BiLM
-
-from .inference import CPU, Sentences, Tell, make_bilm
-from .timing import in_turn, machine
+from spacy_elmo.cli.benchmark import (
+    MODEL,
+    TEXT,
+    Sentences,
+    in_turn,
+    load_model,
+    read_sentences,
+    show,
+    torch_threads,
+)
 
 LISTENER = {"@architectures": "spacy-elmo.ElmoListener.v1"}
 TAGS = [f"T{i}" for i in range(45)]  # as many as the Penn Treebank has
 ENTITIES = [f"E{i}" for i in range(4)]
+TAGGER = {"@architectures": "spacy.Tagger.v2", "tok2vec": LISTENER}
+NER = {
+    "@architectures": "spacy.TransitionBasedParser.v2",
+    "state_type": "ner",
+    "extra_state_tokens": False,
+    "hidden_width": 64,
+    "maxout_pieces": 2,
+    "use_upper": True,
+    "tok2vec": LISTENER,
+}
 
 
 def make_pipeline(bilm: BiLM, *, listeners: int = 2, **settings: Any) -> Language:
-    """sentencizer, elmo, and taggers and ners in turn, as many as there are listeners.
-
-    settings: of `spacy-elmo.BiLM.v1`.
-    """
+    """Return a sentencizer, elmo, and taggers and ners in turn, as many as there are
+    listeners. settings: of `spacy-elmo.BiLM.v1`."""
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
     add_elmo(nlp, bilm, **settings)
-    model: dict[str, Any]
     for number in range(listeners):
-        if number % 2 == 0:
-            model = {"@architectures": "spacy.Tagger.v2", "tok2vec": LISTENER}
-            nlp.add_pipe("tagger", name=f"tagger{number}", config={"model": model})
-        else:
-            model = {
-                "@architectures": "spacy.TransitionBasedParser.v2",
-                "state_type": "ner",
-                "extra_state_tokens": False,
-                "hidden_width": 64,
-                "maxout_pieces": 2,
-                "use_upper": True,
-                "tok2vec": LISTENER,
-            }
-            nlp.add_pipe("ner", name=f"ner{number}", config={"model": model})
+        factory, model = (("tagger", TAGGER), ("ner", NER))[number % 2]
+        nlp.add_pipe(factory, name=f"{factory}{number}", config={"model": model})
     nlp.initialize(lambda: [_example(nlp)])
     return nlp
 
@@ -64,7 +68,7 @@ def add_elmo(nlp: Language, bilm: BiLM, **settings: Any) -> None:
 
 
 def _example(nlp: Language) -> Example:
-    """With every label."""
+    """Return an example with every label."""
     words = [f"w{i}" for i in range(len(TAGS))]
     entities = [f"U-{ENTITIES[i % len(ENTITIES)]}" for i in range(len(TAGS))]
     return Example.from_dict(
@@ -74,7 +78,7 @@ def _example(nlp: Language) -> Example:
 
 
 def texts_of(sentences: Sentences, n_words: int) -> list[str]:
-    """Texts of n_words each, whole but for the last; one a sentence if 0."""
+    """Return texts of n_words each, whole but for the last; one a sentence if 0."""
     if n_words == 0:
         return [" ".join(sentence) for sentence in sentences]
     words = [word for sentence in sentences for word in sentence]
@@ -86,7 +90,7 @@ def texts_of(sentences: Sentences, n_words: int) -> list[str]:
 
 @contextmanager
 def time_in(modules: Sequence[nn.Module]) -> Iterator[list[float]]:
-    """Seconds in modules of one thread, one a call."""
+    """Collect the seconds in modules of one thread, one a call."""
     spent: list[float] = []
     started: list[float] = []
 
@@ -116,7 +120,7 @@ class Piping:
         self.shares_outside: list[float] = []
 
     def run(self) -> float:
-        """RETURNS: words, as the tokeniser has made them."""
+        """Returns the number of words, as the tokeniser has made them."""
         bilm = self.bilm
         computes = [bilm.token_encoder, bilm.forward_lstm, bilm.backward_lstm]
         bilm.token_cache.clear()
@@ -129,36 +133,53 @@ class Piping:
 
 
 def benchmark(
-    sizes: Sequence[str],
+    models: Sequence[str],
     sentences: Sentences,
     *,
     doc_words: Sequence[int],
     rounds: int = 3,
     precision: str = "float32",
-    tell: Tell = lambda text: None,
-) -> dict[str, Any]:
-    """RETURNS: for every size and length of Docs (0: a sentence) words/s, and the share
-    of time outside the biLM's own computation: tokeniser, sentencizer, character ids,
-    copies, mixes, tagger and ner. On one thread."""
-    found = []
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        for size in sizes:
-            nlp = make_pipeline(make_bilm(size), precision=precision)
+) -> list[dict[str, Any]]:
+    """Return a row for every model and length of Docs (0: a sentence): words/s, and
+    the share of time outside the biLM's own computation (tokeniser, sentencizer,
+    character ids, copies, mixes, tagger and ner), on one thread."""
+    rows = []
+    with torch_threads(1):
+        for name in tqdm(models, leave=False):
+            nlp = make_pipeline(load_model(name), precision=precision)
             for n_words in doc_words:
                 piping = Piping(nlp, texts_of(sentences, n_words))
-                tell(f"{size}: {len(piping.texts)} Docs")
-                speed = in_turn({"pipe": piping.run}, rounds, CPU)["pipe"]
-                found.append(
-                    {
-                        "size": size,
-                        "doc_words": n_words,
-                        "docs": len(piping.texts),
-                        "words_per_second": speed,
-                        "share_outside": statistics.median(piping.shares_outside),
-                    }
-                )
-        return {"machine": machine(CPU), "rounds": rounds, "pipes": found}
-    finally:
-        torch.set_num_threads(before)
+                row = {
+                    "model": name,
+                    "Docs": len(piping.texts),
+                    "of words": n_words or "sentences",
+                    "words/s": in_turn({"pipe": piping.run}, rounds)["pipe"],
+                    "outside the biLM": statistics.median(piping.shares_outside),
+                }
+                rows.append(row)
+    return rows
+
+
+def main(
+    text: Path | None = typer.Argument(None, help=TEXT),
+    model: list[str] = typer.Option(["small"], help=MODEL),
+    doc_words: list[int] = typer.Option(
+        [0, 200, 1000], help="Words of a Doc; 0 for a sentence"
+    ),
+    tokens: int = typer.Option(20_000, help="Tokens of the text that are read"),
+    rounds: int = typer.Option(3, help="Times each is measured"),
+    precision: str = typer.Option("float32", help="float32, half or int8"),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON"),
+) -> None:
+    rows = benchmark(
+        model,
+        read_sentences(text, tokens),
+        doc_words=doc_words,
+        rounds=rounds,
+        precision=precision,
+    )
+    show({"nlp.pipe": rows}, as_json)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,24 +1,38 @@
-"""Tokens a second of training, by objective and vocabulary."""
+"""Tokens a second of training by objective and vocabulary, beside a textbook trainer.
 
-from collections.abc import Callable, Sequence
+On made-up text with the frequencies of English. (The textbook trainer: all characters
+of every token, a loop over time, all words for every prediction.)
+"""
+
+from collections.abc import Sequence
 from typing import Any
 
 import torch
+import typer
 from torch import Tensor
+from tqdm import tqdm
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.objectives.adaptive import adaptive_softmax
 from spacy_elmo.bilm.objectives.full import full_softmax
 from spacy_elmo.bilm.objectives.sampled import sampled_softmax
+from spacy_elmo.cli.benchmark import (
+    MODEL,
+    in_turn,
+    load_model,
+    made_up_sentences,
+    made_up_words,
+    show,
+    torch_threads,
+)
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.pretrain.optimizers import adam, clip_gradients
-from spacy_elmo.text.corpus import Corpus
+from spacy_elmo.text.corpus import SPECIALS, Corpus, build_corpus
 from spacy_elmo.text.streams import Streams
 
 from . import textbook
-from .sizes import SIZES, zipf_text
-from .timing import in_turn, machine, matrix_peak, memory_in_use
+from .timing import matrix_peak, memory_in_use
 
 OBJECTIVES = ("full", "adaptive", "sampled", "textbook")
 N_SAMPLES = 8192
@@ -30,6 +44,13 @@ FULL_AT_MOST, TEXTBOOK_AT_MOST = 200_000, 50_000
 def cutoffs(n_words: int) -> list[int]:
     """A head and two clusters for a vocabulary, as its size suggests."""
     return [n_words // 25, n_words // 4]
+
+
+def made_up_text(n_words: int, n_tokens: int) -> Corpus:
+    """Return made-up text with a vocabulary of so many words."""
+    words = made_up_words(n_words - len(SPECIALS))
+    sentences = made_up_sentences(words, n_tokens)
+    return build_corpus(sentences, vocab=[*SPECIALS, *words])
 
 
 class Training:
@@ -115,48 +136,71 @@ def lstm_flops(sizes: BiLMConfig) -> float:
 
 def benchmark(
     *,
-    size: str = "small",
-    vocabularies: Sequence[int] = (10_000, 50_000, 200_000, 800_000),
+    model: str = "small",
+    vocabularies: Sequence[int],
     objectives: Sequence[str] = OBJECTIVES,
     batch_size: int = 64,
     unroll_steps: int = 20,
     rounds: int = 3,
     device: torch.device,
     precision: str = "float32",
-    tell: Callable[[str], object] = lambda text: None,
-) -> dict[str, Any]:
-    """RETURNS: tokens/s by vocabulary and objective, and what they were measured on."""
-    sizes, results = SIZES[size], {}
-    for n_words in vocabularies:
-        corpus = zipf_text(n_words, 40 * batch_size * unroll_steps)
-        runs = {}
-        for objective in objectives:
-            at_most = {"full": FULL_AT_MOST, "textbook": TEXTBOOK_AT_MOST}
-            if n_words <= at_most.get(objective, n_words):
-                training = Training(
-                    objective,
-                    sizes,
-                    corpus,
-                    batch_size=batch_size,
-                    unroll_steps=unroll_steps,
-                    device=device,
-                    precision=precision,
-                )
-                runs[objective] = training.step
-        tell(f"{n_words:,} words")
-        results[n_words] = in_turn(runs, rounds, device, tell)
+) -> dict[str, list[dict[str, Any]]]:
+    """Return tables: tokens/s by vocabulary and objective, and the share of the speed
+    of a large matrix product that the LSTMs have."""
+    sizes = load_model(model).config
+    rows: list[dict[str, Any]] = []
+    for n_words in tqdm(vocabularies, leave=False):
+        corpus = made_up_text(n_words, 40 * batch_size * unroll_steps)
+        at_most = {"full": FULL_AT_MOST, "textbook": TEXTBOOK_AT_MOST}
+        runs = {
+            name: Training(
+                name,
+                sizes,
+                corpus,
+                batch_size=batch_size,
+                unroll_steps=unroll_steps,
+                device=device,
+                precision=precision,
+            ).step
+            for name in objectives
+            if n_words <= at_most.get(name, n_words)
+        }
+        speeds = in_turn(runs, rounds)
+        rows.append({"words": n_words, **{o: speeds.get(o) for o in objectives}})
     dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
-    peak = matrix_peak(device, dtype)
-    fastest = max(max(found.values()) for found in results.values())
-    return {
-        "machine": machine(device),
-        "size": size,
-        "batch_size": batch_size,
-        "unroll_steps": unroll_steps,
-        "precision": precision,
-        "rounds": rounds,
-        "tokens_per_second": results,
-        "matrix_peak_flops": peak,
-        "lstm_share_of_peak": lstm_flops(sizes) * fastest / peak,
-        "memory_bytes": memory_in_use(device),
-    }
+    fastest = max(row[o] or 0.0 for row in rows for o in objectives)
+    share = lstm_flops(sizes) * fastest / matrix_peak(device, dtype)
+    memory = {"LSTMs, share of peak": share, "GB": memory_in_use(device) / (1 << 30)}
+    return {"tokens/s": rows, "of all": [memory]}
+
+
+def main(
+    model: str = typer.Option("small", "--model", "--size", help=MODEL),
+    vocab: list[int] = typer.Option(
+        [10_000, 50_000, 200_000, 800_000], help="Words of the softmax"
+    ),
+    objective: list[str] = typer.Option(list(OBJECTIVES), help="What to train with"),
+    batch_size: int = typer.Option(64, help="Streams"),
+    unroll_steps: int = typer.Option(20, help="Steps of each"),
+    rounds: int = typer.Option(3, help="Times each is measured, in turn"),
+    threads: int = typer.Option(1, help="CPU threads"),
+    device: str = typer.Option("cpu", help="cpu or cuda"),
+    precision: str = typer.Option("float32", help="float32 or bfloat16"),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON"),
+) -> None:
+    with torch_threads(threads):
+        found = benchmark(
+            model=model,
+            vocabularies=vocab,
+            objectives=objective,
+            batch_size=batch_size,
+            unroll_steps=unroll_steps,
+            rounds=rounds,
+            device=torch.device(device),
+            precision=precision,
+        )
+        show(found, as_json)
+
+
+if __name__ == "__main__":
+    typer.run(main)

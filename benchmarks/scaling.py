@@ -1,19 +1,30 @@
-"""What speed and memory do as texts, batches and pipelines grow."""
+"""Speed and memory as sentences, batches, vocabularies and pipelines grow."""
 
 import gc
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-import torch
+import typer
 
 from spacy_elmo.bilm.bilm import CACHE_WORDS, BiLM
 from spacy_elmo.bilm.token_cache import TokenCache
+from spacy_elmo.cli.benchmark import (
+    MODEL,
+    Run,
+    Sentences,
+    in_turn,
+    load_model,
+    made_up_sentences,
+    made_up_words,
+    show,
+    torch_threads,
+)
 
-from .inference import CPU, Sentences, Tell, make_bilm
+from .inference import CPU
 from .pipe import make_pipeline, texts_of
-from .sizes import zipf_text
-from .timing import in_turn, machine, memory_in_use
+from .timing import memory_in_use
 
 LENGTHS = (5, 10, 20, 40, 80, 160, 320)
 BATCHES = (1, 4, 16, 64, 256)
@@ -23,45 +34,49 @@ DOCS = (1, 10, 100, 1_000, 10_000, 100_000)
 DOC_WORDS = 20
 LOOK_EVERY = 256  # Docs from one look at the memory to the next
 
-
-def _cut(words: list[str], length: int) -> Sentences:
-    return [words[i : i + length] for i in range(0, len(words) - length + 1, length)]
+Rows = list[dict[str, Any]]
 
 
-def by_length(bilm: BiLM, words: list[str], rounds: int) -> dict[int, float]:
-    """Tokens/s of sentences of one length, known words, batched by `encode`."""
+def cut(words: Sequence[str], length: int) -> Sentences:
+    """Return sentences of one length."""
+    return [
+        list(words[i : i + length]) for i in range(0, len(words) - length + 1, length)
+    ]
+
+
+def by_length(bilm: BiLM, words: list[str], rounds: int) -> Rows:
+    """Measure sentences of one length, of known words, batched by `encode`."""
     bilm.token_cache = TokenCache(len(words))
-    return _speeds(bilm, {n: [_cut(words, n)] for n in LENGTHS}, rounds)
+    return _measure(bilm, "tokens", {n: [cut(words, n)] for n in LENGTHS}, rounds)
 
 
-def by_batch(bilm: BiLM, words: list[str], rounds: int) -> dict[int, float]:
-    """Tokens/s of sentences of 20 known words, so many at once."""
+def by_batch(bilm: BiLM, words: list[str], rounds: int) -> Rows:
+    """Measure sentences of 20 known words, so many at once."""
     bilm.token_cache = TokenCache(len(words))
-    sentences = _cut(words, DOC_WORDS)
-    grouped = {
+    sentences = cut(words, DOC_WORDS)
+    batches = {
         n: [sentences[i : i + n] for i in range(0, len(sentences), n)] for n in BATCHES
     }
-    return _speeds(bilm, grouped, rounds)
+    return _measure(bilm, "sentences", batches, rounds)
 
 
-def by_vocabulary(bilm: BiLM, n_tokens: int, rounds: int) -> dict[int, float]:
-    """Tokens/s of made-up text with so many distinct words in it, each text with a
-    cache that knows none of them at first."""
+def by_vocabulary(bilm: BiLM, n_tokens: int, rounds: int) -> Rows:
+    """Measure made-up text with so many distinct words, none of them known at first."""
     texts = {}
     for n in VOCABULARIES:
-        corpus = zipf_text(n + 3, n_tokens)
-        ids = [i for i in corpus.forward.read(0, n_tokens).tolist() if i > 2]
-        texts[len(set(ids))] = [_cut([corpus.words[i] for i in ids], DOC_WORDS)]
-    return _speeds(bilm, texts, rounds, TokenCache(CACHE_WORDS))
+        sentences = made_up_sentences(made_up_words(n), n_tokens)
+        texts[len({word for sentence in sentences for word in sentence})] = [sentences]
+    return _measure(bilm, "distinct words", texts, rounds, TokenCache(CACHE_WORDS))
 
 
-def _speeds(
+def _measure(
     bilm: BiLM,
-    batches_of: dict[int, list[Sentences]],
+    what: str,
+    batches_of: Mapping[int, list[Sentences]],
     rounds: int,
     emptied: TokenCache | None = None,
-) -> dict[int, float]:
-    """emptied: a cache to use that begins empty for every text."""
+) -> Rows:
+    """Measure each text. emptied: a cache to use that begins empty for every text."""
 
     def encode(batches: list[Sentences]) -> float:
         if emptied is not None:
@@ -71,40 +86,32 @@ def _speeds(
             bilm.encode(batch)
         return float(sum(len(s) for batch in batches for s in batch))
 
-    runs = {
-        str(n): lambda batches=batches: encode(batches)
-        for n, batches in batches_of.items()
-    }
-    return {int(n): speed for n, speed in in_turn(runs, rounds, CPU).items()}
+    runs = {str(n): partial(encode, batches) for n, batches in batches_of.items()}
+    speeds = in_turn(runs, rounds)
+    return [{what: int(n), "tokens/s": speed} for n, speed in speeds.items()]
 
 
-def by_listeners(bilm: BiLM, texts: list[str], rounds: int) -> dict[int, float]:
-    """Words/s of `nlp.pipe` with so many taggers and ners that share the biLM."""
+def by_listeners(bilm: BiLM, texts: list[str], rounds: int) -> Rows:
+    """Measure `nlp.pipe` with so many taggers and ners that share the biLM."""
 
     def pipe(nlp: Any) -> float:
         return float(sum(len(doc) for doc in nlp.pipe(texts)))
 
-    runs = {}
-    for n in LISTENERS:
-        nlp = make_pipeline(bilm, listeners=n)
-        runs[str(n)] = lambda nlp=nlp: pipe(nlp)
-    return {int(n): speed for n, speed in in_turn(runs, rounds, CPU).items()}
+    runs: dict[str, Run] = {
+        str(n): partial(pipe, make_pipeline(bilm, listeners=n)) for n in LISTENERS
+    }
+    speeds = in_turn(runs, rounds)
+    return [{"listeners": int(n), "words/s": speed} for n, speed in speeds.items()]
 
 
-def by_docs(
-    bilm: BiLM, text: str, most: int, tell: Tell = lambda text: None
-) -> list[dict[str, float]]:
-    """Words/s, and the most memory in use, bytes, while Docs go through `nlp.pipe` with
-    a tagger and a ner and are dropped: memory_bytes is to stay the same. The first line
+def by_docs(bilm: BiLM, text: str, most: int) -> Rows:
+    """Measure words/s, and the most memory in use, while Docs go through `nlp.pipe`
+    with a tagger and a ner and are dropped: memory is to stay the same. The first row
     is of what is in use before."""
-    found: list[dict[str, float]] = []
     nlp = make_pipeline(bilm)
-    found.append({"docs": 0, "memory_bytes": memory_in_use(CPU)})
-    for n in DOCS:
-        if n > most:
-            break
+    rows: Rows = [{"Docs": 0, "words/s": None, "MB": memory_in_use(CPU) / (1 << 20)}]
+    for n in (n for n in DOCS if n <= most):
         gc.collect()
-        tell(f"{n} Docs")
         started, highest, words = time.perf_counter(), 0, 0
         for number, doc in enumerate(nlp.pipe(_repeated(text, n))):
             words += len(doc)
@@ -112,8 +119,8 @@ def by_docs(
                 highest = max(highest, memory_in_use(CPU))
         speed = words / (time.perf_counter() - started)
         highest = max(highest, memory_in_use(CPU))
-        found.append({"docs": n, "words_per_second": speed, "memory_bytes": highest})
-    return found
+        rows.append({"Docs": n, "words/s": speed, "MB": highest / (1 << 20)})
+    return rows
 
 
 def _repeated(text: str, n: int) -> Iterator[str]:
@@ -122,34 +129,40 @@ def _repeated(text: str, n: int) -> Iterator[str]:
 
 
 def benchmark(
-    size: str,
+    model: str,
     *,
     n_tokens: int = 20_000,
     docs: int = DOCS[-1],
     doc_words: int = DOC_WORDS,
     rounds: int = 3,
-    tell: Tell = lambda text: None,
-) -> dict[str, Any]:
-    """RETURNS: each of the above, on one thread. docs: most of them, of doc_words."""
-    bilm = make_bilm(size)
-    corpus = zipf_text(20_000, n_tokens)
-    ids = [i for i in corpus.forward.read(0, n_tokens).tolist() if i > 2]
-    words = [corpus.words[i] for i in ids]
-    found: dict[str, Any] = {"size": size, "rounds": rounds}
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        found["machine"] = machine(CPU)
-        tell("sentence lengths")
-        found["sentence_length"] = by_length(bilm, words, rounds)
-        tell("batches")
-        found["batch"] = by_batch(bilm, words, rounds)
-        tell("vocabularies")
-        found["vocabulary"] = by_vocabulary(bilm, n_tokens, rounds)
-        tell("listeners")
-        texts = texts_of([words], DOC_WORDS)
-        found["listeners"] = by_listeners(bilm, texts, rounds)
-        found["docs"] = by_docs(bilm, " ".join(words[:doc_words]), docs, tell)
-    finally:
-        torch.set_num_threads(before)
-    return found
+) -> dict[str, Rows]:
+    """Return each of the above, on one thread. docs: most of them, of doc_words."""
+    bilm = load_model(model)
+    sentences = made_up_sentences(made_up_words(20_000), n_tokens)
+    words = [word for sentence in sentences for word in sentence]
+    with torch_threads(1):
+        return {
+            "by tokens of a sentence": by_length(bilm, words, rounds),
+            "by sentences of a batch": by_batch(bilm, words, rounds),
+            "by distinct words, all of them new": by_vocabulary(bilm, n_tokens, rounds),
+            "by listeners": by_listeners(bilm, texts_of([words], DOC_WORDS), rounds),
+            "by Docs": by_docs(bilm, " ".join(words[:doc_words]), docs),
+        }
+
+
+def main(
+    model: str = typer.Option("en_elmo_sm", help=MODEL),
+    tokens: int = typer.Option(20_000, help="Tokens of the made-up text"),
+    docs: int = typer.Option(100_000, help="Docs at most"),
+    doc_words: int = typer.Option(20, help="Words of each of them"),
+    rounds: int = typer.Option(3, help="Times each is measured, in turn"),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON"),
+) -> None:
+    found = benchmark(
+        model, n_tokens=tokens, docs=docs, doc_words=doc_words, rounds=rounds
+    )
+    show(found, as_json)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,56 +1,20 @@
-"""Timing on machines that other work runs on: in turn, and the median."""
-
-import os
-import platform
-import statistics
-import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
+"""The speed of a large matrix product, and the memory in use."""
 
 import psutil
 import torch
 
 from spacy_elmo.bilm.kernels.products import Product
+from spacy_elmo.cli.benchmark import Run, in_turn
 
 
-def in_turn(
-    runs: Mapping[str, Callable[[], float]],
-    rounds: int,
-    device: torch.device,
-    tell: Callable[[str], object] = lambda text: None,
-) -> dict[str, float]:
-    """Units a second of each run, the median of rounds in which all have their turn.
-
-    runs: name -> what does some work and says how many units it was. One round more is
-    made first, and not counted.
-    """
-    speeds: dict[str, list[float]] = {name: [] for name in runs}
-    for number in range(rounds + 1):
-        for name, run in runs.items():
-            tell(f"round {number} of {rounds}: {name}")
-            _finish(device)
-            started = time.perf_counter()
-            units = run()
-            _finish(device)
-            if number:
-                speeds[name].append(units / (time.perf_counter() - started))
-    return {name: statistics.median(found) for name, found in speeds.items()}
-
-
-def _finish(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
+@torch.no_grad()
 def matrix_peak(device: torch.device, dtype: torch.dtype = torch.float32) -> float:
-    """FLOP a second of a large product: of torch's own, or, in float32 on a CPU, of the
-    one that inference is made of, where it is faster."""
+    """Return FLOP a second of a large product: torch's own or, in float32 on a CPU, the
+    one that inference is made of, where that is faster."""
     size = 8192 if device.type == "cuda" else 2048
     a, b = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
     kept = Product(torch.clone)
 
-    @torch.no_grad()
     def product() -> float:
         a @ b
         return 2.0 * size**3
@@ -60,36 +24,14 @@ def matrix_peak(device: torch.device, dtype: torch.dtype = torch.float32) -> flo
         kept(a, b)
         return 2.0 * size**3
 
+    runs: dict[str, Run] = {"torch": product}
     if device.type == "cpu" and dtype == torch.float32:
-        return max(
-            in_turn({"torch": product, "kept": kept_product}, 5, device).values()
-        )
-
-    return in_turn({"product": product}, 5, device)["product"]
-
-
-def machine(device: torch.device) -> dict[str, Any]:
-    """What a figure was measured on."""
-    name = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        lines = cpuinfo.read_text(encoding="utf-8").splitlines()
-        models = [line.split(":")[1].strip() for line in lines if "model name" in line]
-        name = models[0] if models else name
-    found: dict[str, Any] = {
-        "cpu": name,
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-    }
-    if device.type == "cuda":
-        found["gpu"] = torch.cuda.get_device_name(device)
-    return found
+        runs["kept"] = kept_product
+    return max(in_turn(runs, 5).values())
 
 
 def memory_in_use(device: torch.device) -> int:
-    """Bytes: of the process, or the most that were taken of the GPU."""
+    """Return bytes: of the process, or the most that were taken of the GPU."""
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))
     return int(psutil.Process().memory_info().rss)

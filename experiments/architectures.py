@@ -7,6 +7,7 @@ speed. Runs that are there already are not made again.
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,9 @@ import torch
 import typer
 from wasabi import msg
 
-from benchmarks.inference import n_tokens_of, sentences_of
-from benchmarks.timing import in_turn
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.token_cache import TokenCache
-from spacy_elmo.text.shards import open_corpus
+from spacy_elmo.cli.benchmark import encode_all, in_turn, read_sentences
 
 Settings = dict[str, Any]
 
@@ -105,22 +104,13 @@ def row(name: str, folder: Path, speed: float) -> tuple[str, ...]:
 def speeds(folders: dict[str, Path], dev: Path, n_tokens: int) -> dict[str, float]:
     """Tokens/s of inference: batches of 64 as they come, one thread, cold cache."""
     torch.set_num_threads(1)
-    sentences = sentences_of(open_corpus(dev), n_tokens)
-    n = float(n_tokens_of(sentences))
-
-    def of(folder: Path) -> Any:
+    sentences = read_sentences(dev, n_tokens)
+    runs = {}
+    for name, folder in folders.items():
         bilm = BiLM.load(folder / "model-best")
         bilm.token_cache = TokenCache(0)
-
-        def encode() -> float:
-            for start in range(0, len(sentences), 64):
-                bilm.encode(sentences[start : start + 64])
-            return n
-
-        return encode
-
-    runs = {name: of(folder) for name, folder in folders.items()}
-    return in_turn(runs, 3, torch.device("cpu"))
+        runs[name] = partial(encode_all, bilm, sentences, 64)
+    return in_turn(runs, 3)
 
 
 def main(

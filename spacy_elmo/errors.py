@@ -306,6 +306,10 @@ class Errors(metaclass=_Coded):
     )
     # Benchmarks and pictures
     EL073 = "'{found}' is not known here. Choose from: {known}."
+    EL110 = (
+        "'spacy elmo benchmark {name}' is no longer in the package: run 'python -m "
+        "benchmarks.{module}' in a clone of the repository."
+    )
     EL074 = "Can't draw '{path}': {problem}."
     EL075 = 'Pictures need matplotlib: pip install "spacy-elmo[plot]" ({error}).'
 

@@ -23,6 +23,9 @@ def tiny_config(**changes: Any) -> BiLMConfig:
     return BiLMConfig(**{**sizes, **changes})
 
 
+# Sizes that kernels are made for: multiples of 16.
+EVEN_SIZES = BiLMConfig(hidden_dim=64, projection_dim=32, filters=((1, 16), (3, 48)))
+
 # Any string there is, lone surrogates included, which UTF-8 can't encode.
 any_token = st.text(st.characters(codec=None, categories=None), max_size=60)
 any_sentence = st.lists(any_token, max_size=12)

@@ -208,7 +208,7 @@ COMMANDS = [
     line
     for command in srsly.read_yaml(ROOT / "project.yml")["commands"]
     for line in command["script"]
-    if "experiments." in line or "spacy elmo " in line
+    if "experiments." in line or "benchmarks." in line or "spacy elmo " in line
 ]
 
 

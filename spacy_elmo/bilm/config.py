@@ -165,3 +165,11 @@ class BiLMConfig:
             problem = f"unknown setting {', '.join(map(repr, unknown))}"
             raise ValueError(Errors.EL020.format(problem=problem))
         return cls(**sizes)
+
+
+# The published English models by their usual names.
+PUBLISHED = {
+    "small": BiLMConfig(),
+    "medium": BiLMConfig(hidden_dim=2048, projection_dim=256),
+    "original": BiLMConfig(hidden_dim=4096, projection_dim=512, n_highway=2),
+}

@@ -1,288 +1,74 @@
-"""spacy elmo benchmark: measurements, as tables or JSON."""
+"""`spacy elmo benchmark`: the speed of each setting, and what lower precision costs.
 
+The benchmarks of training, pipelines and memory are run from a clone of the repository
+(`benchmarks/README.md`); they take their clock and their made-up text from this module.
+"""
+
+import copy
 import json
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+from tqdm import tqdm
 from wasabi import msg
 
 from .group import app, clear_errors
 
-benchmark_app = typer.Typer(help="Measure speed and quality.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from ..bilm.bilm import BiLM
+
+Sentences = list[list[str]]
+Run = Callable[[], float]  # does some work, and returns how many units it was
+
+MODEL = "Model folder, a name that ships, or a published size: small, medium, original"
+TEXT = "A folder that 'prepare' made; made-up text if none is given"
+MADE_UP_WORDS = 50_000
+SENTENCE_TOKENS = 20  # of made-up text, and of the sentences whose latency is measured
+LATENCY_RUNS = 40
+SCORES = ("tag_acc", "pos_acc", "ents_f", "dep_las")
+ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+benchmark_app = typer.Typer(
+    help="Measure the speed and the quality of settings.", no_args_is_help=True
+)
 app.add_typer(benchmark_app, name="benchmark")
-
-
-@benchmark_app.command("pretrain")
-def pretrain_cli(
-    size: str = typer.Option("small", help="tiny, small, medium or original"),
-    vocab: list[int] = typer.Option(
-        [10_000, 50_000, 200_000, 800_000], help="Words of the softmax"
-    ),
-    objective: list[str] = typer.Option(
-        ["full", "adaptive", "sampled", "textbook"], help="What to train with"
-    ),
-    batch_size: int = typer.Option(64, help="Streams"),
-    unroll_steps: int = typer.Option(20, help="Steps of each"),
-    rounds: int = typer.Option(3, help="Times each is measured, in turn"),
-    threads: int = typer.Option(1, help="CPU threads"),
-    device: str = typer.Option("cpu", help="cpu or cuda"),
-    precision: str = typer.Option("float32", help="float32 or bfloat16"),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON"),
-) -> None:
-    """Tokens/s of training for each objective and vocabulary, on made-up text with the
-    frequencies of English, against a straightforward PyTorch trainer."""
-    import torch
-
-    from benchmarks.pretrain import OBJECTIVES, benchmark
-    from benchmarks.sizes import SIZES
-
-    from ..errors import Errors
-
-    with clear_errors():
-        for given, known in [(size, SIZES), *((o, OBJECTIVES) for o in objective)]:
-            if given not in known:
-                raise ValueError(
-                    Errors.EL073.format(found=given, known=", ".join(known))
-                )
-        torch.set_num_threads(threads)
-        found = benchmark(
-            size=size,
-            vocabularies=vocab,
-            objectives=objective,
-            batch_size=batch_size,
-            unroll_steps=unroll_steps,
-            rounds=rounds,
-            device=torch.device(device),
-            precision=precision,
-            tell=lambda text: None if as_json else msg.text(text),
-        )
-        if as_json:
-            typer.echo(json.dumps(found))
-            return
-        rows = []
-        for n_words, speeds in found["tokens_per_second"].items():
-            base = speeds.get("textbook")
-            row = [f"{n_words:,}"]
-            for name in objective:
-                speed = speeds.get(name)
-                times = f" ({speed / base:.1f}x)" if speed and base else ""
-                row.append(f"{speed:,.0f}{times}" if speed else "-")
-            rows.append(row)
-        msg.table(rows, header=["words", *objective], divider=True)
-        msg.info(
-            f"{size}, {batch_size} x {unroll_steps} tokens a step, {precision}; LSTMs "
-            f"at {found['lstm_share_of_peak']:.0%} of {found['matrix_peak_flops']:.3g} "
-            f"FLOP/s; {found['memory_bytes'] / (1 << 30):.1f} GB; {found['machine']}"
-        )
-
-
-@benchmark_app.command("ngram")
-def ngram_cli(
-    train: Path = typer.Argument(..., help="Training text, prepared"),
-    held_out: Path = typer.Argument(..., help="Held-out text, prepared"),
-    vocab_size: int = typer.Option(16_000, help="Words of the vocabulary"),
-    max_tokens: int | None = typer.Option(None, help="Read no more of the training"),
-    order: int = typer.Option(5, help="Words of the longest n-gram"),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON"),
-) -> None:
-    """Perplexity of a smoothed n-gram model (modified Kneser-Ney): what a biLM of the
-    same training text and vocabulary should be well below."""
-    from benchmarks.ngram import ngram_perplexity
-
-    from ..text.shards import open_corpus
-
-    with clear_errors():
-        text = open_corpus(train).limit_vocab(vocab_size).first(max_tokens)
-        found = ngram_perplexity(
-            text, open_corpus(held_out).with_vocab(text.vocab), order
-        )
-        if as_json:
-            typer.echo(json.dumps(found))
-        else:
-            msg.table({name: f"{value:.2f}" for name, value in found.items()})
-            msg.info(f"{order}-gram of {text.n_tokens:,} tokens, {vocab_size:,} words")
 
 
 @benchmark_app.command("inference")
 def inference_cli(
-    text: Path | None = typer.Argument(
-        None, help="Prepared text to read; made-up text if none is given"
+    text: Path | None = typer.Argument(None, help=TEXT),
+    model: list[str] = typer.Option(
+        ["small", "medium", "original", "en_elmo_sm"], "--model", "--size", help=MODEL
     ),
-    size: list[str] = typer.Option(
-        ["small", "medium", "original", "shipped"], help="Published sizes, or shipped"
-    ),
-    batch_size: list[int] = typer.Option(
-        [1, 32, 64, 128], help="Sentences computed at once"
-    ),
+    batch_size: list[int] = typer.Option([1, 32, 64, 128], help="Sentences at once"),
     threads: list[int] = typer.Option([1, 2], help="CPU threads"),
     tokens: int = typer.Option(4_000, help="Tokens of the text that are read"),
-    rounds: int = typer.Option(3, help="Times each is measured, in turn"),
+    rounds: int = typer.Option(3, help="Times each setting is measured, in turn"),
     as_json: bool = typer.Option(False, "--json", help="Print JSON"),
 ) -> None:
-    """Tokens/s from sentences to layers, and the latency of single sentences, against a
-    straightforward PyTorch biLM with the same weights, and beside other models."""
-    from benchmarks.inference import benchmark
-
+    """Tokens/s from sentences to layers by model, threads, batch size and precision,
+    and the latency of single sentences. cold: no token was read before; warm: all."""
     with clear_errors():
-        _check_sizes(size)
-        found = benchmark(
-            size,
-            _text_to_read(text, tokens),
-            batch_sizes=batch_size,
-            threads=threads,
-            n_tokens=tokens,
-            rounds=rounds,
-            tell=lambda text: None if as_json else msg.text(text),
-        )
-        if as_json:
-            typer.echo(json.dumps(found))
-            return
-        header = ["size", "threads", "batch", "textbook", "cold", "warm", "half"]
-        header += ["int8", "sorted: textbook", "cold"]
-        speeds = [_speed_row(row) for row in found["speeds"]]
-        msg.table(speeds, header=header, divider=True)
-        header = ["size", "threads", "20 tokens: textbook", "cold", "warm"]
-        rows = [
-            _latency_row(name, n, latency)
-            for name, model in found["models"].items()
-            for n, latency in model["latency_ms"].items()
-        ]
-        msg.table(rows, header=header, divider=True)
-        for name, model in found["models"].items():
-            msg.info(
-                f"{name}: {model['share_of_peak']:.0%} of a large product's speed; "
-                f"{model['memory_growth_bytes'] / (1 << 20):.0f} MB beside its weights"
-            )
-        for name, speed in found["baselines"].items():
-            msg.info(f"{name}: {speed:,.0f} tokens/s")
-        msg.info(f"tokens/s (times the textbook's); {found['machine']}")
-
-
-@benchmark_app.command("pipe")
-def pipe_cli(
-    text: Path | None = typer.Argument(
-        None, help="Prepared text to read; made-up text if none is given"
-    ),
-    size: list[str] = typer.Option(["small"], help="Published sizes, or shipped"),
-    doc_words: list[int] = typer.Option(
-        [0, 200, 1000], help="Words of a Doc; 0 for a sentence"
-    ),
-    tokens: int = typer.Option(20_000, help="Tokens of the text that are read"),
-    rounds: int = typer.Option(3, help="Times each is measured"),
-    precision: str = typer.Option("float32", help="float32, half or int8"),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON"),
-) -> None:
-    """Words/s of nlp.pipe with a tagger and a ner that listen, on one thread, and the
-    share of time that is not the biLM's."""
-    from benchmarks.inference import sentences_of
-    from benchmarks.pipe import benchmark
-
-    with clear_errors():
-        _check_sizes(size)
-        found = benchmark(
-            size,
-            sentences_of(_text_to_read(text, tokens), tokens),
-            doc_words=doc_words,
-            rounds=rounds,
-            precision=precision,
-            tell=lambda text: None if as_json else msg.text(text),
-        )
-        if as_json:
-            typer.echo(json.dumps(found))
-            return
-        rows = [
-            (
-                row["size"],
-                f"{row['docs']:,}",
-                str(row["doc_words"] or "sentences"),
-                f"{row['words_per_second']:,.0f}",
-                f"{row['share_outside']:.1%}",
-            )
-            for row in found["pipes"]
-        ]
-        header = ["size", "Docs", "of words", "words/s", "outside the biLM"]
-        msg.table(rows, header=header, divider=True)
-        msg.info(f"{precision}; {found['machine']}")
-
-
-@benchmark_app.command("scaling")
-def scaling_cli(
-    size: str = typer.Option("shipped", help="A published size, or shipped"),
-    tokens: int = typer.Option(20_000, help="Tokens of the made-up text"),
-    docs: int = typer.Option(100_000, help="Docs at most"),
-    doc_words: int = typer.Option(20, help="Words of each of them"),
-    rounds: int = typer.Option(3, help="Times each is measured, in turn"),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON"),
-) -> None:
-    """Speed by sentence length, batch, vocabulary and listeners, and memory by the
-    number of Docs, on one thread and made-up text."""
-    from benchmarks.scaling import benchmark
-
-    with clear_errors():
-        _check_sizes([size])
-        found = benchmark(
-            size,
-            n_tokens=tokens,
-            docs=docs,
-            doc_words=doc_words,
-            rounds=rounds,
-            tell=lambda text: None if as_json else msg.text(text),
-        )
-        if as_json:
-            typer.echo(json.dumps(found))
-            return
-        for name, title, unit in (
-            ("sentence_length", "tokens of a sentence", "tokens/s"),
-            ("batch", "sentences of a batch", "tokens/s"),
-            ("vocabulary", "distinct words, new", "tokens/s"),
-            ("listeners", "listeners", "words/s"),
-        ):
-            speeds = found[name]
-            header = [title, *(f"{n:,}" for n in speeds)]
-            row = [unit, *(f"{speed:,.0f}" for speed in speeds.values())]
-            msg.table([row], header=header, divider=True)
-        row = [f"{line['memory_bytes'] / (1 << 20):,.0f}" for line in found["docs"]]
-        header = ["Docs", *(f"{line['docs']:,}" for line in found["docs"])]
-        msg.table([["MB", *row]], header=header, divider=True)
-        msg.info(f"{size}; {found['machine']}")
-
-
-@benchmark_app.command("layer-cache")
-def layer_cache_cli(
-    text: Path | None = typer.Argument(
-        None, help="A folder that 'prepare' made; made-up text by default"
-    ),
-    size: list[str] = typer.Option(["small"], help="Published sizes, or shipped"),
-    tokens: int = typer.Option(8_000, help="Tokens of the text"),
-    rounds: int = typer.Option(3, help="Times each is measured, in turn"),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON"),
-) -> None:
-    """Words/s of an epoch of a tagger on a frozen biLM, after the first one: without
-    the layer cache, and with it; and of one on static vectors."""
-    from benchmarks.inference import sentences_of
-    from benchmarks.layer_cache import benchmark
-
-    with clear_errors():
-        _check_sizes(size)
-        sentences = sentences_of(_text_to_read(text, tokens), tokens)
-        found = benchmark(
-            size,
-            sentences,
-            rounds=rounds,
-            tell=lambda text: None if as_json else msg.text(text),
-        )
-        if as_json:
-            typer.echo(json.dumps(found))
-            return
-        rows = []
-        for name, speeds in found["sizes"].items():
-            base = speeds.pop("encoded anew")
-            others = (_times(speed, base) for speed in speeds.values())
-            rows.append((name, f"{base:,.0f}", *others))
-        header = ("size", "encoded anew", "memory", "file", "static vectors")
-        msg.table(rows, header=header, divider=True)
-        msg.info(f"words/s; {found['machine']}")
+        sentences = read_sentences(text, tokens)
+        speeds: list[dict[str, Any]] = []
+        latencies: list[dict[str, Any]] = []
+        for name, n in tqdm(list(product(model, threads)), leave=False):
+            settings: dict[str, Any] = {"model": name, "threads": n}
+            with torch_threads(n):
+                bilms = encoders(load_model(name))
+                for size in batch_size:
+                    runs = inference_runs(bilms, sentences, size)
+                    speed = in_turn(runs, rounds)
+                    speeds.append({**settings, "batch": size, **speed})
+                latencies.append({**settings, **latency(bilms, sentences)})
+    show({"tokens/s": speeds, "milliseconds of 20 tokens": latencies}, as_json)
 
 
 @benchmark_app.command("precision")
@@ -293,66 +79,240 @@ def precision_cli(
 ) -> None:
     """What half precision and 8 bits cost a trained pipeline: errors of its vectors in
     units of their root mean square, and its scores."""
-    from benchmarks.precision import benchmark
-
     with clear_errors():
-        found = benchmark(
-            pipeline, corpus, tell=lambda text: None if as_json else msg.text(text)
-        )
-        if as_json:
-            typer.echo(json.dumps(found))
-            return
-        rows = []
-        for name, result in found["precisions"].items():
-            errors = f"{result['mean_error']:.1e}", f"{result['max_error']:.1e}"
-            scores = (f"{k} {v:.2%}" for k, v in result["scores"].items())
-            rows.append((name, *errors, ", ".join(scores)))
-        header = ["precision", "mean error", "largest", "scores"]
-        msg.table(rows, header=header, divider=True)
+        rows = compare_precisions(pipeline, corpus)
+    show({"precision": rows}, as_json)
 
 
-def _check_sizes(sizes: list[str]) -> None:
-    """Raises ValueError [EL073]."""
-    from benchmarks.inference import SHIPPED
-    from benchmarks.sizes import SIZES
+def show(tables: Mapping[str, Sequence[Mapping[str, Any]]], as_json: bool) -> None:
+    """Print tables, each a list of rows by column, and what they were measured on."""
+    if as_json:
+        typer.echo(json.dumps({**tables, "machine": machine()}))
+        return
+    for title, rows in tables.items():
+        msg.divider(title)
+        cells = [[_cell(value) for value in row.values()] for row in rows]
+        msg.table(cells, header=list(rows[0]), divider=True)
+    msg.info(machine())
 
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+    return "-" if value is None else str(value)
+
+
+def _run_from_the_clone(ctx: typer.Context) -> None:
     from ..errors import Errors
 
-    known = [*SIZES, SHIPPED]
-    for name in sizes:
-        if name not in known:
-            message = Errors.EL073.format(found=name, known=", ".join(known))
-            raise ValueError(message)
+    name = ctx.info_name or ""
+    with clear_errors():
+        message = Errors.EL110.format(name=name, module=name.replace("-", "_"))
+        raise ValueError(message)
 
 
-def _text_to_read(text: Path | None, n_tokens: int) -> Any:
-    from benchmarks.sizes import zipf_text
+for _name in ("pretrain", "ngram", "pipe", "scaling", "layer-cache"):
+    benchmark_app.command(_name, hidden=True, context_settings=ANY_ARGUMENTS)(
+        _run_from_the_clone
+    )
 
+
+# -- what is read, and by which model ---------------------------------------------
+
+
+def load_model(name: str) -> "BiLM":
+    """Return a model by its folder or shipped name, or a random one of a published
+    size. Raises as `BiLM.load`."""
+    from ..bilm.bilm import BiLM
+    from ..bilm.config import PUBLISHED
+    from ..models import find
+
+    return BiLM.random(PUBLISHED[name]) if name in PUBLISHED else BiLM.load(find(name))
+
+
+def read_sentences(folder: Path | None, n_tokens: int) -> Sentences:
+    """Return the first sentences of a prepared text, or of made-up text."""
+    from ..text.corpus import BOS_ID, EOS_ID
     from ..text.shards import open_corpus
 
-    return open_corpus(text) if text else zipf_text(50_000, n_tokens)
+    if folder is None:
+        return made_up_sentences(made_up_words(MADE_UP_WORDS), n_tokens)
+    corpus = open_corpus(folder)
+    sentences: Sentences = []
+    for i in corpus.forward.read(0, n_tokens).tolist():
+        if i == BOS_ID:
+            sentences.append([])
+        elif i != EOS_ID:
+            sentences[-1].append(corpus.words[i])
+    return sentences
 
 
-def _speed_row(row: dict[str, Any]) -> list[str]:
-    speed = row["tokens_per_second"]
-    cells = [row["size"], str(row["threads"]), str(row["batch_size"])]
-    cells.append(f"{speed['textbook']:,.0f}")
-    for name in ("cold", "warm", "half", "int8"):
-        cells.append(_times(speed.get(name), speed["textbook"]))
-    other = speed.get("textbook, sorted")
-    cells.append(f"{other:,.0f}" if other else "-")
-    return [*cells, _times(speed.get("cold, sorted"), other)]
+def made_up_words(n_words: int, seed: int = 0) -> list[str]:
+    """Return different words by falling frequency, as long as those of English:
+    frequent ones are short."""
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    mean = 3.0 + 0.9 * np.log10(np.arange(2 * n_words + 100) + 1)  # some are alike
+    lengths = np.clip(rng.normal(mean, 2), 1, 20).astype(int)
+    ends = np.cumsum(lengths)
+    letters = rng.integers(97, 123, int(ends[-1]), dtype=np.uint8).tobytes().decode()
+    words = (letters[end - n : end] for end, n in zip(ends, lengths))
+    return list(dict.fromkeys(words))[:n_words]
 
 
-def _times(speed: float | None, base: float | None) -> str:
-    return f"{speed:,.0f} ({speed / base:.1f}x)" if speed and base else "-"
+def made_up_sentences(words: Sequence[str], n_tokens: int, seed: int = 0) -> Sentences:
+    """Return sentences of 20 tokens in which words are as often new as in English:
+    log-uniform in their rank."""
+    import numpy as np
+
+    random = np.random.default_rng(seed).random(n_tokens - n_tokens % SENTENCE_TOKENS)
+    ranks = np.minimum(np.exp(random * np.log(len(words) + 1)) - 1, len(words) - 1)
+    rows = ranks.astype(int).reshape(-1, SENTENCE_TOKENS)
+    return [[words[rank] for rank in row] for row in rows]
 
 
-def _latency_row(name: str, n: int, latency: dict[str, Any]) -> list[str]:
-    base = latency["textbook"]
-    cells = [name, str(n), f"{base['p50']:.1f} ms, p95 {base['p95']:.1f}"]
-    for column in ("cold", "warm"):
-        found = latency[column]
-        times = base["p50"] / found["p50"]
-        cells.append(f"{found['p50']:.1f} ms ({times:.1f}x), p95 {found['p95']:.1f}")
-    return cells
+# -- what is measured -------------------------------------------------------------
+
+
+def in_turn(runs: Mapping[str, Run], rounds: int) -> dict[str, float]:
+    """Return units a second of each run: the median of rounds in which all have their
+    turn, so that other work on the machine slows all of them alike. One round more is
+    made first, and not counted."""
+    import torch
+
+    on_gpu = torch.cuda.is_initialized()
+    speeds: dict[str, list[float]] = {name: [] for name in runs}
+    for number in range(rounds + 1):
+        for name, run in runs.items():
+            started = time.perf_counter()
+            units = run()
+            if on_gpu:
+                torch.cuda.synchronize()
+            if number:
+                speeds[name].append(units / (time.perf_counter() - started))
+    return {name: statistics.median(found) for name, found in speeds.items()}
+
+
+@contextmanager
+def torch_threads(n: int) -> Iterator[None]:
+    """Let torch use n CPU threads, and as many as before afterwards."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(n)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def machine() -> str:
+    """Return the hardware and versions that a figure was measured with."""
+    import os
+    import platform
+
+    import torch
+
+    from ..pretrain.card import processor
+
+    gpu = f"{torch.cuda.get_device_name()}, " if torch.cuda.is_initialized() else ""
+    return (
+        f"{gpu}{processor()}, {os.cpu_count()} cores, {torch.get_num_threads()} "
+        f"threads, torch {torch.__version__}, Python {platform.python_version()}"
+    )
+
+
+def encode_all(bilm: "BiLM", sentences: Sentences, batch_size: int) -> float:
+    """Encode sentences in batches. Returns the number of their tokens."""
+    for start in range(0, len(sentences), batch_size):
+        bilm.encode(sentences[start : start + batch_size])
+    return float(sum(map(len, sentences)))
+
+
+def precisions() -> list[str]:
+    """Return the precisions that this processor has instructions for."""
+    import torch
+
+    from ..bilm.kernels.products import PRECISIONS, check_precision
+
+    found = []
+    for precision in PRECISIONS:
+        try:
+            check_precision(precision, torch.device("cpu"))
+        except ValueError:
+            continue
+        found.append(precision)
+    return found
+
+
+def encoders(bilm: "BiLM") -> dict[str, "BiLM"]:
+    """Return copies of a model that differ in settings: "cold" keeps no token vectors,
+    "warm" those of all tokens, the others are cold ones of lower precision."""
+    from ..bilm.token_cache import TokenCache
+
+    found = {}
+    for name in ("cold", "warm", *precisions()[1:]):
+        found[name] = copy.deepcopy(bilm)
+        found[name].token_cache = TokenCache(1 << 20 if name == "warm" else 0)
+        if name not in ("cold", "warm"):
+            found[name].set_precision(name)  # type: ignore[arg-type]
+    return found
+
+
+def inference_runs(
+    bilms: Mapping[str, Any], sentences: Sentences, batch_size: int
+) -> dict[str, Run]:
+    """Return for each model a run over all sentences."""
+    return {
+        name: partial(encode_all, bilm, sentences, batch_size)
+        for name, bilm in bilms.items()
+    }
+
+
+def latency(bilms: Mapping[str, Any], sentences: Sentences) -> dict[str, float]:
+    """Return milliseconds (median and 95th percentile) of sentences of 20 tokens, read
+    one by one, by all models in turn."""
+    words = [word for sentence in sentences for word in sentence]
+    words *= -(-SENTENCE_TOKENS // len(words))
+    starts = range(0, len(words) - SENTENCE_TOKENS + 1, SENTENCE_TOKENS)
+    single = [[words[i : i + SENTENCE_TOKENS]] for i in starts][:LATENCY_RUNS]
+    times: dict[str, list[float]] = {name: [] for name in bilms}
+    for number, sentence in enumerate([*single, *single]):  # the first half warms up
+        for name, bilm in bilms.items():
+            started = time.perf_counter()
+            bilm.encode(sentence)
+            if number >= len(single):
+                times[name].append(1000 * (time.perf_counter() - started))
+    found = {name: statistics.median(ms) for name, ms in times.items()}
+    tail = {f"{k}, p95": sorted(ms)[int(0.95 * len(ms))] for k, ms in times.items()}
+    return found | tail
+
+
+def compare_precisions(pipeline: Path, corpus: Path) -> list[dict[str, Any]]:
+    """Evaluate a pipeline on a .spacy file in every precision of this processor.
+
+    Returns:
+        A row for each precision: the mean and the largest difference of the layers of
+        its `elmo` from float32, in units of their root mean square, and its scores.
+    """
+    import numpy as np
+    import spacy
+    from spacy.training import Corpus
+
+    rows: list[dict[str, Any]] = []
+    exact: Any = None
+    for precision in precisions():
+        config = {"components.elmo.model.precision": precision}
+        nlp = spacy.load(pipeline, config=config)
+        examples = list(Corpus(corpus)(nlp))
+        elmo: Any = nlp.get_pipe("elmo")
+        docs = elmo.pipe(example.reference for example in examples)
+        layers = np.concatenate([doc._.elmo.layers.ravel() for doc in docs])
+        exact = layers if exact is None else exact
+        errors = abs(layers - exact) / np.sqrt(np.mean(exact**2))
+        scores = nlp.evaluate(examples)
+        row = {"precision": precision, "mean error": float(errors.mean())}
+        row |= {"largest error": float(errors.max())}
+        rows.append(row | {name: scores[name] for name in SCORES if scores.get(name)})
+    return rows

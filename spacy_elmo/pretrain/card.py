@@ -38,7 +38,7 @@ def make_card(
         "vocabulary": vocabulary,
         **results,
         "seconds": round(seconds, 1),
-        "hardware": f"{_processor()}, {processes} x {torch.get_num_threads()} "
+        "hardware": f"{processor()}, {processes} x {torch.get_num_threads()} "
         f"threads, {device}, torch {torch.__version__}",
         "command": commands[-1]["command"],
         "commands": commands,
@@ -46,8 +46,8 @@ def make_card(
     }
 
 
-def _processor() -> str:
-    """Its model and architecture, as far as the system tells."""
+def processor() -> str:
+    """Return the processor's model and architecture, as far as the system tells."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
         fields = (line.partition(":") for line in text.splitlines())

@@ -3,25 +3,25 @@
 import pytest
 import torch
 
-from benchmarks import inference, textbook
-from benchmarks.pretrain import Training, benchmark, textbook_batch
-from benchmarks.sizes import SIZES, zipf_text
-from benchmarks.timing import in_turn
+from benchmarks import textbook
+from benchmarks.inference import Textbook, flops_per_token
+from benchmarks.inference import benchmark as inference
+from benchmarks.pretrain import Training, benchmark, made_up_text, textbook_batch
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.objectives import FullSoftmax
+from spacy_elmo.cli.benchmark import made_up_sentences, made_up_words, precisions
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.text.streams import Streams
 
-from ..models import tiny_config
+from ..models import EVEN_SIZES, tiny_config
 
 CPU = torch.device("cpu")
-TINY = SIZES["tiny"]
 
 
 @pytest.mark.parametrize("clips", [True, False])
 def test_losses_and_gradients_are_ours(clips):
     config = tiny_config() if clips else tiny_config(cell_clip=None, proj_clip=None)
-    corpus = zipf_text(50, 2000)
+    corpus = made_up_text(50, 2000)
     torch.manual_seed(0)
     model = LanguageModel(BiLM.random(config), FullSoftmax(6, 50))
     streams = Streams(corpus, model.bilm, 5, 7)
@@ -44,8 +44,8 @@ def test_losses_and_gradients_are_ours(clips):
 def test_every_objective_trains(objective):
     training = Training(
         objective,
-        SIZES["tiny"],
-        zipf_text(100, 4000),
+        EVEN_SIZES,
+        made_up_text(100, 4000),
         batch_size=8,
         unroll_steps=10,
         device=CPU,
@@ -58,18 +58,19 @@ def test_every_objective_trains(objective):
 
 
 def test_made_up_text_is_like_english():
-    corpus = zipf_text(20_000, 200_000)
+    corpus = made_up_text(20_000, 200_000)
     batch = Streams(corpus, BiLM.random(tiny_config()), 64, 20).batch(0)
     share = len(batch.characters_VC) / 2560
     assert 0.3 < share < 0.6  # distinct words of a batch
-    lengths = [len(word) for word in corpus.words[3:]]
+    lengths = [len(word) for word in made_up_words(20_000)]
     assert 5 < sum(lengths) / len(lengths) < 9
     assert sum(lengths[:100]) / 100 < 6
+    assert len(corpus.vocab) == 20_000
 
 
-def test_figures_have_all_that_they_need():
+def test_figures_have_all_that_they_need(folder):
     found = benchmark(
-        size="tiny",
+        model=str(folder),
         vocabularies=[200],
         objectives=["full", "textbook"],
         batch_size=4,
@@ -77,62 +78,53 @@ def test_figures_have_all_that_they_need():
         rounds=1,
         device=CPU,
     )
-    assert set(found["tokens_per_second"][200]) == {"full", "textbook"}
-    assert found["machine"]["torch"] == torch.__version__
-    assert 0 < found["lstm_share_of_peak"] < 1 < found["matrix_peak_flops"]
+    (row,) = found["tokens/s"]
+    assert row["words"] == 200 and row["full"] > 0 and row["textbook"] > 0
+    (memory,) = found["of all"]
+    assert 0 < memory["LSTMs, share of peak"] < 1 and memory["GB"] > 0
 
 
-def test_in_turn():
-    order = []
-
-    def run(name):
-        return lambda: float(order.append(name) or 1)
-
-    in_turn({"a": run("a"), "b": run("b")}, 3, CPU)
-    assert order == ["a", "b"] * 4  # the first of each is not counted
+@pytest.fixture
+def folder(tmp_path):
+    BiLM.random(EVEN_SIZES).save(tmp_path / "model")
+    return tmp_path / "model"
 
 
 @pytest.mark.parametrize("size", ["tiny", "clips"])
 def test_vectors_are_ours(size):
-    bilm = BiLM.random(SIZES["tiny"] if size == "tiny" else tiny_config())
+    bilm = BiLM.random(EVEN_SIZES if size == "tiny" else tiny_config())
     sentences = [["a", "고양이", "sat"], [], ["on"] * 9, ["a"]]
-    theirs = textbook.vectors(bilm, sentences)
+    theirs = Textbook(bilm).encode(sentences)
     for b, (sentence, ours) in enumerate(zip(sentences, bilm.encode(sentences))):
         inner = theirs[:, 1 : len(sentence) + 1, b].numpy()
         assert ours == pytest.approx(inner, abs=1e-5)
 
 
-def test_inference_has_all_its_figures():
+def test_inference_has_all_its_figures(folder):
     before = torch.get_num_threads()
-    found = inference.benchmark(
-        ["tiny"],
-        zipf_text(300, 3000),
-        batch_sizes=[1, 64],
-        threads=[1, 2],
-        n_tokens=700,
-        rounds=1,
+    sentences = made_up_sentences(made_up_words(100), 200)
+    found = inference(
+        [str(folder)], sentences, batch_sizes=[1, 8], threads=[1], rounds=1
     )
     assert torch.get_num_threads() == before
-    assert [(s["threads"], s["batch_size"]) for s in found["speeds"]] == [
-        (1, 1), (1, 64), (2, 1), (2, 64),
-    ]  # fmt: skip
-    kinds = {"textbook", "cold", "warm", *inference.other_precisions(BiLM.random(TINY))}
-    assert set(found["speeds"][0]["tokens_per_second"]) == kinds
-    kinds |= {"textbook, sorted", "cold, sorted"}
-    assert set(found["speeds"][1]["tokens_per_second"]) == kinds
-    model = found["models"]["tiny"]
-    for latency in model["latency_ms"].values():
-        assert all(0 < t["p50"] <= t["p95"] for t in latency.values())
-    assert 0 < model["share_of_peak"] < 1
-    assert found["tokens"] == 637 and found["sentences"] == 32
-    assert found["baselines"]["HashEmbedCNN 4x96"] > 0
+    speeds = found["tokens/s"]
+    assert [(row["threads"], row["batch"]) for row in speeds] == [(1, 1), (1, 8)]
+    kinds = {"textbook", "cold", "warm", *precisions()[1:]}
+    assert set(speeds[0]) == {"model", "threads", "batch", *kinds}
+    assert set(speeds[1]) == {*speeds[0], "textbook, sorted", "cold, sorted"}
+    for row in found["milliseconds of 20 tokens"]:
+        assert all(0 < row[kind] <= row[f"{kind}, p95"] for kind in kinds)
+    (model,) = found["models"]
+    assert 0 < model["share of peak"] < 1
+    (others,) = found["tokens/s of other models"]
+    assert others["HashEmbedCNN 4x96"] > 0
 
 
 def test_flops_are_those_that_torch_counts():
     """Of the textbook's products for one word of each length, the least there is."""
     from torch.utils.flop_counter import FlopCounterMode
 
-    bilm = BiLM.random(TINY)
+    bilm = BiLM.random(EVEN_SIZES)
     word = "abcdefgh"
     counted = FlopCounterMode(display=False)
     config = bilm.config
@@ -152,4 +144,4 @@ def test_flops_are_those_that_torch_counts():
                 h = x @ layer.weight_x + x @ layer.weight_h
                 h[:, : config.hidden_dim] @ layer.weight_p
     # oneDNN's products are not known to the counter: it sees those of small weights.
-    assert inference.flops_a_token(bilm, [[word]], 1) == counted.get_total_flops()
+    assert flops_per_token(bilm, [[word]], 1) == counted.get_total_flops()

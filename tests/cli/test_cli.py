@@ -97,29 +97,11 @@ def test_prepare_and_perplexity_of_it(tmp_path):
     assert "EL043" in run("perplexity", SHIPPED, out, path, fails=True)
 
 
-def test_curve_and_benchmarks(tmp_path):
+def test_curve(tmp_path):
     log = {"step": 1, "tokens": 9, "loss": 2.0, "dev": {"mean": 9.0}}
     (tmp_path / "log.jsonl").write_text(json.dumps(log) + "\n")
     run("curve", tmp_path, "--output", tmp_path / "a.svg")
     assert "<svg" in (tmp_path / "a.svg").read_text()
-    speed = ["benchmark", "pretrain", "--size", "tiny", "--vocab", 300]
-    speed += ["--batch-size", 4, "--unroll-steps", 5, "--rounds", 1]
-    found = json.loads(run(*speed, "--json"))
-    assert set(found["tokens_per_second"]["300"]) == {
-        "full",
-        "adaptive",
-        "sampled",
-        "textbook",
-    }
-    assert "x)" in run(*speed)
-    assert "EL073" in run("benchmark", "pretrain", "--size", "huge", fails=True)
-    path = tmp_path / "text.txt"
-    path.write_text("The cat sat on the mat.\nThe dog sat.\n" * 9)
-    run("prepare", path, "--output", tmp_path / "out")
-    both = [tmp_path / "out"] * 2
-    found = json.loads(run("benchmark", "ngram", *both, "--json"))
-    assert 1 < found["mean"] < 3
-    assert f"{found['mean']:.2f}" in run("benchmark", "ngram", *both)
 
 
 def test_perplexity(tmp_path):
@@ -167,30 +149,6 @@ def test_vocab_cache(tmp_path):
     assert bilm.token_cache.fixed(bilm.token_encoder)[0] == ["the", "고양이"]
     out = run("vocab-cache", tmp_path / "model", tmp_path / "none.txt", fails=True)
     assert "EL079" in out
-
-
-def test_benchmarks_of_speed(tmp_path):
-    """Tables of what tests/benchmarks holds to be right."""
-    out = run(
-        "benchmark", "inference", "--size", "tiny", "--tokens", 600, "--rounds", 1,
-        "--batch-size", 1, "--batch-size", 8, "--threads", 1,
-    )  # fmt: skip
-    assert "20 tokens: textbook" in out and "HashEmbedCNN" in out
-    out = run("benchmark", "pipe", "--size", "tiny", "--tokens", 600, "--rounds", 1)
-    assert "outside the biLM" in out and "1000" in out
-    out = run(
-        "benchmark", "scaling", "--size", "tiny", "--tokens", 400, "--rounds", 1,
-        "--docs", 10, "--json",
-    )  # fmt: skip
-    assert [line["docs"] for line in json.loads(out)["docs"]] == [0, 1, 10]
-    out = run(
-        "benchmark", "layer-cache", "--size", "tiny", "--tokens", 400, "--rounds", 1,
-        "--json",
-    )  # fmt: skip
-    speeds = json.loads(out)["sizes"]["tiny"]
-    assert len(speeds) == 4 and all(speed > 0 for speed in speeds.values())
-    for name in ("inference", "pipe", "scaling", "layer-cache"):
-        assert "EL073" in run("benchmark", name, "--size", "huge", fails=True)
 
 
 def test_models_that_ship():

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from benchmarks.sizes import SIZES
 from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.objectives import AdaptiveSoftmax, FullSoftmax, SampledSoftmax
 from spacy_elmo.pretrain import loop, start
 from spacy_elmo.pretrain import plan as module
@@ -27,7 +27,7 @@ GB = 1 << 30
 
 
 def plan(n_words=50_000, n_streams=64, softmax=FullSoftmax, *args):
-    config = SIZES["small"]
+    config = BiLMConfig()
     with torch.device("meta"):
         bilm = BiLM(config, vocab=[""] * n_words)
         made = softmax(config.projection_dim, n_words, *args)

@@ -8,10 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from benchmarks.sizes import SIZES
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.kernels import threads
 from spacy_elmo.bilm.kernels.threads import side_by_side
+
+from ...models import EVEN_SIZES
 
 SENTENCES = [[f"w{i * j % 7}" for i in range(j)] for j in (3, 9, 5, 17, 1, 12)]
 ENOUGH = threads.LEAST_WORK
@@ -26,7 +27,7 @@ def two_threads():
 
 
 def tiny():
-    return BiLM.random(SIZES["tiny"], seed=1)
+    return BiLM.random(EVEN_SIZES, seed=1)
 
 
 def close(a, b):

@@ -1,0 +1,75 @@
+"""`spacy elmo benchmark`: every figure is there, and the settings are put back."""
+
+import json
+
+import pytest
+import torch
+from spacy.tokens import DocBin
+from typer.testing import CliRunner
+
+from spacy_elmo.cli import app
+from spacy_elmo.cli.benchmark import SCORES, in_turn, precisions
+
+from ..pipelines import examples, trained
+
+
+def run(*args, fails=False):
+    arguments = ["benchmark", *(str(arg) for arg in args)]
+    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert (result.exit_code != 0) is fails, result.output
+    return result.stdout
+
+
+def test_inference(tiny, tmp_path):
+    tiny.save(tmp_path / "model")
+    (tmp_path / "text.txt").write_text("The cat sat on the mat.\nThe dog sat.\n" * 30)
+    prepare = ["prepare", tmp_path / "text.txt", "--output", tmp_path / "prepared"]
+    CliRunner().invoke(app, [str(arg) for arg in prepare])
+    before = torch.get_num_threads()
+    settings = ["--model", tmp_path / "model", "--tokens", 100, "--rounds", 1]
+    settings += ["--batch-size", 1, "--batch-size", 8, "--threads", 1]
+    for text in ([], [tmp_path / "prepared"]):
+        found = json.loads(run("inference", *text, *settings, "--json"))
+        kinds = {"cold", "warm", *precisions()[1:]}
+        assert [row["batch"] for row in found["tokens/s"]] == [1, 8]
+        assert all(row[kind] > 0 for row in found["tokens/s"] for kind in kinds)
+        (row,) = found["milliseconds of 20 tokens"]
+        assert all(0 < row[kind] <= row[f"{kind}, p95"] for kind in kinds)
+    assert torch.get_num_threads() == before
+    assert "warm, p95" in run("inference", *settings)
+    assert "EL001" in run("inference", "--model", "huge", fails=True)
+
+
+def test_precision(tmp_path):
+    nlp = trained()
+    nlp.to_disk(tmp_path / "pipeline")
+    corpus = DocBin(docs=[example.reference for example in examples(nlp)])
+    corpus.to_disk(tmp_path / "test.spacy")
+    both = [tmp_path / "pipeline", tmp_path / "test.spacy"]
+    exact, *rest = json.loads(run("precision", *both, "--json"))["precision"]
+    scores = nlp.evaluate(examples(nlp))
+    assert exact == {
+        "precision": "float32",
+        "mean error": 0,
+        "largest error": 0,
+        **{name: scores[name] for name in SCORES if scores.get(name)},
+    }
+    for row in rest:
+        assert 0 < row["mean error"] < row["largest error"] < 0.2
+    assert [row["precision"] for row in rest] == precisions()[1:]
+
+
+@pytest.mark.parametrize("name", ["pretrain", "layer-cache"])
+def test_benchmarks_of_the_clone_say_where_they_are(name):
+    said = run(name, "corpus", "--size", "small", fails=True)
+    assert "EL110" in said and name.replace("-", "_") in said
+
+
+def test_all_have_their_turn():
+    order = []
+
+    def take(name):
+        return lambda: float(order.append(name) or 1)
+
+    in_turn({"a": take("a"), "b": take("b")}, 3)
+    assert order == ["a", "b"] * 4  # the first of each is not counted
