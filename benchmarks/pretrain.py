@@ -7,6 +7,7 @@ of every token, a loop over time, all words for every prediction.)
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 import typer
 from torch import Tensor
@@ -26,7 +27,7 @@ from spacy_elmo.cli.benchmark import (
     show,
     torch_threads,
 )
-from spacy_elmo.pretrain.model import LanguageModel
+from spacy_elmo.pretrain.model import LanguageModel, on_device
 from spacy_elmo.pretrain.optimizers import adam, clip_gradients
 from spacy_elmo.text.corpus import SPECIALS, Corpus, build_corpus
 from spacy_elmo.text.streams import Streams
@@ -86,12 +87,14 @@ class Training:
 
     def step(self) -> float:
         """RETURNS: tokens read; both directions of a token are one."""
-        batch = self.streams.batch(self.number % len(self.streams))
-        tokens = len(batch.forward.word_N)
-        self.model.softmax.begin_step(0, self.number, batch.target_P.numpy())
+        numbers = self.streams.batch(self.number % len(self.streams))
+        tokens = len(numbers.forward.word_N)
+        targets = [numbers.forward.target_P, numbers.backward.target_P]
+        words = np.unique(np.concatenate(targets))
+        self.model.softmax.begin_step(0, self.number, words)
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
-        batch = batch.to(self.device)
+        batch = on_device(numbers, self.device)
         low = self.precision == "bfloat16"
         with torch.autocast(self.device.type, torch.bfloat16, enabled=low):
             if self.objective == "textbook":

@@ -30,10 +30,9 @@ from .lstm import LstmStack, LstmState
 from .objectives import Objective
 from .token_cache import TokenCache
 from .token_encoder import CharCnnEncoder, WordEncoder
-from .words import PADDING, encode_words, encode_words_in, trim
+from .words import PADDING, UNK, encode_words, encode_words_in, trim
 
 Start = Literal["zeros", "boundary"]
-UNK = "<UNK>"
 VOCAB_CACHE = "vocab_cache.safetensors"
 
 # The state that <S> </S> repeated converges to is taken as reached when a pass moves

@@ -18,6 +18,7 @@ PADDING = 261
 # like one is that boundary, as in the published implementations.
 BOS = "<S>"
 EOS = "</S>"
+UNK = "<UNK>"  # stands for the words that a vocabulary does not have
 
 
 def word_to_bytes(word: str) -> bytes:

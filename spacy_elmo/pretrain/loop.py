@@ -12,6 +12,7 @@ from pathlib import Path
 from signal import SIGTERM
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from wasabi import Printer
@@ -23,7 +24,7 @@ from . import checkpoint
 from .config import PretrainConfig
 from .identity import check_same, check_schedule, identity
 from .loggers import Log
-from .model import join_states, some_streams
+from .model import join_states, on_device, some_streams
 from .optimizers import clip_gradients, set_learn_rate
 from .perplexity import Perplexity, perplexity
 from .plan import duration, gigabytes
@@ -215,14 +216,14 @@ class Run:
             if self.stop_asked and not at_end:
                 raise Stopped(stop.asked or SIGTERM, self.step, self.n_steps)
 
-    def _batches(self) -> Iterator[list[Batch]]:
-        def make(step: int) -> list[Batch]:
+    def _batches(self) -> Iterator[list[Batch[np.ndarray]]]:
+        def make(step: int) -> list[Batch[np.ndarray]]:
             number = step % len(self.parts[0])
             return [part.batch(number) for part in self.parts]
 
         return read_ahead(make, range(self.step, self.n_steps))
 
-    def _train_step(self, batches: list[Batch], stop: StopSignals) -> None:
+    def _train_step(self, batches: list[Batch[np.ndarray]], stop: StopSignals) -> None:
         """One update, from all streams of all processes."""
         training, workers = self.config.training, self.workers
         softmax = self.model.softmax
@@ -232,7 +233,9 @@ class Run:
         n_own = sum(batch.n_targets for batch in batches)
         n_targets, asked = workers.sum([n_own, bool(stop.asked)])
         self.stop_asked = bool(asked)
-        words = torch.cat([batch.target_P for batch in batches]).numpy()
+        words = np.concatenate(
+            [d.target_P for batch in batches for d in (batch.forward, batch.backward)]
+        )
         softmax.begin_step(training.seed, self.step, workers.union(words))
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
@@ -251,10 +254,10 @@ class Run:
         for optimizer in self.optimizers:
             optimizer.step()
 
-    def _read(self, batch: Batch, part: int, *, is_last: bool) -> Tensor:
+    def _read(self, batch: Batch[np.ndarray], part: int, *, is_last: bool) -> Tensor:
         """Log-probability of every target of a batch, (P,); carries the state on."""
         training, device = self.config.training, self.workers.device
-        batch = batch.to(device)
+        tensors = on_device(batch, device)
         learns = self.step >= training.softmax_first
         low = training.precision == "bfloat16"
         with ExitStack() as scope:
@@ -264,8 +267,9 @@ class Run:
             if learns and not is_last and self.workers.size > 1:
                 scope.enter_context(self.reader.no_sync())  # type: ignore[operator]
             with torch.set_grad_enabled(learns):
-                top_PH, self.state[part] = self.reader(batch, self.state[part])
-            log_p_P: Tensor = self.model.softmax(top_PH, batch.target_P)
+                top_PH, self.state[part] = self.reader(tensors, self.state[part])
+            targets = tensors.forward.target_P, tensors.backward.target_P
+            log_p_P: Tensor = self.model.softmax(top_PH, torch.cat(targets))
         return log_p_P
 
     # -- between steps ------------------------------------------------------------

@@ -9,6 +9,7 @@ Shapes: N positions of a batch, P predictions of both directions, H projection.
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout
@@ -40,6 +41,18 @@ def some_streams(state: State, rows: slice) -> State:
     return forward, backward
 
 
+def on_device(batch: Batch[np.ndarray], device: torch.device) -> Batch[Tensor]:
+    """Return a batch as tensors on a device."""
+
+    def move(array: np.ndarray) -> Tensor:
+        tensor = torch.from_numpy(array)
+        if device.type == "cpu":
+            return tensor
+        return tensor.pin_memory().to(device, non_blocking=True)
+
+    return batch.map(move)
+
+
 class Reader(nn.Module):
     """A biLM as it reads batches: what the softmax predicts from.
 
@@ -51,7 +64,7 @@ class Reader(nn.Module):
         self.bilm = bilm
         self.dropout_rate = dropout_rate
 
-    def forward(self, batch: Batch, state: State) -> tuple[Tensor, State]:
+    def forward(self, batch: Batch[Tensor], state: State) -> tuple[Tensor, State]:
         """RETURNS: the top layer where something is predicted, forward and then
         backward, (P, H); the state to carry on."""
         x_VH = self.bilm.token_encoder(batch.characters_VC)
@@ -60,9 +73,8 @@ class Reader(nn.Module):
         for reading, stack, carried in zip(
             (batch.forward, batch.backward), stacks, state
         ):
-            batch_sizes = [batch.n_streams] * (len(reading.word_N) // batch.n_streams)
             layers, carried = stack(
-                x_VH[reading.word_N], batch_sizes, carried, self.dropout_rate
+                x_VH[reading.word_N], batch.batch_sizes, carried, self.dropout_rate
             )
             tops.append(layers[-1][reading.position_P])
             states.append(LstmState(carried.h.detach(), carried.c.detach()))
@@ -84,12 +96,13 @@ class LanguageModel(nn.Module):
     def bilm(self) -> BiLM:
         return self.reader.bilm
 
-    def forward(self, batch: Batch, state: State) -> tuple[list[Tensor], State]:
+    def forward(self, batch: Batch[Tensor], state: State) -> tuple[list[Tensor], State]:
         """RETURNS: log-probabilities of the forward and of the backward targets, and
         the state to carry on."""
         top_PH, state = self.reader(batch, state)
-        log_p_P = self.softmax(top_PH, batch.target_P)
-        sizes = [len(batch.forward.target_P), len(batch.backward.target_P)]
+        targets = batch.forward.target_P, batch.backward.target_P
+        log_p_P = self.softmax(top_PH, torch.cat(targets))
+        sizes = [len(target_P) for target_P in targets]
         return list(log_p_P.split(sizes)), state
 
     # -- files: the biLM's, and the softmax beside it -----------------------------

@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from ..text.corpus import BOS_ID, EOS_ID, UNK_ID, Corpus
 from ..text.streams import Streams
-from .model import LanguageModel
+from .model import LanguageModel, on_device
 from .spelling import Spelling
 
 
@@ -63,7 +63,7 @@ def perplexity(
     for number in tqdm(
         range(len(streams)), desc="perplexity", leave=False, disable=not progress
     ):
-        batch = streams.batch(number).to(model.bilm.device)
+        batch = on_device(streams.batch(number), model.bilm.device)
         log_ps, state = model(batch, state)
         for direction, log_p in enumerate(log_ps):
             losses[direction] -= float(log_p.double().sum())

@@ -43,8 +43,12 @@ def open_texts(
             if workers.is_first:
                 _prepare(config, name, files, folder, overwrite)
         folders[name] = folder
+    opened = {}
+    if workers.is_first:  # reads and checks the whole files, for all processes
+        opened = {name: open_corpus(folder) for name, folder in folders.items()}
     workers.wait()
-    opened = {name: open_corpus(folder) for name, folder in folders.items()}
+    if not workers.is_first:
+        opened = {name: open_corpus(f, check=False) for name, f in folders.items()}
     size = config.vocab.size or len(opened[TRAIN].vocab)
     train = opened[TRAIN].limit_vocab(size, config.vocab.min_count)
     return Texts(

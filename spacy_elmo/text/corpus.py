@@ -1,34 +1,38 @@
 """Numbered words and running text: what a biLM is trained on.
 
 A corpus is one long run of <S> tokens </S> <S> tokens </S> ... Words are numbered by
-frequency: the first ones are the vocabulary, everything beyond it is <UNK> when it has
-to be predicted, but is still read by its characters.
+frequency. The first ones are the vocabulary; every other word is <UNK> when it has to
+be predicted, but is still read by its characters.
 
-It lies in memory (`build_corpus`) or in mapped files (`shards.py`); nothing above here
-knows which. Shapes: V distinct words, C characters.
+A corpus is in memory (`build_corpus`) or in mapped files (`shards.py`); nothing that
+reads it knows which. Shapes: V distinct words, C characters.
 """
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from ..bilm.bilm import UNK, BiLM
-from ..bilm.words import BOS, EOS, encode_words
+from ..bilm.words import BOS, EOS, UNK, encode_words
 from ..errors import Errors
 
 SPECIALS = (BOS, EOS, UNK)
 BOS_ID, EOS_ID, UNK_ID = range(3)
-MAX_CHARACTERS = 50  # of the table of characters, as in the published models
+MAX_CHARACTERS = 50  # of a word in the stored table, as in the published models
+BLOCK = 1 << 20  # words of a long text that are read at once
 
 
 class RunningText:
-    """Word numbers of a long text, in pieces that may lie in mapped files."""
+    """Word numbers of a long text, in pieces that may be mapped files.
+
+    Args:
+        pieces: Arrays of int32, one after the other.
+        length: Number of words to keep; None for all.
+    """
 
     def __init__(self, pieces: Sequence[np.ndarray], length: int | None = None) -> None:
-        """length: leave out what follows this many words."""
         self.pieces = pieces
         self.starts = np.cumsum([0, *(len(piece) for piece in pieces)])
         self.length = int(self.starts[-1]) if length is None else length
@@ -37,7 +41,7 @@ class RunningText:
         return self.length
 
     def read(self, start: int, stop: int) -> np.ndarray:
-        """Words start to stop, int32; fewer where the text ends."""
+        """Return the words from start to stop (int32), fewer where the text ends."""
         stop = min(stop, self.length)
         first = int(np.searchsorted(self.starts, start, side="right")) - 1
         parts = []
@@ -48,14 +52,25 @@ class RunningText:
             first += 1
         return np.concatenate(parts) if parts else np.empty(0, dtype=np.int32)
 
+    def blocks(self) -> Iterator[np.ndarray]:
+        """Yield the whole text, BLOCK words at a time."""
+        for start in range(0, self.length, BLOCK):
+            yield self.read(start, start + BLOCK)
+
 
 @dataclass(frozen=True)
 class Corpus:
-    """words: every distinct word. counts_V: how often each stands in the text.
-    characters_VC: their bytes, as `encode_words` makes them. vocab: the words that can
-    be predicted. target_V: each word's number among them, <UNK> if it is not one.
-    forward, backward: the running text, and the same with each sentence back to front,
-    boundaries included."""
+    """A text whose words are numbered by frequency.
+
+    Attributes:
+        words: Every distinct word, (V,).
+        counts_V: How often each word is in the text.
+        characters_VC: The bytes of each word, as `encode_words` gives them.
+        vocab: The words that can be predicted.
+        target_V: The number of each word in vocab, that of <UNK> if it is not there.
+        forward: The running text.
+        backward: The same with each sentence reversed, boundaries included.
+    """
 
     words: list[str]
     counts_V: np.ndarray
@@ -66,66 +81,56 @@ class Corpus:
     backward: RunningText
 
     def limit_vocab(self, size: int, min_count: int = 1) -> "Corpus":
-        """Predict the size most frequent words at most (marks counted), each seen
-        min_count times or more."""
-        frequent = int((self.counts_V[len(SPECIALS) :] >= min_count).sum())
-        n_vocab = len(SPECIALS) + min(frequent, max(0, size - len(SPECIALS)))
+        """Return the same text with a vocabulary of its most frequent words.
+
+        Args:
+            size: Largest number of words, the three marks included.
+            min_count: Least number of times that a word is in the text.
+        """
+        n_vocab = vocabulary_size(self.counts_V, size, min_count)
         target_V = np.arange(len(self.words), dtype=np.int32)
         target_V[n_vocab:] = UNK_ID
         return replace(self, vocab=self.words[:n_vocab], target_V=target_V)
 
     def with_vocab(self, vocab: Sequence[str]) -> "Corpus":
-        """The same text, to be predicted in a given vocabulary."""
+        """Return the same text, to be predicted in a given vocabulary."""
         index = {word: i for i, word in enumerate(vocab)}
         target_V = np.array([index.get(w, UNK_ID) for w in self.words], dtype=np.int32)
         return replace(self, vocab=list(vocab), target_V=target_V)
 
     def first(self, max_tokens: int | None) -> "Corpus":
-        """The sentences that its first max_tokens tokens stand in."""
+        """Return the sentences that hold the first max_tokens tokens; all if None."""
         if max_tokens is None or max_tokens >= self.n_tokens:
             return self
-        tokens = position = 0
-        while True:
-            ids = self.forward.read(position, position + (1 << 20))
-            seen = tokens + np.cumsum((ids != BOS_ID) & (ids != EOS_ID))
-            ends = np.flatnonzero((ids == EOS_ID) & (seen >= max_tokens))
-            if len(ends) or not len(ids):
+        stop = 0
+        for ids in self.forward.blocks():
+            end = sentence_end(ids, max_tokens)
+            stop += len(ids) if end is None else end
+            if end is not None:
                 break
-            tokens, position = int(seen[-1]), position + len(ids)
-        stop = position + (int(ends[0]) + 1 if len(ends) else 0)
+            max_tokens -= count_tokens(ids)
+        forward = RunningText(self.forward.pieces, stop)
         counts_V = np.zeros_like(self.counts_V)
-        for start in range(0, stop, 1 << 20):
-            ids = self.forward.read(start, min(stop, start + (1 << 20)))
+        for ids in forward.blocks():
             counts_V += np.bincount(ids, minlength=len(counts_V))
-        return replace(
-            self,
-            counts_V=counts_V,
-            forward=RunningText(self.forward.pieces, stop),
-            backward=RunningText(self.backward.pieces, stop),
-        )
-
-    def character_ids(self, bilm: BiLM) -> np.ndarray:
-        """(V, C) of a biLM: the table, where it is made as the biLM reads."""
-        config = bilm.config
-        if config.characters == "bytes" and config.max_characters == MAX_CHARACTERS:
-            return self.characters_VC
-        return bilm.character_ids(self.words)
+        backward = RunningText(self.backward.pieces, stop)
+        return replace(self, counts_V=counts_V, forward=forward, backward=backward)
 
     @cached_property
     def n_tokens(self) -> int:
-        """Tokens of the text, boundaries not counted."""
+        """Number of tokens of the text, boundaries not counted."""
         return int(self.counts_V.sum() - self.counts_V[[BOS_ID, EOS_ID]].sum())
 
     @property
     def n_known(self) -> int:
-        """Tokens of the text that the vocabulary has."""
+        """Number of tokens of the text that are in the vocabulary."""
         known_V = self.target_V != UNK_ID
         known_V[[BOS_ID, EOS_ID]] = False
         return int(self.counts_V[known_V].sum())
 
     @property
     def coverage(self) -> float:
-        """Share of the tokens that the vocabulary has."""
+        """Share of the tokens that are in the vocabulary."""
         return self.n_known / max(1, self.n_tokens)
 
 
@@ -137,14 +142,19 @@ def build_corpus(
     min_count: int = 1,
     max_tokens: int | None = None,
 ) -> Corpus:
-    """A corpus in memory.
+    """Return a corpus in memory.
 
-    vocab: the vocabulary to predict in; if None the words seen min_count times or more
-        are, the vocab_size - 3 most frequent ones at most.
-    max_tokens: stop after this many tokens.
-    Raises ValueError [EL033] if there is no sentence.
+    Args:
+        sentences: Tokens of each sentence.
+        vocab: The vocabulary to predict in. If None it is made of the text's most
+            frequent words, vocab_size of them at most (three marks included), each
+            seen min_count times or more.
+        max_tokens: Number of tokens after whose sentence to stop.
+
+    Raises:
+        ValueError: [EL033] There is no sentence.
     """
-    words, ids = number_words(sentences, max_tokens)
+    words, ids = number_words(take(sentences, max_tokens))
     if not len(ids):
         raise ValueError(Errors.EL033)
     words, rank = by_frequency(words, counts := np.bincount(ids, minlength=len(words)))
@@ -165,29 +175,35 @@ def build_corpus(
     return corpus.limit_vocab(vocab_size, min_count)
 
 
-def number_words(
-    sentences: Iterable[Sequence[str]], max_tokens: int | None = None
-) -> tuple[list[str], np.ndarray]:
-    """Distinct words as they come, the marks first, and the running text in their
-    numbers."""
+def take(
+    sentences: Iterable[Sequence[str]], max_tokens: int | None
+) -> Iterator[Sequence[str]]:
+    """Yield the sentences that hold the first max_tokens tokens; all if None."""
+    for sentence in sentences:
+        yield sentence
+        if max_tokens is not None:
+            max_tokens -= len(sentence)
+            if max_tokens <= 0:
+                return
+
+
+def number_words(sentences: Iterable[Sequence[str]]) -> tuple[list[str], np.ndarray]:
+    """Return the distinct words in order of appearance, the marks first, and the
+    running text in their numbers (int32)."""
     index = {word: i for i, word in enumerate(SPECIALS)}
     ids = array("i")
-    left = max_tokens if max_tokens is not None else float("inf")
     for sentence in sentences:
         ids.append(BOS_ID)
-        # A mark of ours that stands in the text is no mark there.
+        # A token that is spelled like a boundary is none.
         words_read = (UNK if word in (BOS, EOS) else word for word in sentence)
         ids.extend([index.setdefault(word, len(index)) for word in words_read])
         ids.append(EOS_ID)
-        left -= len(sentence)
-        if left <= 0:
-            break
     return list(index), np.array(ids, dtype=np.int32)
 
 
 def by_frequency(words: list[str], counts: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """Words, the marks first, then by falling count; equal ones stay in their order, so
-    that there is but one. RETURNS: them, and the new number of each old one (int32)."""
+    """Return the words by falling count, the marks first, and the new number of each
+    old one (int32). Words of equal count stay in their order."""
     n = len(SPECIALS)
     order = np.concatenate([np.arange(n), np.argsort(-counts[n:], kind="stable") + n])
     rank = np.empty(len(words), dtype=np.int32)
@@ -195,9 +211,32 @@ def by_frequency(words: list[str], counts: np.ndarray) -> tuple[list[str], np.nd
     return [words[i] for i in order], rank
 
 
+def vocabulary_size(counts_V: np.ndarray, size: int, min_count: int) -> int:
+    """Return the size of a vocabulary of words by falling frequency: at most size words
+    (marks included), each seen min_count times or more."""
+    frequent = int((counts_V[len(SPECIALS) :] >= min_count).sum())
+    return len(SPECIALS) + min(frequent, max(0, size - len(SPECIALS)))
+
+
+def count_tokens(ids: np.ndarray) -> int:
+    """Return the number of words that are no boundaries."""
+    return len(ids) - int(((ids == BOS_ID) | (ids == EOS_ID)).sum())
+
+
+def sentence_end(ids: np.ndarray, max_tokens: int) -> int | None:
+    """Return where the sentence ends that holds the token number max_tokens of a
+    running text; None if it ends beyond."""
+    seen = np.cumsum((ids != BOS_ID) & (ids != EOS_ID))
+    ends = np.flatnonzero((ids == EOS_ID) & (seen >= max_tokens))
+    return int(ends[0]) + 1 if len(ends) else None
+
+
 def check_vocab(vocab: Sequence[str], where: object) -> None:
-    """Raises ValueError [EL034] unless a vocabulary starts with the three marks, and
-    [EL039] if a word stands in it twice."""
+    """Check that a vocabulary begins with the three marks and names each word once.
+
+    Raises:
+        ValueError: [EL034] The marks are not there; [EL039] a word is there twice.
+    """
     if len(set(vocab)) != len(vocab):
         raise ValueError(Errors.EL039.format(path=where))
     if tuple(vocab[:3]) != SPECIALS:
@@ -205,7 +244,7 @@ def check_vocab(vocab: Sequence[str], where: object) -> None:
 
 
 def reverse_sentences(ids: np.ndarray) -> np.ndarray:
-    """The same text with each sentence back to front, boundaries included."""
+    """Return a running text with each sentence reversed, boundaries included."""
     starts = np.flatnonzero(ids == BOS_ID)
     ends = np.flatnonzero(ids == EOS_ID)
     mirror = np.repeat(starts + ends, ends - starts + 1) - np.arange(len(ids))

@@ -1,94 +1,48 @@
 """Parts -> shards: words numbered by frequency over the whole text."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from ..atomic_files import Writer, sha256, write_files, write_text
-from ..bilm.words import encode_words
+from ..bilm.words import BOS, encode_words
 from ..errors import Errors
 from .corpus import (
-    BOS_ID,
-    EOS_ID,
     MAX_CHARACTERS,
     SPECIALS,
     UNK_ID,
     by_frequency,
     reverse_sentences,
+    vocabulary_size,
 )
+from .parts import Part, Request, read_parts
 from .shards import CHARACTERS, COUNTS, WORDS, shard_name
 
 SHARD = 16_000_000  # words of a shard, boundaries counted
 
 
-def part_name(number: int) -> str:
-    return f"{number:05d}.npz"
-
-
-def count_tokens(ids: np.ndarray) -> int:
-    return len(ids) - 2 * int((ids == BOS_ID).sum())
-
-
-@dataclass(frozen=True)
-class _Part:
-    words: list[str]
-    ids: np.ndarray
-    lines: int
-
-
-def _read_parts(
-    folder: Path, n_parts: int, max_tokens: int | None, desc: str
-) -> Iterator[_Part]:
-    left = max_tokens
-    for number in tqdm(range(n_parts), desc=desc, leave=False, disable=None):
-        with np.load(folder / part_name(number), allow_pickle=False) as part:
-            words = part["words"].tobytes().decode("utf-8").split("\n")
-            ids, lines = part["ids"], int(part["lines"])
-        if left is not None:
-            if left <= 0:
-                return
-            is_token = (ids != BOS_ID) & (ids != EOS_ID)
-            ends = np.flatnonzero((ids == EOS_ID) & (np.cumsum(is_token) >= left))
-            if len(ends):
-                ids = ids[: int(ends[0]) + 1]
-            left -= count_tokens(ids)
-        if len(ids):
-            yield _Part(words, ids, lines)
-
-
 def join_parts(
-    folder: Path,
-    n_parts: int,
-    output: Path,
-    *,
-    vocab_size: int,
-    min_count: int,
-    max_tokens: int | None,
+    folder: Path, n_parts: int, output: Path, request: Request
 ) -> dict[str, Any]:
     """Number the words of all parts by frequency, and write the shards.
 
-    RETURNS: counts, and the size and hash of every file, for the manifest.
-    Raises ValueError [EL033] if there is no text, OSError [EL013].
+    Returns:
+        Counts, and the size and hash of every file, for the manifest.
+
+    Raises:
+        ValueError: [EL033] There is no text.
+        OSError: [EL013] A file can't be written.
     """
-    counts = dict.fromkeys(SPECIALS, 0)
-    n_lines = n_sentences = 0
-    for part in _read_parts(folder, n_parts, max_tokens, "counting words"):
-        n_lines += part.lines
-        n_sentences += int((part.ids == BOS_ID).sum())
-        found = np.bincount(part.ids, minlength=len(part.words))
-        for word, count in zip(part.words, found.tolist()):
-            if count:
-                counts[word] = counts.get(word, 0) + count
+    read = partial(read_parts, folder, n_parts, request.max_tokens)
+    n_lines, counts = _count_words(read("counting words"))
+    n_sentences = counts[BOS]
     if not n_sentences:
         raise ValueError(Errors.EL033)
     counts_V = np.fromiter(counts.values(), dtype=np.int64, count=len(counts))
     words, rank = by_frequency(list(counts), counts_V)
-    index = {word: i for i, word in enumerate(words)}
     counts_V[rank] = counts_V.copy()
     del counts
 
@@ -99,41 +53,49 @@ def join_parts(
         size = (output / name).stat().st_size
         files[name] = {"bytes": size, "sha256": sha256(output / name)}
 
-    def keep(name: str, array: np.ndarray) -> None:
+    def write_array(name: str, array: np.ndarray) -> None:
         write(name, partial(_save_array, array=array))
 
     n_shards = 0
-    shards = _shards(_read_parts(folder, n_parts, max_tokens, "writing shards"), index)
-    for n_shards, ids in enumerate(shards, start=1):
-        keep(shard_name(n_shards - 1, "forward"), ids)
-        keep(shard_name(n_shards - 1, "backward"), reverse_sentences(ids))
-    keep(COUNTS, counts_V)
-    keep(CHARACTERS, _characters(words))
-    text = "".join(f"{word}\n" for word in words)
-    write(WORDS, partial(write_text, text))
+    index = {word: i for i, word in enumerate(words)}
+    for ids in _shards(read("writing shards"), index):
+        write_array(shard_name(n_shards, "forward"), ids)
+        write_array(shard_name(n_shards, "backward"), reverse_sentences(ids))
+        n_shards += 1
+    write_array(COUNTS, counts_V)
+    write_array(CHARACTERS, _characters(words))
+    write(WORDS, partial(write_text, "".join(f"{word}\n" for word in words)))
 
-    n_special = len(SPECIALS)
-    frequent = int((counts_V[n_special:] >= min_count).sum())
-    n_vocab = n_special + min(frequent, max(0, vocab_size - n_special))
+    n_vocab = vocabulary_size(counts_V, request.vocab_size, request.min_count)
     n_tokens = int(counts_V.sum()) - 2 * n_sentences
-    known = int(counts_V[n_special:n_vocab].sum())
-    return {
-        "counts": {
-            "lines": n_lines,
-            "sentences": n_sentences,
-            "tokens": n_tokens,
-            "types": len(words),
-            "vocab": n_vocab,
-            "coverage": known / max(1, n_tokens),
-            "shards": n_shards,
-        },
-        "files": files,
+    known = int(counts_V[len(SPECIALS) : n_vocab].sum())
+    found = {
+        "lines": n_lines,
+        "sentences": n_sentences,
+        "tokens": n_tokens,
+        "types": len(words),
+        "vocab": n_vocab,
+        "coverage": known / max(1, n_tokens),
+        "shards": n_shards,
     }
+    return {"counts": found, "files": files}
 
 
-def _shards(parts: Iterable[_Part], index: dict[str, int]) -> Iterator[np.ndarray]:
-    """The running text in the words' final numbers, SHARD of them at a time or a little
-    more: each file that is mapped costs one of the few that may be open."""
+def _count_words(parts: Iterable[Part]) -> tuple[int, dict[str, int]]:
+    """Return the number of lines, and how often each word is there, marks first."""
+    n_lines, counts = 0, dict.fromkeys(SPECIALS, 0)
+    for part in parts:
+        n_lines += part.lines
+        found = np.bincount(part.ids, minlength=len(part.words))
+        for word, count in zip(part.words, found.tolist()):
+            if count:
+                counts[word] = counts.get(word, 0) + count
+    return n_lines, counts
+
+
+def _shards(parts: Iterable[Part], index: dict[str, int]) -> Iterator[np.ndarray]:
+    """Yield the running text in the words' final numbers, SHARD of them at a time or a
+    little more: each file that is mapped costs one of the few that may be open."""
     ids: list[np.ndarray] = []
     size = 0
     for part in parts:

@@ -24,10 +24,10 @@ from .corpus import MAX_CHARACTERS, SPECIALS, Corpus, RunningText, check_vocab
 MANIFEST, WORDS = "manifest.json", "words.txt"
 COUNTS, CHARACTERS = "counts.npy", "characters.npy"
 FORMAT_VERSION = 1
-_BLOCK = 1 << 22
 
 
 def is_prepared(path: Path) -> bool:
+    """Return whether a folder holds a prepared corpus."""
     return (path / MANIFEST).is_file()
 
 
@@ -36,7 +36,11 @@ def shard_name(number: int, direction: str) -> str:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Raises ValueError [EL041] if it is not one, or of another format."""
+    """Return the manifest of a folder.
+
+    Raises:
+        ValueError: [EL041] It can't be read, or has another format.
+    """
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         if manifest["format"] != FORMAT_VERSION:
@@ -54,15 +58,23 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def manifest_hash(folder: Path) -> str:
-    """Names a prepared text: two folders with one hash hold the same."""
+    """Return a hash of a prepared text: folders with one hash hold the same."""
     files = json.dumps(read_manifest(folder)["files"], sort_keys=True)
     return hashlib.sha256(files.encode()).hexdigest()
 
 
-def check_files(folder: Path) -> dict[str, Any]:
-    """Compare every file with the manifest, whole.
+def check_files(folder: Path, *, whole: bool = True) -> dict[str, Any]:
+    """Compare every file with the manifest.
 
-    RETURNS: the manifest. Raises ValueError [EL041] on a missing or changed file.
+    Args:
+        whole: Whether to read the files and compare their hashes; otherwise only that
+            they are there, and their sizes.
+
+    Returns:
+        The manifest.
+
+    Raises:
+        ValueError: [EL041] A file is missing or changed.
     """
     manifest = read_manifest(folder)
     n_shards = manifest["counts"]["shards"]
@@ -76,23 +88,29 @@ def check_files(folder: Path) -> dict[str, Any]:
             problem = f"'{name}' is missing"
         elif (folder / name).stat().st_size != entry["bytes"]:
             problem = f"'{name}' has another size than when it was written"
-        elif sha256(folder / name) != entry["sha256"]:
+        elif whole and sha256(folder / name) != entry["sha256"]:
             problem = f"'{name}' was changed after it was written"
         if problem:
             raise ValueError(Errors.EL041.format(path=folder, problem=problem))
     return manifest
 
 
-def open_corpus(folder: Path) -> Corpus:
+def open_corpus(folder: Path, *, check: bool = True) -> Corpus:
     """Map a prepared corpus into memory, with the vocabulary it was prepared with.
 
-    Raises ValueError [EL034, EL039, EL041].
+    Args:
+        check: Whether to read all files first, and compare their hashes and the range
+            of their numbers. One process does so for those that share the folder.
+
+    Raises:
+        ValueError: [EL034, EL039] Its words are no vocabulary; [EL041] a file is
+            missing, damaged or changed.
     """
-    manifest = check_files(folder)
+    manifest = check_files(folder, whole=check)
     n_types, n_vocab = manifest["counts"]["types"], manifest["counts"]["vocab"]
-    # Words are set apart by line feeds alone: other line ends may stand in one.
-    text = (folder / WORDS).read_bytes().decode("utf-8")
-    words = text.removesuffix("\n").split("\n")
+    # Words are separated by line feeds alone: other line ends may be inside one.
+    lines = (folder / WORDS).read_bytes().decode("utf-8")
+    words = lines.removesuffix("\n").split("\n")
     check_vocab(words, folder / WORDS)
     counts_V = _load(folder / COUNTS, np.int64, (len(words),))
     characters_VC = _load(folder / CHARACTERS, np.uint16, (len(words), MAX_CHARACTERS))
@@ -101,23 +119,19 @@ def open_corpus(folder: Path) -> Corpus:
         raise ValueError(Errors.EL041.format(path=folder, problem=problem))
     texts = []
     for direction in ("forward", "backward"):
-        shards = []
-        for number in range(manifest["counts"]["shards"]):
-            path = folder / shard_name(number, direction)
-            ids = _load(path, np.int32, (None,))
-            for start in range(0, len(ids), _BLOCK):
-                block = ids[start : start + _BLOCK]
-                if int(block.min()) < 0 or int(block.max()) >= n_types:
-                    problem = f"'{path.name}' holds numbers that stand for no word"
-                    raise ValueError(Errors.EL041.format(path=folder, problem=problem))
-            shards.append(ids)
-        texts.append(RunningText(shards))
+        names = [shard_name(i, direction) for i in range(manifest["counts"]["shards"])]
+        text = RunningText([_load(folder / name, np.int32, (None,)) for name in names])
+        for ids in text.blocks() if check else ():
+            if int(ids.min()) < 0 or int(ids.max()) >= n_types:
+                problem = f"its {direction} text has numbers that stand for no word"
+                raise ValueError(Errors.EL041.format(path=folder, problem=problem))
+        texts.append(text)
     corpus = Corpus(words, counts_V, characters_VC, words, counts_V, *texts)
     return corpus.limit_vocab(n_vocab)
 
 
 def _load(path: Path, dtype: type, shape: tuple[int | None, ...]) -> np.ndarray:
-    """A mapped array. Raises ValueError [EL041] if it is not of the type and shape."""
+    """Map an array; raise ValueError [EL041] if it is not of the type and shape."""
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:

@@ -4,61 +4,89 @@ Shapes: B streams, T unroll steps, N = T * B time-major positions, P of them pre
 something, V distinct words of a batch, C characters.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from ..bilm.bilm import BiLM
+from ..bilm.config import BiLMConfig
 from ..errors import Errors
-from .corpus import BOS_ID, EOS_ID, Corpus, RunningText
+from .corpus import BOS_ID, EOS_ID, MAX_CHARACTERS, Corpus, RunningText
 
 # Steps of a stream that are read from the text at once.
 STEPS_AT_ONCE = 1024
 
+A = TypeVar("A", bound=Sized)
+B = TypeVar("B", bound=Sized)
+T = TypeVar("T")
+
+
+class CharacterModel(Protocol):
+    """What streams ask of a biLM: the character ids that it reads words by."""
+
+    config: BiLMConfig
+
+    def character_ids(self, words: Sequence[str]) -> np.ndarray:
+        """Return the ids of words, (V, C)."""
+
+    def trim(self, ids_VC: np.ndarray) -> np.ndarray:
+        """Return the ids without the padding that changes no vector."""
+
 
 @dataclass(frozen=True)
-class Reading:
-    """One direction of a batch: which of its distinct words is read at each position,
-    (N,), the positions that predict something, and what, each (P,)."""
+class Direction(Generic[A]):
+    """One direction of a batch.
 
-    word_N: Tensor
-    position_P: Tensor
-    target_P: Tensor
+    Attributes:
+        word_N: Which of the batch's distinct words is read at each position.
+        position_P: The positions that predict something.
+        target_P: Number of the word that each of them predicts.
+    """
+
+    word_N: A
+    position_P: A
+    target_P: A
+
+    def map(self, convert: Callable[[A], B]) -> "Direction[B]":
+        return Direction(
+            convert(self.word_N), convert(self.position_P), convert(self.target_P)
+        )
 
 
 @dataclass(frozen=True)
-class Batch:
-    """T steps of B streams. characters_VC: its distinct words, both directions'."""
+class Batch(Generic[A]):
+    """T steps of B streams, as NumPy arrays or, after `map`, as others.
 
-    characters_VC: Tensor
-    forward: Reading
-    backward: Reading
+    Attributes:
+        characters_VC: Character ids of the distinct words of both directions.
+        n_streams: B.
+    """
+
+    characters_VC: A
+    forward: Direction[A]
+    backward: Direction[A]
     n_streams: int
+
+    def map(self, convert: Callable[[A], B]) -> "Batch[B]":
+        """Return the batch with each of its arrays converted."""
+        return Batch(
+            convert(self.characters_VC),
+            self.forward.map(convert),
+            self.backward.map(convert),
+            self.n_streams,
+        )
+
+    @property
+    def batch_sizes(self) -> list[int]:
+        """Number of streams that are read at each step."""
+        return [self.n_streams] * (len(self.forward.word_N) // self.n_streams)
 
     @property
     def n_targets(self) -> int:
+        """Number of predictions of both directions."""
         return len(self.forward.target_P) + len(self.backward.target_P)
-
-    @property
-    def target_P(self) -> Tensor:
-        return torch.cat([self.forward.target_P, self.backward.target_P])
-
-    def to(self, device: torch.device) -> "Batch":
-        if device.type == "cpu":
-            return self
-
-        def move(tensor: Tensor) -> Tensor:
-            return tensor.pin_memory().to(device, non_blocking=True)
-
-        forward, backward = (
-            Reading(move(r.word_N), move(r.position_P), move(r.target_P))
-            for r in (self.forward, self.backward)
-        )
-        return Batch(move(self.characters_VC), forward, backward, self.n_streams)
 
 
 class Streams:
@@ -67,18 +95,25 @@ class Streams:
     Every target is predicted once; the streams' ends are filled up with steps that
     predict nothing. What follows a sentence's end is its successor's first boundary,
     always: it is read but not predicted, so it flatters no perplexity.
+
+    Args:
+        model: What the character ids are made for.
+        batch_size: B.
+        unroll_steps: T.
+        rows: The streams to read, of all B; None for all.
+
+    Raises:
+        ValueError: [EL035] The text has fewer words than streams.
     """
 
     def __init__(
         self,
         corpus: Corpus,
-        bilm: BiLM,
+        model: CharacterModel,
         batch_size: int,
         unroll_steps: int,
         rows: range | None = None,
     ) -> None:
-        """batch_size: B. rows: the streams to read, of these; all if None.
-        Raises ValueError [EL035] if the text has too few words for the streams."""
         n_targets = len(corpus.forward) - 1
         if n_targets < batch_size:
             raise ValueError(
@@ -91,18 +126,18 @@ class Streams:
         self.length = -(-n_targets // batch_size)
         self._n_targets = n_targets
         self._target_V = np.asarray(corpus.target_V)
-        self._characters_VC = corpus.character_ids(bilm)
-        self._trim = bilm.trim
+        self._characters_VC = character_table(corpus, model)
+        self._trim = model.trim
         self._texts = ((corpus.forward, EOS_ID), (corpus.backward, BOS_ID))
         self._windows_at_once = max(1, STEPS_AT_ONCE // unroll_steps)
         self._read_ahead: tuple[int, list[tuple[np.ndarray, np.ndarray]]] = (-1, [])
 
     def __len__(self) -> int:
-        """How many batches the text makes."""
+        """Number of batches of the text."""
         return -(-self.length // self.unroll_steps)
 
-    def batch(self, number: int) -> Batch:
-        """The number-th T steps."""
+    def batch(self, number: int) -> Batch[np.ndarray]:
+        """Return the T steps with a number, from 0."""
         group, within = divmod(number, self._windows_at_once)
         if self._read_ahead[0] != group:
             steps = self._windows_at_once * self.unroll_steps
@@ -120,25 +155,18 @@ class Streams:
         directions = []
         for word_N, (_, target_N) in zip(where, windows):
             position_P = np.flatnonzero(target_N >= 0)
+            target_P = target_N[position_P].astype(np.int64)
             directions.append(
-                Reading(
-                    torch.from_numpy(np.ascontiguousarray(word_N)),
-                    torch.from_numpy(position_P),
-                    torch.from_numpy(target_N[position_P].astype(np.int64)),
-                )
+                Direction(np.ascontiguousarray(word_N), position_P, target_P)
             )
         characters = self._characters_VC[distinct].astype(np.int64)
-        return Batch(
-            torch.from_numpy(self._trim(characters)),
-            directions[0],
-            directions[1],
-            len(self.rows),
-        )
+        forward, backward = directions
+        return Batch(self._trim(characters), forward, backward, len(self.rows))
 
     def _read(
         self, text: RunningText, sentence_end: int, first: int, steps: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Words and targets of some steps, each (steps, B); -1 for no target."""
+        """Return words and targets of some steps, each (steps, B); -1 for no target."""
         steps = min(steps, self.length - first)
         words_TB = np.full((steps, len(self.rows)), BOS_ID, dtype=np.int32)
         targets_TB = np.full((steps, len(self.rows)), -1, dtype=np.int32)
@@ -156,12 +184,19 @@ class Streams:
         return words_TB, targets_TB
 
 
-def read_ahead(
-    make: Callable[[int], list[Batch]], numbers: Iterable[int]
-) -> Iterator[list[Batch]]:
-    """make(n) of every number, each made while the one before is in use."""
+def character_table(corpus: Corpus, model: CharacterModel) -> np.ndarray:
+    """Return the character ids of all words of a corpus, (V, C): those that are stored,
+    where the model reads the same."""
+    config = model.config
+    if config.characters == "bytes" and config.max_characters == MAX_CHARACTERS:
+        return corpus.characters_VC
+    return model.character_ids(corpus.words)
+
+
+def read_ahead(make: Callable[[int], T], numbers: Iterable[int]) -> Iterator[T]:
+    """Yield make(n) of every number, each made while the one before is in use."""
     with ThreadPoolExecutor(1) as pool:
-        following: Future[list[Batch]] | None = None
+        following: Future[T] | None = None
         for number in numbers:
             made, following = following, pool.submit(make, number)
             if made is not None:

@@ -10,7 +10,7 @@ from benchmarks.pretrain import Training, benchmark, made_up_text, textbook_batc
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.objectives import FullSoftmax
 from spacy_elmo.cli.benchmark import made_up_sentences, made_up_words, precisions
-from spacy_elmo.pretrain.model import LanguageModel
+from spacy_elmo.pretrain.model import LanguageModel, on_device
 from spacy_elmo.text.streams import Streams
 
 from ..models import EVEN_SIZES, tiny_config
@@ -27,7 +27,7 @@ def test_losses_and_gradients_are_ours(clips):
     streams = Streams(corpus, model.bilm, 5, 7)
     states = [model.bilm.zero_state(5)] * 2
     for number in (0, 1):
-        batch = streams.batch(number)
+        batch = on_device(streams.batch(number), torch.device("cpu"))
         log_ps, states[0] = model(batch, states[0])
         ours = -torch.cat(log_ps).mean()
         inputs = textbook_batch(batch, model.bilm)

@@ -8,7 +8,7 @@ import torch
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.objectives import SampledSoftmax
 from spacy_elmo.bilm.objectives.adaptive import adaptive_softmax
-from spacy_elmo.pretrain.model import LanguageModel
+from spacy_elmo.pretrain.model import LanguageModel, on_device
 from spacy_elmo.pretrain.perplexity import perplexity
 from spacy_elmo.pretrain.spelling import Spelling
 from spacy_elmo.text.corpus import BOS_ID, EOS_ID, SPECIALS, build_corpus
@@ -16,6 +16,8 @@ from spacy_elmo.text.streams import Streams
 
 from ..models import tiny_config
 from .runs import TEXT
+
+CPU = torch.device("cpu")
 
 
 def language_model(cutoffs=(), seed=0):
@@ -89,7 +91,7 @@ def test_spelling_is_a_distribution_over_words():
 
 def test_joint_gradient_is_the_sum_over_directions():
     model, corpus = language_model()
-    batch = Streams(corpus, model.bilm, 4, 6).batch(0)
+    batch = on_device(Streams(corpus, model.bilm, 4, 6).batch(0), CPU)
     grads = []
     for pick in ([0, 1], [0], [1]):
         model.zero_grad()
@@ -109,10 +111,10 @@ def test_state_is_carried_from_batch_to_batch():
     model, corpus = language_model()
     short, long = (Streams(corpus, model.bilm, 3, steps) for steps in (4, 8))
     with torch.no_grad():
-        whole, _ = model(long.batch(0), model.bilm.zero_state(3))
+        whole, _ = model(on_device(long.batch(0), CPU), model.bilm.zero_state(3))
         state, parts = model.bilm.zero_state(3), []
         for number in (0, 1):
-            found, state = model(short.batch(number), state)
+            found, state = model(on_device(short.batch(number), CPU), state)
             parts.append(found)
     for direction in (0, 1):
         joined = torch.cat([part[direction] for part in parts])
@@ -133,11 +135,12 @@ def test_a_model_trained_on_samples_is_saved_and_loaded(tmp_path):
 def test_low_precision_is_near(objective):
     """Products in bfloat16; the state and sums stay float32."""
     model, corpus = language_model([4] if objective == "adaptive" else ())
-    batch = Streams(corpus, model.bilm, 4, 6).batch(0)
+    batch = on_device(Streams(corpus, model.bilm, 4, 6).batch(0), CPU)
     if objective == "sampled":
         softmax = SampledSoftmax(model.bilm.config.projection_dim, 9, 6).train()
         softmax.load_state_dict(model.softmax.state_dict())
-        softmax.begin_step(0, 0, batch.target_P.numpy())
+        targets = torch.cat([batch.forward.target_P, batch.backward.target_P])
+        softmax.begin_step(0, 0, targets.unique().numpy())
         model.softmax = softmax
     state = model.bilm.zero_state(4)
     exact, _ = model(batch, state)

@@ -1,3 +1,7 @@
+"""Numbered words, running text and streams, against plain lists."""
+
+import subprocess
+import sys
 from itertools import pairwise
 
 import numpy as np
@@ -195,3 +199,14 @@ def test_marks_in_the_text_are_words_that_are_not_known():
         "</S>",
     ]
     assert len(corpus.backward) == len(corpus.forward)
+
+
+def test_text_is_read_without_torch_or_spacy():
+    """Numbered, cut into shards and streams: by NumPy alone."""
+    code = """
+import sys
+import spacy_elmo.text.prepare, spacy_elmo.text.streams
+loaded = {name.split(".")[0] for name in sys.modules}
+assert not loaded & {"torch", "spacy", "thinc"}, loaded
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

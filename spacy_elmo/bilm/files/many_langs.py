@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from ...errors import Errors
-from ..bilm import UNK, BiLM
+from ..bilm import BiLM
 from ..config import BiLMConfig
-from ..words import BOS, EOS
+from ..words import BOS, EOS, UNK
 from .own import check_alphabet, check_shapes, empty_bilm, fill, read_json
 
 CONFIG, ENCODER, EMBEDDER = "config.json", "encoder.pkl", "token_embedder.pkl"

@@ -1,0 +1,191 @@
+"""Text files -> parts: blocks of lines, tokenized by many processes.
+
+A part is a file with the running text of one block, in word numbers of its own. It
+depends on its block alone, and parts that are there are not made again.
+"""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from ..atomic_files import write_files
+from ..errors import Errors
+from .corpus import count_tokens, number_words, sentence_end
+from .reading import read_lines, tokenize_with
+
+BLOCK = 4_000_000  # characters that one part is made of
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a prepared corpus depends on, beside the text itself.
+
+    Attributes:
+        lang: Language of the tokenizer.
+        tokenizer: "spacy" or "whitespace".
+        sentences: Whether lines are split at sentence ends.
+        vocab_size: Largest size of the vocabulary.
+        min_count: Least number of times that a word of it is seen.
+        max_tokens: Number of tokens after whose sentence the text ends; None for all.
+    """
+
+    lang: str = "en"
+    tokenizer: str = "spacy"
+    sentences: bool = True
+    vocab_size: int = 50_000
+    min_count: int = 1
+    max_tokens: int | None = None
+
+
+def part_name(number: int) -> str:
+    return f"{number:05d}.npz"
+
+
+@dataclass(frozen=True)
+class Part:
+    """The running text of one block, in numbers of its own words."""
+
+    words: list[str]
+    ids: np.ndarray
+    lines: int
+
+
+def make_parts(
+    sources: Sequence[Path],
+    folder: Path,
+    request: Request,
+    *,
+    processes: int = 1,
+    progress: bool = True,
+) -> int:
+    """Write the parts of text files into a folder.
+
+    Returns:
+        The number of parts that hold the text that was asked for.
+
+    Raises:
+        OSError: [EL044] A process was killed; also as `read_lines`.
+    """
+    total = sum(path.stat().st_size for path in sources)
+    n_parts = tokens = 0
+    with tqdm(
+        total=total,
+        unit="B",
+        unit_scale=True,
+        desc="reading text",
+        disable=not progress,
+    ) as bar:
+        blocks = _blocks(sources, bar)
+        for made in _made(blocks, folder, request, processes):
+            n_parts, tokens = n_parts + 1, tokens + made
+            bar.set_postfix(tokens=f"{tokens:,}", refresh=False)
+            if request.max_tokens is not None and tokens >= request.max_tokens:
+                break
+    return n_parts
+
+
+def read_parts(
+    folder: Path, n_parts: int, max_tokens: int | None, desc: str
+) -> Iterator[Part]:
+    """Yield the parts in order, as far as the sentence that holds the token number
+    max_tokens; all if None."""
+    left = max_tokens
+    for number in tqdm(range(n_parts), desc=desc, leave=False, disable=None):
+        if left is not None and left <= 0:
+            return
+        with np.load(folder / part_name(number), allow_pickle=False) as part:
+            words = part["words"].tobytes().decode("utf-8").split("\n")
+            ids, lines = part["ids"], int(part["lines"])
+        if left is not None:
+            ids = ids[: sentence_end(ids, left)]
+            left -= count_tokens(ids)
+        if len(ids):
+            yield Part(words, ids, lines)
+
+
+def _blocks(sources: Sequence[Path], bar: "tqdm[Any]") -> Iterator[list[str]]:
+    """Yield the lines of files, about BLOCK characters at a time."""
+    lines: list[str] = []
+    size = 0
+    for source in sources:
+        for line in read_lines(source, bar.update):
+            lines.append(line)
+            size += len(line)
+            if size >= BLOCK:
+                yield lines
+                lines, size = [], 0
+    if lines:
+        yield lines
+
+
+def _made(
+    blocks: Iterator[list[str]], folder: Path, request: Request, processes: int
+) -> Iterator[int]:
+    """Yield the number of tokens of each part, in order, while others are made."""
+    tasks = ((lines, folder / part_name(i), request) for i, lines in enumerate(blocks))
+    if processes == 1:
+        yield from (make_part(*task) for task in tasks)
+        return
+    # Started anew: a copy of this process would copy torch's threads, locked.
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(processes, context, _follow_parent)
+    running: deque[Future[int]] = deque()
+    try:
+        for task in tasks:
+            running.append(pool.submit(make_part, *task))
+            if len(running) > 2 * processes:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
+    except BrokenProcessPool as error:
+        raise OSError(Errors.EL044.format(processes=processes)) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def make_part(lines: list[str], path: Path, request: Request) -> int:
+    """Write the part of one block, unless it is there; return its number of tokens."""
+    if path.exists():
+        with np.load(path, allow_pickle=False) as part:
+            return count_tokens(part["ids"])
+    sentences = _tokenizer(request.lang, request.tokenizer, request.sentences)(lines)
+    words, ids = number_words(sentences)
+    # As bytes: NumPy would make every string as long as the longest.
+    text = np.frombuffer("\n".join(words).encode("utf-8"), dtype=np.uint8)
+    n_lines = np.array(len(lines))
+    save = partial(_save_part, ids=ids, words=text, lines=n_lines)
+    write_files(path.parent, {path.name: save})
+    return count_tokens(ids)
+
+
+_tokenizer = cache(tokenize_with)
+
+
+def _save_part(path: Path, **arrays: np.ndarray) -> None:
+    with path.open("wb") as file:  # given a name, NumPy would add an ending to it
+        np.savez(file, allow_pickle=False, **arrays)
+
+
+def _follow_parent() -> None:
+    """Leave interrupts to the parent process, and end when it does, however it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
