@@ -1,22 +1,30 @@
-# Two commands do all the set-up on a fresh machine: make demo, make test.
+# On a fresh machine: make demo, make test. Each installs what it needs first.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Processes that run the tests, with a thread each.
+WORKERS ?= 2
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: demo test install lint wheel clean
+.PHONY: demo test test-all install lint wheel clean
 
 demo: install
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m spacy project run demo --force
 
+# Style, types, imports and every test that is not slow: under five minutes on two cores.
 test: install lint
-	$(BIN)/python -m pytest
+	$(PYTEST) -m "not slow"
+
+# And the slow ones: killed runs, torchrun, whole workflows, the wheel.
+test-all: test
+	$(PYTEST) -m slow
 
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 install: $(VENV)/.installed
 

@@ -54,6 +54,7 @@ def run(project, workflow, **overrides):
     )
 
 
+@pytest.mark.slow
 def test_demo(project):
     run(project, "demo", demo_steps=10)
     metrics = project / "metrics" / "demo"
@@ -133,6 +134,7 @@ def local_data(tmp_path, project):
     return data
 
 
+@pytest.mark.slow
 def test_all(project, local_data):
     run(project, "all", data=str(local_data), steps=5, pretrain_tokens=5000)
     table = (project / "metrics" / "table.md").read_text(encoding="utf-8")
@@ -143,6 +145,7 @@ def test_all(project, local_data):
     assert "corpus/english_lm_train.txt.xz" in card["text"]["files"]
 
 
+@pytest.mark.slow
 def test_pretrain_small_and_domain(project, local_data):
     """Trained, compared with an n-gram model, drawn; and fine-tuned on a domain."""
     text = (local_data / "lm" / "english_lm_train.txt.xz").read_bytes()
@@ -190,6 +193,7 @@ def test_download_that_fails(tmp_path, monkeypatch):
         fetch.fetch([asset], {"a.txt": "0" * 64}, None)
 
 
+@pytest.mark.slow
 def test_experiments_quick(project):
     for corpus in ("ewt-pos", "wnut17"):
         folder = project / "corpus" / corpus
@@ -286,6 +290,7 @@ UNIVERSAL_TAGS = set(
 )
 
 
+@pytest.mark.slow
 def test_wheel_holds_the_model(tmp_path):
     """And its metadata, without which `spacy package` does not see the plug-in."""
     source = tmp_path / "source"

@@ -55,6 +55,7 @@ def said_is_so(expression, said, value):
             assert value == expected, expression
 
 
+@pytest.mark.slow
 def test_commands(folder):
     lines = [line for block in blocks("bash") for line in block.splitlines()]
     assert len(lines) >= 8

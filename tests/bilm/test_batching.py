@@ -95,8 +95,8 @@ def test_wrong_calls(tiny, code, call):
 
 
 def test_long_sentence(tiny):
-    (found,) = tiny.encode([["word"] * 20_000], batch_tokens=100)
-    assert found.shape == (3, 20_000, 12) and np.isfinite(found).all()
+    (found,) = tiny.encode([["word"] * 5_000], batch_tokens=100)
+    assert found.shape == (3, 5_000, 12) and np.isfinite(found).all()
 
 
 @given(st.integers(0, 1000))

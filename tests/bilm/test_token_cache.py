@@ -164,7 +164,7 @@ def test_many_threads_at_once():
     assert not wrong and len(bilm.token_cache) == 20
 
 
-def test_ten_million_distinct_words_take_no_more_memory():
+def test_a_million_distinct_words_take_no_more_memory():
     cache, encoder = TokenCache(1000), torch.nn.Linear(1, 1)
     process = psutil.Process()
 
@@ -172,7 +172,7 @@ def test_ten_million_distinct_words_take_no_more_memory():
         return torch.full((len(words), 4), float(len(words)))
 
     step = 20_000
-    for start in range(0, 10_000_000, step):
+    for start in range(0, 1_000_000, step):
         words = list(map(str, range(start, start + step)))
         assert cache.vectors(words, encoder, compute).shape == (step, 4)
         if start == step:
@@ -181,11 +181,11 @@ def test_ten_million_distinct_words_take_no_more_memory():
     assert process.memory_info().rss - before < 32 << 20
 
 
-def test_a_word_a_million_times_is_computed_once():
+def test_a_word_a_hundred_thousand_times_is_computed_once():
     bilm = BiLM.random(tiny_config())
     computed = counted(bilm)
-    sentence = ["고양이"] * 1000
+    sentence = ["고양이"] * 100
     alone = bilm.encode([sentence])[0]
-    encoded = bilm.encode([sentence] * 999, batch_tokens=200_000)
+    encoded = bilm.encode([sentence] * 999, batch_tokens=20_000)
     assert sorted(computed) == ["</S>", "<S>", "고양이"]
     assert all(abs(array - alone).max() < 1e-6 for array in encoded)

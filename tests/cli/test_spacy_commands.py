@@ -14,6 +14,7 @@ from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.component.training_config import make_config
 
 from ..models import tiny_config
+from .test_cli import run as run_here
 
 COMPONENTS = [
     "tagger",
@@ -133,7 +134,7 @@ def test_debug_evaluate_apply_benchmark(folder, trained):
     assert doc[0].tag_ == "PRP"
     out = run(
         "spacy", "benchmark", "speed", trained, "dev.spacy", "--batches", "30",
-        "--warmup", "1", folder=folder,
+        "--batch-size", "4", "--warmup", "1", folder=folder,
     )  # fmt: skip
     assert "words/s" in out
 
@@ -250,11 +251,9 @@ def test_bad_requests(folder):
             make_config([name])
     with pytest.raises(ValueError, match="EL081"):
         make_config(["tagger"], lang="de")
-    run(
-        "spacy", "elmo", "init-config", "none.cfg", "--layer-cache", "none",
-        folder=folder,
-    )  # fmt: skip
-    assert "layer_cache = null" in (folder / "none.cfg").read_text(encoding="utf-8")
-    (folder / "there.cfg").write_text("mine")
-    out = run("spacy", "elmo", "init-config", "there.cfg", folder=folder, fails=True)
-    assert "--force" in out and (folder / "there.cfg").read_text() == "mine"
+    none, there = folder / "none.cfg", folder / "there.cfg"
+    run_here("init-config", none, "--layer-cache", "none")
+    assert "layer_cache = null" in none.read_text(encoding="utf-8")
+    there.write_text("mine")
+    assert "--force" in run_here("init-config", there, fails=True)
+    assert there.read_text() == "mine"

@@ -210,7 +210,9 @@ def write_and_read(path, first, last):
             assert array is None or (array == n).all()
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize(
+    "method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)]
+)
 def test_several_processes_at_once(tmp_path, method):
     path = tmp_path / "layers"
     context = multiprocessing.get_context(method)

@@ -153,7 +153,9 @@ def test_tok2vec_without_weights(tmp_path):
     assert nlp("a b")[0].tag_
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize(
+    "method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)]
+)
 def test_several_processes_after_training(method, monkeypatch):
     import multiprocessing
 

@@ -17,6 +17,7 @@ CONFIG = """
 [text]
 train = ["{folder}/train.txt"]
 dev = ["{folder}/dev.txt"]
+tokenizer = "whitespace"
 
 [vocab]
 size = 40

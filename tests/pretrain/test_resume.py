@@ -59,6 +59,7 @@ KILLS = 20
 SAVE_EVERY = 10
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 def test_killed_twenty_times_ends_bitwise_the_same(tmp_path):
     write_text(tmp_path)

@@ -28,7 +28,7 @@ from .runs import (
     write_text,
 )
 
-LONG = CONFIG.replace("epochs = 3", "epochs = 12")
+LONG = CONFIG.replace("epochs = 3", "epochs = 5").replace("0.01", "0.03")
 
 
 @pytest.fixture

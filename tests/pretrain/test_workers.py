@@ -42,6 +42,7 @@ def same(one, other):
         assert torch.allclose(array, weights(other)[name], atol=2e-4), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "objective", [{}, ADAPTIVE, SAMPLED], ids=["full", "adaptive", "sampled"]
 )
@@ -61,6 +62,7 @@ def test_a_batch_in_parts_is_the_same_batch(folder, objective):
     same(folder / "whole", folder / "parts")
 
 
+@pytest.mark.slow
 def test_one_process_goes_on_with_what_two_began(folder):
     """Stopped as a scheduler does it; in parts, so that every row finds its way."""
     text = STEPS.replace("epochs = 1", "epochs = 4\naccumulate = 2")
@@ -97,6 +99,7 @@ def test_nodes_that_share_no_folder(folder, monkeypatch):
         pretrain(config, folder / "out")
 
 
+@pytest.mark.slow
 def test_a_batch_that_can_not_be_divided(folder):
     config = write_config(folder, STEPS.replace("batch_size = 4", "batch_size = 3"))
     said = run(config, folder / "out", processes=2, fails=True)

@@ -236,6 +236,7 @@ def test_a_process_that_dies(text, tmp_path, monkeypatch):
         prepare([text], tmp_path / "out", PLAIN, processes=2, progress=False)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc")
 def test_processes_end_with_the_one_that_started_them(text, tmp_path):
     """Killed, it can tell them nothing."""

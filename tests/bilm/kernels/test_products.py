@@ -80,8 +80,8 @@ def test_large_weights(rows):
             product, factor = product_of("float32", weight, prepare)
             z = torch.zeros(rows, 1000)
             factor.add_to(z, x)
-            assert product(x, weight).numpy() == pytest.approx(expected, abs=1e-3)
-            assert z.numpy() == pytest.approx(expected, abs=1e-3)
+            assert np.abs(product(x, weight).numpy() - expected).max() < 1e-3
+            assert np.abs(z.numpy() - expected).max() < 1e-3
             assert product(x, weight).shape == (rows, 1000)
 
 
