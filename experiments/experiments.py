@@ -22,7 +22,6 @@ from wasabi import msg
 from spacy_elmo import models as shipped
 from spacy_elmo.atomic_files import sha256, write_files, write_text
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.files.own import fingerprint
 from spacy_elmo.component.training_config import ELMO, make_config
 from spacy_elmo.errors import Errors
 
@@ -162,7 +161,7 @@ def make(
     depends["corpora"] = [sha256(corpus / f"{part}.spacy") for part in PARTS]
     if has_elmo:
         bilm = BiLM.load(shipped.find(source) if source else shipped.folder(task.lang))
-        depends["bilm"] = fingerprint(bilm)
+        depends["bilm"] = bilm.fingerprint()
     before = pretraining(config, task.component) if setup.is_pretrained else None
     if before is not None and text is not None:
         depends["pretraining"] = [before.to_str(), sha256(text), text_lines]

@@ -7,7 +7,6 @@ from typing import Any
 import typer
 from wasabi import msg
 
-from spacy_elmo.bilm.files import own as weights
 from spacy_elmo.pretrain.card import read_card
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.pretrain.perplexity import perplexity
@@ -29,7 +28,7 @@ def main(
         card[f"{name}_perplexity"] = found.to_dict()
         msg.good(f"{name}: perplexity {found}")
     card["limits"] = limits
-    weights.save(model.bilm, shipped, dtype="float16", softmax=model.softmax, card=card)
+    model.bilm.save(shipped, dtype="float16", softmax=model.softmax, card=card)
     msg.good(f"{shipped}: {_size(shipped):,} bytes")
 
 

@@ -18,21 +18,20 @@ class _Coded(type):
 class Errors(metaclass=_Coded):
     # Model folders and files
     EL001 = (
-        "No biLM found in '{path}'. A model folder holds either 'config.json' and "
-        "'weights.safetensors', or 'options.json' and one '*.hdf5' file, or a model "
-        "of ELMoForManyLangs."
+        "No biLM found in '{path}'. A model is a folder, or a file in one, that holds "
+        "{layouts}.{names}"
     )
     EL002 = (
         "Can't read '{path}' as JSON: {error}. The file is damaged or not a model's."
     )
-    EL003 = "'{path}': {problem}. Is this the options file of these weights?"
+    EL003 = "'{path}': {problem}. The file is damaged, or belongs to another model."
     EL004 = (
         "Can't read '{path}' as an HDF5 file: {error}. The file is truncated or of "
         "another format; download it again and compare its size and hash."
     )
     EL005 = (
-        "'{path}' holds several HDF5 files ({names}). Keep the one that belongs to "
-        "'options.json' in the folder."
+        "'{path}' holds several models: {names}. Give the path of a file of the one "
+        "that is meant, or a folder for each."
     )
     EL006 = "'{path}' has no array '{name}'. These are not the weights of this model."
     EL007 = (
@@ -87,7 +86,9 @@ class Errors(metaclass=_Coded):
         "'{path}' has word-embedding input, which needs the vocabulary that its rows "
         "stand for: a text file 'vocab.txt', one word a line, beside the weights."
     )
-    EL023 = "The vocabulary '{path}' has {found} words for {expected} embedding rows."
+    EL023 = (
+        "The vocabulary of '{path}' has {found} words for {expected} embedding rows."
+    )
     EL024 = (
         "The carried state has {found} rows, but the batch has {expected} sentences."
     )
@@ -96,8 +97,10 @@ class Errors(metaclass=_Coded):
         "Split the text into tokens first."
     )
     EL026 = "batch_tokens must be at least 1, found {found}."
-    EL027 = "The bilm-tf format can't hold this model: {problem}."
-    EL028 = "Can't save as '{found}'. Choose one of: {known}."
+    EL027 = "The format {format} can't hold this model: {problem}."
+    EL028 = (
+        "The format {format} has no weights of type '{found}'. Choose from: {known}."
+    )
     EL029 = (
         "The cutoffs {cutoffs} don't fit: they must rise, and each cluster has vectors "
         "4 times narrower than the one before, of {width} columns at first. Leave out "

@@ -16,4 +16,5 @@ class registry(confection.registry):
     objectives = catalogue.create(NAMESPACE, "objectives", entry_points=True)
     optimizers = catalogue.create(NAMESPACE, "optimizers", entry_points=True)
     schedules = catalogue.create(NAMESPACE, "schedules", entry_points=True)
+    formats = catalogue.create(NAMESPACE, "formats", entry_points=True)
     loggers = catalogue.create("spacy", "loggers", entry_points=True)

@@ -25,7 +25,7 @@ def folder(tmp_path, tiny, monkeypatch):
     for part in ("configs", "assets", "spacy_elmo"):
         (tmp_path / part).symlink_to(ROOT / part)
     (tmp_path / "corpus" / "demo").mkdir(parents=True)
-    tiny.save_bilm_tf(tmp_path / "published")
+    tiny.save(tmp_path / "published", format="bilm-tf")
     for name in ("news.txt", "held_out.txt"):
         (tmp_path / name).write_text("The cat sat on the mat. It was a good day.\n" * 9)
     monkeypatch.chdir(tmp_path)

@@ -21,8 +21,11 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import Errors
+from . import files
 from .batch import PackedBatch, batch_by_tokens, pack
 from .config import BiLMConfig
+from .files import StoredBiLM
+from .files.own import VOCAB_CACHE
 from .halves import in_halves
 from .kernels.products import Precision, Product, check_precision
 from .kernels.threads import side_by_side
@@ -33,7 +36,6 @@ from .token_encoder import CharCnnEncoder, WordEncoder
 from .words import PADDING, UNK, encode_words, encode_words_in, trim
 
 Start = Literal["zeros", "boundary"]
-VOCAB_CACHE = "vocab_cache.safetensors"
 
 # The state that <S> </S> repeated converges to is taken as reached when a pass moves
 # it by less than this; it converges geometrically, in about ten passes.
@@ -323,18 +325,34 @@ class BiLM(nn.Module):
     # -- files --------------------------------------------------------------------
 
     @classmethod
+    def empty(cls, config: BiLMConfig) -> "BiLM":
+        """Return a biLM whose parameters have shapes but no memory."""
+        with torch.device("meta"):
+            return cls(config)
+
+    @classmethod
+    def from_stored(cls, stored: StoredBiLM) -> "BiLM":
+        """Return the biLM that `files.load` has read."""
+        with torch.device("meta"):
+            bilm = cls(stored.config, stored.vocab, stored.alphabet)
+        bilm.load_state_dict(stored.arrays, strict=True, assign=True)
+        return bilm.requires_grad_(True).eval()
+
+    def stored(self) -> StoredBiLM:
+        """Return what files of this biLM hold; its arrays are those of this biLM."""
+        return StoredBiLM(self.config, self.vocab, self.alphabet, self.state_dict())
+
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of everything that the vectors depend on."""
+        return self.stored().fingerprint
+
+    @classmethod
     def load(cls, path: str | Path, *, use_vocab_cache: bool = True) -> "BiLM":
-        """Load a model folder: our own format, `options.json` and one `*.hdf5`, or
-        ELMoForManyLangs's; with the token vectors that are kept beside it, if any.
-        (These stay with this biLM and its device: a copy computes its own.)
-
-        Raises FileNotFoundError [EL001] and ValueError [EL002-EL012, EL014, EL015,
-        EL020-EL023, EL078, EL079].
-        """
+        """Return the biLM in a folder, or of a file in it, in any format, and the token
+        vectors kept beside it, if any. Raises as `files.load`."""
         from . import vocab_cache
-        from .files import load
 
-        bilm = load(Path(path)).eval()
+        bilm = cls.from_stored(files.load(path))
         known = Path(path) / VOCAB_CACHE
         if use_vocab_cache and known.exists():
             vocab_cache.attach_file(bilm, known)
@@ -344,32 +362,16 @@ class BiLM(nn.Module):
         self,
         path: str | Path,
         *,
+        format: str = files.OWN,
         dtype: str = "float32",
         softmax: Objective | None = None,
         card: Mapping[str, Any] | None = None,
     ) -> str:
-        """Write `config.json`, `weights.safetensors` and, if known, `vocab.txt`.
-
-        dtype: "float32", or "float16" for half the size; both load as float32.
-        softmax: the output distribution it was trained with, written beside it so that
-            training can go on.
-        card: where the model comes from, written as `card.json`.
-        RETURNS: the fingerprint of what was written.
-        Raises ValueError [EL016, EL019, EL028], OSError [EL013]; nothing is left half
-        written.
-        """
-        from .files.own import save
-
-        return save(self, Path(path), dtype=dtype, softmax=softmax, card=card)
-
-    def save_bilm_tf(self, folder: str | Path) -> None:
-        """Write `options.json` and `weights.hdf5` for AllenNLP and bilm-tf.
-
-        Raises ValueError [EL027] if their format can't hold the model, OSError [EL013].
-        """
-        from .files.bilm_tf import save
-
-        save(self, Path(folder))
+        """Write the biLM into a folder, with the objective that it was trained with and
+        the card that says where it comes from, if given. Arguments, fingerprint that is
+        returned, and errors are those of `files.save`."""
+        stored, kinds = self.stored(), {"format": format, "dtype": dtype}
+        return files.save(stored, path, objective=softmax, card=card, **kinds)
 
 
 def _select_rows(

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from ..atomic_files import write_files
 from ..errors import Errors
-from .bilm import VOCAB_CACHE, BiLM
-from .files.own import fingerprint
+from .bilm import BiLM
+from .files.own import VOCAB_CACHE
 
 WORDS_AT_ONCE = 1024
 Progress = Callable[[Sequence[range]], Iterable[range]]
@@ -53,7 +53,7 @@ def make(
             )
     finally:
         bilm.set_precision(precision)
-    data = pack(words, vectors_FH, fingerprint(bilm))
+    data = pack(words, vectors_FH, bilm.fingerprint())
     write_files(folder, {VOCAB_CACHE: lambda path: path.write_bytes(data)})
     return len(words)
 
@@ -96,7 +96,7 @@ def attach(bilm: BiLM, data: bytes, source: object) -> None:
         SafetensorError, KeyError, TypeError, ValueError, RuntimeError, OverflowError,
     ) as error:  # fmt: skip
         raise ValueError(Errors.EL079.format(path=source, problem=error)) from error
-    if belongs_to != fingerprint(bilm):
+    if belongs_to != bilm.fingerprint():
         raise ValueError(Errors.EL078.format(path=source))
     bilm.token_cache.fix(words, vectors_FH.to(bilm.device), bilm.token_encoder)
 

@@ -32,7 +32,8 @@ def clear_errors() -> Iterator[None]:
 
 
 def model_folder(model: Path) -> Path:
-    """A model folder, or that of a shipped model by its name."""
+    """Return the path of a model: itself, or that of a shipped model by its name."""
     from ..models import find
 
-    return find(model)
+    with clear_errors():
+        return find(model)

@@ -14,7 +14,7 @@ def info_cli(
     model: Path = typer.Argument(
         ...,
         callback=model_folder,
-        help="Model folder, in any format, or a name that ships",
+        help="Model folder, or a file in it, in any format, or a name that ships",
     ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON"),
     as_config: bool = typer.Option(
@@ -24,29 +24,30 @@ def info_cli(
     """Sizes, fingerprint and card of a biLM."""
     from confection import Config
 
-    from ..bilm.bilm import BiLM
-    from ..bilm.files.own import fingerprint
+    from ..bilm import files
     from ..pretrain.card import read_card
 
     with clear_errors():
-        bilm = BiLM.load(model)
-        sizes = {
-            **bilm.config.to_dict(),
-            "vector width": bilm.config.width,
-            "parameters": bilm.n_parameters,
-            "vocabulary": len(bilm.vocab) if bilm.vocab else None,
-            "fingerprint": fingerprint(bilm),
-        }
         if as_config:
-            section = {"@architectures": "spacy-elmo.BiLM.v1", **bilm.config.to_dict()}
+            sizes = files.read_config(model).to_dict()
+            section = {"@architectures": "spacy-elmo.BiLM.v1", **sizes}
             nested = {"components": {"elmo": {"factory": "elmo", "model": section}}}
             typer.echo(Config(nested).to_str())
             return
-        card = read_card(model)
+        stored = files.load(model)
+        found = {
+            **stored.config.to_dict(),
+            "vector width": stored.config.width,
+            "parameters": stored.n_parameters,
+            "vocabulary": len(stored.vocab) if stored.vocab else None,
+            "format": files.find_format(model).name,
+            "fingerprint": stored.fingerprint,
+        }
+        card = read_card(files.folder_of(model))
         if as_json:
-            typer.echo(json.dumps({**sizes, "card": card}, ensure_ascii=False))
+            typer.echo(json.dumps({**found, "card": card}, ensure_ascii=False))
             return
-        msg.table({name: str(value) for name, value in sizes.items()})
+        msg.table({name: str(value) for name, value in found.items()})
         if card:
             keys = ("text", "tokens_seen", "dev_perplexity", "hardware", "command")
             msg.divider("Card")

@@ -22,8 +22,9 @@ def vocab_cache_cli(
     from tqdm import tqdm
 
     from ..bilm import vocab_cache
-    from ..bilm.bilm import VOCAB_CACHE, BiLM
-    from ..bilm.files.own import read_vocab
+    from ..bilm.bilm import BiLM
+    from ..bilm.files.own import VOCAB_CACHE
+    from ..bilm.files.text_files import read_vocab
 
     with clear_errors():
         listed = [word for word in read_vocab(words) if word]

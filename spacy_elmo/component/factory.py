@@ -6,7 +6,7 @@ from typing import Any
 from spacy.language import Language
 
 from .. import models as shipped
-from ..bilm.bilm import BiLM
+from ..bilm.files import read_config
 from ..layers.encoder import Encoder
 from .pipe import Elmo
 
@@ -86,6 +86,6 @@ def make_elmo(
 def component_config(path: str | Path) -> dict[str, Any]:
     """Configuration of an `elmo` component that fits the weights in a model folder (or
     those of a shipped model, by name), for `nlp.add_pipe("elmo", config=...)`. Raises
-    as `BiLM.load`."""
-    sizes = BiLM.load(shipped.find(path)).config.to_dict()
+    as `files.read_config`."""
+    sizes = read_config(shipped.find(path)).to_dict()
     return {"model": {"@architectures": "spacy-elmo.BiLM.v1", **sizes}}

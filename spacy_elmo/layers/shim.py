@@ -10,7 +10,7 @@ from thinc.api import get_torch_default_device
 from ..bilm import vocab_cache
 from ..bilm.bilm import CACHE_WORDS, BiLM
 from ..bilm.config import BiLMConfig
-from ..bilm.files.own import check_shapes, empty_bilm, fill, fingerprint
+from ..bilm.files import StoredBiLM, checked
 from ..bilm.kernels.memo import pinned, state_of
 from ..bilm.kernels.products import Precision, check_name
 from ..bilm.token_cache import TokenCache
@@ -36,7 +36,7 @@ class BiLMShim(TorchShim):
         self.bilm_config = config
         self.cache_words = cache_words
         self.precision = precision
-        self._model = empty_bilm(config)
+        self._model = BiLM.empty(config)
         self._fingerprint: tuple[object, object, str] | None = None
         self.exact = False
         # Layers that learn, from the top down, the token layer being the last.
@@ -72,11 +72,11 @@ class BiLMShim(TorchShim):
             self._model.set_exact(exact)
 
     def fingerprint(self) -> str:
-        """Of the weights, see `weights.fingerprint`; computed anew when they change."""
+        """Of the weights, see `BiLM.fingerprint`; computed anew when they change."""
         state = state_of(self._model.parameters())
         if self._fingerprint is None or self._fingerprint[0] != state:
             kept = pinned(self._model.parameters())
-            self._fingerprint = state, kept, fingerprint(self._model)
+            self._fingerprint = state, kept, self._model.fingerprint()
         return self._fingerprint[2]
 
     def _fix(self, known: tuple[list[str], torch.Tensor] | None) -> None:
@@ -111,7 +111,7 @@ class BiLMShim(TorchShim):
         if known is None:
             return None
         words, vectors_FH = known
-        return vocab_cache.pack(words, vectors_FH, fingerprint(self._model))
+        return vocab_cache.pack(words, vectors_FH, self._model.fingerprint())
 
     def from_bytes(self, bytes_data: bytes) -> "BiLMShim":
         """Raises ValueError [EL006-EL008, EL010, EL052, EL078, EL079]."""
@@ -120,10 +120,8 @@ class BiLMShim(TorchShim):
         check_sizes(self.bilm_config, config, SAVED)
         if message["weights"]:  # none if saved before it had any
             arrays = arrays_from_bytes(message["weights"])
-            bilm = empty_bilm(config, message["vocab"], message["alphabet"])
-            shapes = {name: tuple(array.shape) for name, array in arrays.items()}
-            check_shapes(SAVED, shapes, bilm)
-            bilm = fill(bilm, arrays, SAVED)
+            stored = StoredBiLM(config, message["vocab"], message["alphabet"], arrays)
+            bilm = BiLM.from_stored(checked(stored, SAVED))
             if message.get("vocab_cache"):
                 vocab_cache.attach(bilm, message["vocab_cache"], SAVED)
             self.set_weights(bilm, SAVED)

@@ -2,13 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..bilm import files
+from ..bilm.bilm import BiLM
 from ..bilm.config import BiLMConfig
 from ..errors import Errors
-
-if TYPE_CHECKING:
-    from ..bilm.bilm import BiLM
 
 FOLDER = Path(__file__).parent
 # By the language of the pipeline; the first is that of `Elmo` itself.
@@ -17,30 +16,39 @@ LANG = next(iter(MODELS))
 
 
 def sizes() -> dict[str, Any]:
-    """Their sizes, settings of `spacy-elmo.BiLM.v1`. Those of `BiLMConfig` if the
-    package was built without them or the file is damaged: spaCy asks whenever it
-    starts, and must work for who has no `elmo` then; `load` says what is wrong."""
-    path = FOLDER / MODELS[LANG] / "config.json"
+    """Return the sizes of the shipped models, settings of `spacy-elmo.BiLM.v1`; those
+    of `BiLMConfig` if the package was built without them or the file is damaged. spaCy
+    asks whenever it starts, and must work for whoever has no `elmo` then; `load` says
+    what is wrong."""
     try:
-        sizes = json.loads(path.read_text(encoding="utf-8"))["bilm"]
-        return BiLMConfig.from_dict(sizes).to_dict()
+        text = (FOLDER / MODELS[LANG] / "config.json").read_text(encoding="utf-8")
+        return BiLMConfig.from_dict(json.loads(text)["bilm"]).to_dict()
     except (OSError, ValueError, KeyError, TypeError):
         return BiLMConfig().to_dict()
 
 
 def find(name_or_path: str | Path) -> Path:
-    """A folder, or that of a shipped model by its name if there is no such folder."""
+    """Return a path, or the folder of a shipped model if there is nothing at the path
+    and the model has that name.
+
+    Raises:
+        FileNotFoundError: [EL001] if there is neither.
+    """
     path = Path(name_or_path)
-    if str(name_or_path) in MODELS.values() and not path.exists():
-        return FOLDER / str(name_or_path)
-    return path
+    if path.exists():
+        return path
+    if str(name_or_path) not in MODELS.values():
+        raise files.not_found(path, list(MODELS.values()))
+    return FOLDER / str(name_or_path)
 
 
 def folder(lang: str) -> Path:
-    """Where the model for a language is.
+    """Return the folder of the model for a language.
 
-    Raises ValueError [EL081] if none ships for it, FileNotFoundError [EL051] if the
-    package was built without it."""
+    Raises:
+        ValueError: [EL081] if none ships for the language.
+        FileNotFoundError: [EL051] if the package was built without it.
+    """
     if lang not in MODELS:
         known = ", ".join(f"'{name}' for '{lang}'" for lang, name in MODELS.items())
         raise ValueError(Errors.EL081.format(lang=lang, known=known))
@@ -50,9 +58,7 @@ def folder(lang: str) -> Path:
     return path
 
 
-def load(lang: str) -> "BiLM":
-    """The model for a language. Raises as `folder`, and ValueError [EL010, EL012] if a
-    file of it was damaged since."""
-    from ..bilm.bilm import BiLM
-
+def load(lang: str) -> BiLM:
+    """Return the model for a language. Raises as `folder`, and ValueError if a file of
+    it was damaged since it was installed."""
     return BiLM.load(folder(lang))

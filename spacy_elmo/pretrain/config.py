@@ -15,7 +15,7 @@ from confection import Config, ConfigValidationError
 
 from ..bilm import objectives  # noqa: F401  (they register themselves)
 from ..bilm.config import BiLMConfig
-from ..bilm.files.own import DTYPES
+from ..bilm.files import DTYPES
 from ..errors import Errors
 from ..registry import registry
 from . import optimizers  # noqa: F401

@@ -45,7 +45,7 @@ SENTENCE = [
 
 
 def exported(bilm, folder):
-    bilm.save_bilm_tf(folder)
+    bilm.save(folder, format="bilm-tf")
     options = json.loads((folder / "options.json").read_text())
     with h5py.File(folder / "weights.hdf5") as file:
         names = []

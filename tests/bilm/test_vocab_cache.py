@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from spacy_elmo import BiLM
 from spacy_elmo.bilm import vocab_cache
-from spacy_elmo.bilm.bilm import VOCAB_CACHE
+from spacy_elmo.bilm.files.own import VOCAB_CACHE
 from spacy_elmo.bilm.token_cache import TokenCache
 
 from ..models import any_token, tiny_config

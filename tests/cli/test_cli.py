@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 
 from spacy_elmo import models as shipped
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.files.own import fingerprint
 from spacy_elmo.cli import app
 
 from ..models import tiny_config
@@ -54,7 +53,8 @@ def test_convert_there_and_back(tiny, tmp_path):
     run("convert", tmp_path / "tf", tmp_path / "back")
     run("convert", tmp_path / "tf", tmp_path / "half", "--half")
     to = [tmp_path / "half-tf", "--to", "bilm-tf"]
-    assert "no half" in run("convert", tmp_path / "tf", *to, "--half", fails=True)
+    assert "EL028" in run("convert", tmp_path / "tf", *to, "--half", fails=True)
+    run("convert", tmp_path / "own", tmp_path / "x", "--to", "many-langs", fails=True)
     assert not to[0].exists()
     expected = tiny.encode(SENTENCE)[0]
     assert np.array_equal(BiLM.load(tmp_path / "back").encode(SENTENCE)[0], expected)
@@ -160,7 +160,7 @@ def test_models_that_ship():
         card = cards[name]
         assert card["lang"] == lang
         bilm = shipped.load(lang)
-        assert card["fingerprint"] == fingerprint(bilm)
+        assert card["fingerprint"] == bilm.fingerprint()
         assert card["parameters"] == bilm.n_parameters
         for key in ("text", "tokens_seen", "dev_perplexity", "hardware", "command"):
             assert card[key], key

@@ -44,7 +44,7 @@ def test_saved_before_use_holds_the_shipped_weights(tmp_path):
 
 
 def test_load_weights_and_component_config(tmp_path, tiny):
-    tiny.save_bilm_tf(tmp_path)
+    tiny.save(tmp_path, format="bilm-tf")
     nlp = spacy.blank("en")
     elmo = nlp.add_pipe("elmo", config=component_config(tmp_path))
     elmo.load_weights(tmp_path)

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.files.own import fingerprint
 from spacy_elmo.bilm.kernels import products
 from spacy_elmo.pretrain import checkpoint, loop
 from spacy_elmo.pretrain.card import read_card
@@ -66,7 +65,7 @@ def test_a_run_learns_and_leaves_models_cards_and_a_log(folder, objective):
         ]
     card = read_card(best)
     model = LanguageModel.load(best)
-    assert card["fingerprint"] == fingerprint(model.bilm)
+    assert card["fingerprint"] == model.bilm.fingerprint()
     assert card["command"] == "the command"
     assert card["parameters"] == model.bilm.n_parameters
     lines = [line.split() for line in (folder / "dev.txt").open()]
@@ -109,7 +108,7 @@ def test_same_seed_same_weights(folder):
         pretrain(config(folder, overrides={"training.seed": seed}), folder / str(n))
         for n, seed in enumerate((1, 1, 2))
     ]
-    prints = [fingerprint(BiLM.load(run)) for run in runs]
+    prints = [BiLM.load(run).fingerprint() for run in runs]
     assert prints[0] == prints[1] != prints[2]
 
 
@@ -119,7 +118,7 @@ def test_text_prepared_before_gives_the_same_model(folder):
         pretrain(config(folder, overrides=overrides), folder / f"out{n}")
         for n, overrides in enumerate((None, prepared))
     ]
-    assert fingerprint(BiLM.load(runs[0])) == fingerprint(BiLM.load(runs[1]))
+    assert BiLM.load(runs[0]).fingerprint() == BiLM.load(runs[1]).fingerprint()
     assert not (folder / "out1" / "text").exists()
     with pytest.raises(ValueError, match="EL043"):
         overrides = {"text.train": [str(folder)]}
@@ -128,7 +127,7 @@ def test_text_prepared_before_gives_the_same_model(folder):
 
 def test_exported_weights_give_the_same_layers(folder):
     bilm = BiLM.load(pretrain(config(folder), folder / "out"))
-    bilm.save_bilm_tf(folder / "exported")
+    bilm.save(folder / "exported", format="bilm-tf")
     sentences = [["the", "cat", "고양이"], ["end"]]
     back = BiLM.load(folder / "exported")
     for ours, theirs in zip(bilm.encode(sentences), back.encode(sentences)):
@@ -164,7 +163,7 @@ def test_full_softmax_goes_on_as_a_sampled_one_but_not_as_an_adaptive_one(folder
 
 def test_new_softmax_is_trained_alone_first(folder, tiny):
     """The biLM does not move meanwhile; its perplexity before is what it is then."""
-    tiny.save_bilm_tf(folder / "published")
+    tiny.save(folder / "published", format="bilm-tf")
     overrides = {"training.softmax_first": 40, "training.max_steps": 40}
     frozen = going_on(folder, folder / "published", LONG, overrides)
     model = LanguageModel.load(pretrain(frozen, folder / "frozen"))
@@ -179,7 +178,7 @@ def test_new_softmax_is_trained_alone_first(folder, tiny):
 
 
 def test_goes_on_from_published_weights_with_a_new_softmax(folder, tiny):
-    tiny.save_bilm_tf(folder / "published")
+    tiny.save(folder / "published", format="bilm-tf")
     best = pretrain(going_on(folder, folder / "published"), folder / "out")
     model = LanguageModel.load(best)
     assert model.bilm.config == tiny.config and model.bilm.vocab[3] == "the"
@@ -207,7 +206,7 @@ def test_other_texts_are_measured_before_and_after(folder, capsys):
 
 def test_word_input_is_not_trained(folder):
     bilm = BiLM.random(tiny_config(n_words=5), vocab=list("abcde"))
-    bilm.save_bilm_tf(folder / "words")
+    bilm.save(folder / "words", format="bilm-tf")
     with pytest.raises(ValueError, match="EL037"):
         pretrain(going_on(folder, folder / "words"), folder / "out")
 
@@ -231,7 +230,7 @@ def test_no_gpu(folder):
 def test_card_has_the_fingerprint_of_what_was_saved(folder, dtype):
     overrides = {"training.save_dtype": dtype}
     best = pretrain(config(folder, overrides=overrides), folder / "out")
-    assert read_card(best)["fingerprint"] == fingerprint(BiLM.load(best))
+    assert read_card(best)["fingerprint"] == BiLM.load(best).fingerprint()
 
 
 def test_empty_text(folder):

@@ -1,19 +1,131 @@
-"""Which format a model folder is in. One file a foreign format."""
+"""Reading and writing biLMs in any format that `registry.formats` has.
 
+A format is a class in one file (format.py says what it does). It turns files into a
+`StoredBiLM` and back, and never makes a model.
+"""
+
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+import torch
 
 from ...errors import Errors
-from ..bilm import BiLM
-from . import bilm_tf, many_langs
-from . import own as weights
+from ..config import BiLMConfig
+from ..objectives import Objective
+from . import bilm_tf, many_langs, own  # noqa: F401  (they register their formats)
+from .checks import checked
+from .format import Format, WritableFormat, folder_of, formats, not_found
+from .stored import DTYPES, StoredBiLM
+
+__all__ = [
+    "DTYPES", "OWN", "Format", "StoredBiLM", "WritableFormat", "checked", "find_format",
+    "folder_of", "load", "not_found", "read_config", "save", "writable_format",
+]  # fmt: skip
+
+OWN = own.OwnFormat.name
 
 
-def load(folder: Path) -> BiLM:
-    """Load a biLM in any format known. Raises FileNotFoundError [EL001], ValueError."""
-    if (folder / many_langs.ENCODER).exists():
-        return many_langs.load(folder)
-    if (folder / weights.CONFIG).exists():
-        return weights.load(folder)
-    if (folder / bilm_tf.OPTIONS).exists():
-        return bilm_tf.load(folder)
-    raise FileNotFoundError(Errors.EL001.format(path=folder))
+def find_format(path: str | Path) -> Format:
+    """Return the format of a model.
+
+    Args:
+        path: Model folder, or a file in it.
+
+    Raises:
+        FileNotFoundError: [EL001] if no format knows it.
+        ValueError: [EL005] if the folder holds models in several formats.
+    """
+    path = Path(path)
+    found = [known for known in formats().values() if known.matches(path)]
+    if not found:
+        raise not_found(path)
+    if len(found) > 1:
+        names = ", ".join(f"one in the format {known.name}" for known in found)
+        raise ValueError(Errors.EL005.format(path=path, names=names))
+    return found[0]
+
+
+def read_config(path: str | Path) -> BiLMConfig:
+    """Return the sizes of a model without reading its weights.
+
+    Args:
+        path: Model folder in any format, or a file in it.
+
+    Raises:
+        FileNotFoundError: [EL001] if there is no model.
+        ValueError: If a file of it is damaged.
+    """
+    return find_format(path).read_config(Path(path))
+
+
+def load(path: str | Path) -> StoredBiLM:
+    """Read a model in any format; its arrays are float32, finite and fit its sizes.
+
+    Args:
+        path: Model folder, or a file in it.
+
+    Raises:
+        FileNotFoundError: [EL001] if there is no model.
+        ValueError: If a file of it is damaged, or its parts don't fit together.
+    """
+    return checked(find_format(path).load(Path(path)), path)
+
+
+def writable_format(name: str) -> WritableFormat:
+    """Return a format that models can be written in. Raises ValueError [EL073] if there
+    is none of that name."""
+    known = {
+        name: each
+        for name, each in formats().items()
+        if isinstance(each, WritableFormat)
+    }
+    if name not in known:
+        raise ValueError(Errors.EL073.format(found=name, known=", ".join(known)))
+    return known[name]
+
+
+def save(
+    stored: StoredBiLM,
+    folder: str | Path,
+    *,
+    format: str = OWN,
+    dtype: str = "float32",
+    objective: Objective | None = None,
+    card: Mapping[str, Any] | None = None,
+) -> str:
+    """Write a model; what was in the folder before is either replaced or unchanged.
+
+    Args:
+        stored: The model.
+        folder: Where it is written to.
+        format: Name of a format that can be written.
+        dtype: Of the arrays in the files; all load as float32.
+        objective: What the model was trained with, so that training can go on.
+        card: Where the model comes from, written with its fingerprint.
+
+    Returns:
+        The fingerprint of what was written.
+
+    Raises:
+        ValueError: [EL073] if no such format can be written, [EL028] if it does not
+            have the dtype, [EL027] if it can't hold the model, [EL016] if the folder
+            holds a model of another format, [EL019] if a value is not finite.
+        OSError: [EL013] if a file can't be written.
+    """
+    writer, folder = writable_format(format), Path(folder)
+    if dtype not in writer.dtypes:
+        known = ", ".join(writer.dtypes)
+        raise ValueError(Errors.EL028.format(found=dtype, format=format, known=known))
+    if not (writer.keeps_training or (objective is None and card is None)):
+        problem = "it has no place for an objective or a card"
+        raise ValueError(Errors.EL027.format(format=format, problem=problem))
+    for name, other in formats().items():
+        if name != format and other.matches(folder):
+            raise ValueError(Errors.EL016.format(path=folder, name=name))
+    stored = stored.to(DTYPES[dtype])
+    for name, array in stored.arrays.items():
+        if not torch.isfinite(array).all():
+            raise ValueError(Errors.EL019.format(name=name, dtype=dtype))
+    writer.save(stored, folder, objective=objective, card=card)
+    return stored.fingerprint

@@ -1,4 +1,4 @@
-"""bilm-tf and AllenNLP: `options.json` and one HDF5 file, in and out, to the bit.
+"""bilm-tf and AllenNLP: an options file and one HDF5 file, in and out, to the bit.
 
 Their gates are ordered i, j, f, o (j is the candidate, our g); ours o, i, f, g. Their
 character table has no row for the absent character 0; ours has one, of zeros.
@@ -6,231 +6,212 @@ Foreign names stay in this file.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
-import torch
 from torch import Tensor
 
 from ...atomic_files import write_files, write_text
 from ...errors import Errors
-from ..bilm import BiLM
+from ...registry import registry
 from ..config import BiLMConfig
-from .hdf5 import array_shapes, only_hdf5, open_file
-from .own import (
-    check_format,
-    check_shapes,
-    check_vocab,
-    empty_bilm,
-    fill,
-    read_json,
-    read_vocab,
-)
+from ..objectives import Objective
+from .bilm_tf_arrays import Array, arrays_of
+from .checks import check_shapes, check_words
+from .format import folder_of
+from .hdf5 import array_shapes, open_file
+from .stored import StoredBiLM
+from .text_files import read_json, read_vocab, vocab_text
 
 OPTIONS, WEIGHTS, VOCAB = "options.json", "weights.hdf5", "vocab.txt"
-_DIRECTIONS = {"forward_lstm": "RNN_0", "backward_lstm": "RNN_1"}
-_THEIRS_TO_OURS = (3, 0, 2, 1)  # where our gates o, i, f, g stand among i, j, f, o
-_OURS_TO_THEIRS = (1, 3, 2, 0)
 
 
-def load(folder: Path) -> BiLM:
-    """Raises FileNotFoundError [EL001], ValueError [EL002-EL009, EL011,
-    EL020-EL023]."""
-    options = read_json(folder / OPTIONS)
-    path = only_hdf5(folder)
-    with open_file(path) as file:
-        shapes = array_shapes(file, path)
-        config = _config(options, shapes, folder / OPTIONS, path)
-        vocab = read_vocab(folder / VOCAB) if (folder / VOCAB).exists() else None
-        if config.n_words:
-            check_vocab(folder / VOCAB, vocab, config.n_words)
-        bilm = empty_bilm(config, vocab)
-        names = _names(bilm)
-        for array in names.values():
-            if array.theirs not in shapes:
-                raise ValueError(Errors.EL006.format(path=path, name=array.theirs))
-        used = {array.theirs for array in names.values()}
-        unused = [n for n in shapes if n not in used and n.startswith(("CNN", "RNN"))]
-        if unused:  # the options are of a smaller model
-            raise ValueError(
-                Errors.EL011.format(path=path, names=", ".join(unused[:5]))
-            )
-        check_shapes(
-            path,
-            {
-                ours: array.our_shape(shapes[array.theirs])
-                for ours, array in names.items()
-            },
-            bilm,
-        )
-        try:
-            arrays = {
-                ours: array.read(np.asarray(file[array.theirs], dtype=np.float32))
-                for ours, array in names.items()
-            }
-        except OSError as error:  # a damaged block
-            raise ValueError(Errors.EL004.format(path=path, error=error)) from error
-    return fill(bilm, arrays, path)
+@registry.formats("bilm-tf")
+class BilmTfFormat:
+    """The format of bilm-tf and AllenNLP (a `WritableFormat`)."""
+
+    name = "bilm-tf"
+    layout = (
+        f"'{OPTIONS}' and one '*.hdf5', or files named as they are published, "
+        "'..._options.json' and '..._weights.hdf5'"
+    )
+    dtypes = ("float32",)
+    keeps_training = False
+
+    def matches(self, path: Path) -> bool:
+        """Return whether there are options and an HDF5 file."""
+        return all(_files(path))
+
+    def read_config(self, path: Path) -> BiLMConfig:
+        """Return the sizes, from the options and the shapes of the arrays.
+
+        Raises:
+            ValueError: [EL002-EL006, EL009, EL020].
+        """
+        options_path, path = _pair(path)
+        with open_file(path) as file:
+            return _config(options_path, array_shapes(file, path), path)
+
+    def load(self, path: Path) -> StoredBiLM:
+        """Read a model.
+
+        Raises:
+            ValueError: [EL002-EL007, EL009, EL011, EL020, EL022, EL023].
+        """
+        options_path, path = _pair(path)
+        with open_file(path) as file:
+            shapes = array_shapes(file, path)
+            config = _config(options_path, shapes, path)
+            vocab_path = path.parent / VOCAB
+            vocab = read_vocab(vocab_path) if vocab_path.exists() else None
+            check_words(path.parent, config, vocab, None)
+            names = arrays_of(config)
+            _check_arrays(names, shapes, config, path)
+            try:
+                arrays = {
+                    ours: array.read(np.asarray(file[array.theirs], dtype=np.float32))
+                    for ours, array in names.items()
+                }
+            except OSError as error:  # a damaged block
+                raise ValueError(Errors.EL004.format(path=path, error=error)) from error
+        return StoredBiLM(config, vocab, None, arrays)
+
+    def save(
+        self,
+        stored: StoredBiLM,
+        folder: Path,
+        *,
+        objective: Objective | None = None,
+        card: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write `options.json`, `weights.hdf5` and the words, if known.
+
+        Raises:
+            ValueError: [EL005] if the folder holds other files of this format, [EL027]
+                if the format can't hold the model.
+            OSError: [EL013].
+        """
+        if problem := _problem(stored.config):
+            raise ValueError(Errors.EL027.format(format=self.name, problem=problem))
+        others = [*folder.glob(f"*{OPTIONS}"), *folder.glob("*.hdf5")]
+        if names := [p.name for p in others if p.name not in (OPTIONS, WEIGHTS)]:
+            names = [WEIGHTS, *sorted(names)]
+            raise ValueError(Errors.EL005.format(path=folder, names=", ".join(names)))
+        writers: dict[str, Callable[[Path], object]] = {
+            WEIGHTS: partial(_write_arrays, stored.arrays, arrays_of(stored.config))
+        }
+        if stored.vocab is not None:
+            writers[VOCAB] = partial(write_text, vocab_text(stored.vocab))
+        options = json.dumps(_options(stored), indent=2)
+        writers[OPTIONS] = partial(write_text, options)
+        write_files(folder, writers, remove=[VOCAB])
 
 
-def save(bilm: BiLM, folder: Path) -> None:
-    """Raises ValueError [EL005, EL016, EL027], OSError [EL013]."""
-    config = bilm.config
-    problem = None
-    if config.forget_bias != 1.0:
-        problem = f"its forget bias is {config.forget_bias}, theirs is always 1"
-    elif config.lstm_projection != (config.projection_dim < config.hidden_dim):
-        problem = "they project cells exactly if projection_dim is below dim"
-    elif config.has_characters and (
-        config.token_projection != (config.n_filters != config.projection_dim)
-    ):
-        problem = (
-            "they project tokens exactly if the filters don't sum to the projection"
-        )
-    elif config.word_dim or config.characters != "bytes":
-        problem = "it reads an alphabet of its own or words beside characters"
-    if problem:
-        raise ValueError(Errors.EL027.format(problem=problem))
-    check_format(folder, ("config.json", "encoder.pkl"))
-    if others := [p.name for p in folder.glob("*.hdf5") if p.name != WEIGHTS]:
-        names = ", ".join([WEIGHTS, *others])
-        raise ValueError(Errors.EL005.format(path=folder, names=names))
-    state = bilm.state_dict()
-
-    def write_weights(path: Path) -> None:
-        parts: dict[str, list[np.ndarray]] = {}  # W_0 comes in two
-        for ours, array in _names(bilm).items():
-            part = array.write(state[ours].detach().cpu().float())
-            parts.setdefault(array.theirs, []).append(part)
-        with h5py.File(path, "w") as file:
-            for theirs, arrays in parts.items():
-                file.create_dataset(theirs, data=np.concatenate(arrays))
-
-    writers: dict[str, Callable[[Path], Any]] = {WEIGHTS: write_weights}
-    if bilm.vocab is not None:
-        text = "".join(f"{word}\n" for word in bilm.vocab)
-        writers[VOCAB] = lambda path: path.write_text(
-            text, encoding="utf-8", newline="\n"
-        )
-    options = json.dumps(_options(bilm), indent=2)
-    writers[OPTIONS] = partial(write_text, options)
-    write_files(folder, writers, remove=[VOCAB])
+# -- which files ------------------------------------------------------------------
 
 
-# -- names and layouts ------------------------------------------------------------
+def _pair(path: Path) -> tuple[Path, Path]:
+    """Return the options file and the HDF5 file that a path means. Raises ValueError
+    [EL005] if there are several."""
+    options, weights = _files(path)
+    if len(options) > 1 or len(weights) > 1:
+        names = ", ".join(found.name for found in [*options, *weights])
+        raise ValueError(Errors.EL005.format(path=path, names=names))
+    return options[0], weights[0]
 
 
-class _Array:
-    """One array of theirs: its name, and how it becomes ours and back."""
-
-    def __init__(self, theirs: str) -> None:
-        self.theirs = theirs
-
-    def our_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        return shape
-
-    def read(self, array: np.ndarray) -> Tensor:
-        return torch.from_numpy(array)
-
-    def write(self, tensor: Tensor) -> np.ndarray:
-        return tensor.numpy()
-
-
-class _CharTable(_Array):
-    def our_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        return (shape[0] + 1, *shape[1:]) if shape else shape
-
-    def read(self, array: np.ndarray) -> Tensor:
-        return torch.from_numpy(np.pad(array, [(1, 0), (0, 0)]))
-
-    def write(self, tensor: Tensor) -> np.ndarray:
-        return tensor[1:].numpy()
+def _files(path: Path) -> tuple[list[Path], list[Path]]:
+    """Return the options files and the HDF5 files that a path could mean: those of its
+    folder, or itself and what goes with it."""
+    folder = folder_of(path)
+    options = sorted(folder.glob(f"*{OPTIONS}"))
+    weights = sorted(folder.glob("*.hdf5"))
+    if path.is_file():
+        if path.name.endswith(OPTIONS):
+            return [path], _beside(path, weights)
+        return _beside(path, options), [path] if path.suffix == ".hdf5" else []
+    if folder / OPTIONS in options:
+        options = [folder / OPTIONS]
+    elif len(weights) == 1:
+        options = _beside(weights[0], options)
+    return options, weights
 
 
-class _Conv(_Array):  # (1, width, char_dim, n) <-> (n, char_dim, width)
-    def our_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        return (
-            (shape[3], shape[2], shape[1])
-            if len(shape) == 4 and shape[0] == 1
-            else shape
-        )
-
-    def read(self, array: np.ndarray) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(array[0].transpose(2, 1, 0)))
-
-    def write(self, tensor: Tensor) -> np.ndarray:
-        return np.ascontiguousarray(tensor.numpy().transpose(2, 1, 0)[None])
+def _beside(path: Path, others: list[Path]) -> list[Path]:
+    """Return, of the files of the other kind, the one that is named as a file is, else
+    `options.json`, else all of them."""
+    same_stem = [other for other in others if _stem(other) == _stem(path)]
+    plain = [other for other in others if other.name == OPTIONS]
+    return same_stem or plain or others
 
 
-class _Gates(_Array):
-    """The last axis holds four gates. W_0 is [W_x; W_h], and is split into halves."""
-
-    def __init__(self, theirs: str, half: int | None = None) -> None:
-        super().__init__(theirs)
-        self.half = half
-
-    def our_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        if self.half is None or len(shape) != 2:
-            return shape
-        return ((shape[0] + 1 - self.half) // 2, shape[1])
-
-    def read(self, array: np.ndarray) -> Tensor:
-        if self.half is not None:
-            array = np.split(array, 2)[self.half]
-        return torch.from_numpy(_reorder(array, _THEIRS_TO_OURS))
-
-    def write(self, tensor: Tensor) -> np.ndarray:
-        return _reorder(tensor.numpy(), _OURS_TO_THEIRS)
+def _stem(path: Path) -> str:
+    """Return the name that options and weights have in common, up to its "_"."""
+    return path.name.removesuffix(OPTIONS).removesuffix(WEIGHTS).removesuffix(".hdf5")
 
 
-def _reorder(array: np.ndarray, order: tuple[int, ...]) -> np.ndarray:
-    gates = np.split(array, 4, axis=-1)
-    return np.ascontiguousarray(np.concatenate([gates[i] for i in order], axis=-1))
+# -- arrays -----------------------------------------------------------------------
 
 
-def _names(bilm: BiLM) -> dict[str, _Array]:
-    """Our state-dict keys -> their arrays."""
-    config = bilm.config
-    names: dict[str, _Array] = {}
-    encoder = "token_encoder"
-    if config.n_words:
-        names[f"{encoder}.embedding"] = _Array("embedding")
-    else:
-        names[f"{encoder}.char_embedding"] = _CharTable("char_embed")
-        for i in range(len(config.filters)):
-            names[f"{encoder}.conv_weights.{i}"] = _Conv(f"CNN/W_cnn_{i}")
-            names[f"{encoder}.conv_biases.{i}"] = _Array(f"CNN/b_cnn_{i}")
-        for k in range(config.n_highway):
-            for gate in ("carry", "transform"):
-                ours, theirs = f"{encoder}.highways.{k}.{gate}", f"CNN_high_{k}"
-                names[f"{ours}_weight"] = _Array(f"{theirs}/W_{gate}")
-                names[f"{ours}_bias"] = _Array(f"{theirs}/b_{gate}")
-        if config.token_projection:
-            names[f"{encoder}.projection_weight"] = _Array("CNN_proj/W_proj")
-            names[f"{encoder}.projection_bias"] = _Array("CNN_proj/b_proj")
-    for direction, rnn in _DIRECTIONS.items():
-        for layer in range(config.n_layers):
-            ours = f"{direction}.layers.{layer}"
-            theirs = f"{rnn}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
-            names[f"{ours}.weight_x"] = _Gates(f"{theirs}/W_0", half=0)
-            names[f"{ours}.weight_h"] = _Gates(f"{theirs}/W_0", half=1)
-            names[f"{ours}.bias"] = _Gates(f"{theirs}/B")
-            if config.lstm_projection:
-                names[f"{ours}.weight_p"] = _Array(f"{theirs}/W_P_0")
-    return names
+def _check_arrays(
+    names: dict[str, Array],
+    shapes: dict[str, tuple[int, ...]],
+    config: BiLMConfig,
+    path: Path,
+) -> None:
+    """Raise ValueError [EL006, EL007, EL011] unless a file has exactly the arrays that
+    sizes ask for."""
+    for array in names.values():
+        if array.theirs not in shapes:
+            raise ValueError(Errors.EL006.format(path=path, name=array.theirs))
+    used = {array.theirs for array in names.values()}
+    unused = [n for n in shapes if n not in used and n.startswith(("CNN", "RNN"))]
+    if unused:  # the options are of a smaller model
+        raise ValueError(Errors.EL011.format(path=path, names=", ".join(unused[:5])))
+    ours = {
+        name: array.our_shape(shapes[array.theirs]) for name, array in names.items()
+    }
+    check_shapes(path, ours, config)
+
+
+def _write_arrays(
+    tensors: dict[str, Tensor], names: dict[str, Array], path: Path
+) -> None:
+    parts: dict[str, list[np.ndarray]] = {}  # W_0 comes in two
+    for ours, array in names.items():
+        parts.setdefault(array.theirs, []).append(array.write(tensors[ours]))
+    with h5py.File(path, "w") as file:
+        for theirs, arrays in parts.items():
+            file.create_dataset(theirs, data=np.concatenate(arrays))
 
 
 # -- options ----------------------------------------------------------------------
 
 
+def _problem(config: BiLMConfig) -> str | None:
+    """Return why the format can't hold a model of these sizes, None if it can."""
+    if config.forget_bias != 1.0:
+        return f"its forget bias is {config.forget_bias}, theirs is always 1"
+    if config.lstm_projection != (config.projection_dim < config.hidden_dim):
+        return "they project cells exactly if projection_dim is below dim"
+    if config.has_characters and (
+        config.token_projection != (config.n_filters != config.projection_dim)
+    ):
+        return "they project tokens exactly if the filters don't sum to the projection"
+    if config.word_dim or config.characters != "bytes":
+        return "it reads an alphabet of its own or words beside characters"
+    return None
+
+
 def _config(
-    options: Any, shapes: dict[str, tuple[int, ...]], options_path: Path, path: Path
+    options_path: Path, shapes: dict[str, tuple[int, ...]], path: Path
 ) -> BiLMConfig:
-    """Sizes from the options; what they leave open is read from the arrays."""
+    """Return the sizes in the options; what they leave open is read from the arrays."""
+    options = read_json(options_path)
     try:
         lstm = options["lstm"]
         dim, projection_dim = lstm["dim"], lstm["projection_dim"]
@@ -269,8 +250,9 @@ def _config(
     return BiLMConfig.from_dict(sizes)
 
 
-def _options(bilm: BiLM) -> dict[str, Any]:
-    config = bilm.config
+def _options(stored: StoredBiLM) -> dict[str, Any]:
+    """Return the options of a model, as bilm-tf reads them."""
+    config = stored.config
     options: dict[str, Any] = {
         "bidirectional": True,
         "lstm": {
@@ -291,6 +273,6 @@ def _options(bilm: BiLM) -> dict[str, Any]:
             "n_characters": config.n_characters,
             "n_highway": config.n_highway,
         }
-    if bilm.vocab is not None:
-        options["n_tokens_vocab"] = len(bilm.vocab)
+    if stored.vocab is not None:
+        options["n_tokens_vocab"] = len(stored.vocab)
     return options

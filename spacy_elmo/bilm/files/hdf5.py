@@ -1,4 +1,5 @@
-"""Reading HDF5 files of others with care: nothing is read before it is known."""
+"""Reading HDF5 files of unknown origin: shapes and storage are checked before any array
+is read."""
 
 from pathlib import Path
 
@@ -10,17 +11,8 @@ from ...errors import Errors
 MAX_COMPRESSION = 100
 
 
-def only_hdf5(folder: Path) -> Path:
-    found = sorted(folder.glob("*.hdf5"))
-    if not found:
-        raise FileNotFoundError(Errors.EL001.format(path=folder))
-    if len(found) > 1:
-        names = ", ".join(path.name for path in found)
-        raise ValueError(Errors.EL005.format(path=folder, names=names))
-    return found[0]
-
-
 def open_file(path: Path) -> h5py.File:
+    """Open an HDF5 file to read. Raises ValueError [EL004]."""
     try:
         return h5py.File(path, "r")
     except OSError as error:
@@ -28,9 +20,13 @@ def open_file(path: Path) -> h5py.File:
 
 
 def array_shapes(file: h5py.File, path: Path) -> dict[str, tuple[int, ...]]:
-    """Shapes of all arrays, none of them read. Refused [EL009] are links and external
-    or virtual storage, which could reach other files of this machine, and arrays that
-    the file does not really hold, which would be made up in memory."""
+    """Return the shapes of all arrays, none of them read.
+
+    Raises:
+        ValueError: [EL004] if the file is damaged; [EL009] on links and external or
+            virtual storage, which could reach other files of this machine, and on
+            arrays that the file does not really hold, which would take memory.
+    """
     shapes: dict[str, tuple[int, ...]] = {}
     most_bytes = MAX_COMPRESSION * path.stat().st_size
     seen = set()  # groups can hold one another

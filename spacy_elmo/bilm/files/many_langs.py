@@ -15,36 +15,61 @@ import torch
 from torch import Tensor
 
 from ...errors import Errors
-from ..bilm import BiLM
+from ...registry import registry
 from ..config import BiLMConfig
 from ..words import BOS, EOS, UNK
-from .own import check_alphabet, check_shapes, empty_bilm, fill, read_json
+from .format import folder_of
+from .stored import StoredBiLM
+from .text_files import read_json
 
 CONFIG, ENCODER, EMBEDDER = "config.json", "encoder.pkl", "token_embedder.pkl"
+WORDS, CHARACTERS = "word.dic", "char.dic"
+FILES = (CONFIG, CHARACTERS, WORDS, ENCODER, EMBEDDER)
 _SPECIAL_WORDS = {"<bos>": BOS, "<eos>": EOS, "<oov>": UNK}
 # Their code looks the two marks up under each other's names, and was trained so.
 _SWAPPED = {"<bow>": "<eow>", "<eow>": "<bow>"}
 
 
-def load(folder: Path) -> BiLM:
-    """Raises ValueError [EL002, EL003, EL006-EL009, EL011, EL015, EL020],
-    FileNotFoundError [EL001]."""
-    vocab = [_SPECIAL_WORDS.get(w, w) for w in _read_dic(folder / "word.dic")]
-    alphabet = [_SWAPPED.get(c, c) for c in _read_dic(folder / "char.dic")]
-    config = _config(folder, len(vocab), len(alphabet))
-    check_alphabet(folder / "char.dic", alphabet, config.n_characters)
-    bilm = empty_bilm(config, vocab, alphabet)
-    arrays = {
-        **_token_encoder(_read_arrays(folder / EMBEDDER), config, folder / EMBEDDER),
-        **_lstms(_read_arrays(folder / ENCODER), config, folder / ENCODER),
-    }
-    shapes = {name: tuple(array.shape) for name, array in arrays.items()}
-    check_shapes(folder, shapes, bilm)
-    arrays = {name: array.float().contiguous() for name, array in arrays.items()}
-    return fill(bilm, arrays, folder)
+@registry.formats("many-langs")
+class ManyLangsFormat:
+    """The format of ELMoForManyLangs (a `Format`)."""
+
+    name = "many-langs"
+    layout = f"the files of ELMoForManyLangs, {', '.join(map(repr, FILES))}"
+
+    def matches(self, path: Path) -> bool:
+        """Return whether all its files are there."""
+        if path.is_file() and path.name not in FILES:
+            return False
+        return all((folder_of(path) / name).exists() for name in FILES)
+
+    def read_config(self, path: Path) -> BiLMConfig:
+        """Return the sizes, from the JSON files and the number of words and characters.
+        Raises ValueError [EL002, EL003, EL020]."""
+        return _read_texts(folder_of(path))[0]
+
+    def load(self, path: Path) -> StoredBiLM:
+        """Read a model. Raises ValueError [EL002, EL003, EL006, EL009, EL015,
+        EL020]."""
+        folder = folder_of(path)
+        config, vocab, alphabet = _read_texts(folder)
+        embedder, encoder = folder / EMBEDDER, folder / ENCODER
+        arrays = {
+            **_token_encoder(_read_arrays(embedder), config, embedder),
+            **_lstms(_read_arrays(encoder), config, encoder),
+        }
+        return StoredBiLM(config, vocab, alphabet, arrays)
+
+
+def _read_texts(folder: Path) -> tuple[BiLMConfig, list[str], list[str]]:
+    """Return sizes, words and characters, without reading weights."""
+    vocab = [_SPECIAL_WORDS.get(word, word) for word in _read_dic(folder / WORDS)]
+    alphabet = [_SWAPPED.get(c, c) for c in _read_dic(folder / CHARACTERS)]
+    return _config(folder, len(vocab), len(alphabet)), vocab, alphabet
 
 
 def _config(folder: Path, n_words: int, n_characters: int) -> BiLMConfig:
+    """Return the sizes. Raises ValueError [EL002, EL003, EL020]."""
     path = folder / CONFIG
     try:
         # The path is of the machine that trained it: the name is what counts here.
@@ -76,7 +101,9 @@ def _config(folder: Path, n_words: int, n_characters: int) -> BiLMConfig:
     return BiLMConfig.from_dict(settings)
 
 
-def _token_encoder(theirs: dict[str, Tensor], config: BiLMConfig, path: Path) -> Any:
+def _token_encoder(
+    theirs: dict[str, Tensor], config: BiLMConfig, path: Path
+) -> dict[str, Tensor]:
     get = _Getter(theirs, path)
     chars = get("char_emb_layer.embedding.weight")
     ours = {
@@ -98,7 +125,9 @@ def _token_encoder(theirs: dict[str, Tensor], config: BiLMConfig, path: Path) ->
     return {f"token_encoder.{name}": array for name, array in ours.items()}
 
 
-def _lstms(theirs: dict[str, Tensor], config: BiLMConfig, path: Path) -> Any:
+def _lstms(
+    theirs: dict[str, Tensor], config: BiLMConfig, path: Path
+) -> dict[str, Tensor]:
     get = _Getter(theirs, path)
     ours = {}
     for direction in ("forward", "backward"):
@@ -119,13 +148,14 @@ def _lstms(theirs: dict[str, Tensor], config: BiLMConfig, path: Path) -> Any:
 
 
 def _gates(array: Tensor) -> Tensor:
-    """i, f, g, o -> o, i, f, g along the first axis."""
+    """Return gates i, f, g, o in the order o, i, f, g, along the first axis."""
     *others, o = array.chunk(4)
     return torch.cat([o, *others])
 
 
 class _Getter:
-    """Arrays by name, each of the right number of axes. Raises ValueError [EL006]."""
+    """Gives arrays by name. Raises ValueError [EL006] if there is none with as many
+    axes as it must have."""
 
     def __init__(self, arrays: dict[str, Tensor], path: Path) -> None:
         self.arrays, self.path = arrays, path
@@ -139,11 +169,10 @@ class _Getter:
 
 
 def _read_arrays(path: Path) -> dict[str, Tensor]:
-    """Raises FileNotFoundError [EL001], ValueError [EL009, EL015]."""
+    """Return the arrays of a pickle, none of whose code is run. Raises ValueError
+    [EL009, EL015]."""
     try:
         arrays = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError as error:
-        raise FileNotFoundError(Errors.EL001.format(path=path.parent)) from error
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
         first_line = str(error).partition("\n")[0]
         raise ValueError(Errors.EL015.format(path=path, error=first_line)) from error
@@ -158,15 +187,13 @@ def _read_arrays(path: Path) -> dict[str, Tensor]:
 
 
 def _read_dic(path: Path) -> list[str]:
-    """Entries of lines of entry, tab, number, by number. Raises FileNotFoundError
-    [EL001], ValueError [EL003]."""
+    """Return the entries of a file of lines "entry, tab, number", by number. Raises
+    ValueError [EL003]."""
     try:
         lines = path.read_bytes().decode("utf-8").split("\n")
         numbered = [line.rsplit("\t", 1) for line in lines if "\t" in line]
         entries = {int(number): entry for entry, number in numbered}
-    except FileNotFoundError as error:
-        raise FileNotFoundError(Errors.EL001.format(path=path.parent)) from error
-    except ValueError as error:  # a UnicodeDecodeError is one too
+    except (OSError, ValueError) as error:  # a UnicodeDecodeError is a ValueError
         raise ValueError(Errors.EL003.format(path=path, problem=error)) from error
     if sorted(entries) != list(range(len(entries))):
         problem = "its entries are not numbered 0, 1, 2 ..."

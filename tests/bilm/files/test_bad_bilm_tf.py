@@ -14,7 +14,7 @@ from ...models import tiny_config
 
 @pytest.fixture
 def tf(tiny, tmp_path):
-    tiny.save_bilm_tf(tmp_path / "tf")
+    tiny.save(tmp_path / "tf", format="bilm-tf")
     return tmp_path / "tf"
 
 
@@ -164,7 +164,7 @@ def test_any_truncation_of_hdf5_is_refused_or_read_right(tiny, tf):
 
 def test_word_input_without_or_with_a_wrong_vocabulary(tmp_path):
     bilm = BiLM.random(tiny_config(n_words=5), vocab=list("abcde"))
-    bilm.save_bilm_tf(tmp_path)
+    bilm.save(tmp_path, format="bilm-tf")
     (tmp_path / "vocab.txt").write_text("a\nb\n")
     with pytest.raises(ValueError, match="EL023"):
         BiLM.load(tmp_path)
@@ -185,5 +185,5 @@ def test_what_bilm_tf_can_not_hold(tmp_path):
     ):
         bilm = BiLM.random(tiny_config(**sizes))
         with pytest.raises(ValueError, match="EL027"):
-            bilm.save_bilm_tf(tmp_path)
+            bilm.save(tmp_path, format="bilm-tf")
     assert list(tmp_path.iterdir()) == []

@@ -10,8 +10,8 @@ import pytest
 import spacy
 import torch
 
+from spacy_elmo.bilm import files
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.files.own import fingerprint
 from spacy_elmo.component.factory import component_config
 
 SENTENCES = [["cat", "日本", "Q", ""], ["zebra"]]
@@ -104,7 +104,7 @@ def test_saved_in_our_format_and_in_a_pipeline(made, tmp_path):
     expected = bilm.encode(SENTENCES)
     bilm.save(tmp_path / "own")
     own = BiLM.load(tmp_path / "own")
-    assert fingerprint(own) == fingerprint(bilm)
+    assert own.fingerprint() == bilm.fingerprint()
     assert all(np.array_equal(a, b) for a, b in zip(own.encode(SENTENCES), expected))
     nlp = spacy.blank("xx")
     nlp.add_pipe("elmo", config=component_config(made)).load_weights(made)
@@ -113,17 +113,24 @@ def test_saved_in_our_format_and_in_a_pipeline(made, tmp_path):
     found = loaded("cat 日本 Q")._.elmo.layers
     assert abs(found - bilm.encode([["cat", "日本", "Q"]])[0]).max() < 1e-6
     with pytest.raises(ValueError, match="EL027"):
-        bilm.save_bilm_tf(tmp_path / "tf")
+        bilm.save(tmp_path / "tf", format="bilm-tf")
+
+
+def test_sizes_are_read_without_weights(made):
+    expected = BiLM.load(made).config
+    for name in ("encoder.pkl", "token_embedder.pkl"):
+        (made / name).write_bytes(b"")
+    assert files.read_config(made) == expected
 
 
 def test_fingerprint_knows_the_words_and_the_alphabet(made):
-    before = fingerprint(BiLM.load(made))
+    before = BiLM.load(made).fingerprint()
     for name in ("word.dic", "char.dic"):
         text = (made / name).read_text(encoding="utf-8")
         (made / name).write_text(text.replace("日", "月"), encoding="utf-8")
-        assert fingerprint(BiLM.load(made)) != before
+        assert BiLM.load(made).fingerprint() != before
         (made / name).write_text(text, encoding="utf-8")
-    assert fingerprint(BiLM.load(made)) == before
+    assert BiLM.load(made).fingerprint() == before
 
 
 class Hostile:
@@ -179,7 +186,7 @@ BAD = {
         lambda f: (f / "word.dic").write_text("a\t0\nb\t5\n"),
     ),
     "dic without marks": ("EL003", lambda f: swap(f / "char.dic", "<pad>", "p")),
-    "no sizes": ("EL001", lambda f: (f / "sizes.json").unlink()),
+    "no sizes": ("EL002", lambda f: (f / "sizes.json").unlink()),
     "other sizes": ("EL003", lambda f: (f / "sizes.json").write_text("{}")),
     "no config path": ("EL003", lambda f: (f / "config.json").write_text("[]")),
 }

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from spacy_elmo import BiLM
-from spacy_elmo.bilm.files.own import fingerprint
 
 from ...models import SENTENCES, same_layers, tiny_config
 
@@ -27,12 +26,12 @@ def test_round_trips_in_both_formats(tmp_path, changes):
         tiny_config(**changes), seed=5, vocab=["<S>", "</S>", "<UNK>", "고양이"]
     )
     bilm.save(tmp_path / "own")
-    bilm.save_bilm_tf(tmp_path / "tf")
+    bilm.save(tmp_path / "tf", format="bilm-tf")
     for folder in ("own", "tf"):
         loaded = BiLM.load(tmp_path / folder)
         assert loaded.config == bilm.config
         assert loaded.vocab == bilm.vocab
-        assert fingerprint(loaded) == fingerprint(bilm)
+        assert loaded.fingerprint() == bilm.fingerprint()
         assert same_layers(loaded, bilm)
 
 
@@ -41,7 +40,7 @@ def test_written_hdf5_is_the_one_that_was_read(gold, tmp_path):
     source = gold / "allennlp" / "test_fixtures_elmo"
     (tmp_path / "options.json").symlink_to(source / "options.json")
     (tmp_path / "weights.hdf5").symlink_to(source / "lm_weights.hdf5")
-    BiLM.load(tmp_path).save_bilm_tf(tmp_path / "out")
+    BiLM.load(tmp_path).save(tmp_path / "out", format="bilm-tf")
     with (
         h5py.File(source / "lm_weights.hdf5") as theirs,
         h5py.File(tmp_path / "out" / "weights.hdf5") as ours,
@@ -72,8 +71,8 @@ def test_half_precision_is_near_and_half_the_size(tiny, tmp_path):
 def test_word_input_round_trip(tmp_path):
     words = ["<S>", "</S>", "<UNK>", "The", "cat"]
     bilm = BiLM.random(tiny_config(n_words=len(words)), vocab=words)
-    for folder, save in (("own", bilm.save), ("tf", bilm.save_bilm_tf)):
-        save(tmp_path / folder)
+    for folder, format in (("own", "spacy-elmo"), ("tf", "bilm-tf")):
+        bilm.save(tmp_path / folder, format=format)
         loaded = BiLM.load(tmp_path / folder)
         assert loaded.config.n_words == 5
         assert same_layers(loaded, bilm)

@@ -19,9 +19,9 @@ def contents(folder):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("save", ["save", "save_bilm_tf"])
-def test_full_disk_leaves_the_model_that_was_there(tiny, tmp_path, monkeypatch, save):
-    getattr(tiny, save)(tmp_path)
+@pytest.mark.parametrize("format", ["spacy-elmo", "bilm-tf"])
+def test_full_disk_leaves_the_model_that_was_there(tiny, tmp_path, monkeypatch, format):
+    tiny.save(tmp_path, format=format)
     before = contents(tmp_path)
     other = BiLM.random(tiny_config(), seed=9)
     # Every file but the first goes to a device that is always full.
@@ -32,7 +32,7 @@ def test_full_disk_leaves_the_model_that_was_there(tiny, tmp_path, monkeypatch, 
 
     monkeypatch.setattr(files, "fill_aside", full)
     with pytest.raises(OSError, match="EL013") as raised:
-        getattr(other, save)(tmp_path)
+        other.save(tmp_path, format=format)
     assert raised.value.errno in (errno.ENOSPC, None)
     assert contents(tmp_path) == before
 
@@ -78,9 +78,9 @@ def test_interrupted_at_any_rename(tiny, tmp_path, monkeypatch, error, at):
 
 def test_one_format_over_another(tiny, tmp_path):
     tiny.save(tmp_path / "own")
-    tiny.save_bilm_tf(tmp_path / "tf")
+    tiny.save(tmp_path / "tf", format="bilm-tf")
     for save in (
-        lambda: tiny.save_bilm_tf(tmp_path / "own"),
+        lambda: tiny.save(tmp_path / "own", format="bilm-tf"),
         lambda: tiny.save(tmp_path / "tf"),
     ):
         with pytest.raises(ValueError, match="EL016"):
@@ -95,10 +95,10 @@ def test_saving_over_another_model_leaves_nothing_of_it(tiny, tmp_path):
     (tmp_path / "card.json").write_text("{}")
     tiny.save(tmp_path)
     assert sorted(contents(tmp_path)) == ["config.json", "weights.safetensors"]
-    tiny.save_bilm_tf(tmp_path / "tf")
+    tiny.save(tmp_path / "tf", format="bilm-tf")
     (tmp_path / "tf" / "weights.hdf5").rename(tmp_path / "tf" / "other.hdf5")
     with pytest.raises(ValueError, match="EL005"):
-        tiny.save_bilm_tf(tmp_path / "tf")
+        tiny.save(tmp_path / "tf", format="bilm-tf")
 
 
 @pytest.mark.parametrize(
