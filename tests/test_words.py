@@ -1,0 +1,210 @@
+"""Names, docstrings, comments, messages and documents use the words of the field."""
+
+import ast
+import io
+import re
+import tokenize
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "spacy_elmo"
+# A word or phrase (a regular expression, upper and lower case) -> what to say instead.
+PROSE = {
+    r"what it has in mind": "Inspecting a model",
+    r"as they are told|told of": "say who reports what to whom",
+    r"anew|afresh": "again, from scratch",
+    r"to the last bit": "bit for bit",
+    r"go(es|ing)? on (from|with|where)": "resume, continue",
+    r"halves|halved": "smaller batches",
+    r"products": "matrix multiplications",
+    r"(?<!/)pictures?(?!/)": "plot, figure",
+    r"rests": "leftover files",
+    r"its three marks|the marks": "special tokens",
+    r"(is|are) forgotten": "forgetting",
+    r"(?-i:RETURNS:)": "a section 'Returns:'",
+    r"texts (of|that|with|were|are)": "corpus, corpora, held-out text",
+    r"charged for": "scored, with the probability of",
+    r"written out gradient|written-out": "explicit backward pass",
+    r"a thread a direction": "one thread for each direction",
+    r"an? \w+ a (line|language|direction|command|card|file)\b": "one ... per ...",
+}
+# Names of modules and classes, of parameters and attributes -> what to take instead.
+MODULES = {
+    "changes": "overrides",
+    "halves": "chunks",
+    "Halves": "Chunks",
+    "products": "matmul",
+    "Product": "Matmul",
+    "texts": "corpora",
+    "pictures": "plots",
+}
+PARAMETERS = {
+    "_made": "_cached",
+    "changes": "overrides",
+    "factors": "dtype",
+    "known": "what is known of it",
+    "of": "n_rows",
+}
+# A docstring of a function begins with what it does, as a verb.
+OPENINGS = (
+    "Of ", "As ", "By ", "One ", "The same ", "Those ", "What ", "Not ", "To ", "Who ",
+    "Whose ", "Where ", "Which ", "All ", "Another ", "Inside", "RETURNS:", "Raises ",
+)  # fmt: skip
+# What is still to be put in the field's words.
+OPEN = {
+    "benchmarks/inference.py",
+    "benchmarks/layer_cache.py",
+    "benchmarks/ngram.py",
+    "benchmarks/pipe.py",
+    "benchmarks/pretrain.py",
+    "benchmarks/textbook.py",
+    "experiments/architectures.py",
+    "experiments/experiments.py",
+    "experiments/experiments_report.py",
+    "experiments/fetch.py",
+    "experiments/kept_corpus.py",
+    "experiments/pretrained_baseline.py",
+    "experiments/probe.py",
+    "experiments/products.py",
+    "experiments/word_senses.py",
+    "spacy_elmo/bilm/bilm.py",
+    "spacy_elmo/bilm/config.py",
+    "spacy_elmo/bilm/files/bilm_tf.py",
+    "spacy_elmo/bilm/files/many_langs.py",
+    "spacy_elmo/bilm/files/own.py",
+    "spacy_elmo/bilm/halves.py",
+    "spacy_elmo/bilm/kernels/autograd_lstm.py",
+    "spacy_elmo/bilm/kernels/cpu_lstm.py",
+    "spacy_elmo/bilm/kernels/memo.py",
+    "spacy_elmo/bilm/kernels/products.py",
+    "spacy_elmo/bilm/kernels/threads.py",
+    "spacy_elmo/bilm/lstm.py",
+    "spacy_elmo/bilm/neighbours.py",
+    "spacy_elmo/bilm/scalar_mix.py",
+    "spacy_elmo/bilm/token_cache.py",
+    "spacy_elmo/bilm/token_encoder.py",
+    "spacy_elmo/bilm/vocab_cache.py",
+    "spacy_elmo/bilm/words.py",
+    "spacy_elmo/cli/benchmark.py",
+    "spacy_elmo/cli/curve.py",
+    "spacy_elmo/cli/mix.py",
+    "spacy_elmo/cli/neighbours.py",
+    "spacy_elmo/cli/prepare.py",
+    "spacy_elmo/cli/pretrain.py",
+    "spacy_elmo/cli/vocab_cache.py",
+    "spacy_elmo/component/cached.py",
+    "spacy_elmo/component/doc_layers.py",
+    "spacy_elmo/component/factory.py",
+    "spacy_elmo/component/layer_cache.py",
+    "spacy_elmo/component/mixes.py",
+    "spacy_elmo/component/pipe.py",
+    "spacy_elmo/errors.py",
+    "spacy_elmo/layers/listened_to.py",
+    "spacy_elmo/layers/listener.py",
+    "spacy_elmo/layers/mix.py",
+    "spacy_elmo/layers/shim.py",
+    "spacy_elmo/layers/spans.py",
+    "spacy_elmo/layers/torch_shim.py",
+    "spacy_elmo/models/__init__.py",
+    "spacy_elmo/pictures.py",
+    "spacy_elmo/pretrain/__main__.py",
+    "spacy_elmo/pretrain/card.py",
+    "spacy_elmo/pretrain/checkpoint.py",
+    "spacy_elmo/pretrain/config.py",
+    "spacy_elmo/pretrain/curve.py",
+    "spacy_elmo/pretrain/identity.py",
+    "spacy_elmo/pretrain/loggers.py",
+    "spacy_elmo/pretrain/loop.py",
+    "spacy_elmo/pretrain/model.py",
+    "spacy_elmo/pretrain/optimizers.py",
+    "spacy_elmo/pretrain/plan.py",
+    "spacy_elmo/pretrain/results.py",
+    "spacy_elmo/pretrain/spelling.py",
+    "spacy_elmo/pretrain/start.py",
+    "spacy_elmo/pretrain/stop.py",
+    "spacy_elmo/pretrain/texts.py",
+    "spacy_elmo/pretrain/workers.py",
+    "spacy_elmo/text/corpus.py",
+    "spacy_elmo/text/parts.py",
+    "spacy_elmo/text/prepare.py",
+    "spacy_elmo/text/reading.py",
+    "README.md",
+    "project.yml",
+}
+
+
+def name(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+CODE = sorted(
+    path
+    for folder in ("spacy_elmo", "benchmarks", "experiments")
+    for path in (ROOT / folder).rglob("*.py")
+)
+DOCUMENTS = sorted(
+    path
+    for pattern in ("*.md", "*.yml", "docs/**/*.md", "configs/*.cfg", "experiments/*.*")
+    for path in ROOT.glob(pattern)
+    if path.suffix in (".md", ".yml", ".cfg") and path.name != "CHANGELOG.md"
+)
+FILES = [*CODE, *DOCUMENTS]
+
+
+def prose(path):
+    """Return the words of a file: of code its strings and comments alone."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        return text
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    kinds = {tokenize.STRING, tokenize.COMMENT}
+    kinds.add(getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING))
+    # What a line begins with ("#", quotes, white space) does not part a phrase.
+    joined = " ".join(token.string for token in tokens if token.type in kinds)
+    return re.sub(r"[\s#\"']+", " ", joined)
+
+
+def private_names(path):
+    """Yield the names that a module should not define, with what to take instead."""
+    if path.stem in MODULES:
+        yield path.stem, MODULES[path.stem]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ClassDef) and node.name in MODULES:
+            yield node.name, MODULES[node.name]
+        elif isinstance(node, ast.arg) and node.arg in PARAMETERS:
+            yield node.arg, PARAMETERS[node.arg]
+        elif isinstance(node, ast.Attribute) and node.attr in PARAMETERS:
+            yield node.attr, PARAMETERS[node.attr]
+
+
+def openings(path):
+    """Yield how the docstrings of the functions of a module begin."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef):
+            text = ast.get_docstring(node) or ""
+            if text.startswith(OPENINGS) or text[:1].islower():
+                yield f"{node.name}: {text.splitlines()[0]}"
+
+
+def faults(path):
+    found = []
+    text = prose(path)
+    for pattern, instead in PROSE.items():
+        for match in re.finditer(rf"\b(?:{pattern})(?!\w)", text, re.I):
+            context = text[max(0, match.start() - 30) : match.end() + 30]
+            found.append(f"'{match[0]}' in '... {context} ...': {instead}")
+    if path.suffix == ".py":
+        pairs = sorted(set(private_names(path)))
+        found += [f"the name '{name}': {instead}" for name, instead in pairs]
+    if path.is_relative_to(PACKAGE):
+        found += openings(path)
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_words_are_the_fields(path):
+    if name(path) in OPEN:
+        pytest.skip("still to be put in the field's words")
+    assert not faults(path)
