@@ -14,6 +14,7 @@ from wasabi import msg
 
 from .config import parse_overrides, read_config
 from .loop import pretrain
+from .memory import keep_freed_memory
 from .stop import Stopped
 
 
@@ -29,6 +30,7 @@ def run(
     module: that was started, for the model card."""
     command = shlex.join(["python", "-m", module, *sys.argv[1:]])
     first = os.environ.get("RANK", "0") == "0"
+    keep_freed_memory()
     try:
         best = pretrain(
             read_config(config, parse_overrides(overrides)),

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ...errors import Errors
 from ...registry import registry
+from ..kernels import adaptive_softmax as kernel
 from .full import FullSoftmax
 from .objective import MakeObjective, Objective, in_chunks
 
@@ -43,6 +44,11 @@ class AdaptiveSoftmax(Objective):
 
     def forward(self, h_NH: Tensor, target_N: Tensor) -> Tensor:
         """Return the log-probability of every target, (N,)."""
+        if kernel.can_run(h_NH):
+            head, tail = self.clusters.head, list(self.clusters.tail.parameters())
+            clusters = list(zip(tail[::2], tail[1::2]))
+            weight_and_bias = head.weight, head.bias
+            return kernel.log_p(h_NH, target_N, self.cutoffs, weight_and_bias, clusters)
 
         def log_p(h: Tensor, target: Tensor) -> Tensor:
             # torch's clusters can't be of two precisions.

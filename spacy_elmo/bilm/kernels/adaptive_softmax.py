@@ -1,0 +1,163 @@
+"""The adaptive softmax of training in bfloat16 (Grave et al. 2017).
+
+Against autograd through `torch.nn.AdaptiveLogSoftmaxWithLoss`:
+- matrices are multiplied in bfloat16, sums over them are float32;
+- the gradient is formed in the forward pass while the logits of a few rows lie in the
+  processor's cache, so no logits are kept, and none are computed again.
+
+Shapes: N predictions, R rows of a chunk, H projection, K width of a cluster's vectors,
+V words of the head or of a cluster.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+# Logits computed at once: 4 MB of bfloat16.
+LOGITS = 1 << 21
+LEAST_ROWS, MOST_ROWS = 64, 256
+
+
+class Part(NamedTuple):
+    """Result for the head or a cluster: log-probabilities, and the gradients of their
+    sum (each weighted) by input, weight and bias."""
+
+    log_p_N: Tensor
+    d_input_NK: Tensor
+    d_weight_VK: Tensor
+    d_bias_V: Tensor | None
+
+
+def can_run(h_NH: Tensor) -> bool:
+    """Return whether the kernel applies: training under bfloat16 autocast on a CPU."""
+    return (
+        torch.is_grad_enabled()
+        and h_NH.device.type == "cpu"
+        and torch.is_autocast_enabled("cpu")
+        and torch.get_autocast_dtype("cpu") is torch.bfloat16
+    )
+
+
+def log_p(
+    h_NH: Tensor,
+    target_N: Tensor,
+    cutoffs: Sequence[int],
+    head: tuple[Tensor, Tensor],
+    clusters: Sequence[tuple[Tensor, Tensor]],
+) -> Tensor:
+    """Return the log-probability of every target, (N,), with its gradient.
+
+    Args:
+        h_NH: Outputs of the top layer.
+        target_N: Numbers of the words to predict.
+        cutoffs: Number of the first word of each cluster.
+        head: Weight and bias, one row for each frequent word and for each cluster.
+        clusters: Projection (K, H) and word vectors (V, K) of each cluster.
+    """
+    flat = [weight for cluster in clusters for weight in cluster]
+    with torch.autocast("cpu", enabled=False):
+        result: Tensor = _AdaptiveLogP.apply(
+            h_NH.float(), target_N, tuple(cutoffs), *head, *flat
+        )
+    return result
+
+
+class _AdaptiveLogP(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, h_NH: Tensor, target_N: Tensor, cutoffs: Any, *weights: Tensor
+    ) -> Tensor:
+        log_p_N, *gradients = _compute(h_NH, target_N, cutoffs, weights, None)
+        ctx.save_for_backward(h_NH, target_N, *weights, *gradients)
+        ctx.cutoffs, ctx.n_weights = cutoffs, len(weights)
+        return log_p_N
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_N: Tensor) -> Any:
+        h_NH, target_N, *rest = ctx.saved_tensors
+        weights, gradients = rest[: ctx.n_weights], rest[ctx.n_weights :]
+        if bool((d_N == d_N[:1]).all()):  # of a sum or a mean, as in training
+            gradients = [gradient * d_N[0] for gradient in gradients]
+        else:
+            _, *gradients = _compute(h_NH, target_N, ctx.cutoffs, weights, d_N)
+        return gradients[0], None, None, *gradients[1:]
+
+
+def _compute(
+    h_NH: Tensor,
+    target_N: Tensor,
+    cutoffs: tuple[int, ...],
+    weights: Sequence[Tensor],
+    d_N: Tensor | None,
+) -> list[Tensor]:
+    """Return log-probabilities and the gradients of their sum, weighted by d_N, by h
+    and by each of the weights."""
+    head_weight, head_bias, *flat = weights
+    cluster_N = torch.bucketize(target_N, torch.tensor(cutoffs), right=True)
+    in_head_N = torch.where(cluster_N == 0, target_N, cutoffs[0] + cluster_N - 1)
+    log_p_N, d_h_NH, *d_head = _part(h_NH, in_head_N, head_weight, head_bias, d_N)
+    d_weights: list[Any] = [*d_head]
+    for i, (project_KH, words_VK) in enumerate(zip(flat[::2], flat[1::2])):
+        rows = (cluster_N == i + 1).nonzero()[:, 0]
+        x_NH, low_KH = h_NH[rows].bfloat16(), project_KH.bfloat16()
+        part = _part(
+            torch.mm(x_NH, low_KH.t()).float(),
+            target_N[rows] - cutoffs[i],
+            words_VK,
+            None,
+            None if d_N is None else d_N[rows],
+        )
+        log_p_N[rows] += part.log_p_N
+        d_x_NK = part.d_input_NK.bfloat16()
+        d_h_NH.index_add_(0, rows, torch.mm(d_x_NK, low_KH).float())
+        d_weights += [torch.mm(d_x_NK.t(), x_NH).float(), part.d_weight_VK]
+    return [log_p_N, d_h_NH, *d_weights]
+
+
+def _part(
+    x_NK: Tensor,
+    target_N: Tensor,
+    weight_VK: Tensor,
+    bias_V: Tensor | None,
+    d_N: Tensor | None,
+) -> Part:
+    """Return a softmax over the rows of a weight.
+
+    d log p(t) / d logits is onehot(t) - p: the second term is summed here by matrix
+    multiplications, the first added in float32 at the end.
+    """
+    low_VK, low_NK = weight_VK.bfloat16(), x_NK.bfloat16()
+    low_V = None if bias_V is None else bias_V.bfloat16()
+    log_p_N = x_NK.new_empty(len(x_NK))
+    d_x_NK = torch.empty_like(x_NK)
+    d_weight_VK = torch.zeros_like(weight_VK)
+    d_bias_V = None if bias_V is None else torch.zeros_like(bias_V)
+    size = max(LEAST_ROWS, min(MOST_ROWS, LOGITS // len(weight_VK)))
+    for first in range(0, len(x_NK), size):
+        rows = slice(first, first + size)
+        x_RK, target_R1 = low_NK[rows], target_N[rows, None]
+        logits_RV = torch.mm(x_RK, low_VK.t())
+        if low_V is not None:
+            logits_RV += low_V
+        p_RV = torch.softmax(logits_RV, dim=1)
+        # Not the logarithm of p, which bfloat16 may have rounded to 0.
+        highest_R1 = logits_RV.amax(1, keepdim=True)
+        p_highest_R1 = p_RV.amax(1, keepdim=True).float()
+        above_R1 = logits_RV.gather(1, target_R1).float() - highest_R1.float()
+        log_p_N[rows] = (above_R1 + p_highest_R1.log())[:, 0]
+        if d_N is not None:
+            p_RV *= d_N[rows, None].to(p_RV.dtype)
+        d_x_NK[rows] = torch.mm(p_RV, low_VK)
+        d_weight_VK -= torch.mm(p_RV.t(), x_RK)
+        if d_bias_V is not None:
+            d_bias_V -= p_RV.sum(0, dtype=torch.float32)
+    ones_N = torch.ones_like(log_p_N) if d_N is None else d_N
+    d_x_NK = weight_VK[target_N] * ones_N[:, None] - d_x_NK
+    d_weight_VK.index_add_(0, target_N, x_NK * ones_N[:, None])
+    if d_bias_V is not None:
+        d_bias_V.index_add_(0, target_N, ones_N)
+    return Part(log_p_N, d_x_NK, d_weight_VK, d_bias_V)
