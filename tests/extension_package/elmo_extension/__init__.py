@@ -1,0 +1,1 @@
+"""An objective, a weight format, an optimizer and a schedule for spacy-elmo."""
