@@ -3,9 +3,9 @@
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -13,6 +13,11 @@ from .errors import Errors
 
 Writer = Callable[[Path], object]
 _JOURNAL, _UNFINISHED, _NAMES = ".previous.", ".unfinished.", "names.json"
+# Names with a token, which a user's own hidden files do not have. Version 0.1 made
+# journals with other letters in it.
+_ASIDE = re.compile(r"\..+\.[0-9a-f]{8}\.(new|back)")
+_REST = re.compile(re.escape(_UNFINISHED) + "[0-9a-f]{8}")
+_TO_PUT_BACK = re.compile(re.escape(_JOURNAL) + "[0-9a-z_]{8}")
 
 
 def write_files(
@@ -20,13 +25,18 @@ def write_files(
 ) -> None:
     """Write several files of one folder, all or none.
 
-    writers: name of each file -> a function that writes it to the path it is given.
-    remove: files that go if they are there and are not written.
     Every file is first written in full under a temporary name. Only when all of them
     are on the disk do they take the places of the old ones, which come back if that
     fails half-way.
 
-    Raises OSError [EL013], and leaves what was there before, if one can't be written.
+    Args:
+        folder: Made if it is not there.
+        writers: Name of each file, and a function that writes it to the path it is
+            given.
+        remove: Files that go if they are there and are not written.
+
+    Raises:
+        OSError: [EL013] if one can't be written. What was there before is left.
     """
     folder = Path(folder)
     asides: dict[Path, Path] = {}
@@ -58,13 +68,14 @@ def write_text(text: str, path: Path) -> None:
 
 
 def _swap(asides: Mapping[Path, Path], gone: Iterable[Path]) -> None:
-    """New files for old ones. If it is interrupted the old ones come back: now, or when
-    `recover` is called after the process was killed. Not for a moment does a file have
-    no version under its name."""
+    """Put new files in the places of old ones. If it is interrupted the old ones come
+    back: now, or when `recover` is called after the process was killed. Every file has
+    a version under its name at every moment."""
     paths = [*asides, *gone]
-    folder = paths[0].parent
-    unfinished = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=folder))
-    journal = unfinished.with_name(unfinished.name.replace(_UNFINISHED, _JOURNAL))
+    token = secrets.token_hex(4)
+    unfinished = paths[0].with_name(_UNFINISHED + token)
+    journal = paths[0].with_name(_JOURNAL + token)
+    unfinished.mkdir()
     try:
         for path in paths:
             if path.exists():
@@ -87,15 +98,17 @@ def _swap(asides: Mapping[Path, Path], gone: Iterable[Path]) -> None:
 def recover(folder: Path) -> None:
     """Undo what a process that was killed while it wrote here left half done. No other
     process may be writing to the folder."""
-    for journal in folder.glob(f"{_JOURNAL}*"):
-        _put_back(journal)
-    for rest in [*folder.glob(".*.new"), *folder.glob(".*.back")]:
-        rest.unlink()
-    for rest in folder.glob(f"{_UNFINISHED}*"):
-        shutil.rmtree(rest)
+    for path in list(folder.iterdir()) if folder.exists() else []:
+        if _TO_PUT_BACK.fullmatch(path.name) and (path / _NAMES).exists():
+            _put_back(path)
+        elif _ASIDE.fullmatch(path.name):
+            path.unlink()
+        elif _REST.fullmatch(path.name):
+            shutil.rmtree(path)
 
 
 def _put_back(journal: Path) -> None:
+    """Bring the files that a journal holds back."""
     names = json.loads((journal / _NAMES).read_text(encoding="utf-8"))
     for name in names:
         path = journal.parent / name
@@ -127,7 +140,7 @@ def _beside(path: Path, what: str) -> Path:
 
 
 def sha256(path: Path) -> str:
-    """Hash of a file, in hexadecimal. Raises OSError [EL030]."""
+    """Return the hash of a file, in hexadecimal. Raises OSError [EL030]."""
     digest = hashlib.sha256()
     try:
         with path.open("rb") as file:

@@ -1,0 +1,52 @@
+"""Writing several files of a folder at once, and what a killed process leaves."""
+
+import json
+
+import pytest
+
+from spacy_elmo.atomic_files import recover, write_files
+
+
+def write(path, text="new"):
+    write_files(path, {"a": lambda p: p.write_text(text)})
+
+
+def test_recover_leaves_the_hidden_files_of_a_user(tmp_path):
+    kept = [".notes.new", ".b.back", ".draft.1234.new", ".x.ABCDEF12.back"]
+    for name in kept:
+        (tmp_path / name).write_text("mine")
+    for name in (".unfinished.chapters", ".previous.chapters"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "one").write_text("mine")
+    write(tmp_path)
+    recover(tmp_path)
+    for name in kept:
+        assert (tmp_path / name).read_text() == "mine"
+    for name in (".unfinished.chapters", ".previous.chapters"):
+        assert (tmp_path / name / "one").read_text() == "mine"
+
+
+def test_recover_removes_what_was_written_aside(tmp_path):
+    for name in (".a.0123abcd.new", ".a.0123abcd.back"):
+        (tmp_path / name).write_text("")
+    (tmp_path / ".unfinished.0123abcd").mkdir()
+    recover(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("token", ["0123abcd", "k_3x9z_q"])
+def test_recover_puts_back_what_a_journal_holds(tmp_path, token):
+    """Version 0.1 had other letters in the names of its journals."""
+    write(tmp_path, "half of the new model")
+    journal = tmp_path / f".previous.{token}"
+    journal.mkdir()
+    (journal / "a").write_text("old")
+    (journal / "names.json").write_text(json.dumps(["a", "b"]))
+    (tmp_path / "b").write_text("was not there before")
+    recover(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    assert (tmp_path / "a").read_text() == "old"
+
+
+def test_recover_of_no_folder(tmp_path):
+    recover(tmp_path / "none")
