@@ -206,6 +206,7 @@ class Errors(metaclass=_Coded):
         "them in shorter pieces (get_spans = spacy-elmo.Windows.v1 with length = "
         "{fits}), or on the CPU."
     )
+    EL130 = "'{path}' exists. Replace it with --force, or write to another file."
     # In spaCy
     EL050 = (
         "'{name}' has no weights. Load some with nlp.get_pipe('{name}').load_weights("

@@ -15,31 +15,73 @@ AROUND = 12  # tokens shown on each side
 
 @dataclass(frozen=True)
 class Context:
-    """An occurrence: its sentence and the number of its token there."""
+    """An occurrence of a word: its sentence and the number of its token there."""
 
     sentence: Sequence[str]
     position: int
 
     def __str__(self) -> str:
-        """The sentence around the word, which stands in brackets."""
+        """Return the sentence around the word, which stands in brackets."""
         i = self.position
         before = self.sentence[max(0, i - AROUND) : i]
         after = self.sentence[i + 1 : i + 1 + AROUND]
         return " ".join([*before, f"[{self.sentence[i]}]", *after])
 
 
+@dataclass(frozen=True)
+class Neighbour:
+    """A context, one that is near it, and the cosine of their vectors."""
+
+    context: Context
+    nearest: Context
+    cosine: float
+
+
+def nearest_contexts(
+    bilm: BiLM,
+    queries: Sequence[Context],
+    contexts: Sequence[Context],
+    n: int,
+    layer: int = -1,
+) -> list[Neighbour]:
+    """Return the contexts in other sentences that are nearest to each query.
+
+    Args:
+        bilm: The model whose vectors are compared.
+        queries: Contexts to compare with.
+        contexts: Contexts to choose from; they may include the queries.
+        n: How many to choose for each query.
+        layer: 0 for the token layer, -1 for the last.
+
+    Returns:
+        The neighbours of the first query, nearest first, then those of the next.
+
+    Raises:
+        ValueError: [EL083] if there is no such layer.
+    """
+    among_ND = unit_vectors(bilm, contexts, layer)
+    query_QD = unit_vectors(bilm, queries, layer)
+    found = []
+    near_QN = nearest(query_QD, among_ND, n + len(queries))
+    for query, query_D, near in zip(queries, query_QD, near_QN):
+        others = [i for i in near if contexts[i].sentence != query.sentence][:n]
+        found += [
+            Neighbour(query, contexts[i], float(query_D @ among_ND[i])) for i in others
+        ]
+    return found
+
+
 def lines_with(pattern: str, lines: Iterable[str]) -> Iterator[str]:
-    """Lines in which a token may match, so that no others need be tokenized. Raises as
-    `contexts_of`."""
+    """Return the lines in which a token may match, so that no others need be tokenized.
+    Raises ValueError [EL082] if the pattern is not a regular expression."""
     search = _compile(pattern).search
     looks_around = re.search(r"[\^$]|\\[AbBZ]|\(\?[=!<]", pattern)
     return (line for line in lines if looks_around or search(line))
 
 
 def contexts_of(pattern: str, sentences: Iterable[Sequence[str]]) -> Iterator[Context]:
-    """Every token that a regular expression matches whole, upper and lower case alike.
-
-    Raises ValueError [EL082] if it is not a regular expression."""
+    """Yield every token that a regular expression matches whole, upper and lower case
+    alike. Raises ValueError [EL082] if the pattern is not a regular expression."""
     matches = _compile(pattern).fullmatch
     for sentence in sentences:
         for i, token in enumerate(sentence):
@@ -57,10 +99,15 @@ def _compile(pattern: str) -> re.Pattern[str]:
 def nearest_words(
     pattern: str, vocab: Sequence[str], vectors_VH: np.ndarray, n: int
 ) -> list[str]:
-    """Without contexts: words whose one vector is most like that of the most frequent
-    word that the pattern matches whole; none if it matches none.
+    """Return the words whose vectors without context are nearest to that of the most
+    frequent word that the pattern matches whole; none if it matches none.
 
-    vocab: by frequency. vectors_VH: of each of its words."""
+    Args:
+        pattern: A regular expression.
+        vocab: Words by falling frequency.
+        vectors_VH: One vector for each of them.
+        n: How many words to return.
+    """
     matches = _compile(pattern).fullmatch
     asked = next((i for i, word in enumerate(vocab) if matches(word)), None)
     if asked is None:
@@ -74,9 +121,16 @@ def nearest_words(
 def unit_vectors(
     bilm: BiLM, contexts: Sequence[Context], layer: int = -1
 ) -> np.ndarray:
-    """Vectors of one layer of each occurrence, of length 1: (N, D).
+    """Return the vectors of one layer for each occurrence, of length 1: (N, D).
 
-    layer: 0 the token layer, -1 the last. Raises ValueError [EL083]."""
+    Args:
+        bilm: The model.
+        contexts: The occurrences.
+        layer: 0 for the token layer, -1 for the last.
+
+    Raises:
+        ValueError: [EL083] if there is no such layer.
+    """
     n_layers = bilm.config.n_layers + 1
     if not -n_layers <= layer < n_layers:
         raise ValueError(Errors.EL083.format(layer=layer, last=n_layers - 1))
@@ -90,6 +144,7 @@ def unit_vectors(
 
 
 def nearest(query_QD: np.ndarray, among_ND: np.ndarray, n: int) -> list[list[int]]:
-    """Of unit vectors: numbers of the n nearest by cosine, nearest first, (Q, n)."""
+    """Return the numbers of the n unit vectors that are nearest to each query by
+    cosine, nearest first: (Q, n)."""
     cosine_QN = query_QD @ among_ND.T
     return [np.argsort(-row, kind="stable")[:n].tolist() for row in cosine_QN]

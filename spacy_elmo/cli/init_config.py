@@ -1,5 +1,7 @@
 """spacy elmo init-config: a whole training configuration, commented."""
 
+import shlex
+from functools import partial
 from pathlib import Path
 
 import typer
@@ -10,11 +12,14 @@ from .group import app, clear_errors
 
 @app.command("init-config")
 def init_config_cli(
-    output: Path = typer.Argument(..., help="Configuration to write (.cfg)"),
+    output: Path = typer.Argument(
+        ..., help="Configuration to write (.cfg), '-' for stdout"
+    ),
     pipeline: str = typer.Option("tagger", help="Components, such as 'ner,tagger'"),
     lang: str = typer.Option("en", help="Language of the pipeline"),
     weights: str | None = typer.Option(
-        None, help="Model folder of the biLM, in any format; else the one that ships"
+        None,
+        help="biLM: model folder or file, or a name that ships; else of the language",
     ),
     frozen: bool = typer.Option(
         True, "--frozen/--finetune", help="Whether the biLM stays as it is"
@@ -31,7 +36,9 @@ def init_config_cli(
     force: bool = typer.Option(False, "--force", help="Write over a file"),
 ) -> None:
     """A complete configuration for 'spacy train', with ELMo in every component."""
+    from ..atomic_files import write_files, write_text
     from ..component.training_config import make_config
+    from ..errors import Errors
 
     with clear_errors():
         text = make_config(
@@ -43,11 +50,15 @@ def init_config_cli(
             static=static,
             layer_cache=None if layer_cache in ("", "none") else layer_cache,
         )
+        if str(output) == "-":  # as in spaCy: the configuration and nothing else
+            typer.echo(text, nl=False)
+            return
         if output.exists() and not force:
-            raise FileExistsError(f"'{output}' is there already; --force replaces it.")
-        output.write_text(text, encoding="utf-8")
+            raise FileExistsError(Errors.EL130.format(path=output))
+        write_files(output.parent, {output.name: partial(write_text, text)})
     msg.good(f"Wrote {output}")
-    msg.text(
-        f"python -m spacy train {output} --paths.train train.spacy --paths.dev "
-        "dev.spacy --output training"
+    # Not by msg, which would wrap a line that is to be pasted.
+    typer.echo(
+        f"python -m spacy train {shlex.quote(str(output))} --paths.train train.spacy "
+        "--paths.dev dev.spacy --output training"
     )

@@ -1,9 +1,10 @@
 """spacy elmo neighbours: in which contexts a word has the most similar vectors."""
 
 import json
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 from wasabi import msg
@@ -12,6 +13,7 @@ from .group import app, clear_errors, model_folder
 
 if TYPE_CHECKING:
     from ..bilm.bilm import BiLM
+    from ..bilm.neighbours import Context
 
 N_WORDS = 8  # shown beside the contexts
 HEADER = ("context", "nearest contexts", "cosine")
@@ -22,7 +24,7 @@ def neighbours_cli(
     model: Path = typer.Argument(
         ...,
         callback=model_folder,
-        help="Model folder, in any format, or a shipped name",
+        help="Model folder, or a file in it, in any format, or a shipped name",
     ),
     text: list[Path] = typer.Argument(..., help="Text files to look for contexts in"),
     word: str = typer.Option(
@@ -45,59 +47,52 @@ def neighbours_cli(
 ) -> None:
     """Nearest contexts of a word, as in the paper's table 4."""
     from ..bilm.bilm import BiLM
-    from ..bilm.neighbours import contexts_of, lines_with, nearest, unit_vectors
-    from ..errors import Errors
+    from ..bilm.neighbours import contexts_of, lines_with, nearest_contexts
     from ..text.reading import read_lines, tokenize_with
 
     with clear_errors():
         bilm = BiLM.load(model)
         lines = (line for path in text for line in lines_with(word, read_lines(path)))
         sentences = tokenize_with(lang, tokenizer, True)(lines)
-        found = list(islice(contexts_of(word, sentences), max_contexts))
-        if not found:
-            raise ValueError(Errors.EL084.format(word=word, where=text[0]))
+        found = _some(contexts_of(word, sentences), max_contexts, word, text[0])
+        queries = found[:: max(1, len(found) // n_contexts)][:n_contexts]
         if context:
-            own = tokenize_with(lang, tokenizer, False)
-            asked = []
-            for line in context:
-                if not (here := list(contexts_of(word, own([line])))):
-                    raise ValueError(Errors.EL084.format(word=word, where=line))
-                asked.append(here[0])
-        else:
-            asked = found[:: max(1, len(found) // n_contexts)][:n_contexts]
-        among_ND = unit_vectors(bilm, found, layer)
-        query_QD = unit_vectors(bilm, asked, layer)
-        rows: list[dict[str, Any]] = []
-        for query, query_D, near in zip(
-            asked, query_QD, nearest(query_QD, among_ND, n + len(asked))
-        ):
-            others = [i for i in near if found[i].sentence != query.sentence][:n]
-            rows.extend(
-                {
-                    "context": str(query),
-                    "nearest": str(found[i]),
-                    "cosine": round(float(query_D @ among_ND[i]), 3),
-                }
-                for i in others
-            )
-        table = [(r["context"], r["nearest"], f"{r['cosine']:.3f}") for r in rows]
+            split = tokenize_with(lang, tokenizer, False)
+            firsts = (_some(contexts_of(word, split([c])), 1, word, c) for c in context)
+            queries = [first for (first,) in firsts]
+        near = nearest_contexts(bilm, queries, found, n, layer)
         words = _nearest_words(bilm, model, word)
+        table = [(str(x.context), str(x.nearest), f"{x.cosine:.3f}") for x in near]
         if output is not None:
-            title = f"**{word}** ({len(found):,} contexts)"
-            _append(output, f"{title}. {words}", [HEADER, ("---",) * 3, *table])
+            title = f"**{word}** ({len(found):,} contexts). {words}"
+            _append(output, title, [HEADER, ("---",) * 3, *table])
     if as_json:
+        keys = ("context", "nearest", "cosine")
+        rows = [dict(zip(keys, (*row[:2], float(row[2])))) for row in table]
         typer.echo(json.dumps(rows, ensure_ascii=False))
         return
     msg.info(f"{len(found):,} contexts of '{word}'. {words}")
     msg.table(table, header=HEADER, divider=True, max_col=80)
 
 
+def _some(
+    contexts: "Iterator[Context]", n: int, word: str, where: str | Path
+) -> "list[Context]":
+    """Return the first n contexts. Raises ValueError [EL084] if there is none."""
+    from ..errors import Errors
+
+    found = list(islice(contexts, n))
+    if not found:
+        raise ValueError(Errors.EL084.format(word=word, where=where))
+    return found
+
+
 def _nearest_words(bilm: "BiLM", model: Path, word: str) -> str:
-    """What static vectors say: those of the softmax, if there is one."""
-    from ..bilm import objectives
+    """Return what the softmax, if there is one, says of a word without its context."""
+    from ..bilm import files, objectives
     from ..bilm.neighbours import nearest_words
 
-    path = model / objectives.FILE
+    path = files.folder_of(model) / objectives.FILE
     if not path.exists() or bilm.vocab is None:
         return ""
     vectors_VH = objectives.load(path, bilm.config.projection_dim, len(bilm.vocab))
@@ -106,6 +101,7 @@ def _nearest_words(bilm: "BiLM", model: Path, word: str) -> str:
 
 
 def _append(output: Path, title: str, table: list[tuple[str, ...]]) -> None:
+    """Add a title and a Markdown table to a file."""
     output.parent.mkdir(parents=True, exist_ok=True)
     with output.open("a", encoding="utf-8") as file:
         file.write(f"{title}\n\n")

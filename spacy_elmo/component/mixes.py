@@ -16,8 +16,15 @@ from ..pictures import new_figure, save
 
 @dataclass(frozen=True)
 class LearnedMix:
-    """place: number of the listener in its component, from the input up. kind: as in
-    `MixSettings.mix`. shares: of the layers, the token layer first."""
+    """What one listener makes of the layers.
+
+    Attributes:
+        component: Name of the component that it belongs to.
+        place: Number of the listener in its component, from the input up.
+        kind: As in `MixSettings.mix`.
+        gamma: Scale of the mix.
+        shares: Share of each layer, the token layer first.
+    """
 
     component: str
     place: int
@@ -27,8 +34,11 @@ class LearnedMix:
 
 
 def learned_mixes(nlp: Language) -> list[LearnedMix]:
-    """Of every listener, in the order of the pipeline. Raises ValueError [EL090] if
-    there is none, [EL053] if one has no upstream."""
+    """Return the mix of every listener, in the order of the pipeline.
+
+    Raises:
+        ValueError: [EL090] if there is none, [EL053] if one has no upstream.
+    """
     found = []
     for name, component in nlp.components:
         model = getattr(component, "model", None)

@@ -1,0 +1,48 @@
+"""Where `spacy elmo init-config` writes to, and what it says."""
+
+import shutil
+
+import spacy
+from confection import Config
+
+from .test_cli import run
+
+
+def test_to_stdout(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = run("init-config", "-", "--pipeline", "tagger")
+    assert Config().from_str(text)["nlp"]["pipeline"] == ["elmo", "tagger"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_into_a_new_folder_with_a_command_to_paste(tmp_path):
+    path = tmp_path / "new folder" / ("long" * 20 + ".cfg")
+    lines = run("init-config", path).splitlines()
+    assert Config().from_disk(path)["nlp"]["lang"] == "en"
+    command = f"python -m spacy train '{path}' --paths.train train.spacy "
+    assert lines[-1] == command + "--paths.dev dev.spacy --output training"
+
+
+def test_into_no_folder(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert "EL013" in run("init-config", tmp_path / "file" / "a.cfg", fails=True)
+
+
+def test_over_a_file(tmp_path):
+    path = tmp_path / "a.cfg"
+    path.write_text("mine")
+    assert "EL130" in run("init-config", path, fails=True)
+    run("init-config", path, "--force")
+    assert "[components.elmo]" in path.read_text(encoding="utf-8")
+
+
+def test_sizes_of_published_weights_are_read_without_them(tiny, tmp_path):
+    tiny.save(tmp_path / "tf", format="bilm-tf")
+    for name in ("options.json", "weights.hdf5"):
+        (tmp_path / "tf" / name).rename(tmp_path / "tf" / f"elmo_tiny_{name}")
+    text = run("init-config", "-", "--weights", tmp_path / "tf")
+    config = Config().from_str(text)
+    assert config["components"]["elmo"]["model"]["hidden_dim"] == 12
+    shutil.rmtree(tmp_path / "tf")
+    spacy.util.load_model_from_config(config)  # the weights are read by initialize
+    assert "EL001" in run("init-config", "-", "--weights", tmp_path / "tf", fails=True)
