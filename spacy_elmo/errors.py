@@ -310,6 +310,11 @@ class Errors(metaclass=_Coded):
     )
     # Benchmarks and pictures
     EL073 = "'{found}' is not known here. Choose from: {known}."
+    EL119 = (
+        "'spacy_elmo.workflows' is now 'experiments', beside the package: it is not "
+        "installed with it. Clone the repository and run 'python -m experiments.NAME' "
+        "there; experiments/README.md lists them."
+    )
     EL110 = (
         "'spacy elmo benchmark {name}' is no longer in the package: run 'python -m "
         "benchmarks.{module}' in a clone of the repository."
