@@ -11,14 +11,17 @@ from ..bilm.bilm import BiLM
 class WeightsReader:
     """Reads weights when it is called, not when the configuration is read.
 
-    path: model folder in any format, or a shipped model's name; None for the shipped
-    model of the pipeline's language, which the component loads itself.
+    Args:
+        path: Model folder or file in any format, or a shipped model's name; None for
+            the shipped model of the pipeline's language, which the component loads
+            itself.
     """
 
     def __init__(self, path: str | None) -> None:
         self.path = path
 
     def __call__(self) -> BiLM:
+        """Return the biLM. Raises as `models.find` and `BiLM.load`."""
         if self.path is None:
             return shipped.load(shipped.LANG)
         return BiLM.load(shipped.find(self.path))
@@ -26,6 +29,10 @@ class WeightsReader:
 
 @registry.readers("spacy-elmo.WeightsReader.v1")
 def configure_weights_reader(path: str | Path | None = None) -> WeightsReader:
-    """Weights from a model folder in any format, or a shipped model by name; null for
-    the one of the pipeline's language."""
+    """Return a reader of weights.
+
+    Args:
+        path: Model folder or file in any format, or a shipped model's name; null for
+            the shipped model of the pipeline's language.
+    """
     return WeightsReader(None if path is None else str(path))

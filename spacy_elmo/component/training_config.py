@@ -47,15 +47,25 @@ def make_config(
     listener: Block | None = None,
     encoder: tuple[int, int] | None = None,
 ) -> str:
-    """A configuration that `spacy train` takes as it is, with comments.
+    """Return a configuration that `spacy train` takes as it is, with comments.
 
-    components: factories whose model has a tok2vec. weights: model folder or shipped
-    name, None for what ships for the language. places: of ELMo, "input", "output" or
-    both; none for the same pipeline without it. static: what `initialize.vectors`
-    names. layer_cache: as of `Elmo.initialize`. listener: more settings of
-    `spacy-elmo.ElmoListener.v1`. encoder: width and depth of the convolutions; None for
-    those that go with ELMo, or are spaCy's.
-    Raises ValueError [EL081, EL089, EL091], and as `BiLM.load`.
+    Args:
+        components: Factories whose model has a tok2vec.
+        lang: Language of the pipeline.
+        weights: Model folder or file, or a shipped name; None for what ships for the
+            language. Only its sizes are read.
+        frozen: Whether the biLM is not trained.
+        places: Where ELMo stands, "input", "output" or both; none for the same pipeline
+            without it.
+        static: What `initialize.vectors` names.
+        layer_cache: As in `Elmo.initialize`.
+        listener: More settings of `spacy-elmo.ElmoListener.v1`.
+        encoder: Width and depth of the convolutions; None for those that go with ELMo,
+            or are spaCy's.
+
+    Raises:
+        ValueError: [EL081] if nothing ships for the language, [EL089] for other places,
+            [EL091] for a component that can't listen, and as `files.read_config`.
     """
     if not set(places) <= {"input", "output"}:
         raise ValueError(Errors.EL089.format(found=",".join(places)))

@@ -1,7 +1,9 @@
 """Reading HDF5 files of unknown origin: shapes and storage are checked before any array
 is read."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import h5py
 
@@ -22,6 +24,10 @@ def open_file(path: Path) -> h5py.File:
 def array_shapes(file: h5py.File, path: Path) -> dict[str, tuple[int, ...]]:
     """Return the shapes of all arrays, none of them read.
 
+    Args:
+        file: The open file.
+        path: Where it is.
+
     Raises:
         ValueError: [EL004] if the file is damaged; [EL009] on links and external or
             virtual storage, which could reach other files of this machine, and on
@@ -29,41 +35,45 @@ def array_shapes(file: h5py.File, path: Path) -> dict[str, tuple[int, ...]]:
     """
     shapes: dict[str, tuple[int, ...]] = {}
     most_bytes = MAX_COMPRESSION * path.stat().st_size
-    seen = set()  # groups can hold one another
-
-    def walk(group: h5py.Group, prefix: str) -> None:
-        for key in group:
-            name = prefix + key
-            if not isinstance(group.get(key, getlink=True), h5py.HardLink):
-                raise ValueError(
-                    Errors.EL009.format(name=name, path=path, problem="a link")
-                )
-            item = group[key]
-            if isinstance(item, h5py.Group):
-                address = h5py.h5o.get_info(item.id).addr
-                if address not in seen:
-                    seen.add(address)
-                    walk(item, name + "/")
-            elif isinstance(item, h5py.Dataset):
-                problem = None
-                if item.shape is None:
-                    problem = "empty"
-                elif item.external or item.is_virtual:
-                    problem = "stored in another file"
-                elif item.nbytes > (
-                    item.id.get_storage_size() if not item.compression else most_bytes
-                ):
-                    problem = "larger than what the file holds of it"
-                elif item.dtype.kind != "f":
-                    problem = f"of type {item.dtype}"
-                if problem:
-                    raise ValueError(
-                        Errors.EL009.format(name=name, path=path, problem=problem)
-                    )
-                shapes[name] = tuple(item.shape)
-
     try:
-        walk(file, "")
+        for name, item in _walk(file, "", set()):
+            if problem := _problem(item, most_bytes):
+                raise ValueError(
+                    Errors.EL009.format(name=name, path=path, problem=problem)
+                )
+            shapes[name] = tuple(item.shape)
     except (OSError, RuntimeError, KeyError) as error:
         raise ValueError(Errors.EL004.format(path=path, error=error)) from error
     return shapes
+
+
+def _walk(group: h5py.Group, prefix: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    """Yield the arrays of a group and of those inside, None for each link. `seen` has
+    the addresses of groups, which can hold one another."""
+    for key in group:
+        name = prefix + key
+        if not isinstance(group.get(key, getlink=True), h5py.HardLink):
+            yield name, None
+            continue
+        item = group[key]
+        if isinstance(item, h5py.Dataset):
+            yield name, item
+        elif isinstance(item, h5py.Group):
+            address = h5py.h5o.get_info(item.id).addr
+            if address not in seen:
+                seen.add(address)
+                yield from _walk(item, name + "/", seen)
+
+
+def _problem(item: Any, most_bytes: int) -> str | None:
+    """Return why an array is not read, None if it can be."""
+    if item is None:
+        return "a link"
+    if item.shape is None:
+        return "empty"
+    if item.external or item.is_virtual:
+        return "stored in another file"
+    held = most_bytes if item.compression else item.id.get_storage_size()
+    if item.nbytes > held:
+        return "larger than what the file holds of it"
+    return None if item.dtype.kind == "f" else f"of type {item.dtype}"
