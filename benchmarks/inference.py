@@ -64,9 +64,9 @@ def runs(bilm: BiLM, sentences: Sentences, batch_size: int) -> dict[str, Run]:
 
 
 def flops_per_token(bilm: BiLM, sentences: Sentences, batch_size: int) -> float:
-    """Return FLOP of a token's matrix products: of the LSTMs, boundaries included, and
-    of the token encoder for the distinct words of each batch, each of its own
-    length."""
+    """Return FLOP of a token's matrix multiplications: of the LSTMs, boundaries
+    included, and of the token encoder for the distinct words of each batch, each of
+    its own length."""
     sizes = bilm.config
     H, C, S = sizes.projection_dim, sizes.hidden_dim, sizes.n_filters
     lstm = 2 * 2.0 * sizes.n_layers * (2 * H * 4 * C + C * H)
@@ -90,7 +90,7 @@ def flops_per_token(bilm: BiLM, sentences: Sentences, batch_size: int) -> float:
 
 def whole_model(bilm: BiLM, sentences: Sentences, rounds: int) -> dict[str, float]:
     """Return the growth of memory by a first batch, and the share of the speed of a
-    large matrix product that the model's own products have."""
+    large matrix multiplication that the model's own have."""
     before = memory_in_use(CPU)
     bilm.token_cache = TokenCache(0)
     bilm.encode(sentences[:BATCH_SIZE])

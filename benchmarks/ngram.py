@@ -121,8 +121,8 @@ def _position_in_sentence(text: np.ndarray, first: int) -> np.ndarray:
 def ngram_perplexity(
     train: Corpus, held_out: Corpus, order: int = ORDER
 ) -> dict[str, float]:
-    """train, held_out: predicted in the same vocabulary.
-    RETURNS: perplexities as of `perplexity.Perplexity`: forward, backward, mean."""
+    """Return perplexities of held-out text: forward, backward and mean. Both corpora
+    must have the same vocabulary."""
     losses = {}
     for name, first in (("forward", BOS_ID), ("backward", EOS_ID)):
         texts = [_read(corpus, getattr(corpus, name)) for corpus in (train, held_out)]

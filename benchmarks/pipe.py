@@ -78,7 +78,7 @@ def _example(nlp: Language) -> Example:
 
 
 def texts_of(sentences: Sentences, n_words: int) -> list[str]:
-    """Return texts of n_words each, whole but for the last; one a sentence if 0."""
+    """Return text with n_words for each Doc but the last; sentences if n_words is 0."""
     if n_words == 0:
         return [" ".join(sentence) for sentence in sentences]
     words = [word for sentence in sentences for word in sentence]

@@ -86,7 +86,7 @@ class Training:
         self.number = 0
 
     def step(self) -> float:
-        """RETURNS: tokens read; both directions of a token are one."""
+        """Train on a batch. Returns the number of tokens read."""
         numbers = self.streams.batch(self.number % len(self.streams))
         tokens = len(numbers.forward.word_N)
         targets = [numbers.forward.target_P, numbers.backward.target_P]

@@ -1,1 +1,1 @@
-"""What project.yml runs beside spaCy's own commands; one file a step."""
+"""The experiments behind the figures of the project's README: see README.md here."""

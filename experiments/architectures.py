@@ -18,6 +18,7 @@ from wasabi import msg
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.token_cache import TokenCache
 from spacy_elmo.cli.benchmark import encode_all, in_turn, read_sentences
+from spacy_elmo.cli.group import markdown_table
 
 Settings = dict[str, Any]
 
@@ -42,7 +43,7 @@ VARIANTS: dict[str, Settings] = {
     },
     "learning rate 0.004": {"training.optimizer.learn_rate": 0.004},
 }
-# Those that change the text itself, which is prepared anew for them.
+# Those that need the text prepared in another way.
 TEXTS: dict[str, list[str]] = {
     "vocabulary of 16,000": ["--vocab-size", "16000"],
     "lines not split into sentences": ["--no-sentences"],
@@ -146,8 +147,7 @@ def main(
             "training, tokens/s",
             "reading, tokens/s",
         )
-        lines = [header, ("---",) * len(header), *body]
-        text_of = "".join("| " + " | ".join(line) + " |\n" for line in lines)
+        text_of = markdown_table([header, *body])
         (output / "table.md").write_text(text_of, encoding="utf-8")
         msg.table(body, header=header, divider=True)
 

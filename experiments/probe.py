@@ -54,7 +54,7 @@ def vectors(bilm: BiLM, tagged: Tagged, layer: int) -> Tensor:
 
 
 def probe(bilm: BiLM, parts: dict[str, Tagged], layer: int) -> float:
-    """RETURNS: accuracy on the test set."""
+    """Return accuracy on the test set."""
     names = sorted({tag for _, tags in parts["train"] for tag in tags})
     numbers = {tag: i for i, tag in enumerate(names)}
     x = {part: vectors(bilm, tagged, layer) for part, tagged in parts.items()}

@@ -84,8 +84,8 @@ def by_word(
 
 
 def evaluate(bilm: BiLM, archive: Path) -> dict[str, Any]:
-    """RETURNS: accuracies on the occurrences of words that were seen with several
-    senses: of the most frequent sense, and of each layer."""
+    """Return accuracies on the occurrences of words that were seen with several senses:
+    of the most frequent sense, and of each layer."""
     known = by_word(vectors(bilm, read_corpus(archive, TRAIN), "SemCor"))
     known = {w: (v, s) for w, (v, s) in known.items() if len(set(s)) > 1}
     asked = by_word(vectors(bilm, read_corpus(archive, TEST), "MASC"), known)
@@ -112,8 +112,10 @@ def evaluate_pairs(
     """Whether two occurrences of a word have one sense, told by their cosine: pairs
     drawn from MASC, n of one sense and n of two for each word at most.
 
-    RETURNS: how often a pair of one sense has the higher cosine of a pair of the same
-    word that has two (0.5 is chance), of each layer."""
+    Returns:
+        How often a pair of one sense has a higher cosine than a pair of the same word
+        that has two (0.5 is chance), of each layer.
+    """
     occurrences = by_word(vectors(bilm, read_corpus(archive, TEST), "MASC"))
     rng = np.random.default_rng(seed)
     higher_L, total = np.zeros(bilm.config.n_layers + 1), 0

@@ -290,25 +290,11 @@ class Errors(metaclass=_Coded):
         "Similarity in context is of tokens, spans and Docs, not of a {found}, which "
         "has no context."
     )
-    # The project's workflows
-    EL070 = (
-        "The asset '{name}' is not in the local folder, and has no single public "
-        "address: {description} Give a folder that has it: --vars.data FOLDER."
-    )
-    EL071 = (
-        "'{source}' has SHA-256 {found}, not {expected}: it was changed at its source "
-        "or on the way. Nothing was kept."
-    )
-    EL072 = "Can't download '{url}': {error}. Try again, or give a local folder."
     # Looking into a biLM
     EL082 = "'{pattern}' is not a word or regular expression: {error}."
     EL083 = "There is no layer {layer}: the token layer is 0, the last one {last}."
     EL084 = "No '{word}' in '{where}', so there are no contexts to compare."
-    EL092 = (
-        "The run in '{path}' was made with other settings, texts or weights. Remove it "
-        "to have it made again, or choose another folder."
-    )
-    # Benchmarks and pictures
+    # Benchmarks and plots
     EL073 = "'{found}' is not known here. Choose from: {known}."
     EL119 = (
         "'spacy_elmo.workflows' is now 'experiments', beside the package: it is not "

@@ -23,8 +23,6 @@ OPEN = dict.fromkeys(
         "spacy_elmo/component/pipe.py",
         "spacy_elmo/pretrain/loop.py",
         "tests/pretrain/test_resume.py",
-        "tests/test_project.py",
-        "experiments/experiments.py:make",
         "spacy_elmo/bilm/config.py:__post_init__",
         "spacy_elmo/bilm/kernels/autograd_lstm.py:forward",
         "spacy_elmo/bilm/kernels/autograd_lstm.py:backward",

@@ -54,21 +54,7 @@ OPENINGS = (
 )  # fmt: skip
 # What is still to be put in the field's words.
 OPEN = {
-    "benchmarks/inference.py",
-    "benchmarks/layer_cache.py",
-    "benchmarks/ngram.py",
-    "benchmarks/pipe.py",
-    "benchmarks/pretrain.py",
     "benchmarks/textbook.py",
-    "experiments/architectures.py",
-    "experiments/experiments.py",
-    "experiments/experiments_report.py",
-    "experiments/fetch.py",
-    "experiments/kept_corpus.py",
-    "experiments/pretrained_baseline.py",
-    "experiments/probe.py",
-    "experiments/products.py",
-    "experiments/word_senses.py",
     "spacy_elmo/bilm/bilm.py",
     "spacy_elmo/bilm/config.py",
     "spacy_elmo/bilm/halves.py",
@@ -83,7 +69,6 @@ OPEN = {
     "spacy_elmo/bilm/token_encoder.py",
     "spacy_elmo/bilm/vocab_cache.py",
     "spacy_elmo/bilm/words.py",
-    "spacy_elmo/cli/benchmark.py",
     "spacy_elmo/cli/curve.py",
     "spacy_elmo/cli/mix.py",
     "spacy_elmo/cli/prepare.py",
@@ -102,7 +87,6 @@ OPEN = {
     "spacy_elmo/layers/shim.py",
     "spacy_elmo/layers/spans.py",
     "spacy_elmo/layers/torch_shim.py",
-    "spacy_elmo/pictures.py",
     "spacy_elmo/pretrain/__main__.py",
     "spacy_elmo/pretrain/card.py",
     "spacy_elmo/pretrain/checkpoint.py",
@@ -125,7 +109,6 @@ OPEN = {
     "spacy_elmo/text/prepare.py",
     "spacy_elmo/text/reading.py",
     "README.md",
-    "project.yml",
 }
 
 

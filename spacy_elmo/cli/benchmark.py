@@ -53,8 +53,8 @@ def inference_cli(
     rounds: int = typer.Option(3, help="Times each setting is measured, in turn"),
     as_json: bool = typer.Option(False, "--json", help="Print JSON"),
 ) -> None:
-    """Tokens/s from sentences to layers by model, threads, batch size and precision,
-    and the latency of single sentences. cold: no token was read before; warm: all."""
+    """Measure tokens/s from sentences to layers by model, threads, batch size and
+    precision, and the latency of single sentences (cold: no token was read before)."""
     with clear_errors():
         sentences = read_sentences(text, tokens)
         speeds: list[dict[str, Any]] = []
@@ -77,8 +77,8 @@ def precision_cli(
     corpus: Path = typer.Argument(..., help="Annotated .spacy file"),
     as_json: bool = typer.Option(False, "--json", help="Print JSON"),
 ) -> None:
-    """What half precision and 8 bits cost a trained pipeline: errors of its vectors in
-    units of their root mean square, and its scores."""
+    """Measure what half precision and 8 bits cost a trained pipeline: errors of its
+    vectors in units of their root mean square, and its scores."""
     with clear_errors():
         rows = compare_precisions(pipeline, corpus)
     show({"precision": rows}, as_json)

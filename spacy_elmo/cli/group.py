@@ -1,7 +1,7 @@
 """The command group `spacy elmo`, and what its commands share."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -37,3 +37,13 @@ def model_folder(model: Path) -> Path:
 
     with clear_errors():
         return find(model)
+
+
+def markdown_table(rows: Iterable[Sequence[str]]) -> str:
+    """Return rows, the header first, as a table in Markdown."""
+    header, *body = rows
+    lines = []
+    for row in (header, ["---"] * len(header), *body):
+        cells = (cell.replace("|", "\\|") for cell in row)
+        lines.append(f"| {' | '.join(cells)} |\n")
+    return "".join(lines)

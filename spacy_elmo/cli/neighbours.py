@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 from wasabi import msg
 
-from .group import app, clear_errors, model_folder
+from .group import app, clear_errors, markdown_table, model_folder
 
 if TYPE_CHECKING:
     from ..bilm.bilm import BiLM
@@ -65,7 +65,7 @@ def neighbours_cli(
         table = [(str(x.context), str(x.nearest), f"{x.cosine:.3f}") for x in near]
         if output is not None:
             title = f"**{word}** ({len(found):,} contexts). {words}"
-            _append(output, title, [HEADER, ("---",) * 3, *table])
+            _append(output, title, [HEADER, *table])
     if as_json:
         keys = ("context", "nearest", "cosine")
         rows = [dict(zip(keys, (*row[:2], float(row[2])))) for row in table]
@@ -104,8 +104,4 @@ def _append(output: Path, title: str, table: list[tuple[str, ...]]) -> None:
     """Add a title and a Markdown table to a file."""
     output.parent.mkdir(parents=True, exist_ok=True)
     with output.open("a", encoding="utf-8") as file:
-        file.write(f"{title}\n\n")
-        for row in table:
-            cells = [cell.replace("|", "\\|") for cell in row]
-            file.write("| " + " | ".join(cells) + " |\n")
-        file.write("\n")
+        file.write(f"{title}\n\n{markdown_table(table)}\n")

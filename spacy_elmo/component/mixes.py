@@ -11,7 +11,7 @@ from ..errors import Errors
 from ..layers.listener import ElmoListener
 from ..layers.mix import shares
 from ..layers.tok2vec import OwnElmo
-from ..pictures import new_figure, save
+from ..plots import new_figure, save
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def learned_mixes(nlp: Language) -> list[LearnedMix]:
 
 
 def draw(mixes: Sequence[LearnedMix], output: Path) -> None:
-    """Stacked bars, one a listener. Raises as `pictures.new_figure` and `save`."""
+    """Stacked bars, one a listener. Raises as `plots.new_figure` and `save`."""
     figure = new_figure(1.6 + 1.1 * len(mixes), 3.6, output)
     axes = figure.subplots()
     names = [f"{mix.component} {mix.place}\ngamma {mix.gamma:.2f}" for mix in mixes]

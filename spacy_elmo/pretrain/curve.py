@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import Errors
-from ..pictures import new_figure, save
+from ..plots import new_figure, save
 from .loggers import FILE, read_log
 
 

@@ -77,7 +77,7 @@ def test_scaling_has_all_its_figures(monkeypatch, folder):
 
 def test_epochs_have_all_their_figures(folder):
     (row,) = layer_cache.benchmark([folder], SENTENCES[:20], rounds=1)
-    names = {"encoded anew", "memory", "file", "static vectors"}
+    names = {"no cache", "memory", "file", "static vectors"}
     assert names == set(row) - {"model"} and all(row[name] > 0 for name in names)
 
 

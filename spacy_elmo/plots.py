@@ -1,4 +1,4 @@
-"""Pictures with matplotlib, which only those who draw need to have installed."""
+"""Plots with matplotlib, which only those who draw need to have installed."""
 
 from functools import partial
 from pathlib import Path
@@ -14,22 +14,29 @@ FORMATS = (".png", ".svg", ".pdf")
 
 
 def new_figure(width: float, height: float, output: Path) -> "Figure":
-    """width, height: inches. output: where it will be saved.
+    """Return an empty figure.
 
-    Raises ImportError [EL075] without matplotlib, ValueError [EL074] if the format of
-    output is not known."""
+    Args:
+        width: Inches.
+        height: Inches.
+        output: The file that it will be saved to.
+
+    Raises:
+        ImportError: [EL075] matplotlib is not installed.
+        ValueError: [EL074] The format of the file is not known.
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError(Errors.EL075.format(error=error)) from error
     if output.suffix not in FORMATS:
-        problem = f"a picture's name ends in {', '.join(FORMATS)}"
+        problem = f"the file's name must end in {', '.join(FORMATS)}"
         raise ValueError(Errors.EL074.format(path=output, problem=problem))
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def save(figure: "Figure", output: Path) -> None:
-    """Raises OSError [EL013]."""
+    """Write a figure to a file. Raises OSError [EL013]."""
     kind = output.suffix[1:]
     write = partial(figure.savefig, format=kind, dpi=150)
     write_files(output.parent, {output.name: write})

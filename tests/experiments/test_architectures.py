@@ -1,4 +1,4 @@
-"""Workflows that take too long to be run here: that they would be."""
+"""Workflows that take too long to be run here: that they would do what is said."""
 
 import json
 from pathlib import Path

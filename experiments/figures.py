@@ -1,0 +1,85 @@
+"""Plots of runs. Each function returns whether there was anything to draw.
+
+runs: the folder that what was found was read from.
+"""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import spacy
+
+from spacy_elmo.component.mixes import draw, learned_mixes
+from spacy_elmo.plots import new_figure, save
+
+from .scores import SHARES, Found, by_share
+
+BOTH = ("baseline", "elmo")
+
+
+def _axes(tasks: Sequence[str], width: float, output: Path) -> tuple[Any, list[Any]]:
+    figure = new_figure(width * len(tasks), 3.0, output)
+    return figure, list(figure.subplots(1, len(tasks), squeeze=False)[0])
+
+
+def draw_learning(found: Found, tasks: Sequence[str], runs: Path, output: Path) -> bool:
+    """Dev score after so many updates, mean over seeds"""
+    shown = [t for t in tasks if all(found[t, name] for name in BOTH)]
+    if not shown:
+        return False
+    figure, all_axes = _axes(shown, 2.6, output)
+    for axes, task in zip(all_axes, shown):
+        for name in BOTH:
+            histories = [run["history"] for run in found[task, name]]
+            points = [
+                (rows[0]["step"], 100 * statistics.mean(row["score"] for row in rows))
+                for rows in zip(*histories)
+            ]
+            axes.plot(*zip(*points), label=name)
+            if name == "baseline":  # its first updates are far below what matters
+                axes.set_ylim(bottom=points[len(points) // 4][1])
+        axes.set(title=task, xlabel="updates")
+        axes.grid(alpha=0.3)
+    all_axes[-1].legend()
+    save(figure, output)
+    return True
+
+
+def draw_shares(found: Found, tasks: Sequence[str], runs: Path, output: Path) -> bool:
+    """Test score against the share of the training sentences"""
+    shown = [task for task in tasks if found[task, "elmo 10%"]]
+    if not shown:
+        return False
+    figure, all_axes = _axes(shown, 3.4, output)
+    for axes, task in zip(all_axes, shown):
+        for name in BOTH:
+            points = [
+                (share, statistics.mean(values))
+                for share, values in by_share(found, task, name).items()
+                if values
+            ]
+            axes.plot(*zip(*points), marker="o", label=name)
+        axes.set(title=task, xlabel="% of the training sentences", xscale="log")
+        axes.set_xticks(SHARES, [str(share) for share in SHARES])
+        axes.grid(alpha=0.3)
+    all_axes[-1].legend()
+    save(figure, output)
+    return True
+
+
+def draw_mixes(found: Found, tasks: Sequence[str], runs: Path, output: Path) -> bool:
+    """Shares of the biLM's layers in each component's mix"""
+    mixes = []
+    for task in tasks:
+        for run in found[task, "elmo"][:1]:
+            folder = runs / task / "elmo" / str(run["seed"]) / "model-best"
+            if folder.exists():
+                mixes += [
+                    replace(mix, component=task)
+                    for mix in learned_mixes(spacy.load(folder))
+                ]
+    if mixes:
+        draw(mixes, output)
+    return bool(mixes)

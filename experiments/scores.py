@@ -1,0 +1,31 @@
+"""What runs have found: their metrics by task and setup."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+Found = dict[tuple[str, str], list[dict[str, Any]]]
+
+METRICS = "metrics.json"
+SHARES = (1, 3, 10, 30, 100)
+
+
+def read(folder: Path) -> Found:
+    """Return the metrics of all runs of an experiment, by task and setup."""
+    found: Found = defaultdict(list)
+    for path in sorted(folder.glob(f"*/*/*/{METRICS}")):
+        metrics = json.loads(path.read_text(encoding="utf-8"))
+        found[metrics["task"], metrics["setup"]].append(metrics)
+    return found
+
+
+def scores(runs: Iterable[dict[str, Any]]) -> list[float]:
+    return [run["score"] for run in runs]
+
+
+def by_share(found: Found, task: str, setup: str) -> dict[int, list[float]]:
+    """Return scores by per cent of the training sentences."""
+    names = {n: setup if n == 100 else f"{setup} {n}%" for n in SHARES}
+    return {n: scores(found[task, name]) for n, name in names.items()}

@@ -1,0 +1,249 @@
+"""Train pipelines with one budget, with and without ELMo, and score them.
+
+    python -m experiments.train NAME ... --seeds 3
+
+makes the runs of experiments of experiments.yml. A run is a task, a setup and a seed,
+in a folder of its own, OUTPUT/NAME/TASK/SETUP/SEED: config.cfg, which `spacy train`
+takes, `model-best`, and its score in metrics.json. It is made once: after an
+interruption the same command makes those that are missing.
+"""
+
+import hashlib
+import json
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import spacy
+import typer
+from spacy.cli._util import setup_gpu
+from spacy.training import Corpus
+from spacy.training.initialize import init_nlp
+from spacy.training.loop import train as train_pipeline
+from spacy.util import load_config
+from thinc.api import use_ops
+from wasabi import msg
+
+from spacy_elmo import models as shipped
+from spacy_elmo.atomic_files import sha256, write_files, write_text
+from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.component.training_config import make_config
+
+from .scores import METRICS
+from .spacy_pretrain import begin_with, pretrained, pretraining
+from .table import PARTS, Experiment, Setup, Task, find_experiment
+
+CONFIG, LOG, LAYERS = "config.cfg", "log.jsonl", "layers"
+LEARN_RATE = 0.004  # at its highest, for all setups alike
+
+
+@dataclass(frozen=True)
+class Run:
+    """One pipeline that is trained and scored.
+
+    Attributes:
+        output: Folder for the runs of all experiments, and for the layers that they
+            share.
+        corpora: Folder with the corpora.
+        weights: Model folder or shipped name for setups with ELMo that name none; None
+            for what ships for the language.
+        gpu: Number of a GPU, or -1.
+    """
+
+    experiment: Experiment
+    task: Task
+    setup: Setup
+    seed: int
+    output: Path = Path("training")
+    corpora: Path = Path("corpus")
+    weights: str | None = None
+    gpu: int = -1
+
+    @property
+    def folder(self) -> Path:
+        setup = self.setup.name.replace(" ", "_")
+        experiment = self.output / self.experiment.name
+        return experiment / self.task.name / setup / str(self.seed)
+
+    @property
+    def corpus(self) -> Path:
+        return self.corpora / self.task.corpus
+
+    @property
+    def text(self) -> Path | None:
+        """What `spacy pretrain` reads, if it does."""
+        name = self.setup.pretrain_on
+        return None if name is None else self.corpora / name
+
+    @property
+    def source(self) -> str | None:
+        """Weights of the biLM, if there is one and they are not what ships."""
+        return (self.setup.weights or self.weights) if self.setup.has_elmo else None
+
+    def config(self) -> str:
+        return make_config(
+            [self.task.component],
+            lang=self.task.lang,
+            weights=self.source,
+            **self.setup.config,
+        )
+
+    def overrides(self) -> dict[str, Any]:
+        """Return what results depend on beside the configuration."""
+        steps = self.experiment.steps
+        found: dict[str, Any] = {
+            "system.seed": self.seed,
+            "training.max_steps": steps,
+            "training.eval_frequency": max(1, steps // self.experiment.evaluations),
+            "training.patience": 0,  # each has its whole budget
+            # Where spaCy's tokens are others, no tagger could be right.
+            "corpora.train.gold_preproc": True,
+            "corpora.dev.gold_preproc": True,
+            "training.optimizer.learn_rate": {
+                "@schedules": "warmup_linear.v1",
+                "warmup_steps": steps // 10,
+                "total_steps": steps,
+                "initial_rate": LEARN_RATE,
+            },
+        }
+        if self.setup.share < 1:
+            reader = Corpus(self.corpus / "train.spacy")
+            n_docs = sum(1 for _ in reader(spacy.blank("xx")))
+            found["corpora.train.limit"] = max(1, round(n_docs * self.setup.share))
+        return found
+
+    def identity(self) -> str:
+        """Return a hash of all that results depend on."""
+        depends: list[Any] = [self.config(), self.overrides()]
+        depends += [sha256(self.corpus / f"{part}.spacy") for part in PARTS]
+        if self.setup.has_elmo:
+            source = self.source or shipped.folder(self.task.lang)
+            depends.append(BiLM.load(shipped.find(source)).fingerprint())
+        if self.text is not None:
+            depends.append(sha256(self.text))
+        return _hash(depends)
+
+
+def make(run: Run, *, overwrite: bool = False) -> dict[str, Any]:
+    """Train and score a run, or read what was found before.
+
+    Args:
+        overwrite: Replace a run that was made with other settings, corpora or weights.
+
+    Returns:
+        Its metrics: score on the test set, seconds, and the history of its dev score.
+
+    Raises:
+        ValueError: It was made with other settings, corpora or weights.
+    """
+    identity, path = run.identity(), run.folder / METRICS
+    if path.exists():
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if found["identity"] == identity:
+            return found
+        if not overwrite:
+            raise ValueError(
+                f"'{run.folder}' was made with other settings, corpora or weights. "
+                "Remove it, choose another --output, or give --overwrite."
+            )
+    shutil.rmtree(run.folder, ignore_errors=True)
+    run.folder.mkdir(parents=True)
+    seconds = fit(run)
+    nlp = spacy.load(run.folder / "model-best")
+    test = Corpus(run.corpus / "test.spacy", gold_preproc=True)
+    metrics = {
+        "identity": identity,
+        "task": run.task.name,
+        "setup": run.setup.name,
+        "seed": run.seed,
+        "score": nlp.evaluate(list(test(nlp)))[run.task.score],
+        "seconds": seconds,
+        "history": list(_history(run.folder / LOG)),
+    }
+    text = json.dumps(metrics, indent=1)
+    write_files(run.folder, {METRICS: lambda path: write_text(text, path)})
+    return metrics
+
+
+def fit(run: Run) -> float:
+    """Train the pipeline of a run, as `spacy train` does. Returns seconds."""
+    path = run.folder / CONFIG
+    path.write_text(run.config(), encoding="utf-8")
+    overrides = {
+        **run.overrides(),
+        "paths.train": str(run.corpus / "train.spacy"),
+        "paths.dev": str(run.corpus / "dev.spacy"),
+        "training.logger.@loggers": "spacy.ConsoleLogger.v3",
+        "training.logger.output_file": str(run.folder / LOG),
+    }
+    if run.setup.has_elmo and run.setup.config.get("frozen", True):
+        layers = str(run.output / LAYERS)
+        overrides["initialize.components.elmo.layer_cache"] = layers
+    weights = None
+    if run.text is not None:
+        config = pretraining(run.config(), run.task.component)
+        name = f"{run.task.lang}-{_hash([config.to_str(), sha256(run.text)])[:8]}"
+        place = run.output / "spacy_pretrain" / name
+        weights = pretrained(config, place, run.text, gpu=run.gpu)
+    started = time.time()
+    setup_gpu(run.gpu)
+    config = load_config(path, overrides=overrides, interpolate=False)
+    nlp = init_nlp(config, use_gpu=run.gpu)
+    if weights is not None:
+        begin_with(nlp, run.task.component, weights)
+    train_pipeline(nlp, run.folder, use_gpu=run.gpu, stdout=sys.stdout)
+    return time.time() - started
+
+
+def _history(log: Path) -> Iterator[dict[str, float]]:
+    """Yield step, epoch and dev score of every evaluation."""
+    for line in log.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        yield {key: row[key] for key in ("step", "epoch", "score")}
+
+
+def _hash(parts: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def main(
+    names: list[str] = typer.Argument(..., help="Experiments of experiments.yml"),
+    output: Path = typer.Option(Path("training"), help="Folder for the runs"),
+    corpora: Path = typer.Option(Path("corpus"), help="Folder with the corpora"),
+    seeds: int = typer.Option(3, help="How many runs of each pipeline"),
+    steps: int = typer.Option(0, help="Updates, 0 for those of the experiment"),
+    weights: str = typer.Option("", help="Model folder or shipped name of the biLM"),
+    overwrite: bool = typer.Option(False, help="Replace runs that had other settings"),
+    gpu: int = typer.Option(-1, "--gpu-id"),
+) -> None:
+    """Make the runs of experiments that are missing."""
+    runs = []
+    for name in names:
+        experiment = find_experiment(name)
+        experiment = replace(experiment, steps=steps or experiment.steps)
+        for seed in range(seeds):
+            where = (output, corpora, weights or None, gpu)
+            pairs = experiment.pairs()
+            runs += [
+                Run(experiment, task, setup, seed, *where) for task, setup in pairs
+            ]
+    # Not thinc's choice for CPUs, BLIS, which takes 1.3 times as long for a run on an
+    # AMD EPYC (Zen 5). They differ in rounding alone.
+    ops = nullcontext() if gpu >= 0 else use_ops("numpy", use_blis=False)
+    with ops:
+        for number, run in enumerate(runs, start=1):
+            msg.divider(f"{number} of {len(runs)}: {run.folder}")
+            try:
+                found = make(run, overwrite=overwrite)
+            except (ValueError, OSError) as error:
+                msg.fail(str(error), exits=1)
+            msg.info(f"{found['score']:.2%} on the test set, {found['seconds']:.0f} s")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,63 @@
+"""Corpora as they are published become Docs, and the table of experiments holds."""
+
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy.tokens import DocBin
+
+from experiments import corpora
+from experiments.corpora import read_docs
+from experiments.table import PARTS, find_experiment, find_setup, read_table
+
+
+def test_universal_ner(tmp_path):
+    path = tmp_path / "a.iob2"
+    path.write_text(
+        "# text\n1\tNew\tB-LOC\t-\t-\n2\tYork\tI-LOC\t-\t-\n\n\n1\tyes\tO\t-\t-\n"
+    )
+    city, yes = read_docs(path)
+    assert [(e.text, e.label_) for e in city.ents] == [("New York", "LOC")]
+    assert yes.text.strip() == "yes" and not yes.ents
+    with pytest.raises(ValueError, match="not a"):
+        read_docs(Path(__file__))
+
+
+def test_two_columns(tmp_path):
+    path = tmp_path / "some.conll"
+    lines = ["Kim\tB-PER", "saw\tO", "New\tB-LOC", "York\tI-LOC", "\t", "It\tO", ""]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    first, second = read_docs(path)
+    assert [e.text for e in first.ents] == ["Kim", "New York"]
+    assert [t.text for t in second] == ["It"] and not second.ents
+
+
+def test_a_folder_is_converted_and_what_is_missing_is_said(tmp_path, capsys):
+    columns = ["1", "Kim", "Kim", "PROPN", "NNP", "_", "0", "root", "_", "_"]
+    for part in PARTS:
+        path = tmp_path / f"en_ewt-ud-{part}.conllu"
+        path.write_text("\t".join(columns) + "\n\n", encoding="utf-8")
+    corpora.main(tmp_path)
+    for name, tag in (("ewt-pos", "NNP"), ("ewt-upos", "PROPN")):
+        for part in PARTS:
+            docs = DocBin().from_disk(tmp_path / name / f"{part}.spacy")
+            docs = docs.get_docs(spacy.blank("en").vocab)
+            assert [t.tag_ for doc in docs for t in doc] == [tag]
+    assert not (tmp_path / "wnut17").exists()
+    assert "wnut17 is left out" in capsys.readouterr().out
+
+
+def test_the_table_names_only_what_it_has():
+    table = read_table()
+    for name in table["experiments"]:
+        experiment = find_experiment(name)
+        pairs = list(experiment.pairs())
+        assert len(pairs) == len({(t.name, s.name) for t, s in pairs}) > 0
+        for task, _ in pairs:
+            assert task.corpus in {*table["corpora"], "demo"}
+    for setups in table["tables"].values():
+        assert all(find_setup(name) for name in setups)
+    for name, row in table["corpora"].items():
+        assert set(row) - {"universal_tags"} == set(PARTS), name
+    with pytest.raises(ValueError, match="'big' is none of the experiments"):
+        find_experiment("big")

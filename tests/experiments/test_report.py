@@ -1,0 +1,65 @@
+"""Tables of scores."""
+
+from collections import defaultdict
+
+import pytest
+
+from experiments import report
+from spacy_elmo.cli.group import markdown_table
+
+
+def test_cells_of_tables():
+    assert report.cell([]) == ""
+    assert report.cell([0.5]) == "50.00 (1 seed)"
+    assert report.cell([0.5, 0.6, 0.7]) == "60.00 ± 10.00"
+
+
+@pytest.mark.parametrize(
+    ("baseline", "other", "said"),
+    [
+        ([0.9, 0.9], [0.95], "+50.0%"),
+        ([0.9], [0.88], "-20.0%"),
+        ([0.7, 0.8], [0.79, 0.8], "+18.0% (no more than seeds differ)"),
+        ([0.7], [], ""),
+    ],
+)
+def test_errors_saved(baseline, other, said):
+    assert report.errors_saved(baseline, other) == said
+
+
+def test_tables_show_what_was_run():
+    found = defaultdict(list)
+    for setup, score in (("baseline", 0.8), ("elmo", 0.9), ("elmo 10%", 0.7)):
+        found["wnut17", setup].append({"score": score})
+    header, row = report.main_table(found, ["wnut17"])
+    assert header == ["", "without ELMo", "with ELMo", "errors saved"]
+    assert row[2:] == ["90.00 (1 seed)", "+50.0%"]
+    found["wnut17", "spacy pretrain"].append({"score": 0.75})
+    header, row = report.main_table(found, ["wnut17"])
+    assert header[2] == "spacy pretrain" and row[3] == "-25.0%"
+    header, row = report.shares_table(found, ["wnut17"])
+    assert header[3] == "10 %" and row[0] == "wnut17, elmo"
+    assert row[1:] == ("", "", "70.00 (1 seed)", "", "90.00 (1 seed)")
+    assert len(report.setups_table(found, ["wnut17"], ["elmo", "top"])) == 1
+    found["wnut17", "top"].append({"score": 0.5})
+    rows = report.setups_table(found, ["wnut17"], ["elmo", "top"])
+    assert rows[2] == ("top layer alone", "50.00 (1 seed)")
+
+
+def test_updates_until_the_baselines_best():
+    history = [
+        {"step": n, "score": s} for n, s in ((100, 0.4), (2000, 0.6), (4000, 0.5))
+    ]
+    better = [{**row, "score": s} for row, s in zip(history, (0.7, 0.8, 0.9))]
+    worse = [{**row, "score": 0.1} for row in history]
+    found = defaultdict(list)
+    for seed, other in ((1, better), (2, worse)):
+        found["a", "baseline"].append({"seed": seed, "history": history})
+        found["a", "elmo"].append({"seed": seed, "history": other})
+    _, row = report.reaching_table(found, ["a", "b"])
+    assert row == ("a", "2,000, 2,000", "100, -")
+
+
+def test_markdown():
+    rows = [("a", "b"), ("x|y", "")]
+    assert markdown_table(rows) == "| a | b |\n| --- | --- |\n| x\\|y |  |\n"

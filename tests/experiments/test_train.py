@@ -1,0 +1,166 @@
+"""Runs are made once, resumed, and leave configurations of spaCy's own names."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import spacy
+from spacy.util import registry
+
+from experiments import report, train
+from experiments.scores import read
+from experiments.table import Experiment, Setup, find_setup, find_task, read_table
+from experiments.train import Run, make
+from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.component.mixes import learned_mixes
+
+from ..cli.test_spacy_commands import annotated
+from ..models import tiny_config
+
+STEPS = 8
+BUDGET = Experiment("some", steps=STEPS, runs=[])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("experiments")
+    for corpus in ("ewt-pos", "ewt-ner"):
+        (folder / "corpus" / corpus).mkdir(parents=True)
+        for part in ("train", "dev", "test"):
+            annotated(folder / "corpus" / corpus / f"{part}.spacy")
+    BiLM.random(tiny_config(), seed=1).save(folder / "bilm")
+    return folder
+
+
+def run_of(folder, task, setup, seed=0, experiment=BUDGET):
+    setup = setup if isinstance(setup, Setup) else find_setup(setup)
+    places = (folder / "runs", folder / "corpus", str(folder / "bilm"))
+    return Run(experiment, find_task(task), setup, seed, *places)
+
+
+@pytest.mark.slow
+def test_runs_are_made_once_and_reported(folder, monkeypatch, capsys):
+    setups = ["baseline", "elmo", "average", "baseline 10%", "elmo 10%"]
+    found = {s: make(run_of(folder, "ewt-xpos", s)) for s in setups}
+    for setup, metrics in found.items():
+        assert 0 <= metrics["score"] <= 1 and metrics["setup"] == setup
+        assert [row["step"] for row in metrics["history"]] == list(range(STEPS + 1))
+    few = replace(BUDGET, name="few", evaluations=2)
+    metrics = make(run_of(folder, "ewt-ner", "baseline", experiment=few))
+    assert [row["step"] for row in metrics["history"]] == [0, STEPS // 2, STEPS]
+    # The same command again trains nothing; a run that was interrupted is made anew.
+    monkeypatch.setattr(train, "fit", None)
+    assert make(run_of(folder, "ewt-xpos", "elmo")) == found["elmo"]
+    path = run_of(folder, "ewt-xpos", "average").folder / "metrics.json"
+    path.rename(path.with_suffix(".kept"))
+    with pytest.raises(TypeError):
+        make(run_of(folder, "ewt-xpos", "average"))
+    monkeypatch.undo()
+    make(run_of(folder, "ewt-xpos", "average"))
+    longer = run_of(
+        folder, "ewt-xpos", "baseline", experiment=replace(BUDGET, steps=STEPS + 1)
+    )
+    with pytest.raises(ValueError, match=r"baseline/0.*was made with other settings"):
+        make(longer)
+    assert make(longer, overwrite=True)["history"][-1]["step"] == STEPS + 1
+    make(run_of(folder, "ewt-xpos", "baseline"), overwrite=True)
+    BiLM.random(tiny_config(), seed=2).save(folder / "bilm")  # another one
+    with pytest.raises(ValueError, match="--overwrite"):
+        make(run_of(folder, "ewt-xpos", "elmo"))
+    check_report(folder, found, metrics)
+
+
+def check_report(folder, found, few):
+    layers = folder / "layers"
+    layers.mkdir()
+    scores = {"without": 0.5, "layers": [0.25, 0.5, 0.75]}
+    (layers / "some_probe.json").write_text(json.dumps(scores))
+    contexts = folder / "neighbours.md"
+    contexts.write_text("**눈** (4 contexts)", encoding="utf-8")
+    places = folder / "report", folder / "runs", layers, contexts
+    report.main(["some", "few", "nothing"], *places, plots=True)
+    text = (folder / "report" / "report.md").read_text(encoding="utf-8")
+    for metrics in (found["elmo"], found["elmo 10%"]):
+        assert f"{100 * metrics['score']:.2f} (1 seed)" in text
+    assert "**눈** (4 contexts)" in text and "## nothing" not in text
+    assert text.count(f"{STEPS} updates a run") == 2
+    assert f"{100 * few['score']:.2f} (1 seed)" in text.partition("## few")[2]
+    assert "| some probe | 50.00 | 25.00 | 50.00 | 75.00 |" in text
+    for plot in ("some_learning.png", "some_shares.png", "some_mixes.png"):
+        assert plot in text
+        assert (folder / "report" / plot).read_bytes()[:4] == b"\x89PNG"
+    with pytest.raises(SystemExit):
+        report.main(["nothing"], *places, plots=False)
+
+
+@pytest.mark.slow
+def test_every_setup_trains(folder):
+    once = replace(BUDGET, name="once", steps=1, evaluations=1)
+    text = folder / "corpus" / "text.txt"
+    text.write_text("She likes London now. He runs to the river.\n" * 5)
+    for name in read_table()["setups"]:
+        if "%" in name:
+            continue
+        setup = replace(find_setup(name), weights=None)
+        if setup.pretrain_on:
+            setup = replace(setup, pretrain_on=text.name)
+        run = run_of(folder, "ewt-xpos", setup, experiment=once)
+        assert 0 <= make(run)["score"] <= 1
+        nlp = spacy.load(run.folder / "model-best")
+        mixes = learned_mixes(nlp) if nlp.has_pipe("elmo") else []
+        assert len(mixes) == len(setup.config.get("places", ["input"]))
+        wanted = setup.config.get("listener", {}).get("mix", "learned")
+        assert {mix.kind for mix in mixes} <= {wanted}
+        if mixes:
+            assert nlp.get_pipe("elmo").frozen is setup.config.get("frozen", True)
+        # Another process, without this repository, can train from what was saved.
+        for kind in ("readers", "callbacks"):
+            for used in named(nlp.config, f"@{kind}"):
+                own = used.startswith("spacy-elmo.") and used != WEIGHTS
+                assert not own and registry.has(kind, used), used
+    found = read(folder / "runs" / "once")
+    assert len(found) == sum("%" not in name for name in read_table()["setups"])
+
+
+WEIGHTS = "spacy-elmo.WeightsReader.v1"
+
+
+def named(block, key):
+    for name, value in block.items():
+        if name == key:
+            yield value
+        elif isinstance(value, dict):
+            yield from named(value, key)
+
+
+@pytest.mark.slow
+def test_pretrained_by_spacy(folder):
+    text = folder / "corpus" / "lines.txt"
+    text.write_text("She likes London now. He runs to the river.\n" * 30)
+    setup = replace(find_setup("spacy pretrain"), pretrain_on=text.name)
+    once = replace(BUDGET, name="pretrained", steps=1)
+    runs = [
+        run_of(folder, task, setup, seed, once)
+        for task, seed in (("ewt-xpos", 0), ("ewt-xpos", 1), ("ewt-ner", 0))
+    ]
+    for run in runs:
+        assert make(run)["seed"] == run.seed
+    # It is pretrained once, for all components.
+    (weights,) = (
+        path
+        for path in (folder / "runs" / "spacy_pretrain").glob("en-*/*")
+        if path.stat().st_mtime > text.stat().st_mtime
+    )
+    assert weights.name == "model-last.bin"
+    # What was pretrained is what training begins with.
+    for run in runs:
+        nlp = spacy.load(run.folder / "model-last")
+        (component,) = nlp.pipe_names
+        model = nlp.get_pipe(component).model
+        (tok2vec,) = (n for n in model.walk() if n.has_ref("embed"))
+        trained = [n.get_param("E").copy() for n in tok2vec.walk() if n.has_param("E")]
+        tok2vec.from_bytes(weights.read_bytes())
+        begun = [n.get_param("E") for n in tok2vec.walk() if n.has_param("E")]
+        assert len(begun) == 4
+        for a, b in zip(trained, begun):
+            assert abs(a - b).max() < 0.005
