@@ -47,21 +47,13 @@ class BilmTfFormat:
         return all(_files(path))
 
     def read_config(self, path: Path) -> BiLMConfig:
-        """Return the sizes, from the options and the shapes of the arrays.
-
-        Raises:
-            ValueError: [EL002-EL006, EL009, EL020].
-        """
+        """Return the sizes, from the options and the shapes of the arrays."""
         options_path, path = _pair(path)
         with open_file(path) as file:
             return _config(options_path, array_shapes(file, path), path)
 
     def load(self, path: Path) -> StoredBiLM:
-        """Read a model.
-
-        Raises:
-            ValueError: [EL002-EL007, EL009, EL011, EL020, EL022, EL023].
-        """
+        """Read a model."""
         options_path, path = _pair(path)
         with open_file(path) as file:
             shapes = array_shapes(file, path)
@@ -88,13 +80,7 @@ class BilmTfFormat:
         objective: Objective | None = None,
         card: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write `options.json`, `weights.hdf5` and the words, if known.
-
-        Raises:
-            ValueError: [EL005] if the folder holds other files of this format, [EL027]
-                if the format can't hold the model.
-            OSError: [EL013].
-        """
+        """Write `options.json`, `weights.hdf5` and the words, if known."""
         if problem := _problem(stored.config):
             raise ValueError(Errors.EL027.format(format=self.name, problem=problem))
         others = [*folder.glob(f"*{OPTIONS}"), *folder.glob("*.hdf5")]

@@ -44,13 +44,12 @@ class ManyLangsFormat:
         return all((folder_of(path) / name).exists() for name in FILES)
 
     def read_config(self, path: Path) -> BiLMConfig:
-        """Return the sizes, from the JSON files and the number of words and characters.
-        Raises ValueError [EL002, EL003, EL020]."""
+        """Return the sizes, from the JSON files and the number of words and
+        characters."""
         return _read_texts(folder_of(path))[0]
 
     def load(self, path: Path) -> StoredBiLM:
-        """Read a model. Raises ValueError [EL002, EL003, EL006, EL009, EL015,
-        EL020]."""
+        """Read a model."""
         folder = folder_of(path)
         config, vocab, alphabet = _read_texts(folder)
         embedder, encoder = folder / EMBEDDER, folder / ENCODER
@@ -69,7 +68,7 @@ def _read_texts(folder: Path) -> tuple[BiLMConfig, list[str], list[str]]:
 
 
 def _config(folder: Path, n_words: int, n_characters: int) -> BiLMConfig:
-    """Return the sizes. Raises ValueError [EL002, EL003, EL020]."""
+    """Return the sizes in the JSON files."""
     path = folder / CONFIG
     try:
         # The path is of the machine that trained it: the name is what counts here.
@@ -132,18 +131,15 @@ def _lstms(
     ours = {}
     for direction in ("forward", "backward"):
         for layer in range(config.n_layers):
-            source, target = (
-                f"{direction}_layer_{layer}",
-                f"{direction}_lstm.layers.{layer}",
-            )
-            ours[f"{target}.weight_x"] = _gates(
-                get(f"{source}.input_linearity.weight")
-            ).t()
-            ours[f"{target}.weight_h"] = _gates(
-                get(f"{source}.state_linearity.weight")
-            ).t()
-            ours[f"{target}.bias"] = _gates(get(f"{source}.state_linearity.bias"))
-            ours[f"{target}.weight_p"] = get(f"{source}.state_projection.weight").t()
+            source = f"{direction}_layer_{layer}"
+            arrays = {
+                "weight_x": _gates(get(f"{source}.input_linearity.weight")).t(),
+                "weight_h": _gates(get(f"{source}.state_linearity.weight")).t(),
+                "bias": _gates(get(f"{source}.state_linearity.bias")),
+                "weight_p": get(f"{source}.state_projection.weight").t(),
+            }
+            for name, array in arrays.items():
+                ours[f"{direction}_lstm.layers.{layer}.{name}"] = array
     return ours
 
 
@@ -154,8 +150,7 @@ def _gates(array: Tensor) -> Tensor:
 
 
 class _Getter:
-    """Gives arrays by name. Raises ValueError [EL006] if there is none with as many
-    axes as it must have."""
+    """Gives arrays by name, of as many axes as each must have."""
 
     def __init__(self, arrays: dict[str, Tensor], path: Path) -> None:
         self.arrays, self.path = arrays, path
@@ -169,8 +164,7 @@ class _Getter:
 
 
 def _read_arrays(path: Path) -> dict[str, Tensor]:
-    """Return the arrays of a pickle, none of whose code is run. Raises ValueError
-    [EL009, EL015]."""
+    """Return the arrays of a pickle, none of whose code is run."""
     try:
         arrays = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
@@ -187,8 +181,7 @@ def _read_arrays(path: Path) -> dict[str, Tensor]:
 
 
 def _read_dic(path: Path) -> list[str]:
-    """Return the entries of a file of lines "entry, tab, number", by number. Raises
-    ValueError [EL003]."""
+    """Return the entries of a file of lines "entry, tab, number", by number."""
     try:
         lines = path.read_bytes().decode("utf-8").split("\n")
         numbered = [line.rsplit("\t", 1) for line in lines if "\t" in line]

@@ -50,17 +50,11 @@ class OwnFormat:
         return (folder / CONFIG).exists() and (folder / WEIGHTS).exists()
 
     def read_config(self, path: Path) -> BiLMConfig:
-        """Return the sizes. Raises ValueError [EL002, EL003, EL014, EL020]."""
+        """Return the sizes."""
         return BiLMConfig.from_dict(_header(folder_of(path) / CONFIG)["bilm"])
 
     def load(self, path: Path) -> StoredBiLM:
-        """Read a model.
-
-        Raises:
-            ValueError: As `read_config`, `check_words` and `check_shapes`; [EL009,
-                EL010] if the weights can't be read, [EL012] if they are not those that
-                were saved.
-        """
+        """Read a model whose weights have the fingerprint that was saved."""
         folder = folder_of(path)
         path, header = folder / WEIGHTS, _header(folder / CONFIG)
         config = BiLMConfig.from_dict(header["bilm"])
@@ -93,7 +87,7 @@ class OwnFormat:
         card: Mapping[str, Any] | None = None,
     ) -> None:
         """Write a model. Whatever else of a model in this format was in the folder is
-        removed. Raises OSError [EL013]."""
+        removed."""
         header = {
             "format": FORMAT_VERSION,
             "fingerprint": stored.fingerprint,
@@ -137,8 +131,7 @@ def _header(path: Path) -> dict[str, Any]:
 
 
 def _safetensors_shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of all arrays, none of them read. Raises ValueError [EL009,
-    EL010]."""
+    """Return the shapes of all arrays, none of them read."""
     try:
         with safe_open(path, framework="pt") as file:
             slices = {name: file.get_slice(name) for name in list(file.keys())}
