@@ -283,12 +283,17 @@ class Errors(metaclass=_Coded):
         "any other factory whose model has a tok2vec."
     )
     EL093 = (
-        "'{name}' has similarity_hooks = true and set_tensor = false: the hooks "
-        "compare the vectors in doc.tensor. Leave one of the two out."
+        "similarity_hooks = true and set_tensor = false: the hooks compare the vectors "
+        "in doc.tensor. Leave one of the two out."
     )
     EL094 = (
         "Similarity in context is of tokens, spans and Docs, not of a {found}, which "
         "has no context."
+    )
+    EL110 = (
+        "doc.tensor has {found} vectors for {expected} tokens: tokens were merged or "
+        "split after 'elmo' had read the Doc. Let elmo read it again, doc = "
+        "nlp.get_pipe('elmo')(doc), or name a layer to compare."
     )
     # Looking into a biLM
     EL082 = "'{pattern}' is not a word or regular expression: {error}."
@@ -347,4 +352,37 @@ class Warnings(metaclass=_Coded):
     ELW06 = (
         "The GPU's memory does not hold {tokens} tokens at once, so they are computed "
         "in halves, after a failure each time. Set batch_tokens = {fits} or less."
+    )
+    ELW20 = (
+        "A mix that listens to '{name}' was trained with other weights than '{name}' "
+        "has: vectors mean something else there, though their sizes fit. Use the biLM "
+        "that it was trained with, or train the component anew."
+    )
+    ELW21 = (
+        "'{other}' stands after '{name}' and overwrites its doc.tensor, so that "
+        "token.vector and similarity are about the vectors of '{other}'. Put '{other}' "
+        "before '{name}' if nothing listens to it; or set set_tensor = false in "
+        "[components.{name}], and name a layer to compare."
+    )
+    ELW22 = (
+        "'{other}' listens to a tok2vec that stands before '{name}'. At prediction it "
+        "reads doc.tensor, which '{name}' overwrites: set set_tensor = false in "
+        "[components.{name}], or put '{name}' before that tok2vec."
+    )
+    ELW23 = (
+        "Layers were released before all listeners had read them, since they take more "
+        "than max_layers_mb = {mb}, and are computed again. Read fewer Docs at once, "
+        "nlp.pipe(..., batch_size=...), or raise max_layers_mb."
+    )
+    ELW24 = (
+        "'{name}' has a layer cache and is trained now (frozen = false). Layers of a "
+        "biLM that is trained are never the same again, so the cache is given up."
+    )
+    ELW25 = (
+        "'{name}' was sourced or loaded, or is listed in frozen_components, and so not "
+        "initialised: nothing of [initialize.components.{name}] is used for this "
+        "training, and no layer cache. nlp.get_pipe('{name}').use_layer_cache("
+        "'memory') keeps layers for the next epoch, with None for none; in a "
+        'configuration, @callbacks = "spacy-elmo.UseLayerCache.v1" in '
+        "[initialize.before_init] does."
     )

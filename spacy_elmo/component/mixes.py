@@ -9,7 +9,6 @@ from thinc.api import Model
 
 from ..errors import Errors
 from ..layers.listener import ElmoListener
-from ..layers.mix import shares
 from ..layers.tok2vec import OwnElmo
 from ..plots import new_figure, save
 
@@ -50,7 +49,7 @@ def learned_mixes(nlp: Language) -> list[LearnedMix]:
                 if not reader.n_layers:  # a fixed mix, and the layers are gone
                     upstream = getattr(reader, "upstream_name", "*")
                     raise ValueError(Errors.EL053.format(upstream=upstream))
-                share_L = shares(reader, reader.settings, reader.n_layers)
+                share_L = reader.shares(reader.n_layers)
                 gamma = float(reader.get_param("gamma")[0])
                 row = [float(share) for share in share_L]
                 found.append(LearnedMix(name, place, reader.settings.mix, gamma, row))

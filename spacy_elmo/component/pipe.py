@@ -1,12 +1,12 @@
 """The `elmo` component: one run of the biLM for `doc.tensor` and all listeners."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
@@ -18,23 +18,41 @@ from thinc.types import Floats2d, Floats3d
 from .. import models as shipped
 from ..bilm.bilm import BiLM
 from ..errors import Errors, Warnings
-from ..layers.encoder import DocPieces, Encoder, cut, docs_by_tokens, shim_of
+from ..layers.encoder import Encoder, cut
 from ..layers.fine_tuning import FineTuning
+from ..layers.layer_batch import LayerBatch
 from ..layers.listened_to import ListenedTo
-from ..layers.mix import mix
+from ..layers.mix import mix, normalize, shares
+from ..layers.settings import takes_fields_of
+from ..layers.spans import docs_by_tokens
 from ..layers.tok2vec import replace_listener, replace_listener_cfg
-from . import cached
-from .doc_layers import LayerStore, remember
-from .layer_cache import LayerCache
+from .doc_layers import remember
+from .file_cache import FileCache
+from .layer_cache import LayerCache, MemoryCache
+from .layer_reader import LayerReader, Reading
+from .settings import ElmoSettings
 from .similarity import install_hooks
+from .with_weights import WithWeights
 
 
-class Elmo(ListenedTo, TrainablePipe):
-    """Satisfies `spacy.ty.ListenedToComponent`.
+class Elmo(WithWeights, ListenedTo, TrainablePipe):
+    """Satisfies `spacy.ty.ListenedToComponent` and `layers.listener.Upstream`.
+
+    Args:
+        vocab: Of the pipeline.
+        model: `spacy-elmo.BiLM.v1`.
+        name: Of the component.
+        lang: Of the pipeline, whose biLM ships with this package, perhaps.
+        settings: As in `ElmoSettings`.
+
+    Raises:
+        ValueError: [EL057] if mix_weights are not one a layer, [EL083] if there is no
+            such layer, and as `ElmoSettings`.
 
     Shapes: L+1 layers, T tokens of a Doc, D width.
     """
 
+    @takes_fields_of(ElmoSettings)
     def __init__(
         self,
         vocab: Vocab,
@@ -42,55 +60,32 @@ class Elmo(ListenedTo, TrainablePipe):
         name: str = "elmo",
         *,
         lang: str = shipped.LANG,
-        frozen: bool = True,
-        mix_weights: Sequence[float] | None = None,
-        gamma: float = 1.0,
-        set_tensor: bool = True,
-        max_layers_mb: int = 1024,
-        learn_rate: float | None = None,
-        unfreeze_every: int = 200,
-        similarity_hooks: bool = False,
+        **settings: Any,
     ) -> None:
-        """Settings as of `factory.make_elmo`.
-
-        Raises ValueError [EL057] if mix_weights are not one a layer, [EL093] if there
-        are to be similarity_hooks and no tensor."""
         super().__init__(vocab, model, name)
         self.lang = lang
-        self.frozen = frozen
-        self.mix_weights = list(mix_weights or [0.0] * self.n_layers)
-        self.gamma = gamma
-        self.set_tensor = set_tensor
-        self.max_layers_mb = max_layers_mb
-        self.similarity_hooks = similarity_hooks
-        if similarity_hooks and not set_tensor:
-            raise ValueError(Errors.EL093.format(name=name))
-        if len(self.mix_weights) != self.n_layers:
-            found = len(self.mix_weights)
-            raise ValueError(Errors.EL057.format(found=found, expected=self.n_layers))
-        self.layer_cache: LayerCache | None = None
+        self.settings = ElmoSettings(**settings)
+        self.settings.width(self.n_layers, self.width)
+        self.settings.first_weights(self.n_layers)
+        self.sets_tensor = self.settings.set_tensor
         self.listener_map: dict[str, list[Model]] = {}
-        model.attrs["replace_listener"] = replace_listener
-        model.attrs["replace_listener_cfg"] = partial(
-            replace_listener_cfg, frozen=frozen
-        )
+        self._cache_advice = True  # until it is said, or a cache or none was chosen
+        self._offer_replacement()
         # What belongs to the Docs in flight, and no copy takes along.
-        self._store = LayerStore(max_layers_mb << 20)
-        self._tune(learn_rate, unfreeze_every)
+        self._reader = LayerReader(model, self.settings.max_layers_mb << 20)
+        self._tuning = FineTuning(
+            model, self.settings.learn_rate, self.settings.unfreeze_every
+        )
+
+    def _offer_replacement(self) -> None:
+        """Tell spaCy what takes the place of listeners that it replaces."""
+        self.model.attrs["replace_listener"] = replace_listener
+        self.model.attrs["replace_listener_cfg"] = partial(
+            replace_listener_cfg, frozen=self.frozen
+        )
 
     def __reduce__(self) -> Any:
-        settings: dict[str, Any] = {
-            "lang": self.lang,
-            "frozen": self.frozen,
-            "mix_weights": self.mix_weights,
-            "gamma": self.gamma,
-            "set_tensor": self.set_tensor,
-            "max_layers_mb": self.max_layers_mb,
-            "learn_rate": self._tuning.learn_rate,
-            "unfreeze_every": self._tuning.unfreeze_every,
-            "similarity_hooks": self.similarity_hooks,
-        }
-        build = partial(Elmo, **settings)
+        build = partial(Elmo, lang=self.lang, **asdict(self.settings))
         state = {
             "listener_map": self.listener_map,
             "error_handler": getattr(self, "error_handler", None),
@@ -104,46 +99,32 @@ class Elmo(ListenedTo, TrainablePipe):
         if state["error_handler"] is not None:
             self.error_handler = state["error_handler"]
 
-    # -- sizes and weights --------------------------------------------------------
+    # -- settings -----------------------------------------------------------------
 
     @property
-    def width(self) -> int:
-        """D, the width of all vectors."""
-        return shim_of(self.model).bilm_config.width
+    def frozen(self) -> bool:
+        """Whether the biLM is not trained. It can be set while a pipeline is used."""
+        return self.settings.frozen
+
+    @frozen.setter
+    def frozen(self, frozen: bool) -> None:
+        self.settings = replace(self.settings, frozen=frozen)
+        self._offer_replacement()
 
     @property
-    def n_layers(self) -> int:
-        """L+1, the token layer included."""
-        return shim_of(self.model).bilm_config.n_layers + 1
+    def learn_rate(self) -> float | None:
+        """Of the biLM while it is fine-tuned, None for the optimizer's."""
+        return self.settings.learn_rate
 
     @property
-    def bilm(self) -> BiLM:
-        """The biLM with its weights. Raises ValueError if there are none, [EL081] if
-        that is because nothing ships for the language, else [EL050]."""
-        return self._with_weights().bilm
-
-    def load_weights(self, path: str | Path) -> None:
-        """Take weights from a model folder in any format, or a shipped model by name.
-
-        Raises ValueError [EL052] if its sizes are not those of the configuration, and
-        as `BiLM.load`.
-        """
-        shim_of(self.model).set_weights(BiLM.load(shipped.find(path)), path)
-        self._forget_docs()
+    def is_trainable(self) -> bool:
+        """Whether it learns itself. Loggers have a column of losses for each component
+        that does."""
+        return not self.frozen
 
     def _forget_docs(self) -> None:
-        """Layers that other weights made are not to be read any more."""
-        self._store.release()
+        self._reader.store.release()
         self._tuning.forget()
-
-    def _with_weights(self) -> Any:
-        """The shim, with the weights of this package if it has none and they fit."""
-        shim = shim_of(self.model)
-        if not shim.has_weights:
-            if shim.bilm_config.to_dict() != shipped.sizes():
-                raise ValueError(Errors.EL050.format(name=self.name))
-            shim.set_weights(shipped.load(self.lang), shipped.MODELS[self.lang])
-        return shim
 
     def initialize(
         self,
@@ -156,151 +137,144 @@ class Elmo(ListenedTo, TrainablePipe):
     ) -> None:
         """Load the weights.
 
-        weights: from `spacy-elmo.WeightsReader.v1`. Without it: what has been loaded
-            before, or the weights of this package if they fit, or, if the biLM is to be
-            trained here, random ones.
-        layer_cache, layer_cache_mb: as of `use_layer_cache`.
-        Raises ValueError [EL050, EL052, EL081, EL088].
+        Args:
+            get_examples: Not used, as spaCy's protocol has it.
+            nlp: Not used either.
+            weights: From `spacy-elmo.WeightsReader.v1`. Without it: what has been
+                loaded before, or the weights of this package if they fit, or, if the
+                biLM is to be trained here, random ones.
+            layer_cache: As of `use_layer_cache`.
+            layer_cache_mb: As of `use_layer_cache`.
+
+        Raises:
+            ValueError: [EL050, EL081] if there are no weights, [EL052] if they don't
+                fit, [EL088] as `use_layer_cache`.
         """
         validate_get_examples(get_examples, "Elmo.initialize")
-        shim = shim_of(self.model)
         self._forget_docs()
-        self._tune(self._tuning.learn_rate, self._tuning.unfreeze_every)
-        if weights is not None:
-            path = getattr(weights, "path", "[initialize]")
-            bilm = shipped.load(self.lang) if path is None else weights()
-            shim.set_weights(bilm, path or shipped.MODELS[self.lang])
-        elif not (shim.has_weights or self.frozen) and (
-            shim.bilm_config.to_dict() != shipped.sizes()
-        ):
-            if shim.bilm_config.n_words:  # rows of unknown words mean nothing
-                raise ValueError(Errors.EL050.format(name=self.name))
-            warnings.warn(Warnings.ELW03.format(name=self.name), stacklevel=2)
-            shim.set_weights(BiLM.random(shim.bilm_config), "random")
+        self._tuning.restart()
+        self._initialize_weights(weights)
         # Training reads every sentence many times, in batches that are never the same.
         self._with_weights().set_exact(True)
         self.use_layer_cache(layer_cache, layer_cache_mb)
 
+    @property
+    def layer_cache(self) -> LayerCache | None:
+        """The cache that `use_layer_cache` made."""
+        return self._reader.cache
+
     def use_layer_cache(self, where: str | Path | None, mb: int = 4096) -> None:
         """Keep the layers of sentences from now on, so that a text that is read many
-        times is encoded once. It does not travel with the pipeline.
+        times is encoded once. The cache does not travel with the pipeline.
 
-        where: a file, which other processes and later runs can use too; "memory", or
-            None for no cache. mb: its size at most.
         The biLM then gives sentences the same vectors to the last bit in any batch, as
         far as `BiLM.set_exact` can, so nothing changes but the time.
-        Raises ValueError [EL088] if the biLM is not frozen."""
-        if where is not None and not self.frozen:
+
+        Args:
+            where: A file, which other processes and later runs can use too; "memory",
+                or None for no cache.
+            mb: Its size at most.
+
+        Raises:
+            ValueError: [EL088] if the biLM is not frozen.
+        """
+        self._cache_advice = False
+        if where is None:
+            self._reader.cache = None
+            return
+        if not self.frozen:
             raise ValueError(Errors.EL088.format(name=self.name))
-        path = None if where in (None, "memory") else Path(where)
-        self.layer_cache = None if where is None else LayerCache(path, mb << 20)
-        if self.layer_cache is not None:
-            shim_of(self.model).set_exact(True)
+        max_bytes = mb << 20
+        self._reader.cache = (
+            MemoryCache(max_bytes)
+            if where == "memory"
+            else FileCache(Path(where), max_bytes)
+        )
+        self._shim.set_exact(True)
 
     # -- what listeners ask for (see listener.Upstream) ---------------------------
 
-    def layers_for(self, listener: Model, docs: list[Doc]) -> list[Floats3d]:
-        """Layers of Docs for a listener; released once every listener has had them."""
-        if not shim_of(self.model).has_weights:
+    def layers_for(
+        self, listener: Model, docs: list[Doc], is_train: bool
+    ) -> Iterator[LayerBatch]:
+        """Yield layers of Docs for a listener, in order, some Docs at once. They are
+        released once every listener has had them."""
+        if not self.has_weights:
             self._with_weights()
             warnings.warn(Warnings.ELW04.format(name=self.name), stacklevel=2)
-        layers = self._layers(docs)
-        for doc in docs:
-            self._store.was_read(doc, id(listener))
-        return layers
+        if is_train and self.frozen and self._cache_advice:
+            self._cache_advice = False
+            warnings.warn(Warnings.ELW25.format(name=self.name), stacklevel=2)
+        yield from self._reader.for_listener(id(listener), docs)
 
-    def learns_from(self, doc: Doc) -> bool:
-        return doc in self._tuning.deferred
+    def learns_from(self, docs: list[Doc]) -> bool:
+        """Return whether gradients are awaited for some of these Docs."""
+        return self._tuning.deferred.awaits(docs)
 
-    def add_gradient(self, doc: Doc, d_layers: Floats3d) -> None:
-        self._tuning.deferred.add(doc, d_layers)
-
-    @property
-    def learn_rate(self) -> float | None:
-        """Of the biLM while it is fine-tuned, None for the optimizer's."""
-        return self._tuning.learn_rate
-
-    def _tune(self, learn_rate: float | None, unfreeze_every: int) -> None:
-        """Begin to learn from the start."""
-        self._tuning = FineTuning(
-            self.model, self._no_gradient, learn_rate, unfreeze_every
-        )
-
-    def _no_gradient(self, doc: Doc) -> Floats3d:
-        return self.model.ops.alloc3f(self.n_layers, len(doc), self.width)
+    def add_gradient(self, docs: list[Doc], d_layers: LayerBatch) -> None:
+        """Add the gradient that a listener has for the layers of Docs."""
+        self._tuning.deferred.add(docs, d_layers)
 
     def layers_of(self, doc: Doc) -> Floats3d:
-        """Layers of a Doc that the component has seen: (L+1, T, D)."""
-        (layers,) = self._layers([doc])
-        if self._store.layers(doc) is None:
-            self._store.keep(doc, layers)
-            self._store.trim()
-        if isinstance(layers, np.ndarray):  # cupy's can't be protected
-            layers.flags.writeable = False
-        return layers
+        """Return the layers of a Doc that the component has seen, (L+1, T, D)."""
+        self._with_weights()
+        return self._reader.of_doc(doc)
 
-    def _layers(self, docs: list[Doc]) -> list[Floats3d]:
-        """Layers that are held, and for the other Docs computed anew, from the same
-        pieces as before whatever has been annotated since."""
-        found = {id(doc): self._store.layers(doc) for doc in docs}
-        missing = [doc for doc in docs if found[id(doc)] is None]
-        if missing:
-            self._with_weights()
-            inputs = [self._as_cut_before(doc) for doc in missing]
-            computed = self._encode(inputs)
-            found.update(zip(map(id, missing), computed))
-        return [found[id(doc)] for doc in docs]  # type: ignore[misc]
-
-    def _encode(self, inputs: list[DocPieces]) -> list[Floats3d]:
-        if self.layer_cache is None:
-            return self.model.predict(inputs)
-        return cached.predict(self.model, inputs, self.layer_cache)
-
-    def _as_cut_before(self, doc: Doc) -> DocPieces:
-        pieces = self._store.pieces(doc)
-        return cut(self.model, [doc])[0] if pieces is None else DocPieces(doc, pieces)
+    @property
+    def held_bytes(self) -> int:
+        """Size of the layers that are held for listeners and users."""
+        return self._reader.store.held_bytes
 
     # -- prediction ---------------------------------------------------------------
 
-    def predict(self, docs: Iterable[Doc]) -> list[tuple[list[Any], Floats3d]]:
-        """RETURNS: for each Doc its pieces and its layers (L+1, T, D)."""
+    def predict(self, docs: Iterable[Doc]) -> Reading:
+        """Return Docs with the pieces that they were read in, and their layers."""
         self._with_weights()
-        inputs = cut(self.model, list(docs))
-        layers = self._encode(inputs)
-        return [(pieces, layers_LTD) for (_, pieces), layers_LTD in zip(inputs, layers)]
+        return self._reader.read(docs)
 
-    def set_annotations(
-        self, docs: Iterable[Doc], scores: list[tuple[list[Any], Floats3d]]
-    ) -> None:
-        """Set `doc.tensor` (T, D) to the component's own mix, and keep the layers for
-        the listeners."""
+    def set_annotations(self, docs: Iterable[Doc], scores: Reading) -> None:
+        """Set `doc.tensor` (T, D) to the component's own mix, and hold the layers for
+        the listeners.
+
+        Raises:
+            ValueError: [EL058] if the layers are those of other tokens.
+        """
         docs = list(docs)
-        for doc, tensor in zip(docs, self._own_mix([layers for _, layers in scores])):
-            if len(tensor) != len(doc):
-                raise ValueError(
-                    Errors.EL058.format(found=len(tensor), expected=len(doc))
-                )
-            if self.set_tensor:
+        for doc, length in zip(docs, scores.layers.lengths):
+            if length != len(doc):
+                raise ValueError(Errors.EL058.format(found=length, expected=len(doc)))
+        if self.settings.set_tensor:
+            for doc, tensor in zip(docs, self._own_mix(scores.layers)):
                 doc.tensor = tensor  # type: ignore[assignment]
-            if self.similarity_hooks:
+        if self.settings.similarity_hooks:
+            for doc in docs:
                 install_hooks(doc)
-        self._keep(docs, scores)
+        self._hold(scores)
 
-    def _own_mix(self, layers: list[Floats3d]) -> list[Floats2d]:
-        ops = self.model.ops
-        return mix(
-            ops, layers, ops.asarray1f(self.mix_weights), ops.asarray1f([self.gamma])
-        )
+    def _own_mix(self, layers: LayerBatch) -> list[Floats2d]:
+        """Return the component's own mix of each Doc, in memory of its own."""
+        ops, settings = self.model.ops, self.settings
+        x_LND = normalize(ops, layers.values) if settings.layer_norm else layers.values
+        weights_L = ops.asarray1f(settings.first_weights(self.n_layers))
+        scale_L = settings.gamma * shares(ops, settings, weights_L)
+        return [
+            vectors.copy()
+            for vectors in layers.split(mix(ops, settings, x_LND, scale_L))
+        ]
 
-    def _keep(self, docs: list[Doc], found: list[tuple[list[Any], Floats3d]]) -> None:
+    def _hold(self, reading: Reading) -> None:
         readers = {id(listener) for listener in self.listeners}
-        for doc, (pieces, layers) in zip(docs, found):
-            self._store.put(doc, pieces, layers, readers)
+        self._reader.store.put(reading.docs, reading.layers, readers)
+        for doc, _ in reading.docs:
             remember(doc, self)
-        self._store.trim()
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Docs in order, batch_size at once at most, fewer if they are long."""
+        """Yield Docs in order, with their vectors.
+
+        Args:
+            stream: Docs.
+            batch_size: Docs that are read at once at most; fewer if they are long.
+        """
         error_handler = self.get_error_handler()
         for docs in docs_by_tokens(stream, batch_size):
             try:
@@ -320,59 +294,72 @@ class Elmo(ListenedTo, TrainablePipe):
         sgd: Optimizer | None = None,
         losses: dict[str, float] | None = None,
     ) -> dict[str, float]:
-        """Encode the examples for the listeners. The biLM learns, if it is not frozen,
-        from the gradients that they add, when the update is finished. The component has
-        no loss of its own. drop: not used, listeners' components have their own."""
+        """Encode the examples for the listeners.
+
+        The biLM learns, if it is not frozen, from the gradients that they add, when the
+        update is finished. The component has no loss of its own.
+
+        Args:
+            examples: Their predicted Docs are read.
+            drop: Not used; listeners have a dropout of their own.
+            sgd: Finishes the update, too.
+            losses: Gets a loss of 0 for a component that is not frozen.
+        """
         losses = losses if losses is not None else {}
-        losses.setdefault(self.name, 0.0)
         examples = list(examples)
         validate_examples(examples, "Elmo.update")
         docs = [example.predicted for example in examples]
         if self.frozen:
             self._tuning.forget()
-        else:
-            self._tuning.begin()
+            self._hold(self.predict(docs))
+            return losses
+        losses.setdefault(self.name, 0.0)
+        if self.layer_cache is not None:
+            self._reader.cache = None
+            warnings.warn(Warnings.ELW24.format(name=self.name), stacklevel=2)
+        self._tuning.begin()
         self._with_weights()
-        inputs = cut(self.model, docs)
-        if self.frozen:
-            layers = self._encode(inputs)
-        else:
-            layers, backprop = self.model.begin_update(inputs)
-            self._tuning.deferred.expect(docs, backprop)
-        found = [
-            (pieces, layers_LTD) for (_, pieces), layers_LTD in zip(inputs, layers)
-        ]
-        self._keep(docs, found)
+        cut_docs = cut(self.model, docs)
+        layers, backprop = self.model.begin_update(cut_docs)
+        self._tuning.deferred.expect(docs, layers.lengths, backprop)
+        self._hold(Reading(cut_docs, layers))
         if sgd:
             self.finish_update(sgd)
         return losses
 
     def finish_update(self, sgd: Optimizer) -> None:
+        """Let the biLM learn from the gradients of the listeners, if it is not
+        frozen."""
         if not self.frozen:
             self._tuning.finish(sgd)
 
     def get_loss(self, examples: Any, scores: Any) -> None:
-        return None
+        """Return None: there is no loss."""
 
     def add_label(self, label: str) -> int:
+        """Raise NotImplementedError [EL059]: there are no labels."""
         raise NotImplementedError(Errors.EL059.format(name=self.name))
 
     # -- files --------------------------------------------------------------------
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        self._with_weights()
+        """Return the component as bytes, with its weights."""
+        self._sign_mixes()
         return super().to_bytes(exclude=exclude)
 
+    def to_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> None:
+        """Write the component into a folder, with its weights."""
+        self._sign_mixes()
+        super().to_disk(path, exclude=exclude)
+
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "Elmo":
+        """Load the component from bytes."""
         super().from_bytes(data, exclude=exclude)
         self._forget_docs()
         return self
 
     def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> "Elmo":
+        """Load the component from a folder."""
         super().from_disk(path, exclude=exclude)
         self._forget_docs()
         return self
-
-    def to_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> None:
-        self._with_weights()
-        super().to_disk(path, exclude=exclude)

@@ -1,7 +1,7 @@
 """How alike tokens are in their contexts.
 
-Not `token.similarity`: that one is 1 for any two tokens of the same spelling, before
-it looks at a vector, unless `install_hooks` has put this one in its place.
+spaCy's own `token.similarity` is 1 for any two tokens of the same spelling, before it
+looks at a vector, unless `install_hooks` has put this one in its place.
 """
 
 from typing import Any
@@ -15,12 +15,17 @@ from ..errors import Errors
 def similarity(
     a: Token | Span | Doc, b: Token | Span | Doc, *, layer: int | None = None
 ) -> float:
-    """Cosine of two tokens' contextual vectors, from -1 to 1; 0 for white space, which
-    has none. Of spans and Docs the mean of their tokens' vectors counts.
+    """Return the cosine of two tokens' contextual vectors, from -1 to 1; 0 for white
+    space, which has none. Of spans and Docs the mean of their tokens' vectors counts.
 
-    layer: number of a biLM layer, 0 being the token layer; None for `doc.tensor`.
-    Raises ValueError [EL055] if a Doc has not been through `elmo`, [EL083] if it has no
-    such layer, TypeError [EL094] for a lexeme, which stands in no context.
+    Args:
+        a, b: Tokens, spans or Docs.
+        layer: Number of a biLM layer, 0 being the token layer; None for `doc.tensor`.
+
+    Raises:
+        ValueError: [EL055] if a Doc has not been through `elmo`, [EL110] if its tokens
+            are others since, [EL083] if it has no such layer.
+        TypeError: [EL094] for a lexeme, which stands in no context.
     """
     u, v = _vector(a, layer), _vector(b, layer)
     xp = get_array_module(u)
@@ -29,7 +34,7 @@ def similarity(
 
 
 def install_hooks(doc: Doc) -> None:
-    """Have `similarity` of the Doc, its spans and its tokens mean this one."""
+    """Have `similarity` of a Doc, its spans and its tokens mean this one."""
     for hooks in (doc.user_hooks, doc.user_span_hooks, doc.user_token_hooks):
         hooks["similarity"] = similarity
 
@@ -45,6 +50,9 @@ def _vector(where: Token | Span | Doc, layer: int | None) -> Any:
         rows = layers[layer]
     elif len(doc.tensor) == len(doc):
         rows = doc.tensor
+    elif len(doc.tensor):  # spaCy's retokenizer leaves a row too many
+        found, expected = len(doc.tensor), len(doc)
+        raise ValueError(Errors.EL110.format(found=found, expected=expected))
     else:
         raise ValueError(Errors.EL055.format(name="elmo"))
     if isinstance(where, Token):

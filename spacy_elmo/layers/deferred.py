@@ -7,62 +7,98 @@ add, and the component runs the pass when it finishes its update.
 
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
+from operator import is_
+from typing import Any
 
 from spacy.tokens import Doc
-from thinc.types import Floats3d
+from thinc.api import get_array_module
 
-Backprop = Callable[[list[Floats3d]], list]
+from .layer_batch import LayerBatch
+
+Backprop = Callable[[LayerBatch], Any]
+
+
+@dataclass(eq=False)
+class Awaited:
+    """A forward pass: its Docs, the number of tokens of each, its backward pass, and
+    the gradient of its layers, summed up over the listeners; None as long as there is
+    none."""
+
+    docs: list[Doc]
+    lengths: list[int]
+    backprop: Backprop
+    gradient: LayerBatch | None = None
+
+    def add(self, docs: list[Doc], d_layers: LayerBatch) -> None:
+        """Add the gradient that a listener has for these Docs, or some of them."""
+        all_of_them = len(docs) == len(self.docs) and all(map(is_, docs, self.docs))
+        if self.gradient is None:
+            if all_of_them:
+                self.gradient = d_layers
+                return
+            n_layers, _, width = d_layers.values.shape
+            xp = get_array_module(d_layers.values)
+            zeros = xp.zeros((n_layers, sum(self.lengths), width), dtype="float32")
+            self.gradient = LayerBatch(zeros, self.lengths)
+        if all_of_them:
+            sum_LND: Any = self.gradient.values
+            sum_LND += d_layers.values
+            return
+        which = {id(doc): d for d, doc in enumerate(self.docs)}
+        for doc, d_LTD in zip(docs, d_layers):
+            if id(doc) in which:
+                sum_LTD: Any = self.gradient[which[id(doc)]]
+                sum_LTD += d_LTD
 
 
 class DeferredBackward:
-    """alloc: makes zeros for the layers of a Doc that no listener has read."""
+    """The forward passes of a component whose gradients are to come."""
 
-    def __init__(self, alloc: Callable[[Doc], Floats3d]) -> None:
-        self._alloc = alloc
-        self._batches: list[tuple[list[Doc], Backprop]] = []
-        # Gradient of each Doc's layers, summed up over the listeners; None as yet.
-        self._gradients: weakref.WeakKeyDictionary[Doc, Floats3d | None]
-        self._gradients = weakref.WeakKeyDictionary()
-
-    def __contains__(self, doc: Doc) -> bool:
-        return doc in self._gradients
+    def __init__(self) -> None:
+        self._awaited: list[Awaited] = []
+        self._of_doc: weakref.WeakKeyDictionary[Doc, Awaited] = (
+            weakref.WeakKeyDictionary()
+        )
 
     def __len__(self) -> int:
-        return len(self._gradients)
+        """Number of Docs that gradients are awaited for."""
+        return len(self._of_doc)
 
     @property
     def is_waiting(self) -> bool:
         """Whether a batch has got no gradient yet."""
-        return bool(self._batches)
+        return bool(self._awaited)
 
-    def expect(self, docs: list[Doc], backprop: Backprop) -> None:
+    def awaits(self, docs: list[Doc]) -> bool:
+        """Return whether a gradient is awaited for one of these Docs."""
+        return any(doc in self._of_doc for doc in docs)
+
+    def expect(self, docs: list[Doc], lengths: list[int], backprop: Backprop) -> None:
         """Remember a forward pass whose gradients are to come."""
-        self._gradients.update({doc: None for doc in docs})
-        self._batches.append((docs, backprop))
+        awaited = Awaited(docs, lengths, backprop)
+        self._of_doc.update({doc: awaited for doc in docs})
+        self._awaited.append(awaited)
 
-    def add(self, doc: Doc, d_layers: Floats3d) -> None:
-        so_far = self._gradients.get(doc)
-        self._gradients[doc] = d_layers if so_far is None else so_far + d_layers
+    def add(self, docs: list[Doc], d_layers: LayerBatch) -> None:
+        """Add the gradient that a listener has for the layers of Docs."""
+        passes = [self._of_doc.get(doc) for doc in docs]
+        for awaited in dict.fromkeys(found for found in passes if found is not None):
+            awaited.add(docs, d_layers)
 
     def forget(self) -> None:
-        self._batches.clear()
-        self._gradients.clear()
+        """Await no gradients any more."""
+        self._awaited.clear()
+        self._of_doc.clear()
 
     def run(self) -> None:
         """Run the backward passes of the batches that have got gradients."""
-        waiting = []
-        for docs, backprop in self._batches:
-            gradients = [self._gradients.get(doc) for doc in docs]
-            if all(gradient is None for gradient in gradients):
-                waiting.append((docs, backprop))
-                continue
-            backprop(
-                [
-                    self._alloc(doc) if gradient is None else gradient
-                    for doc, gradient in zip(docs, gradients)
-                ]
-            )
-            for doc in docs:
-                self._gradients.pop(doc, None)
         # The newest may wait for listeners to come; older ones had their chance.
-        self._batches = waiting[-1:]
+        waiting = [awaited for awaited in self._awaited if awaited.gradient is None]
+        awaited_before, self._awaited = self._awaited, waiting[-1:]
+        for awaited in awaited_before:
+            if awaited.gradient is not None:
+                awaited.backprop(awaited.gradient)
+        self._of_doc = weakref.WeakKeyDictionary(
+            {doc: awaited for awaited in self._awaited for doc in awaited.docs}
+        )

@@ -1,17 +1,28 @@
 """Who listens to a component: the bookkeeping that `spacy.ty.ListenedToComponent` asks
 for."""
 
+import warnings
 from typing import Any
 
+from spacy.pipeline.tok2vec import Tok2Vec, Tok2VecListener
 from thinc.api import Model
+from thinc.layers.residual import init as init_residual
 
+from ..errors import Warnings
 from .listener import ElmoListener
 
 
 class ListenedTo:
-    """For a component that is an `Upstream` (see listener.py)."""
+    """A part of a component that is an `Upstream` (see listener.py).
+
+    Args:
+        name: Of the component.
+        sets_tensor: Whether it sets `doc.tensor`, as spaCy's `tok2vec` does too.
+    """
 
     name: str
+    sets_tensor: bool
+    _warned_of: frozenset[str] = frozenset()
 
     @property
     def listener_map(self) -> dict[str, list[Model]]:
@@ -23,17 +34,24 @@ class ListenedTo:
     def listener_map(self, found: dict[str, list[Model]]) -> None:
         self._listener_map = found
         self._is_hidden = False  # from "*" listeners, by another that is nearer to them
+        self._later_tok2vecs: set[str] = set()
 
     @property
     def listeners(self) -> list[Model]:
+        """All listeners, of all components."""
         return [model for models in self.listener_map.values() for model in models]
 
     @property
     def listening_components(self) -> list[str]:
+        """Names of the components that have listeners."""
         return list(self.listener_map)
 
     def add_listener(self, listener: Model, component_name: str) -> None:
-        """Raises ValueError [EL054, EL060] if the listener does not fit."""
+        """Have a listener listen to this component.
+
+        Raises:
+            ValueError: [EL054, EL060, EL083] if it does not fit.
+        """
         previous = getattr(listener, "upstream", None)
         if previous is not None and previous is not self:
             previous.forget_listener(listener)
@@ -43,6 +61,7 @@ class ListenedTo:
             models.append(listener)
 
     def remove_listener(self, listener: Model, component_name: str) -> bool:
+        """Remove a listener of a component; return whether it had it."""
         models = self.listener_map.get(component_name, [])
         if listener not in models:
             return False
@@ -59,10 +78,47 @@ class ListenedTo:
             self.remove_listener(listener, name)
 
     def find_listeners(self, component: Any) -> None:
+        """Have the listeners in the model of a later component listen to this one, if
+        they name it or none."""
         if isinstance(component, ListenedTo):
             self._is_hidden = True
         names = (self.name,) if self._is_hidden else ("*", self.name)
-        if isinstance(getattr(component, "model", None), Model):
-            for node in component.model.walk(order="dfs_pre"):
-                if isinstance(node, ElmoListener) and node.upstream_name in names:
-                    self.add_listener(node, component.name)
+        model = getattr(component, "model", None)
+        for node in model.walk(order="dfs_pre") if isinstance(model, Model) else ():
+            if isinstance(node, ElmoListener) and node.upstream_name in names:
+                self.add_listener(node, component.name)
+                _infer_widths_of_residuals(component.model)
+            if isinstance(node, Tok2VecListener) and self.sets_tensor:
+                self._check_stock_listener(node, component.name)
+        if isinstance(component, Tok2Vec):
+            self._later_tok2vecs.add(component.name)
+            if self.sets_tensor:
+                self._warn_once(Warnings.ELW21, component.name)
+
+    def _check_stock_listener(self, listener: Tok2VecListener, owner: str) -> None:
+        """Warn [ELW22] of one that reads, at prediction, the `doc.tensor` of a tok2vec
+        before this component."""
+        later, wanted = self._later_tok2vecs, listener.upstream_name
+        if not (later if wanted == "*" else wanted in later):
+            self._warn_once(Warnings.ELW22, owner)
+
+    def _warn_once(self, message: str, other: str) -> None:
+        message = message.format(name=self.name, other=other)
+        if message not in self._warned_of:
+            self._warned_of |= {message}
+            warnings.warn(message, stacklevel=2)
+
+
+def _infer_widths_of_residuals(model: Model) -> None:
+    """Have residual connections take their width from what they read.
+
+    Thinc takes it from the model's output, if it is not known when the model is built
+    (as in spaCy's entity linker on a listener without a width).
+    """
+    for node in model.walk():
+        if node.init is init_residual:
+            node.init = _init_residual
+
+
+def _init_residual(model: Model, X: Any = None, Y: Any = None) -> None:
+    init_residual(model, X, Y if X is None else X)

@@ -6,18 +6,25 @@ upstream runs its own backward pass when it finishes its update, so it makes no
 difference which listeners are frozen or disabled.
 """
 
+import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from spacy.tokens import Doc
 from spacy.util import registry
 from thinc.api import Model
-from thinc.types import Floats2d, Floats3d
+from thinc.types import Floats2d
 
-from ..errors import Errors
-from .encoder import docs_by_tokens
-from .mix import MixSettings, is_trained, mix_with_params, set_up
+from ..errors import Errors, Warnings
+from .layer_batch import LayerBatch
+from .mix import ListenerSettings
+from .mix_model import MixModel
+from .settings import takes_fields_of
+
+# Attribute that is saved with a listener: the fingerprint of the biLM that its mix was
+# trained with, or nothing where it is not known.
+TRAINED_WITH = "trained_with"
 
 
 class Upstream(Protocol):
@@ -29,35 +36,43 @@ class Upstream(Protocol):
     def width(self) -> int: ...
     @property
     def n_layers(self) -> int: ...
-    def layers_for(self, listener: Model, docs: list[Doc]) -> list[Floats3d]: ...
-    def learns_from(self, doc: Doc) -> bool: ...
-    def add_gradient(self, doc: Doc, d_layers: Floats3d) -> None: ...
+    @property
+    def has_weights(self) -> bool: ...
+    @property
+    def has_default_weights(self) -> bool: ...
+    def fingerprint(self) -> str: ...
+    def layers_for(
+        self, listener: Model, docs: list[Doc], is_train: bool
+    ) -> Iterable[LayerBatch]: ...
+    def learns_from(self, docs: list[Doc]) -> bool: ...
+    def add_gradient(self, docs: list[Doc], d_layers: LayerBatch) -> None: ...
 
 
-class ElmoListener(Model):
-    """Model[List[Doc], List[Floats2d]]: the upstream's layers in a mix of its own.
+class ElmoListener(MixModel):
+    """Model[list[Doc], list[Floats2d]]: the upstream's layers in a mix of its own.
 
-    upstream_name: name of the component, "*" for any. width: of the vectors, None to
-    take what there is. settings: of the mix.
+    Args:
+        upstream_name: Name of the component, "*" for any.
+        width: Of the vectors; None to take what there is.
+        settings: Of the mix.
     """
 
     def __init__(
         self,
         upstream_name: str,
         width: int | None = None,
-        settings: MixSettings | None = None,
+        settings: ListenerSettings | None = None,
     ) -> None:
-        super().__init__(
-            "elmo-listener",
-            _forward,
-            init=_init,
-            dims={"nO": width},
-            params={"W": None, "gamma": None},
-        )
+        settings = settings or ListenerSettings()
+        super().__init__("elmo-listener", _forward, settings, init=_init)
+        if width is not None:
+            self.set_dim("nO", width)
+        self.attrs[TRAINED_WITH] = ""
         self.upstream_name = upstream_name
         self.width = width
-        self.settings = settings or MixSettings()
         self._upstream: Callable[[], Upstream | None] = _nothing
+        self._sample: Any = None  # Docs that the shapes are inferred from
+        self._warned_of = ""
 
     @property
     def n_layers(self) -> int:
@@ -66,20 +81,17 @@ class ElmoListener(Model):
         return self.n_trained if upstream is None else upstream.n_layers
 
     @property
-    def n_trained(self) -> int:
-        """Layers that it has weights for, 0 if its mix is fixed."""
-        return len(self.get_param("W")) if self.has_param("W") else 0
-
-    @property
     def upstream(self) -> Upstream | None:
+        """The component that it listens to, as long as that is there."""
         return self._upstream()
 
     def connect(self, upstream: Upstream) -> None:
         """Listen to a component from now on.
 
-        Raises ValueError [EL054] if the widths differ, [EL060] if the listener was
-        trained with another number of layers or width, [EL083] if it mixes a layer
-        that there is not.
+        Raises:
+            ValueError: [EL054] if the widths differ, [EL060] if the listener was
+                trained with another number of layers or width, [EL083] if it mixes a
+                layer that there is not.
         """
         width = self.settings.width(upstream.n_layers, upstream.width)
         if self.width is not None and self.width != width:
@@ -90,7 +102,7 @@ class ElmoListener(Model):
             )
         before = self._dims["nO"]
         fits = self._has_params_for(upstream.n_layers) and before in (None, width)
-        if not fits and is_trained(self, self.settings):
+        if not fits and self.is_trained:
             found = f"{self.n_trained} layers" if self.n_trained else "a fixed mix"
             raise ValueError(
                 Errors.EL060.format(
@@ -101,22 +113,35 @@ class ElmoListener(Model):
             )
         self._dims["nO"] = width
         if not fits:
-            set_up(self, self.settings, upstream.n_layers)
+            self.set_up(upstream.n_layers)
+        self._check_weights(upstream)
         # Weak, or a component sourced into another pipeline would keep this one alive.
         self._upstream = weakref.ref(upstream)
 
+    def _check_weights(self, upstream: Upstream) -> None:
+        """Warn [ELW20], once, of a mix that was trained with other weights."""
+        if not (self.is_trained and upstream.has_weights):
+            return
+        known, before = self.attrs[TRAINED_WITH], self.upstream
+        if before is not None and before is not upstream and before.has_weights:
+            known = before.fingerprint()
+        if not known or self._warned_of == known:
+            return
+        if known != upstream.fingerprint():
+            self._warned_of = known
+            warnings.warn(Warnings.ELW20.format(name=upstream.name), stacklevel=2)
+
     def _has_params_for(self, n_layers: int) -> bool:
         if self.settings.is_learned:
-            return bool(self.has_param("W")) and len(self.get_param("W")) == n_layers
+            return self.n_trained == n_layers
         return bool(self.has_param("gamma"))
 
     def _copy(self, seen: dict | None = None) -> "ElmoListener":
         # Thinc's own copy is a plain Model, which nobody would link again.
         copied = ElmoListener(self.upstream_name, self.width, self.settings)
-        for name in self.param_names:
-            if self.has_param(name):
-                copied.set_param(name, self.get_param(name).copy())
+        copied.copy_mix(self)
         copied._dims["nO"] = self._dims["nO"]
+        copied.attrs.update(self.attrs)
         copied._upstream = self._upstream
         return copied
 
@@ -126,7 +151,7 @@ class ElmoListener(Model):
     def __getstate__(self) -> dict[str, Any]:
         # The upstream connects its listeners again when it is unpickled itself.
         slots = {name: getattr(self, name) for name in Model.__slots__}
-        return {**slots, **self.__dict__, "_upstream": _nothing}
+        return {**slots, **self.__dict__, "_upstream": _nothing, "_sample": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
@@ -134,62 +159,69 @@ class ElmoListener(Model):
 
 
 @registry.architectures("spacy-elmo.ElmoListener.v1")
+@takes_fields_of(ListenerSettings)
 def build_listener(
-    width: int | None = None,
-    upstream: str = "*",
-    mix: str | int = "learned",
-    layer_norm: bool = False,
-    dropout: float = 0.0,
-    l2: float = 0.0,
-    gamma: float = 1.0,
+    *, width: int | None = None, upstream: str = "*", **settings: Any
 ) -> Model[list[Doc], list[Floats2d]]:
-    """Vectors of an `elmo` component earlier in the pipeline, as a tok2vec.
+    """Return the vectors of an `elmo` component earlier in the pipeline, as a tok2vec.
 
-    width: of the vectors (2 * projection_dim of the biLM, times the layers if they are
-        concatenated); null takes what is there.
-    upstream: name of the `elmo` component, "*" for any.
-    mix, layer_norm, dropout, l2, gamma: as in `MixSettings`.
-    Raises ValueError [EL085].
+    Args:
+        width: Of the vectors (2 * projection_dim of the biLM, times the layers if they
+            are concatenated); None takes what is there.
+        upstream: Name of the `elmo` component, "*" for any.
+        settings: As in `ListenerSettings`.
+
+    Raises:
+        ValueError: [EL085] for a setting that means nothing.
     """
-    return ElmoListener(
-        upstream, width, MixSettings(mix, layer_norm, dropout, l2, gamma)
-    )
+    return ElmoListener(upstream, width, ListenerSettings(**settings))
 
 
 def _nothing() -> None:
     return None
 
 
-def _no_gradient(dY: list[Floats2d]) -> list:
-    return []
-
-
 def _init(model: ElmoListener, X: Any = None, Y: Any = None) -> None:
     if model.upstream is not None and not model.has_param("gamma"):
-        set_up(model, model.settings, model.upstream.n_layers)
+        model.set_up(model.upstream.n_layers)
+    model._sample = X
 
 
 def _forward(
     model: ElmoListener, docs: list[Doc], is_train: bool
 ) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list]]:
-    upstream, settings = model.upstream, model.settings
+    upstream = model.upstream
     if upstream is None:
         raise ValueError(Errors.EL053.format(upstream=model.upstream_name))
-    if not is_train:  # a group at a time: layers take several times their mix's room
-        found: list[Floats2d] = []
-        for group in docs_by_tokens(docs, len(docs)):
-            layers = upstream.layers_for(model, group)
-            n_layers = upstream.n_layers
-            found += mix_with_params(model, settings, layers, n_layers, False)[0]
-        return found, _no_gradient
-    layers = upstream.layers_for(model, docs)
-    Y, backprop_mix = mix_with_params(model, settings, layers, upstream.n_layers, True)
+    # Thinc infers the shapes of the layers above from a prediction on the very list
+    # that it initialised this one with.
+    is_sample, model._sample = docs is model._sample, None
+    if is_sample and not (is_train or upstream.has_default_weights):
+        width = model.get_dim("nO")
+        return [model.ops.alloc2f(len(doc), width) for doc in docs], _no_gradient
+    vectors: list[Floats2d] = []
+    backprops: list[tuple[list[Doc], Any]] = []
+    for layers in upstream.layers_for(model, docs, is_train):
+        some = docs[len(vectors) : len(vectors) + len(layers)]
+        mixed, backprop_mix = model.mix(layers, is_train)
+        vectors += mixed
+        if is_train:  # else the layers are let go of, which take more room than a mix
+            backprops.append((some, backprop_mix))
+    if is_train:
+        model.attrs[TRAINED_WITH] = ""
 
     def backprop(dY: list[Floats2d]) -> list:
-        d_layers = backprop_mix(dY)
-        for d, doc in enumerate(docs):
-            if upstream.learns_from(doc):
-                upstream.add_gradient(doc, d_layers(d))
+        start = 0
+        for some, backprop_mix in backprops:
+            d_layers = backprop_mix(dY[start : start + len(some)])
+            start += len(some)
+            if upstream.learns_from(some):
+                upstream.add_gradient(some, d_layers())
+        model.add_penalty()
         return []
 
-    return Y, backprop
+    return vectors, backprop
+
+
+def _no_gradient(dY: list[Floats2d]) -> list:
+    return []

@@ -21,8 +21,14 @@ from .torch_shim import SAVED, TorchShim, arrays_from_bytes, arrays_to_bytes
 class BiLMShim(TorchShim):
     """Holds a biLM, at first without weights and without memory.
 
-    config: the sizes that weights must have. cache_words: words whose token vectors are
-        kept. precision: of prediction.
+    Args:
+        config: The sizes that weights must have.
+        cache_words: Words whose token vectors are kept at most.
+        precision: Of prediction.
+        batch_tokens: Tokens that are computed at once at most.
+
+    Raises:
+        ValueError: [EL026] for batch_tokens, [EL073] for an unknown precision.
     """
 
     def __init__(
@@ -30,10 +36,14 @@ class BiLMShim(TorchShim):
         config: BiLMConfig,
         cache_words: int = CACHE_WORDS,
         precision: Precision = "float32",
+        batch_tokens: int = 4096,
     ) -> None:
         super().__init__(None)
         check_name(precision)
+        if batch_tokens < 1:
+            raise ValueError(Errors.EL026.format(found=batch_tokens))
         self.bilm_config = config
+        self.batch_tokens = batch_tokens
         self.cache_words = cache_words
         self.precision = precision
         self._model = BiLM.empty(config)

@@ -1,7 +1,8 @@
 """Where a Doc is cut into the sentences that the biLM reads."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 from spacy.attrs import IS_SPACE
@@ -11,22 +12,52 @@ from spacy.util import registry
 from ..errors import Errors, Warnings
 
 # Token indices of each sentence of a Doc, in order; white space is in none of them.
-SpanGetter = Callable[[Doc], list[np.ndarray]]
+Pieces = list[np.ndarray]
+SpanGetter = Callable[[Doc], Pieces]
+
+# Docs are encoded in groups of about so many tokens: enough to batch sentences of like
+# length, few enough that a pipe over long Docs holds little.
+PIPE_TOKENS = 16_384
+
+
+class DocPieces(NamedTuple):
+    """A Doc and the token indices of each piece of it that the biLM reads as a
+    sentence."""
+
+    doc: Doc
+    pieces: Pieces
+
+
+def docs_by_tokens(
+    docs: Iterable[Doc], batch_size: int | None = None
+) -> Iterator[list[Doc]]:
+    """Yield Docs in order, in groups of at most batch_size Docs, and of no more Docs
+    than reach PIPE_TOKENS."""
+    group: list[Doc] = []
+    tokens = 0
+    for doc in docs:
+        group.append(doc)
+        tokens += len(doc)
+        if len(group) == batch_size or tokens >= PIPE_TOKENS:
+            yield group
+            group, tokens = [], 0
+    if group:
+        yield group
 
 
 class Windows:
-    """Sentences where they are set, else the whole Doc; pieces of `length` at most.
+    """Cuts a Doc into its sentences, or leaves it whole if they are not set.
 
-    Longer ones are cut into pieces of near equal length, so that none is a mere
-    leftover with hardly any context.
+    What is longer than `length` tokens is cut into pieces of near equal length, so that
+    none is a mere leftover with hardly any context.
     """
 
     def __init__(self, length: int) -> None:
         self.length = length
         self._warned = False
 
-    def __call__(self, doc: Doc) -> list[np.ndarray]:
-        pieces: list[np.ndarray] = []
+    def __call__(self, doc: Doc) -> Pieces:
+        pieces: Pieces = []
         is_word = doc.to_array(IS_SPACE) == 0
         for start, end in self._sentences(doc):
             words = start + np.flatnonzero(is_word[start:end])
@@ -48,9 +79,13 @@ class Windows:
 
 @registry.misc("spacy-elmo.Windows.v1")
 def configure_windows(length: int = 250) -> SpanGetter:
-    """length: tokens the biLM reads at once at most, which bounds memory and time.
+    """Return a function that cuts Docs into what the biLM reads at once.
 
-    Raises ValueError [EL056].
+    Args:
+        length: Tokens of a piece at most, which bounds memory and time.
+
+    Raises:
+        ValueError: [EL056] if length is below 1.
     """
     if length < 1:
         raise ValueError(Errors.EL056.format(found=length))

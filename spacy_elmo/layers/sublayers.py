@@ -10,9 +10,8 @@ import torch
 from spacy.ml.staticvectors import StaticVectors
 from spacy.tokens import Doc
 from spacy.util import registry
-from thinc.api import ArgsKwargs, Model, chain, torch2xp, xp2torch
+from thinc.api import Model, chain
 from thinc.layers import ragged2list
-from thinc.layers.pytorchwrapper import forward as pytorch_forward
 from thinc.types import Floats2d
 from torch import Tensor, nn
 
@@ -20,15 +19,15 @@ from ..bilm.config import BiLMConfig
 from ..bilm.token_encoder import CharCnnEncoder
 from ..bilm.words import encode_words, trim
 from .embed import TokenVectors
-from .torch_shim import TorchShim
+from .torch_shim import TorchShim, run
 
 FILTERS = [[1, 32], [2, 32], [3, 64], [4, 64]]
 
 
 @registry.architectures("spacy-elmo.StaticVectors.v1")
 def build_static_vectors(width: int) -> TokenVectors:
-    """Vectors of the pipeline's vocabulary (`initialize.vectors`), and one linear layer
-    from them to width columns."""
+    """Return a model of the vectors of the pipeline's vocabulary
+    (`initialize.vectors`), and one linear layer from them to width columns."""
     model: TokenVectors = chain(StaticVectors(nO=width), ragged2list())
     model.set_dim("nO", width)
     return model
@@ -42,10 +41,17 @@ def build_char_cnn(
     n_highway: int = 1,
     max_characters: int = 50,
 ) -> TokenVectors:
-    """A char-CNN as the biLM has one (Kim et al. 2015), trained with the task.
+    """Return a char-CNN as the biLM has one (Kim et al. 2015), trained with the task.
 
-    width: of the vectors. filters: width and number of each kind. The rest as in
-        `BiLMConfig`. Raises ValueError [EL020].
+    Args:
+        width: Columns of the vectors.
+        char_dim: Width of the characters' embeddings.
+        filters: Width in characters, and number, of each kind of filter.
+        n_highway: Highway layers above the filters.
+        max_characters: Characters of a token that are read.
+
+    Raises:
+        ValueError: [EL020] if the sizes don't fit together.
     """
     config = BiLMConfig(
         hidden_dim=width,
@@ -55,18 +61,11 @@ def build_char_cnn(
         n_highway=n_highway,
         max_characters=max_characters,
     )
-    wrapped: Model = Model(
-        "pytorch",
-        pytorch_forward,
-        attrs={"convert_inputs": _convert_inputs, "convert_outputs": _convert_outputs},
-        shims=[TorchShim(_CharCnn(config))],
-    )
     model: TokenVectors = Model(
         "char-cnn",
         _forward,
-        init=_init,
         dims={"nO": width},
-        layers=[wrapped],
+        layers=[Model("pytorch", _forward_rows, shims=[TorchShim(_CharCnn(config))])],
         attrs={
             "max_characters": max_characters,
             "widest": max(size for size, _ in filters),
@@ -87,8 +86,11 @@ class _CharCnn(nn.Module):
         return vectors_VH[word_N]
 
 
-def _init(model: Model, X: Any = None, Y: Any = None) -> None:
-    return None
+def _forward_rows(
+    model: Model, inputs: tuple[Tensor, Tensor], is_train: bool
+) -> tuple[Any, Callable[[Any], None]]:
+    shim: Any = model.shims[0]
+    return run(shim, tuple(x.to(shim.device) for x in inputs), is_train)
 
 
 def _forward(
@@ -109,18 +111,3 @@ def _forward(
         return []
 
     return model.ops.unflatten(Y_ND, model.ops.asarray1i(lengths)), backprop
-
-
-def _convert_inputs(model: Model, inputs: Any, is_train: bool) -> Any:
-    device = next(model.shims[0]._model.parameters()).device
-    return ArgsKwargs(tuple(x.to(device) for x in inputs), {}), lambda d_inputs: []
-
-
-def _convert_outputs(model: Model, inputs_outputs: Any, is_train: bool) -> Any:
-    _, Y_ND = inputs_outputs
-
-    def convert_gradient(dY_ND: Floats2d) -> ArgsKwargs:
-        gradient = xp2torch(dY_ND, device=Y_ND.device)
-        return ArgsKwargs(args=((Y_ND,),), kwargs={"grad_tensors": (gradient,)})
-
-    return torch2xp(Y_ND), convert_gradient

@@ -2,8 +2,8 @@
 
 import copy
 import warnings
-from collections.abc import Callable
-from dataclasses import asdict, fields
+from collections.abc import Callable, Iterator
+from dataclasses import fields
 from typing import Any
 
 from spacy.tokens import Doc
@@ -11,107 +11,115 @@ from spacy.util import registry
 from thinc.api import Model
 from thinc.types import Floats2d
 
-from ..errors import Errors, Warnings
-from .encoder import Encoder, cut, shim_of
+from ..errors import Warnings
+from .encoder import Encoder, shim_of
 from .listener import ElmoListener
-from .mix import MixSettings, mix_with_params, set_up
+from .mix import ListenerSettings
+from .mix_model import MixModel
+from .settings import takes_fields_of
+from .spans import docs_by_tokens
+
+TOK2VEC = "spacy-elmo.Tok2Vec.v1"
+LISTENER = "spacy-elmo.ElmoListener.v1"
 
 
-class OwnElmo(Model):
-    """Model[List[Doc], List[Floats2d]]: as a listener, with the biLM inside."""
+class OwnElmo(MixModel):
+    """Model[list[Doc], list[Floats2d]]: as a listener, with the biLM inside.
 
-    def __init__(self, bilm: Encoder, frozen: bool, settings: MixSettings) -> None:
+    Args:
+        bilm: The encoder of `spacy-elmo.BiLM.v1`.
+        frozen: Don't train the biLM, only the mix.
+        settings: Of the mix.
+    """
+
+    def __init__(self, bilm: Encoder, frozen: bool, settings: ListenerSettings) -> None:
+        super().__init__("elmo-tok2vec", _forward, settings, layers=[bilm])
         config = shim_of(bilm).bilm_config
         self.n_layers = config.n_layers + 1
-        self.frozen, self.settings = frozen, settings
-        super().__init__(
-            "elmo-tok2vec",
-            _forward,
-            dims={"nO": settings.width(self.n_layers, config.width)},
-            params={"W": None, "gamma": None},
-            layers=[bilm],
-        )
-        set_up(self, settings, self.n_layers)
+        self.frozen = frozen
+        self.set_dim("nO", settings.width(self.n_layers, config.width))
+        self.set_up(self.n_layers)
 
     def _copy(self, seen: dict | None = None) -> "OwnElmo":
         # Thinc's own copy would be a plain Model.
         copied = OwnElmo(self.layers[0].copy(), self.frozen, self.settings)
-        for name in self.param_names:
-            if self.has_param(name):
-                copied.set_param(name, self.get_param(name).copy())
+        copied.copy_mix(self)
         return copied
 
 
-SETTINGS = [field.name for field in fields(MixSettings)]
-
-
-@registry.architectures("spacy-elmo.Tok2Vec.v1")
+@registry.architectures(TOK2VEC)
+@takes_fields_of(ListenerSettings)
 def build_tok2vec(
-    bilm: Encoder,
-    frozen: bool = True,
-    mix: str | int = "learned",
-    layer_norm: bool = False,
-    dropout: float = 0.0,
-    l2: float = 0.0,
-    gamma: float = 1.0,
+    *, bilm: Encoder, frozen: bool = True, **settings: Any
 ) -> Model[list[Doc], list[Floats2d]]:
-    """Model[List[Doc], List[Floats2d]] with a biLM of its own.
+    """Return a tok2vec with a biLM of its own.
 
-    bilm: `spacy-elmo.BiLM.v1`; its weights come with the component's.
-    frozen: don't train the biLM, only the mix.
-    mix, layer_norm, dropout, l2, gamma: as in `MixSettings`.
-    Raises ValueError [EL083, EL085].
+    Args:
+        bilm: `spacy-elmo.BiLM.v1`; its weights come with the component's.
+        frozen: Don't train the biLM, only the mix.
+        settings: As in `ListenerSettings`.
+
+    Raises:
+        ValueError: [EL083, EL085] for a mix that can't be.
     """
-    settings = MixSettings(mix, layer_norm, dropout, l2, gamma)
-    return OwnElmo(bilm, frozen, settings)
+    return OwnElmo(bilm, frozen, ListenerSettings(**settings))
 
 
-def replace_listener(
-    copied: Encoder, listener: ElmoListener, upstream: Any
-) -> Model[list[Doc], list[Floats2d]]:
-    """A tok2vec of its own in place of a listener, whose trained mix it keeps."""
+def replace_listener(copied: Encoder, listener: ElmoListener, upstream: Any) -> OwnElmo:
+    """Return a tok2vec of its own for the place of a listener, whose mix it keeps."""
     if not upstream.frozen:
         shim_of(copied).thawed = upstream.n_layers
         if upstream.learn_rate is not None:
             message = Warnings.ELW02.format(name=upstream.name)
             warnings.warn(message, stacklevel=2)
-    if not shim_of(copied).has_weights:  # the upstream has not been used yet
+    if not shim_of(copied).has_weights and upstream.has_default_weights:
         shim_of(copied).set_weights(copy.deepcopy(upstream.bilm), upstream.name)
-    model = build_tok2vec(copied, upstream.frozen, **asdict(listener.settings))
-    for name in ("W", "gamma"):
-        if listener.has_param(name):
-            model.set_param(name, listener.get_param(name).copy())
+    model = OwnElmo(copied, upstream.frozen, listener.settings)
+    model.copy_mix(listener)
     return model
 
 
 def replace_listener_cfg(
-    bilm_cfg: dict[str, Any], listener_cfg: dict[str, Any], *, frozen: bool
+    bilm_cfg: dict[str, Any], tok2vec_cfg: dict[str, Any], *, frozen: bool
 ) -> dict[str, Any]:
-    return {
-        "@architectures": "spacy-elmo.Tok2Vec.v1",
-        "bilm": bilm_cfg,
-        "frozen": frozen,
-        **{k: v for k, v in listener_cfg.items() if k in SETTINGS},
-    }
+    """Return the configuration of what takes a listener's place.
+
+    Args:
+        bilm_cfg: Of the upstream's model.
+        tok2vec_cfg: Of the component's tok2vec: the listener, or what it is a part of.
+        frozen: Whether the biLM is.
+    """
+    names = {field.name for field in fields(ListenerSettings)}
+    listener_cfg = next(_listeners(tok2vec_cfg), {})
+    settings = {name: v for name, v in listener_cfg.items() if name in names}
+    return {"@architectures": TOK2VEC, "bilm": bilm_cfg, "frozen": frozen, **settings}
+
+
+def _listeners(block: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    if block.get("@architectures") == LISTENER:
+        yield block
+    for value in block.values():
+        if isinstance(value, dict):
+            yield from _listeners(value)
 
 
 def _forward(
     model: OwnElmo, docs: list[Doc], is_train: bool
 ) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list]]:
-    encoder = model.layers[0]
-    if not shim_of(encoder).has_weights:
-        raise ValueError(Errors.EL050.format(name="spacy-elmo.Tok2Vec.v1"))
-    layers, backprop_encoder = encoder(
-        cut(encoder, docs), is_train and not model.frozen
-    )
-    Y, backprop_mix = mix_with_params(
-        model, model.settings, layers, model.n_layers, is_train
-    )
+    encoder: Encoder = model.layers[0]
+    if not is_train:
+        vectors: list[Floats2d] = []
+        for group in docs_by_tokens(docs):
+            vectors += model.mix(encoder.predict(group), False)[0]
+        return vectors, lambda dY: []
+    layers, backprop_encoder = encoder(docs, not model.frozen)
+    Y, backprop_mix = model.mix(layers, is_train)
 
     def backprop(dY: list[Floats2d]) -> list:
         d_layers = backprop_mix(dY)
+        model.add_penalty()
         if not model.frozen:
-            backprop_encoder([d_layers(d) for d in range(len(docs))])
+            backprop_encoder(d_layers())
         return []
 
     return Y, backprop

@@ -14,7 +14,7 @@ Differences from the stock shim (thinc 8.3), each held by a test:
 
 import contextlib
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import torch
@@ -93,6 +93,33 @@ class TorchShim(PyTorchShim):
             said = " ".join(str(error).split())
             raise ValueError(Errors.EL010.format(path=SAVED, error=said)) from error
         return self
+
+
+def run(
+    shim: PyTorchShim,
+    inputs: tuple[Any, ...],
+    is_train: bool,
+    pick: Callable[[Any], torch.Tensor] = lambda output: output,
+) -> tuple[Any, Callable[[Any], None]]:
+    """Run a shim's module.
+
+    Args:
+        shim: Holds the module.
+        inputs: Arguments of its forward method, which gradients don't flow to.
+        is_train: Whether there will be a backward pass.
+        pick: Takes the tensor that counts from what the module returns.
+
+    Returns:
+        That tensor as an array, and the backward pass from its gradient, an array too.
+    """
+    output, backprop = shim(ArgsKwargs(inputs, {}), is_train)
+    Y = pick(output)
+
+    def backprop_array(dY: Any) -> None:
+        gradient = xp2torch(dY, device=Y.device)
+        backprop(ArgsKwargs(args=((Y,),), kwargs={"grad_tensors": (gradient,)}))
+
+    return torch2xp(Y), backprop_array
 
 
 def arrays_to_bytes(module: torch.nn.Module) -> bytes:

@@ -10,7 +10,7 @@ import torch
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.kernels.products import Product
-from spacy_elmo.component.cached import context_of
+from spacy_elmo.component.layer_cache import context_of
 from spacy_elmo.layers.encoder import shim_of
 
 from ..models import tiny_config
@@ -141,3 +141,68 @@ def test_second_epoch_computes_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(BiLM, "forward", None)  # would fail
     list(nlp.pipe(texts))
     assert elmo.layer_cache.misses == 50
+
+
+def test_that_it_is_not_used_in_a_sourced_component_is_said(tmp_path):
+    """What is sourced is not initialised, by `spacy train` neither."""
+    pipeline(sizes=SIZES).to_disk(tmp_path)
+    block = {"layer_cache": "memory"}
+    callback = {"@callbacks": "spacy-elmo.UseLayerCache.v1", **block}
+    for before_init in (None, callback):
+        nlp = spacy.blank("en")
+        for name in ("elmo", "tagger", "ner"):
+            nlp.add_pipe(name, source=spacy.load(tmp_path))
+        nlp.config["initialize"]["components"] = {"elmo": block}
+        nlp.config["initialize"]["before_init"] = before_init
+        batch = examples(nlp)
+        with nlp.select_pipes(disable=["elmo"]):
+            optimizer = nlp.initialize(lambda batch=batch: batch)
+        elmo = nlp.get_pipe("elmo")
+        if before_init is None:
+            with pytest.warns(
+                UserWarning, match=r"ELW25.*\[initialize.components.elmo"
+            ):
+                nlp.update(batch, sgd=optimizer)
+            assert elmo.layer_cache is None
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            nlp.update(batch, sgd=optimizer)
+        if before_init is not None:
+            assert elmo.layer_cache.hits > 0
+
+
+def test_that_it_is_given_up_in_fine_tuning_is_said():
+    nlp = pipeline()
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    elmo = nlp.get_pipe("elmo")
+    elmo.use_layer_cache("memory")
+    nlp.update(batch, sgd=optimizer)
+    elmo.frozen = False
+    with pytest.warns(UserWarning, match=r"ELW24.*frozen = false"):
+        nlp.update(batch, sgd=optimizer)
+    assert elmo.layer_cache is None
+
+
+def test_weights_that_change_while_they_are_read_leave_nothing_behind():
+    """As another thread may change them: what came of both is not kept."""
+    nlp = alone()
+    elmo = nlp.get_pipe("elmo")
+    elmo.use_layer_cache("memory")
+    weight = elmo.bilm.forward_lstm.layers[0].weight_h
+    real = elmo.bilm.forward
+
+    def forward(*args):
+        with torch.no_grad():
+            weight[0, 0] += 1
+        return real(*args)
+
+    elmo.bilm.forward = forward
+    nlp("She hates Paris")
+    with torch.no_grad():
+        weight[0, 0] -= 1
+    del elmo.bilm.forward
+    tensor = nlp("She hates Paris").tensor
+    assert elmo.layer_cache.hits == 0
+    expected = elmo.bilm.encode([["She", "hates", "Paris"]])[0].mean(0)
+    assert np.allclose(tensor, expected, atol=1e-6)

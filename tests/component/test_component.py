@@ -195,11 +195,11 @@ def test_layers_vanish_with_the_doc_and_never_travel(nlp):
     for other in (copied, next(DocBin(docs=[doc]).get_docs(nlp.vocab))):
         with pytest.raises(ValueError, match="EL055"):
             _ = other._.elmo.layers
-    store = nlp.get_pipe("elmo")._store
-    gone, n = weakref.ref(doc), len(store)
+    assert nlp.get_pipe("elmo").held_bytes == 0
+    gone = weakref.ref(doc)
     del doc
     gc.collect()
-    assert gone() is None and len(store) == n - 1
+    assert gone() is None
 
 
 def test_layers_come_from_the_sentences_that_were_read(nlp):
@@ -221,6 +221,44 @@ def test_layers_after_retokenising(nlp):
     assert after.shape == (3, 3, 12)
     expected = bilm_of(nlp).encode([["A cat", "sat", "."]])[0]
     assert abs(after - expected).max() < 1e-6 and before.shape == (3, 4, 12)
+
+
+@pytest.mark.parametrize("read_before", [True, False])
+def test_layers_after_merging_and_splitting_as_many_tokens(nlp, read_before):
+    """One token less and one more: as many as before, and others."""
+    doc = nlp("a b c def")
+    if read_before:
+        assert doc._.elmo.layers.shape == (3, 4, 12)
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[0:2])
+        retokenizer.split(doc[3], ["d", "ef"], heads=[(doc[3], 1), doc[2]])
+    assert [token.text for token in doc] == ["a b", "c", "d", "ef"]
+    expected = bilm_of(nlp).encode([["a b", "c", "d", "ef"]])[0]
+    assert abs(doc._.elmo.layers - expected).max() < 1e-6
+
+
+def test_layers_after_merging_and_splitting_back(nlp):
+    """In two passes, with layers read in between."""
+    doc = nlp("a b c d e f")
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[0:2])
+    assert doc._.elmo.layers.shape == (3, 5, 12)
+    with doc.retokenize() as retokenizer:
+        retokenizer.split(doc[0], ["a ", "b"], heads=[(doc[0], 1), doc[1]])
+    assert doc._.elmo.layers.shape == (3, 6, 12)
+    expected = bilm_of(nlp).encode([[token.text for token in doc]])[0]
+    assert abs(doc._.elmo.layers - expected).max() < 1e-6
+
+
+def test_layers_after_a_merge_are_computed_once(nlp, monkeypatch):
+    doc = nlp("A cat sat.")
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[0:2])
+    n_runs = []
+    real = BiLM.forward
+    monkeypatch.setattr(BiLM, "forward", lambda *args: n_runs.append(1) or real(*args))
+    layers = [doc._.elmo.layers for _ in range(20)]
+    assert len(n_runs) == 1 and all(array is layers[0] for array in layers)
 
 
 def test_tensor_left_to_a_stock_tok2vec():

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_elmo.component.layer_cache import LayerCache
+from spacy_elmo.component.file_cache import FileCache
+from spacy_elmo.component.layer_cache import MemoryCache, key_of
 
 from ..models import any_sentence
 
@@ -22,7 +23,7 @@ rng = np.random.default_rng(0)
 
 
 def arrays(n, tokens=5):
-    keys = [LayerCache.key("x", [str(i)]) for i in range(n)]
+    keys = [key_of("x", [str(i)]) for i in range(n)]
     return {k: rng.normal(size=(3, tokens, 8)).astype("float32") for k in keys}
 
 
@@ -31,12 +32,16 @@ def path(request, tmp_path):
     return None if request.param == "memory" else tmp_path / "new" / "layers.sqlite"
 
 
+def open_cache(path, max_bytes):
+    return FileCache(path, max_bytes) if path else MemoryCache(max_bytes)
+
+
 def test_gives_back_what_it_was_given(path):
-    cache, stored = LayerCache(path, 64 * MB), arrays(1200)
+    cache, stored = open_cache(path, 64 * MB), arrays(1200)
     assert cache.read(list(stored)) == {}
     cache.write(stored)
     cache.write({key: array + 1 for key, array in stored.items()})  # first come, stays
-    for other in (cache, LayerCache(path, 64 * MB)) if path else (cache,):
+    for other in (cache, open_cache(path, 64 * MB)) if path else (cache,):
         found = other.read([*stored, b"unknown", *stored])
         assert found.keys() == stored.keys()
         for key, array in stored.items():
@@ -49,18 +54,18 @@ def test_gives_back_what_it_was_given(path):
 @given(any_sentence, any_sentence, st.text(max_size=3))
 @settings(deadline=None)
 def test_keys_tell_sentences_apart(a, b, context):
-    same = LayerCache.key(context, a) == LayerCache.key(context, b)
+    same = key_of(context, a) == key_of(context, b)
     assert same == (a == b)
-    assert LayerCache.key(context + "x", a) != LayerCache.key(context, a)
+    assert key_of(context + "x", a) != key_of(context, a)
 
 
 def test_is_bounded_and_says_when_it_is_full(path):
-    cache = LayerCache(path, 4 * MB)
+    cache = open_cache(path, 4 * MB)
     with pytest.warns(UserWarning, match=r"ELW07.*layer_cache_mb = 4"):
         for number in range(20):
-            key = LayerCache.key("x", [str(number)])
+            key = key_of("x", [str(number)])
             cache.write({key: np.ones((3, 100, 1024), dtype="float32")})
-    found = cache.read([LayerCache.key("x", [str(n)]) for n in range(20)])
+    found = cache.read([key_of("x", [str(n)]) for n in range(20)])
     assert 1 <= len(found) <= 3
     if path is not None:
         cache.close()
@@ -73,12 +78,12 @@ def size_of(path):
 
 def test_what_is_being_written_is_bounded_too(tmp_path):
     path = tmp_path / "cache" / "layers"
-    cache, largest = LayerCache(path, 40 * MB), 0
+    cache, largest = FileCache(path, 40 * MB), 0
     with pytest.warns(UserWarning, match=r"ELW07.*layer_cache_mb = 40"):
         for number in range(40):
             cache.write(
                 {
-                    LayerCache.key("x", [str(number), str(n)]): np.ones(
+                    key_of("x", [str(number), str(n)]): np.ones(
                         (3, 100, 1024), dtype="float32"
                     )
                     for n in range(12)
@@ -92,37 +97,12 @@ def test_what_is_being_written_is_bounded_too(tmp_path):
 
 def test_what_fits_of_a_batch_is_kept(path):
     """One that is larger than the whole cache, too."""
-    cache, stored = LayerCache(path, 4 * MB), arrays(12, tokens=10_000)
+    cache, stored = open_cache(path, 4 * MB), arrays(12, tokens=10_000)
     with pytest.warns(UserWarning, match="ELW07"):
         cache.write(stored)
     found = cache.read(list(stored))
     assert 2 <= len(found) < 12
     assert all(np.array_equal(found[key], stored[key]) for key in found)
-
-
-def test_full_disk_is_a_warning_and_not_the_end(tmp_path, monkeypatch):
-    cache = LayerCache(tmp_path / "layers", 64 * MB)
-    stored = arrays(2)
-    cache.write(stored)
-    db = cache._db()
-
-    class FullDisk:  # as SQLite says it when a write to the disk fails for space
-        def __getattr__(self, name):
-            return getattr(db, name)
-
-        def __enter__(self):
-            return self if db.__enter__() is db else None
-
-        def __exit__(self, *error):
-            return db.__exit__(*error)
-
-        def executemany(self, *_):
-            raise sqlite3.OperationalError("database or disk is full")
-
-    monkeypatch.setattr(cache, "_db", FullDisk)
-    with pytest.warns(UserWarning, match="ELW07"):
-        cache.write(arrays(3))
-    assert len(cache.read(list(stored))) == 2
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no quotas of a process")
@@ -131,9 +111,10 @@ def test_used_up_quota_is_a_warning_too(tmp_path):
 import resource, signal, warnings
 import numpy as np
 from pathlib import Path
-from spacy_elmo.component.layer_cache import LayerCache
+from spacy_elmo.component.file_cache import FileCache
+from spacy_elmo.component.layer_cache import MemoryCache, key_of
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-cache = LayerCache(Path({str(tmp_path)!r}) / "layers", 64 << 20)
+cache = FileCache(Path({str(tmp_path)!r}) / "layers", 64 << 20)
 cache.write({{b"small": np.ones((3, 5, 8), dtype="float32")}})
 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
 with warnings.catch_warnings(record=True) as caught:
@@ -152,7 +133,7 @@ def test_values_of_other_rows_are_not_taken(tmp_path):
     a, b = stored
     for column in ("key", "n_layers", "data"):
         path.unlink(missing_ok=True)
-        cache = LayerCache(path, 64 * MB)
+        cache = FileCache(path, 64 * MB)
         cache.write(stored)
         cache.close()
         with sqlite3.connect(path) as db:
@@ -166,13 +147,13 @@ def test_values_of_other_rows_are_not_taken(tmp_path):
                 db.execute("UPDATE layers SET n_layers = 1 WHERE key = ?", (a,))
         db.close()
         with pytest.raises(ValueError, match=r"EL086.*checksum"):
-            LayerCache(path, 64 * MB).read([a])
+            FileCache(path, 64 * MB).read([a])
 
 
 @pytest.mark.parametrize("spoil", ["header", "cut", "other", "value"])
 def test_damaged_file(tmp_path, spoil):
     path = tmp_path / "layers"
-    cache, stored = LayerCache(path, 64 * MB), arrays(300, tokens=200)
+    cache, stored = FileCache(path, 64 * MB), arrays(300, tokens=200)
     cache.write(stored)
     cache.close()
     content = bytearray(path.read_bytes())
@@ -187,26 +168,26 @@ def test_damaged_file(tmp_path, spoil):
         content[content.index(array.tobytes()[:64])] ^= 1
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"EL086.*Remove the file"):
-        LayerCache(path, 64 * MB).read(list(stored))
+        FileCache(path, 64 * MB).read(list(stored))
 
 
 def test_place_that_can_not_be_used(tmp_path):
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(OSError, match="EL087"):
-        LayerCache(tmp_path / "file" / "layers", MB).read([b"key"])
+        FileCache(tmp_path / "file" / "layers", MB).read([b"key"])
     (tmp_path / "folder").mkdir()
     with pytest.raises(OSError, match="EL087"):
-        LayerCache(tmp_path / "folder", MB).read([b"x"])
+        FileCache(tmp_path / "folder", MB).read([b"x"])
 
 
 def write_and_read(path, first, last):
-    cache = LayerCache(path, 256 * MB)
+    cache = FileCache(path, 256 * MB)
     for number in range(first, last):
-        key = LayerCache.key("x", [str(number)])
+        key = key_of("x", [str(number)])
         cache.write({key: np.full((3, 40, 64), number, dtype="float32")})
-        found = cache.read([LayerCache.key("x", [str(n)]) for n in range(last)])
+        found = cache.read([key_of("x", [str(n)]) for n in range(last)])
         for n in range(last):
-            array = found.get(LayerCache.key("x", [str(n)]))
+            array = found.get(key_of("x", [str(n)]))
             assert array is None or (array == n).all()
 
 
@@ -225,18 +206,18 @@ def test_several_processes_at_once(tmp_path, method):
     for process in processes:
         process.join()
         assert process.exitcode == 0
-    keys = [LayerCache.key("x", [str(n)]) for n in range(60)]
-    assert len(LayerCache(path, 256 * MB).read(keys)) == 60
+    keys = [key_of("x", [str(n)]) for n in range(60)]
+    assert len(FileCache(path, 256 * MB).read(keys)) == 60
 
 
 def test_other_weights_in_it_are_told_of_once(tmp_path, recwarn):
-    first, second = (LayerCache(tmp_path / "layers", 64 * MB) for _ in range(2))
-    first.check_context("these weights")
-    second.check_context("these weights")
+    first, second = (FileCache(tmp_path / "layers", 64 * MB) for _ in range(2))
+    first.use("these weights")
+    second.use("these weights")
     assert not recwarn
     for _ in range(2):
-        second.check_context("others")
-    LayerCache(tmp_path / "layers", 64 * MB).check_context("others")  # known by now
+        second.use("others")
+    FileCache(tmp_path / "layers", 64 * MB).use("others")  # known by now
     (warning,) = recwarn
     assert "ELW08" in str(warning.message) and "layers'" in str(warning.message)
 
@@ -256,7 +237,7 @@ def test_new_file_that_many_open_at_once(tmp_path):
 
 
 def test_connection_is_not_carried_into_a_fork(tmp_path):
-    cache = LayerCache(tmp_path / "layers", 64 * MB)
+    cache = FileCache(tmp_path / "layers", 64 * MB)
     stored = arrays(3)
     cache.write(stored)
     process = multiprocessing.get_context("fork").Process(
@@ -270,7 +251,7 @@ def test_connection_is_not_carried_into_a_fork(tmp_path):
 
 def test_lock_of_a_thread_is_not_carried_into_a_fork(tmp_path):
     """A thread reads all the time; whatever it does at that moment, the fork can."""
-    caches = [LayerCache(tmp_path / "layers", 64 * MB), LayerCache(None, 64 * MB)]
+    caches = [FileCache(tmp_path / "layers", 64 * MB), MemoryCache(64 * MB)]
     stored = arrays(40)
     for cache in caches:
         cache.write(stored)
@@ -299,7 +280,7 @@ def test_lock_of_a_thread_is_not_carried_into_a_fork(tmp_path):
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
 def test_file_is_closed_in_a_fork(tmp_path):
     """SQLite's locks are of a process, and closing a file gives all of them up."""
-    cache = LayerCache(tmp_path / "layers", 64 * MB)
+    cache = FileCache(tmp_path / "layers", 64 * MB)
     cache.write(arrays(3))
 
     def look():

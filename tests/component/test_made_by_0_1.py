@@ -11,6 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import spacy
+from spacy.tokens import Doc
+
+from spacy_elmo.component.file_cache import FileCache
+from spacy_elmo.component.layer_cache import context_of, key_of
+from spacy_elmo.layers.encoder import shim_of
 
 from ..pipelines import add_elmo
 
@@ -75,3 +80,28 @@ def layers(tmp_path):
     with gzip.open(FOLDER / "layers.gz") as source, path.open("wb") as target:
         shutil.copyfileobj(source, target)
     return path
+
+
+def test_layer_cache_file_is_read(layers, expected):
+    """Its keys too, as long as vectors have the same bits."""
+    (sentence,) = SAID["sentences"]
+    cache = FileCache(layers, 1 << 24)
+    key = key_of(SAID["context"], sentence)
+    assert np.allclose(cache.read([key])[key], expected["layers0"], atol=1e-6)
+    cache.close()
+
+    elmo = spacy.load(FOLDER / "pipeline").get_pipe("elmo")
+    elmo.use_layer_cache(layers)
+    here = context_of(shim_of(elmo.model)).split()
+    there = SAID["context"].split()
+    # What is of this machine: torch's version, and what the processor can.
+    here[-3:] = there[-3:]
+    assert here == there
+    doc = Doc(elmo.vocab, words=sentence)
+    if context_of(shim_of(elmo.model)) == SAID["context"]:
+        elmo(doc)
+        assert elmo.layer_cache.hits == 1
+    else:
+        with pytest.warns(UserWarning, match="ELW08"):
+            elmo(doc)
+    assert np.allclose(doc._.elmo.layers, expected["layers0"], atol=1e-6)

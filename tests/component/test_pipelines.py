@@ -1,5 +1,6 @@
 """What spaCy does with pipelines: saving, copying, pickling, sourcing, replacing."""
 
+import gc
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,8 +12,10 @@ from spacy.training import Example
 
 from spacy_elmo.bilm.kernels.products import Product, check_precision
 from spacy_elmo.bilm.token_cache import TokenCache
-from spacy_elmo.component.doc_layers import LayerStore
+from spacy_elmo.component.layer_store import LayerStore
+from spacy_elmo.layers.layer_batch import LayerBatch
 from spacy_elmo.layers.listener import ElmoListener
+from spacy_elmo.layers.spans import DocPieces
 
 from ..models import tiny_config
 from ..pipelines import (
@@ -65,6 +68,24 @@ def test_replace_listeners_keeps_the_mix(tmp_path, frozen):
     nlp.update(batch, sgd=nlp.create_optimizer())
     after = list(tok2vec.layers[0].layers[0].shims[0].bilm.parameters())
     assert all(torch.equal(a, b) for a, b in zip(before, after)) is frozen
+
+
+def test_replaced_inside_of_an_encoder_keeps_its_settings(tmp_path):
+    """Those of the listener, wherever it stands in the component's tok2vec."""
+    nlp = spacy.blank("en")
+    add_elmo(nlp)
+    listener = {**LISTENER, "layer_norm": True, "mix": "concat", "gamma": 0.5}
+    embed = {**EMBED, "elmo": listener}
+    tok2vec = {**TOK2VEC, "embed": embed}
+    nlp.add_pipe("tagger", config={"model": {**TAGGER["model"], "tok2vec": tok2vec}})
+    nlp.initialize(lambda: examples(nlp))
+    docs = [nlp("I like Paris now")]
+    expected = nlp.get_pipe("tagger").model.get_ref("tok2vec").predict(docs)[0]
+    nlp.replace_listeners("elmo", "tagger", ["model.tok2vec.embed.elmo"])
+    nlp.to_disk(tmp_path)
+    loaded = spacy.load(tmp_path)
+    found = loaded.get_pipe("tagger").model.get_ref("tok2vec").predict(docs)[0]
+    assert np.allclose(found, expected, atol=1e-6)
 
 
 def test_sourced_from_another_pipeline():
@@ -197,7 +218,7 @@ def test_a_gpu_that_is_too_small_is_asked_for_halves():
     nlp = trained()
     elmo = nlp.get_pipe("elmo")
     docs = [nlp.make_doc("word " * n) for n in (3, 9, 1, 5, 8)]
-    expected = [layers.copy() for _, layers in elmo.predict(docs)]
+    expected = list(elmo.predict(docs).layers)
     real = elmo.bilm.forward
 
     def forward(batch, *args):
@@ -207,7 +228,7 @@ def test_a_gpu_that_is_too_small_is_asked_for_halves():
 
     elmo.bilm.forward = forward
     with pytest.warns(UserWarning, match="ELW06"):
-        found = [layers for _, layers in elmo.predict(docs)]
+        found = list(elmo.predict(docs).layers)
     for a, b in zip(found, expected, strict=True):
         assert a == pytest.approx(b, abs=1e-6)
 
@@ -288,19 +309,20 @@ def test_beside_the_components_own_embeddings(tmp_path):
     assert annotations(spacy.load(tmp_path / "b", exclude=["elmo"])) == expected
 
 
-def test_layers_are_counted_while_others_add_theirs():
-    """As another thread may, in the middle of the count."""
-    store = LayerStore(max_bytes=0)
-    docs = [spacy.blank("en").make_doc(text) for text in ("a", "b", "c")]
+def test_layers_are_held_and_counted_by_many_threads():
+    nlp = spacy.blank("en")
+    store = LayerStore(max_bytes=64 * 12)
+    docs = [nlp.make_doc(f"number {i}") for i in range(400)]
 
-    class Layers:
-        @property
-        def nbytes(self):
-            store.put(docs[2], [], np.zeros(1, dtype="float32"), {1})
-            return 8
+    def hold(some):
+        for doc in some:
+            layers = LayerBatch(np.zeros((1, len(doc), 6), dtype="float32"), [len(doc)])
+            store.put([DocPieces(doc, [])], layers, {1})
+            assert store.held_bytes <= 64 * 12 * 5
 
-    for doc in docs[:2]:
-        store.put(doc, [], Layers(), {1})
-    assert store.held_bytes >= 16
-    store.trim()
-    assert store.layers(docs[0]) is None and store.layers(docs[1]) is None
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(hold, (docs[i::4] for i in range(4))))
+    assert 0 < store.held_bytes <= 64 * 12
+    del docs
+    gc.collect()
+    assert store.held_bytes == 0

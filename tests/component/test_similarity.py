@@ -41,6 +41,21 @@ def test_doc_that_was_not_read(nlp):
         similarity(doc[0], doc[1], layer=1)
 
 
+def test_tokens_that_were_split_since(nlp):
+    """spaCy leaves one row too many in doc.tensor."""
+    doc = nlp("a bank lends")
+    with doc.retokenize() as retokenizer:
+        retokenizer.split(doc[1], ["ba", "nk"], heads=[(doc[1], 1), doc[2]])
+    with pytest.raises(ValueError, match=r"EL110.* vectors for 4 tokens.*split"):
+        similarity(doc[0], doc[1])
+    expected = nlp.get_pipe("elmo").bilm.encode([["a", "ba", "nk", "lends"]])[0][1]
+    cosine = expected[0] @ expected[1] / np.linalg.norm(expected[:2], axis=1).prod()
+    found = similarity(doc[0], doc[1], layer=1)
+    assert found == pytest.approx(float(cosine), abs=1e-6)
+    doc = nlp.get_pipe("elmo")(doc)
+    assert similarity(doc[0], doc[1]) < 1
+
+
 def test_no_such_layer(nlp):
     doc = nlp("a bank")
     for layer in (3, -4):

@@ -1,13 +1,23 @@
 """Which `elmo` a listener hears: by name, the nearest, none, one that does not fit."""
 
 import gc
+import warnings
 
 import pytest
 import spacy
+from spacy.kb import InMemoryLookupKB
 from spacy.training import Example
 
 from ..models import tiny_config
-from ..pipelines import LISTENER, TAGGER, add_elmo, examples, trained
+from ..pipelines import (
+    LISTENER,
+    TAGGER,
+    add_elmo,
+    examples,
+    sizes,
+    trained,
+    with_weights,
+)
 
 
 def test_no_upstream_is_an_error_not_zeros():
@@ -32,12 +42,177 @@ def test_upstream_by_name(name):
             nlp.initialize(lambda: batch)
 
 
-def test_removed_upstream_is_an_error():
+def test_removed_upstream_is_an_error_at_once():
     nlp = trained()
-    nlp.remove_pipe("elmo")
-    gc.collect()
-    with pytest.raises(ValueError, match="EL053"):
-        nlp("I like Paris")
+    nlp("I like Paris")
+    gc.disable()  # it is not left to the garbage collector
+    try:
+        nlp.remove_pipe("elmo")
+        with pytest.raises(ValueError, match="EL053"):
+            nlp("I like Paris")
+    finally:
+        gc.enable()
+
+
+def listened_to_by(elmo):
+    return [name for name, models in elmo.listener_map.items() for _ in models]
+
+
+def test_mix_on_the_weights_it_was_trained_with(tmp_path):
+    """Trained, saved, sourced, fine-tuned and saved again: nothing to warn of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nlp = trained(frozen=False)
+        for _ in range(2):
+            nlp.to_disk(tmp_path)
+            nlp = spacy.load(tmp_path)
+            other = spacy.blank("en")
+            add_elmo(other)
+            with_weights(other.get_pipe("elmo"), nlp.get_pipe("elmo").bilm)
+            other.add_pipe("tagger", source=spacy.load(tmp_path))
+            batch = examples(nlp)
+            nlp.update(batch, sgd=nlp.create_optimizer())
+            nlp.add_pipe("sentencizer")
+            nlp.remove_pipe("sentencizer")
+
+
+def test_mix_on_other_weights_of_the_same_sizes_warns(tmp_path):
+    """Whether its own biLM is still there, or was saved with it long ago."""
+    source = trained()
+    source.to_disk(tmp_path)
+    loaded = spacy.load(tmp_path)
+    tagger = loaded.get_pipe("tagger")
+    loaded.remove_pipe("elmo")
+    for nlp in (source, loaded):
+        other = spacy.blank("en")
+        elmo = add_elmo(other, seed=2)
+        with pytest.warns(UserWarning, match=r"ELW20.*'elmo'"):
+            other.add_pipe("tagger", source=nlp)
+        assert elmo.listening_components == ["tagger"]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            other.add_pipe("sentencizer")  # it is said once
+    assert other.get_pipe("tagger") is tagger
+    other.to_disk(tmp_path / "other")  # which makes the weights no better
+    with pytest.warns(UserWarning, match="ELW20"):
+        spacy.load(tmp_path / "other")
+
+
+HASHES = {
+    "@architectures": "spacy.HashEmbedCNN.v2",
+    "pretrained_vectors": None,
+    "width": 8,
+    "depth": 1,
+    "embed_size": 50,
+    "window_size": 1,
+    "maxout_pieces": 2,
+    "subword_features": True,
+}
+
+
+def add_stock(nlp, order, **settings):
+    """A stock tok2vec, a tagger that listens to it, and elmo, in an order."""
+    for name in order:
+        if name == "elmo":
+            add_elmo(nlp, **settings)
+        elif name == "tok2vec":
+            nlp.add_pipe("tok2vec", config={"model": HASHES})
+        else:
+            listener = {"@architectures": "spacy.Tok2VecListener.v1", "width": 8}
+            model = {"@architectures": "spacy.Tagger.v2", "tok2vec": listener}
+            nlp.add_pipe("tagger", config={"model": model})
+
+
+def test_stock_tok2vec_whose_tensor_is_overwritten():
+    nlp = spacy.blank("en")
+    with pytest.warns(UserWarning, match=r"ELW22.*'tagger' listens.*'elmo'"):
+        add_stock(nlp, ["tok2vec", "elmo", "tagger"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nlp.add_pipe("sentencizer")  # it is said once
+        apart = spacy.blank("en")
+        add_stock(apart, ["tok2vec", "elmo", "tagger"], set_tensor=False)
+    batch = examples(apart)
+    apart.initialize(lambda: batch)
+    doc = apart("I like London")
+    assert doc.tensor.shape == (3, 8) and doc[0].tag_
+    assert doc._.elmo.layers.shape == (3, 3, 12)
+
+
+def test_stock_tok2vec_that_overwrites_the_tensor():
+    nlp = spacy.blank("en")
+    with pytest.warns(UserWarning, match=r"ELW21.*'tok2vec' stands after 'elmo'"):
+        add_stock(nlp, ["elmo", "tok2vec", "tagger"])
+    batch = examples(nlp)
+    nlp.initialize(lambda: batch)
+    assert nlp("I like London")[0].tag_
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        add_stock(spacy.blank("en"), ["elmo", "tok2vec", "tagger"], set_tensor=False)
+        add_stock(spacy.blank("en"), ["tok2vec", "tagger", "elmo"])
+
+
+def test_not_initialised_pipelines_are_taken_apart(tmp_path):
+    """With sizes of one's own, for which nothing ships."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo", config={"model": sizes(tiny_config())})
+    nlp.add_pipe("tagger", config=TAGGER)
+    docs = [nlp.make_doc("a b")]
+    ops = nlp.get_pipe("tagger").model.ops
+    nlp.get_pipe("tagger").model.initialize(X=docs, Y=[ops.alloc2f(2, 4)])
+    nlp.get_pipe("elmo").model.initialize(X=docs)
+    with pytest.raises(ValueError, match="EL050"):
+        nlp.get_pipe("tagger").model.predict(docs)
+    with pytest.raises(ValueError, match="EL050"):
+        nlp.get_pipe("elmo").model.predict(docs)
+    nlp.replace_listeners("elmo", "tagger", ["model.tok2vec"])
+    with pytest.raises(ValueError, match="EL050"):
+        nlp.get_pipe("tagger").model.predict(docs)
+    source = trained()
+    source.remove_pipe("ner")
+    source.replace_listeners("elmo", "tagger", ["model.tok2vec"])
+    expected = [token.tag_ for token in source("I like Paris")]
+    nlp.get_pipe("tagger").from_bytes(source.get_pipe("tagger").to_bytes())
+    with nlp.select_pipes(disable=["elmo"]):
+        assert [token.tag_ for token in nlp("I like Paris")] == expected
+
+
+@pytest.mark.parametrize("width", [None, 12])
+def test_entity_linker(width):
+    """Its model has a residual connection as wide as the listener's vectors."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    add_elmo(nlp)
+    model = {
+        "@architectures": "spacy.EntityLinker.v2",
+        "tok2vec": {**LISTENER, "width": width},
+    }
+    linker = nlp.add_pipe("entity_linker", config={"model": model})
+
+    def make_kb(vocab):
+        kb = InMemoryLookupKB(vocab, entity_vector_length=3)
+        kb.add_entity("Q1", freq=1, entity_vector=[1, 2, 3])
+        kb.add_entity("Q2", freq=1, entity_vector=[-1, 0, 1])
+        kb.add_alias("Paris", entities=["Q1", "Q2"], probabilities=[0.5, 0.4])
+        return kb
+
+    batch = [
+        Example.from_dict(
+            nlp.make_doc("She hates Paris now"),
+            {
+                "entities": [(10, 15, "LOC")],
+                "links": {(10, 15): {"Q1": 1.0, "Q2": 0.0}},
+                "sent_starts": [1, -1, -1, -1],
+            },
+        )
+    ]
+    linker.set_kb(make_kb)
+    optimizer = nlp.initialize(lambda: batch)
+    losses = [
+        nlp.update(batch, sgd=optimizer, annotates=["sentencizer"])["entity_linker"]
+        for _ in range(10)
+    ]
+    assert losses[-1] < losses[0]
 
 
 @pytest.mark.parametrize(

@@ -6,16 +6,13 @@ import numpy as np
 import pytest
 import spacy
 import torch
-from thinc.api import Model, NumpyOps
 
 from spacy_elmo.component.mixes import learned_mixes
+from spacy_elmo.layers.layer_batch import LayerBatch
 from spacy_elmo.layers.listener import ElmoListener, build_listener
 from spacy_elmo.layers.mix import (
     EPSILON,
-    MixSettings,
-    is_trained,
-    mix_with_params,
-    set_up,
+    ListenerSettings,
 )
 from spacy_elmo.layers.tok2vec import OwnElmo
 
@@ -33,10 +30,14 @@ def some_layers():
     return layers
 
 
+def batch_of(layers):
+    lengths = [array.shape[1] for array in layers]
+    return LayerBatch(np.concatenate(layers, axis=1), lengths)
+
+
 def model_of(settings):
-    model = Model("mix", lambda *_: None, params={"W": None, "gamma": None})
-    model.ops = NumpyOps()
-    set_up(model, settings, L1)
+    model = ElmoListener("*", settings=settings)
+    model.set_up(L1)
     if settings.is_learned:
         model.set_param("W", RNG.normal(size=L1).astype("float32"))
     return model
@@ -62,24 +63,25 @@ def reference(settings, layers, W, gamma):
     "kind, layer_norm, l2", list(itertools.product(MIXES, [False, True], [0.0, 0.3]))
 )
 def test_values_and_gradients_against_autograd(kind, layer_norm, l2):
-    settings = MixSettings(kind, layer_norm=layer_norm, l2=l2, gamma=1.7)
+    settings = ListenerSettings(kind, layer_norm=layer_norm, l2=l2, gamma=1.7)
     model, layers = model_of(settings), some_layers()
     inputs = [torch.tensor(x, requires_grad=True) for x in layers]
     weights = model.get_param("W") if settings.is_learned else np.zeros(L1, "float32")
     W = torch.tensor(weights, requires_grad=True)
     gamma = torch.tensor(1.7, requires_grad=True)
     expected = reference(settings, inputs, W, gamma)
-    found, backprop = mix_with_params(model, settings, layers, L1, True)
+    found, backprop = model.mix(batch_of(layers), True)
     dY = [RNG.normal(size=y.shape).astype("float32") for y in found]
     loss = sum((y * torch.tensor(d)).sum() for y, d in zip(expected, dY))
     if settings.is_learned:
         loss = loss + l2 * (W**2).sum()
     loss.backward()
-    d_layers = backprop(dY)
+    d_layers = backprop(dY)()
+    model.add_penalty()
     for d, (y, found_TD, x) in enumerate(zip(expected, found, inputs)):
         assert found_TD.dtype == np.float32
         assert np.allclose(found_TD, y.detach(), atol=1e-5)
-        assert np.allclose(d_layers(d), x.grad, atol=1e-5)
+        assert np.allclose(d_layers[d], x.grad, atol=1e-5)
     assert np.allclose(model.get_grad("gamma"), gamma.grad, atol=1e-4)
     if settings.is_learned:
         assert np.allclose(model.get_grad("W"), W.grad, atol=1e-4)
@@ -88,15 +90,14 @@ def test_values_and_gradients_against_autograd(kind, layer_norm, l2):
 
 
 def test_dropout_is_of_training_alone_and_goes_back_through_its_mask():
-    settings = MixSettings(dropout=0.5)
-    model = model_of(settings)
-    layers = [np.ones((L1, 50, D), dtype="float32")]
-    (plain,), _ = mix_with_params(model, settings, layers, L1, False)
-    (dropped,), backprop = mix_with_params(model, settings, layers, L1, True)
+    model = model_of(ListenerSettings(dropout=0.5))
+    layers = batch_of([np.ones((L1, 50, D), dtype="float32")])
+    (plain,), _ = model.mix(layers, False)
+    (dropped,), backprop = model.mix(layers, True)
     kept = dropped != 0
     assert 0.3 < kept.mean() < 0.7
     assert np.allclose(dropped[kept], 2 * plain[kept])
-    gradient = backprop([np.ones_like(dropped)])(0)
+    gradient = backprop([np.ones_like(dropped)])()[0]
     assert ((gradient.sum(0) != 0) == kept).all()
 
 
@@ -108,11 +109,12 @@ def test_dropout_is_of_training_alone_and_goes_back_through_its_mask():
         {"dropout": 1.0},
         {"dropout": -0.1},
         {"l2": -1.0},
+        {"mix": "top", "mix_weights": [1.0, 2.0, 3.0]},
     ],
 )
 def test_settings_that_mean_nothing(wrong):
     with pytest.raises(ValueError, match="EL085"):
-        MixSettings(**wrong)
+        ListenerSettings(**wrong)
     with pytest.raises(ValueError, match="EL085"):
         build_listener(**wrong)
 
@@ -143,13 +145,13 @@ def test_widths():
 
 
 def test_nothing_to_mix():
+    nothing = LayerBatch(np.zeros((L1, 0, D), dtype="float32"), [])
     for kind in MIXES:
-        settings = MixSettings(kind)
-        assert mix_with_params(model_of(settings), settings, [], L1, False)[0] == []
+        found, backprop = model_of(ListenerSettings(kind)).mix(nothing, True)
+        assert found == [] and len(backprop([])()) == 0
     nlp = pipeline(mix="top")
     nlp.initialize(lambda: examples(nlp))
     nlp.remove_pipe("elmo")
-    nlp.get_pipe("tagger").model.get_ref("tok2vec")._upstream = lambda: None
     with pytest.raises(ValueError, match="EL053"):
         learned_mixes(nlp)
 
@@ -162,16 +164,16 @@ def test_trains_saves_and_stands_alone(kind, tmp_path):
     optimizer = nlp.initialize(lambda: batch)
     listener = nlp.get_pipe("tagger").model.get_ref("tok2vec")
     assert isinstance(listener, ElmoListener)
-    assert not is_trained(listener, listener.settings)
+    assert not listener.is_trained
     losses = [nlp.update(batch, sgd=optimizer)["tagger"] for _ in range(30)]
     assert losses[-1] < losses[0]
-    assert is_trained(listener, listener.settings)
+    assert listener.is_trained
     assert listener.get_param("gamma") != 0.5
     expected = nlp("She hates Paris now")
     nlp.to_disk(tmp_path)
     loaded = spacy.load(tmp_path)
     copied = loaded.get_pipe("tagger").model.get_ref("tok2vec").copy()
-    assert copied.settings == listener.settings == MixSettings(**settings)
+    assert copied.settings == listener.settings == ListenerSettings(**settings)
     other = spacy.blank("en")
     other.add_pipe("tagger", source=loaded)
     loaded.replace_listeners("elmo", "tagger", ["model.tok2vec"])
@@ -189,3 +191,42 @@ def test_trains_saves_and_stands_alone(kind, tmp_path):
     more = own.copy()
     assert isinstance(more, OwnElmo)
     assert np.array_equal(more.predict([doc])[0], own.predict([doc])[0])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"mix": "top"},
+        {"mix": 1, "gamma": 2.0},
+        {"mix": "concat", "layer_norm": True},
+        {"mix": "average", "layer_norm": True},
+        {"mix_weights": [1.0, 2.0, -1.0], "gamma": 0.5},
+    ],
+)
+def test_own_mix_has_the_same_settings_as_a_listeners(settings, tmp_path):
+    """`doc.tensor`, and what a listener that is not trained gives."""
+    nlp = spacy.blank("en")
+    elmo = add_elmo(nlp, **settings)
+    nlp.add_pipe("tagger", config=tagger(**settings))
+    listener = nlp.get_pipe("tagger").model.get_ref("tok2vec")
+    nlp.initialize(lambda: examples(nlp))
+    doc = nlp.make_doc("She hates  Paris now")
+    nlp.get_pipe("elmo")(doc)
+    assert np.allclose(doc.tensor, listener.predict([doc])[0], atol=1e-6)
+    assert doc.tensor.flags.owndata
+    nlp.to_disk(tmp_path)
+    again = spacy.load(tmp_path)("She hates  Paris now")
+    assert np.allclose(again.tensor, doc.tensor, atol=1e-6)
+    assert elmo.settings.gamma == settings.get("gamma", 1.0)
+
+
+def test_own_mix_of_what_there_is_not():
+    for wrong, code in [
+        ({"mix": 3}, "EL083"),
+        ({"mix": "best"}, "EL085"),
+        ({"mix_weights": [1.0]}, "EL057"),
+    ]:
+        with pytest.raises(ValueError, match=code):
+            add_elmo(spacy.blank("en"), **wrong)
+    with pytest.raises(ValueError, match="EL057"):
+        pipeline(mix_weights=[1.0, 2.0])

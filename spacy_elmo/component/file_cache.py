@@ -1,0 +1,250 @@
+"""A layer cache in one SQLite file.
+
+Several processes can use a file at once, a write is whole or not there, and SQLite
+itself sees to it that the file grows no larger than it may.
+
+Shapes: L1 layers (the token layer included), T tokens of a sentence, D width.
+"""
+
+import os
+import sqlite3
+import threading
+import time
+import warnings
+import weakref
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from thinc.api import to_numpy
+
+from ..errors import Errors, Warnings
+from .layer_cache import key_of
+
+PAGE_BYTES = 1 << 16  # SQLite's largest: layers of a sentence take a few of them
+MAPPED_BYTES = 1 << 31  # of the file, which is SQLite's most; the rest is read
+WRITTEN_BYTES = 8 << 20  # at once, about: what is not yet in its place takes room too
+WAIT = 60.0  # seconds for another process's write
+AT_ONCE = 500  # keys in one question
+NO_ROOM = "full", "disk I/O error"  # SQLite's words, the second for quotas
+
+
+# SQLite keeps what it knows of open files, and the locks on them, once for a whole
+# process, and a fork would copy that. So there is one lock for all, and files are
+# closed before a fork (they open again by themselves).
+_lock = threading.Lock()
+_caches: "weakref.WeakSet[FileCache]" = weakref.WeakSet()
+
+
+class FileCache:
+    """A `LayerCache` in a file.
+
+    Args:
+        path: The file, which need not be there yet.
+        max_bytes: Its size at most. What is just being written stands beside it, some
+            WRITTEN_BYTES.
+    """
+
+    def __init__(self, path: Path, max_bytes: int) -> None:
+        self.path, self.max_bytes = path, max_bytes
+        self.hits = self.misses = 0
+        self._is_full = False
+        self._opened: sqlite3.Connection | None = None
+        self._contexts: set[str] = set()
+        _close_before_forks()
+        with _lock:
+            _caches.add(self)
+
+    def use(self, context: str) -> None:
+        """Warn [ELW08], once, if all that is in the file was computed in other
+        contexts, so nothing of it will be found.
+
+        Raises:
+            ValueError, OSError: As `read`.
+        """
+        if context in self._contexts:
+            return
+        self._contexts.add(context)
+        ours = key_of(context, [])
+        no_room = None
+        with self._database() as db:
+            known = {row[0] for row in db.execute("SELECT * FROM contexts")}
+            if ours not in known:
+                no_room = self._insert(db, "contexts VALUES (?)", [(ours,)])
+        self._warn_of(no_room)
+        if known and ours not in known:
+            warnings.warn(Warnings.ELW08.format(where=self._where), stacklevel=2)
+
+    def read(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
+        """Return the layers that are there, each float32 (L1, T, D).
+
+        Raises:
+            ValueError: [EL086] if the file is damaged.
+            OSError: [EL087] if it can't be opened.
+        """
+        found: dict[bytes, np.ndarray] = {}
+        wanted = list(dict.fromkeys(keys))
+        with self._database() as db:
+            for start in range(0, len(wanted), AT_ONCE):
+                some = wanted[start : start + AT_ONCE]
+                marks = ",".join("?" * len(some))
+                question = f"SELECT * FROM layers WHERE key IN ({marks})"
+                for key, checksum, n_layers, width, data in db.execute(question, some):
+                    if _checksum(key, n_layers, width, data) != checksum:
+                        raise sqlite3.DatabaseError("a checksum is wrong")
+                    values = np.frombuffer(data, dtype=np.float32)
+                    found[key] = values.reshape(n_layers, -1, width)
+        self.hits += len(found)
+        self.misses += len(wanted) - len(found)
+        return found
+
+    def write(self, layers: Mapping[bytes, Any]) -> None:
+        """Keep layers; warn [ELW07], once, when there is no more room.
+
+        Raises:
+            ValueError, OSError: As `read`.
+        """
+        if self._is_full or not layers:
+            return
+        with self._database() as db:
+            for rows in _few_at_once(map(_row, layers.items()), self.max_bytes // 8):
+                no_room = self._insert(db, "layers VALUES (?, ?, ?, ?, ?)", rows)
+                if no_room:
+                    break
+        self._warn_of(no_room)
+
+    def _insert(
+        self, db: sqlite3.Connection, what: str, rows: Sequence[tuple[Any, ...]]
+    ) -> Exception | None:
+        """Insert rows in one transaction; return the error if there is no room."""
+        try:
+            with db:
+                db.executemany(f"INSERT OR IGNORE INTO {what}", rows)
+        except sqlite3.OperationalError as error:
+            if not any(sign in str(error) for sign in NO_ROOM):
+                raise
+            self._is_full = True
+            return error
+        return None
+
+    def _warn_of(self, no_room: Exception | None) -> None:
+        """Not while the lock is held: nobody knows what a warning sets off."""
+        if no_room is not None:
+            mb = self.max_bytes >> 20
+            message = Warnings.ELW07.format(where=self._where, mb=mb, error=no_room)
+            warnings.warn(message, stacklevel=3)
+
+    def close(self) -> None:
+        """Close the file. It opens again when it is used again."""
+        with _lock:
+            self._close()
+
+    def _close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    @property
+    def _where(self) -> str:
+        return f"'{self.path}'"
+
+    @contextmanager
+    def _database(self) -> Iterator[sqlite3.Connection]:
+        """Yield the connection, for this thread alone, and make errors clear."""
+        try:
+            with _lock:
+                if self._opened is None:
+                    self._opened = self._open()
+                yield self._opened
+        # Locked, no permission, no folder.
+        except (sqlite3.OperationalError, OSError) as error:
+            raise OSError(
+                Errors.EL087.format(where=self._where, error=error)
+            ) from error
+        except (sqlite3.DatabaseError, ValueError) as error:
+            raise ValueError(
+                Errors.EL086.format(where=self._where, error=error)
+            ) from error
+
+    def _open(self) -> sqlite3.Connection:
+        """Connect with patience: SQLite's own does not cover the first moments of a
+        file."""
+        until = time.monotonic() + WAIT
+        while True:
+            try:
+                return self._connect()
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > until:
+                    raise
+            time.sleep(0.02)
+
+    def _connect(self) -> sqlite3.Connection:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        db = sqlite3.connect(str(self.path), timeout=WAIT, check_same_thread=False)
+        db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+        db.execute("PRAGMA journal_mode = WAL")  # reading while another writes
+        db.execute(f"PRAGMA wal_autocheckpoint = {WRITTEN_BYTES // PAGE_BYTES}")
+        db.execute("PRAGMA synchronous = NORMAL")
+        db.execute(f"PRAGMA mmap_size = {MAPPED_BYTES}")
+        db.execute(
+            "CREATE TABLE IF NOT EXISTS layers (key BLOB PRIMARY KEY, checksum INTEGER,"
+            " n_layers INTEGER, width INTEGER, data BLOB)"
+        )
+        db.execute("CREATE TABLE IF NOT EXISTS contexts (context BLOB PRIMARY KEY)")
+        (page_bytes,) = db.execute("PRAGMA page_size").fetchone()
+        db.execute(f"PRAGMA max_page_count = {max(4, self.max_bytes // page_bytes)}")
+        return db
+
+
+Row = tuple[bytes, int, int, int, bytes]
+
+
+def _row(entry: tuple[bytes, np.ndarray]) -> Row:
+    key, layers_LTD = entry
+    data = np.ascontiguousarray(to_numpy(layers_LTD), dtype=np.float32).tobytes()
+    n_layers, _, width = layers_LTD.shape
+    return key, _checksum(key, n_layers, width, data), n_layers, width, data
+
+
+def _checksum(key: bytes, n_layers: int, width: int, data: bytes) -> int:
+    """Return a checksum of all of a row: of a damaged file not even the index can be
+    trusted."""
+    return zlib.crc32(data, zlib.crc32(b"%s %d %d" % (key, n_layers, width)))
+
+
+def _few_at_once(rows: Iterable[Row], max_bytes: int) -> Iterator[list[Row]]:
+    """Yield lists of rows, of max_bytes and WRITTEN_BYTES at most (or of one row)."""
+    some: list[Row] = []
+    n_bytes = 0
+    for row in rows:
+        if some and n_bytes + len(row[-1]) > min(max_bytes, WRITTEN_BYTES):
+            yield some
+            some, n_bytes = [], 0
+        some.append(row)
+        n_bytes += len(row[-1])
+    if some:
+        yield some
+
+
+_forks_are_watched = False
+
+
+def _close_before_forks() -> None:
+    """See to it that files are closed before each fork, from the first cache on."""
+    global _forks_are_watched
+    if not _forks_are_watched and hasattr(os, "register_at_fork"):
+        _forks_are_watched = True
+        os.register_at_fork(
+            before=_before_fork,
+            after_in_parent=_lock.release,
+            after_in_child=_lock.release,
+        )
+
+
+def _before_fork() -> None:
+    _lock.acquire()
+    for cache in list(_caches):
+        cache._close()

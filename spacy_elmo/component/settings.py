@@ -1,0 +1,46 @@
+"""The settings of an `elmo` component, with their defaults."""
+
+from dataclasses import dataclass
+
+from ..errors import Errors
+from ..layers.mix import MixSettings
+
+
+@dataclass(frozen=True)
+class ElmoSettings(MixSettings):
+    """What `[components.elmo]` holds beside the model.
+
+    The settings of `MixSettings` are those of the component's own mix, `doc.tensor`.
+
+    Args:
+        frozen: Don't train the biLM. It is still initialised and loaded, and listeners
+            still train their mixes. False fine-tunes it through the listeners.
+        set_tensor: Set `doc.tensor`, which components that listen to a stock `tok2vec`
+            read, too.
+        max_layers_mb: Layers that wait for listeners are held up to this size; beyond
+            it they are computed again when they are asked for.
+        learn_rate: Of the biLM, by an Adam of its own, if it is not frozen; None for
+            the optimizer of the other components.
+        unfreeze_every: Updates after which one more layer of the biLM learns, the top
+            one first; 0 for all from the start. With the rate, it keeps a biLM from
+            forgetting what it was trained on.
+        similarity_hooks: Whether `similarity` of tokens, spans and Docs is that of
+            their vectors in context (not of Docs that come back from other processes,
+            which leave hooks behind).
+
+    Raises:
+        ValueError: [EL085] for a mix that means nothing, [EL093] for similarity_hooks
+            without a tensor.
+    """
+
+    frozen: bool = True
+    set_tensor: bool = True
+    max_layers_mb: int = 1024
+    learn_rate: float | None = 1e-4
+    unfreeze_every: int = 200
+    similarity_hooks: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.similarity_hooks and not self.set_tensor:
+            raise ValueError(Errors.EL093)

@@ -1,0 +1,121 @@
+"""Where a component's weights come from and go to."""
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from thinc.api import Model
+
+from .. import models as shipped
+from ..bilm.bilm import BiLM
+from ..errors import Errors, Warnings
+from ..layers.encoder import shim_of
+from ..layers.listener import TRAINED_WITH
+from ..layers.shim import BiLMShim
+
+
+class WithWeights:
+    """A part of a component whose model is a `spacy-elmo.BiLM.v1`.
+
+    Args:
+        name: Of the component.
+        model: The encoder.
+        lang: Of the pipeline, whose biLM ships with this package, perhaps.
+        frozen: Whether the biLM is not trained.
+        listeners: Of the component.
+    """
+
+    name: str
+    model: Any
+    lang: str
+    frozen: bool
+    listeners: list[Model]
+
+    @property
+    def width(self) -> int:
+        """D, the width of all vectors."""
+        return self._shim.bilm_config.width
+
+    @property
+    def n_layers(self) -> int:
+        """L+1, the token layer included."""
+        return self._shim.bilm_config.n_layers + 1
+
+    @property
+    def bilm(self) -> BiLM:
+        """The biLM with its weights.
+
+        Raises:
+            ValueError: If there are none, [EL081] if that is because nothing ships for
+                the language, else [EL050].
+        """
+        return self._with_weights().bilm
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether weights have been loaded, or were taken from this package."""
+        return self._shim.has_weights
+
+    @property
+    def has_default_weights(self) -> bool:
+        """Whether there are weights, or some of this package that fit."""
+        fit = self._shim.bilm_config.to_dict() == shipped.sizes()
+        return self.has_weights or fit
+
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the weights.
+
+        Raises:
+            ValueError: As `bilm`.
+        """
+        return self._with_weights().fingerprint()
+
+    def load_weights(self, path: str | Path) -> None:
+        """Take weights from a model folder in any format, or a shipped model by name.
+
+        Raises:
+            ValueError: [EL052] if its sizes are not those of the configuration, and as
+                `BiLM.load`.
+        """
+        self._shim.set_weights(BiLM.load(shipped.find(path)), path)
+        self._forget_docs()
+
+    @property
+    def _shim(self) -> BiLMShim:
+        return shim_of(self.model)
+
+    def _forget_docs(self) -> None:
+        """Layers that other weights made are not to be read any more."""
+        raise NotImplementedError
+
+    def _with_weights(self) -> BiLMShim:
+        """Return the shim, with the weights of this package if it has none and they
+        fit."""
+        if not self.has_weights:
+            if not self.has_default_weights:
+                raise ValueError(Errors.EL050.format(name=self.name))
+            weights = shipped.load(self.lang)
+            self._shim.set_weights(weights, shipped.MODELS[self.lang])
+        return self._shim
+
+    def _initialize_weights(self, weights: Callable[[], BiLM] | None) -> None:
+        """Take weights from a reader, or those of this package; if there are none and
+        the biLM is to be trained, random ones."""
+        shim = self._shim
+        if weights is not None:
+            path = getattr(weights, "path", "[initialize]")
+            bilm = shipped.load(self.lang) if path is None else weights()
+            shim.set_weights(bilm, path or shipped.MODELS[self.lang])
+        elif not (self.frozen or self.has_default_weights):
+            if shim.bilm_config.n_words:  # rows of unknown words mean nothing
+                raise ValueError(Errors.EL050.format(name=self.name))
+            warnings.warn(Warnings.ELW03.format(name=self.name), stacklevel=3)
+            shim.set_weights(BiLM.random(shim.bilm_config), "random")
+
+    def _sign_mixes(self) -> None:
+        """Tell listeners, which are saved after this component, what their mixes were
+        trained with, unless they know."""
+        fingerprint = self.fingerprint()
+        for listener in self.listeners:
+            listener.attrs[TRAINED_WITH] = listener.attrs[TRAINED_WITH] or fingerprint
