@@ -290,7 +290,7 @@ class Errors(metaclass=_Coded):
         "Similarity in context is of tokens, spans and Docs, not of a {found}, which "
         "has no context."
     )
-    EL110 = (
+    EL140 = (
         "doc.tensor has {found} vectors for {expected} tokens: tokens were merged or "
         "split after 'elmo' had read the Doc. Let elmo read it again, doc = "
         "nlp.get_pipe('elmo')(doc), or name a layer to compare."

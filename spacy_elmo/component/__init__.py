@@ -1,0 +1,1 @@
+"""The `elmo` component of a spaCy pipeline. START in pipe.py."""

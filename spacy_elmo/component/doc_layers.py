@@ -18,7 +18,8 @@ class Component(Protocol):
 
     name: str
 
-    def layers_of(self, doc: Doc) -> Floats3d: ...
+    def layers_of(self, doc: Doc) -> Floats3d:
+        """Return the layers of a Doc, (L+1, T, D)."""
 
 
 _components: "weakref.WeakKeyDictionary[Doc, dict[str, weakref.ref[Component]]]"

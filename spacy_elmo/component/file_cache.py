@@ -15,6 +15,7 @@ import weakref
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,7 @@ class FileCache:
             for start in range(0, len(wanted), AT_ONCE):
                 some = wanted[start : start + AT_ONCE]
                 marks = ",".join("?" * len(some))
-                question = f"SELECT * FROM layers WHERE key IN ({marks})"
+                question = f"SELECT * FROM layers WHERE key IN ({marks})"  # noqa: S608 (marks)
                 for key, checksum, n_layers, width, data in db.execute(question, some):
                     if _checksum(key, n_layers, width, data) != checksum:
                         raise sqlite3.DatabaseError("a checksum is wrong")
@@ -140,9 +141,10 @@ class FileCache:
     def close(self) -> None:
         """Close the file. It opens again when it is used again."""
         with _lock:
-            self._close()
+            self.close_locked()
 
-    def _close(self) -> None:
+    def close_locked(self) -> None:
+        """Close the file while the lock of this module is held."""
         if self._opened is not None:
             self._opened.close()
             self._opened = None
@@ -229,14 +231,10 @@ def _few_at_once(rows: Iterable[Row], max_bytes: int) -> Iterator[list[Row]]:
         yield some
 
 
-_forks_are_watched = False
-
-
+@cache
 def _close_before_forks() -> None:
     """See to it that files are closed before each fork, from the first cache on."""
-    global _forks_are_watched
-    if not _forks_are_watched and hasattr(os, "register_at_fork"):
-        _forks_are_watched = True
+    if hasattr(os, "register_at_fork"):  # where there is no fork there is no need
         os.register_at_fork(
             before=_before_fork,
             after_in_parent=_lock.release,
@@ -246,5 +244,5 @@ def _close_before_forks() -> None:
 
 def _before_fork() -> None:
     _lock.acquire()
-    for cache in list(_caches):
-        cache._close()
+    for each in list(_caches):
+        each.close_locked()

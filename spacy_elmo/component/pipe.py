@@ -279,7 +279,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         for docs in docs_by_tokens(stream, batch_size):
             try:
                 self.set_annotations(docs, self.predict(docs))
-            except Exception as error:  # the user's error handler decides, as in spaCy
+            except Exception as error:  # noqa: BLE001 (spaCy's error handlers get all)
                 error_handler(self.name, self, docs, error)
             else:
                 yield from docs

@@ -19,11 +19,12 @@ def similarity(
     space, which has none. Of spans and Docs the mean of their tokens' vectors counts.
 
     Args:
-        a, b: Tokens, spans or Docs.
+        a: A token, span or Doc.
+        b: Another.
         layer: Number of a biLM layer, 0 being the token layer; None for `doc.tensor`.
 
     Raises:
-        ValueError: [EL055] if a Doc has not been through `elmo`, [EL110] if its tokens
+        ValueError: [EL055] if a Doc has not been through `elmo`, [EL140] if its tokens
             are others since, [EL083] if it has no such layer.
         TypeError: [EL094] for a lexeme, which stands in no context.
     """
@@ -52,7 +53,7 @@ def _vector(where: Token | Span | Doc, layer: int | None) -> Any:
         rows = doc.tensor
     elif len(doc.tensor):  # spaCy's retokenizer leaves a row too many
         found, expected = len(doc.tensor), len(doc)
-        raise ValueError(Errors.EL110.format(found=found, expected=expected))
+        raise ValueError(Errors.EL140.format(found=found, expected=expected))
     else:
         raise ValueError(Errors.EL055.format(name="elmo"))
     if isinstance(where, Token):

@@ -77,7 +77,7 @@ class DeferredBackward:
     def expect(self, docs: list[Doc], lengths: list[int], backprop: Backprop) -> None:
         """Remember a forward pass whose gradients are to come."""
         awaited = Awaited(docs, lengths, backprop)
-        self._of_doc.update({doc: awaited for doc in docs})
+        self._of_doc.update(dict.fromkeys(docs, awaited))
         self._awaited.append(awaited)
 
     def add(self, docs: list[Doc], d_layers: LayerBatch) -> None:

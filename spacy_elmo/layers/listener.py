@@ -28,24 +28,40 @@ TRAINED_WITH = "trained_with"
 
 
 class Upstream(Protocol):
-    """What a listener asks of the component it listens to."""
+    """What a listener asks of the component it listens to.
+
+    Args:
+        name: Of the component.
+        width: Of its vectors.
+        n_layers: Number of its layers, the token layer included.
+        has_weights: Whether its weights have been loaded.
+        has_default_weights: Whether it has some or takes some by itself.
+    """
 
     name: str
 
     @property
-    def width(self) -> int: ...
+    def width(self) -> int: ...  # noqa: D102
     @property
-    def n_layers(self) -> int: ...
+    def n_layers(self) -> int: ...  # noqa: D102
     @property
-    def has_weights(self) -> bool: ...
+    def has_weights(self) -> bool: ...  # noqa: D102
     @property
-    def has_default_weights(self) -> bool: ...
-    def fingerprint(self) -> str: ...
+    def has_default_weights(self) -> bool: ...  # noqa: D102
+
+    def fingerprint(self) -> str:
+        """Return the fingerprint of its weights."""
+
     def layers_for(
         self, listener: Model, docs: list[Doc], is_train: bool
-    ) -> Iterable[LayerBatch]: ...
-    def learns_from(self, docs: list[Doc]) -> bool: ...
-    def add_gradient(self, docs: list[Doc], d_layers: LayerBatch) -> None: ...
+    ) -> Iterable[LayerBatch]:
+        """Yield the layers of Docs in order, some Docs at once."""
+
+    def learns_from(self, docs: list[Doc]) -> bool:
+        """Return whether it awaits gradients for some of these Docs."""
+
+    def add_gradient(self, docs: list[Doc], d_layers: LayerBatch) -> None:
+        """Add to the gradient of the layers of Docs."""
 
 
 class ElmoListener(MixModel):
@@ -71,7 +87,9 @@ class ElmoListener(MixModel):
         self.upstream_name = upstream_name
         self.width = width
         self._upstream: Callable[[], Upstream | None] = _nothing
-        self._sample: Any = None  # Docs that the shapes are inferred from
+        # The list of Docs that it was initialised with: Thinc infers the shapes of the
+        # layers above from a prediction on the very same list.
+        self.sample: Any = None
         self._warned_of = ""
 
     @property
@@ -151,7 +169,7 @@ class ElmoListener(MixModel):
     def __getstate__(self) -> dict[str, Any]:
         # The upstream connects its listeners again when it is unpickled itself.
         slots = {name: getattr(self, name) for name in Model.__slots__}
-        return {**slots, **self.__dict__, "_upstream": _nothing, "_sample": None}
+        return {**slots, **self.__dict__, "_upstream": _nothing, "sample": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
@@ -184,7 +202,7 @@ def _nothing() -> None:
 def _init(model: ElmoListener, X: Any = None, Y: Any = None) -> None:
     if model.upstream is not None and not model.has_param("gamma"):
         model.set_up(model.upstream.n_layers)
-    model._sample = X
+    model.sample = X
 
 
 def _forward(
@@ -193,9 +211,7 @@ def _forward(
     upstream = model.upstream
     if upstream is None:
         raise ValueError(Errors.EL053.format(upstream=model.upstream_name))
-    # Thinc infers the shapes of the layers above from a prediction on the very list
-    # that it initialised this one with.
-    is_sample, model._sample = docs is model._sample, None
+    is_sample, model.sample = docs is model.sample, None
     if is_sample and not (is_train or upstream.has_default_weights):
         width = model.get_dim("nO")
         return [model.ops.alloc2f(len(doc), width) for doc in docs], _no_gradient

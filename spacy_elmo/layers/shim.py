@@ -54,15 +54,25 @@ class BiLMShim(TorchShim):
 
     @property
     def bilm(self) -> BiLM:
+        """The biLM, perhaps without weights."""
         return self._model
 
     @property
     def has_weights(self) -> bool:
+        """Whether the biLM has weights."""
         return self._model.device.type != "meta"
 
     def set_weights(self, bilm: BiLM, source: object) -> None:
-        """Take over a biLM. Raises ValueError [EL052] if its sizes are others, [EL077]
-        if the device does not have the precision."""
+        """Take over a biLM.
+
+        Args:
+            bilm: With weights.
+            source: Where it is from, for messages.
+
+        Raises:
+            ValueError: [EL052] if its sizes are others, [EL077] if the device does not
+                have the precision.
+        """
         check_sizes(self.bilm_config, bilm.config, source)
         known = bilm.token_cache.fixed(bilm.token_encoder)
         bilm = bilm.to(get_torch_default_device()).eval()
@@ -76,13 +86,13 @@ class BiLMShim(TorchShim):
         return {**self.__dict__, "_fingerprint": None}
 
     def set_exact(self, exact: bool) -> None:
-        """As `BiLM.set_exact`, of these weights and of those to come."""
+        """Set `BiLM.set_exact` of these weights and of those to come."""
         self.exact = exact
         if self.has_weights:
             self._model.set_exact(exact)
 
     def fingerprint(self) -> str:
-        """Of the weights, see `BiLM.fingerprint`; computed anew when they change."""
+        """Return `BiLM.fingerprint`, computed again when the weights change."""
         state = state_of(self._model.parameters())
         if self._fingerprint is None or self._fingerprint[0] != state:
             kept = pinned(self._model.parameters())
@@ -97,15 +107,18 @@ class BiLMShim(TorchShim):
             self._model.token_cache.fix(words, vectors_FH, self._model.token_encoder)
 
     def learns(self, name: str) -> bool:
+        """Return whether the parameter of a name is of a layer that learns."""
         return _layer_of(name) > self.bilm_config.n_layers - self.thawed
 
     def to_device(self, device_type: str, device_id: int) -> None:
+        """Move the weights to a device."""
         if self.has_weights:
             known = self._model.token_cache.fixed(self._model.token_encoder)
             super().to_device(device_type, device_id)
             self._fix(known)
 
     def to_bytes(self) -> bytes:
+        """Return the weights, and what belongs to them, as msgpack."""
         return srsly.msgpack_dumps(
             {
                 "config": self.bilm_config.to_dict(),
@@ -124,7 +137,13 @@ class BiLMShim(TorchShim):
         return vocab_cache.pack(words, vectors_FH, self._model.fingerprint())
 
     def from_bytes(self, bytes_data: bytes) -> "BiLMShim":
-        """Raises ValueError [EL006-EL008, EL010, EL052, EL078, EL079]."""
+        """Load weights, if there are some.
+
+        Raises:
+            ValueError: [EL006-EL008, EL010] if the weights are damaged, [EL052] if
+                their sizes are others, [EL078, EL079] for the token vectors of a
+                vocabulary.
+        """
         message = srsly.msgpack_loads(bytes_data)
         config = BiLMConfig.from_dict(message["config"])
         check_sizes(self.bilm_config, config, SAVED)
@@ -139,13 +158,18 @@ class BiLMShim(TorchShim):
 
 
 def _layer_of(name: str) -> int:
-    """Number of the layer that a parameter of a biLM belongs to, 0 the token layer."""
+    """Return the number of the layer that a parameter of a biLM belongs to, 0 the token
+    layer."""
     match = re.match(r"(?:forward|backward)_lstm\.layers\.(\d+)\.", name)
     return int(match[1]) + 1 if match else 0
 
 
 def check_sizes(expected: BiLMConfig, found: BiLMConfig, source: object) -> None:
-    """Raises ValueError [EL052], naming each size that differs."""
+    """Check that weights have the sizes of a configuration.
+
+    Raises:
+        ValueError: [EL052], which names each size that differs.
+    """
     ours, theirs = expected.to_dict(), found.to_dict()
     differing = [
         f"{name} = {theirs[name]} (configured: {ours[name]})"

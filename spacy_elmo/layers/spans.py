@@ -57,6 +57,7 @@ class Windows:
         self._warned = False
 
     def __call__(self, doc: Doc) -> Pieces:
+        """Return the token indices of each piece of a Doc."""
         pieces: Pieces = []
         is_word = doc.to_array(IS_SPACE) == 0
         for start, end in self._sentences(doc):

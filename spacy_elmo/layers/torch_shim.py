@@ -35,37 +35,43 @@ class TorchShim(PyTorchShim):
     """Holds a torch module, whose gradients Thinc's optimizer turns into updates."""
 
     def predict(self, inputs: ArgsKwargs) -> Any:
+        """Return what the module returns in evaluation mode, without gradients."""
         self._model.eval()
         with torch.inference_mode(False), torch.no_grad():
             return self._model(*inputs.args, **inputs.kwargs)
 
     def learns(self, name: str) -> bool:
-        """Whether the parameter of a name takes part in updates."""
+        """Return whether the parameter of a name takes part in updates."""
         return True
 
     def finish_update(self, optimizer: Optimizer) -> None:
+        """Write the optimizer's updates into the parameters, and drop gradients."""
         for name, parameter in self._model.named_parameters():
             if parameter.grad is not None and self.learns(name):
                 weights, _ = optimizer(
-                    self._key(name),
+                    self.key(name),
                     cast(FloatsXd, torch2xp(parameter.data)),
                     cast(FloatsXd, torch2xp(parameter.grad)),
                 )
                 _write(parameter, xp2torch(weights, device=parameter.device))
             parameter.grad = None
 
-    def _key(self, name: str) -> tuple[int, str]:
-        # Models and shims number themselves apart, so a bare name such as "W" could
-        # stand for a parameter of a Thinc model too.
+    def key(self, name: str) -> tuple[int, str]:
+        """Return the key of a parameter in the optimizer's state.
+
+        Models and shims number themselves apart, so a bare name such as "W" could stand
+        for a parameter of a Thinc model too.
+        """
         return self.id, f"torch.{name}"
 
     @contextlib.contextmanager
     def use_params(self, params: Any) -> Iterator[None]:
+        """Have the parameters hold averages, or other values, for a while."""
         backup = {}
         for name, parameter in self._model.named_parameters():
-            if self._key(name) in params:
+            if self.key(name) in params:
                 backup[name] = parameter.data.clone()
-                average = xp2torch(params[self._key(name)], device=parameter.device)
+                average = xp2torch(params[self.key(name)], device=parameter.device)
                 _write(parameter, average)
         try:
             yield
@@ -75,6 +81,7 @@ class TorchShim(PyTorchShim):
                     _write(parameter, backup[name])
 
     def copy(self) -> "TorchShim":
+        """Return a copy with an id of its own."""
         copied = copy.deepcopy(self)
         with Shim.global_id_lock:
             Shim.global_id += 1
@@ -82,10 +89,15 @@ class TorchShim(PyTorchShim):
         return copied
 
     def to_bytes(self) -> bytes:
+        """Return the module's state in the format of safetensors."""
         return arrays_to_bytes(self._model)
 
     def from_bytes(self, bytes_data: bytes) -> "TorchShim":
-        """Raises ValueError [EL010]."""
+        """Load the module's state.
+
+        Raises:
+            ValueError: [EL010] if it is damaged, or of another module.
+        """
         arrays = arrays_from_bytes(bytes_data)
         try:
             self._model.load_state_dict(arrays)
@@ -123,13 +135,17 @@ def run(
 
 
 def arrays_to_bytes(module: torch.nn.Module) -> bytes:
-    """Its state in the format of safetensors."""
+    """Return a module's state in the format of safetensors."""
     state = module.state_dict()
     return serialize({k: v.detach().cpu().contiguous() for k, v in state.items()})
 
 
 def arrays_from_bytes(data: bytes) -> dict[str, torch.Tensor]:
-    """Raises ValueError [EL010]."""
+    """Return arrays from the format of safetensors.
+
+    Raises:
+        ValueError: [EL010] if it is damaged.
+    """
     try:
         return deserialize(data)
     except SafetensorError as error:
@@ -138,6 +154,9 @@ def arrays_from_bytes(data: bytes) -> dict[str, torch.Tensor]:
 
 @torch.no_grad()
 def _write(parameter: torch.Tensor, values: torch.Tensor) -> None:
-    """Not into parameter.data: what is written there goes unnoticed, and vectors that
-    were computed before would still be taken for those of these weights."""
+    """Write values into a parameter.
+
+    Not into parameter.data: what is written there goes unnoticed, and vectors that were
+    computed before would still be taken for those of these weights.
+    """
     parameter.copy_(values)

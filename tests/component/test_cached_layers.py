@@ -206,3 +206,19 @@ def test_weights_that_change_while_they_are_read_leave_nothing_behind():
     assert elmo.layer_cache.hits == 0
     expected = elmo.bilm.encode([["She", "hates", "Paris"]])[0].mean(0)
     assert np.allclose(tensor, expected, atol=1e-6)
+
+
+def test_several_processes_share_a_file(tmp_path):
+    """Forked while the file is open here."""
+    nlp = alone()
+    elmo = nlp.get_pipe("elmo")
+    path = tmp_path / "layers"
+    elmo.use_layer_cache(path)
+    texts = [f"sentence number {n} of many" for n in range(24)]
+    expected = [doc.tensor for doc in nlp.pipe(texts[:8])]
+    found = [doc.tensor for doc in nlp.pipe(texts, n_process=2, batch_size=4)]
+    assert all(np.array_equal(a, b) for a, b in zip(found, expected))
+    elmo.use_layer_cache(path)
+    again = [doc.tensor for doc in nlp.pipe(texts)]
+    assert elmo.layer_cache.misses == 0 and elmo.layer_cache.hits == 24
+    assert all(np.array_equal(a, b) for a, b in zip(found, again, strict=True))

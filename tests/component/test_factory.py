@@ -88,9 +88,7 @@ def test_debug_model(name, capsys):
     tagger.add_label("X")
     config = nlp.config.interpolate()
     config["corpora"] = {"train": {"@readers": "test.NoCorpus.v1"}}
-    registry.readers.register(
-        "test.NoCorpus.v1", func=lambda: lambda nlp: examples(nlp)
-    )
+    registry.readers.register("test.NoCorpus.v1", func=lambda: examples)
     training = registry.resolve(config["training"], schema=ConfigSchemaTraining)
     settings = dict.fromkeys(
         ["dimensions", "parameters", "gradients", "attributes"], True

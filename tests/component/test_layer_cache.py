@@ -61,10 +61,15 @@ def test_keys_tell_sentences_apart(a, b, context):
 
 def test_is_bounded_and_says_when_it_is_full(path):
     cache = open_cache(path, 4 * MB)
-    with pytest.warns(UserWarning, match=r"ELW07.*layer_cache_mb = 4"):
+
+    def write():
         for number in range(20):
             key = key_of("x", [str(number)])
             cache.write({key: np.ones((3, 100, 1024), dtype="float32")})
+
+    with pytest.warns(UserWarning, match=r"ELW07.*layer_cache_mb = 4") as warned:
+        write()
+    assert len(warned) == 1
     found = cache.read([key_of("x", [str(n)]) for n in range(20)])
     assert 1 <= len(found) <= 3
     if path is not None:
@@ -78,18 +83,17 @@ def size_of(path):
 
 def test_what_is_being_written_is_bounded_too(tmp_path):
     path = tmp_path / "cache" / "layers"
-    cache, largest = FileCache(path, 40 * MB), 0
-    with pytest.warns(UserWarning, match=r"ELW07.*layer_cache_mb = 40"):
+    cache = FileCache(path, 40 * MB)
+
+    def write():
         for number in range(40):
-            cache.write(
-                {
-                    key_of("x", [str(number), str(n)]): np.ones(
-                        (3, 100, 1024), dtype="float32"
-                    )
-                    for n in range(12)
-                }
-            )
-            largest = max(largest, size_of(path))
+            keys = [key_of("x", [str(number), str(n)]) for n in range(12)]
+            ones = np.ones((3, 100, 1024), dtype="float32")
+            cache.write(dict.fromkeys(keys, ones))
+            yield size_of(path)
+
+    with pytest.warns(UserWarning, match=r"ELW07.*layer_cache_mb = 40"):
+        largest = max(write())
     assert 35 * MB < largest < 65 * MB
     cache.close()
     assert size_of(path) < 41 * MB
@@ -285,10 +289,32 @@ def test_file_is_closed_in_a_fork(tmp_path):
 
     def look():
         folder = Path("/proc/self/fd")
-        open_files = [os.path.realpath(folder / fd) for fd in os.listdir(folder)]
+        open_files = [os.path.realpath(fd) for fd in folder.iterdir()]
         assert not any(str(tmp_path) in name for name in open_files)
 
     process = multiprocessing.get_context("fork").Process(target=look)
     process.start()
     process.join()
     assert process.exitcode == 0
+
+
+def test_importing_the_package_leaves_forks_alone(tmp_path):
+    """And so does a cache in memory: it is files that must be closed before a fork."""
+    code = f"""
+import os, spacy, spacy_elmo.bilm.bilm
+os.register_at_fork = None  # calling it raises
+from pathlib import Path
+from spacy_elmo.component.file_cache import FileCache
+from spacy_elmo.component.pipe import Elmo
+nlp = spacy.blank("en")
+elmo = nlp.add_pipe("elmo")
+elmo.use_layer_cache("memory")
+try:
+    FileCache(Path({str(tmp_path)!r}) / "layers", 1 << 20)
+except TypeError:
+    print("watched")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    )
+    assert done.stdout == "watched\n"

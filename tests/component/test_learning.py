@@ -246,7 +246,7 @@ def test_frozen_bilm_is_run_without_autograd(monkeypatch):
 def test_nothing_is_held_between_updates_or_after_a_pipe():
     nlp = trained(frozen=False)
     elmo = nlp.get_pipe("elmo")
-    docs = list(nlp.pipe([text for text in ("A b", "c d e", "f")]))
+    docs = list(nlp.pipe(["A b", "c d e", "f"]))
     assert elmo.held_bytes == 0  # every listener has read them
     assert docs[0]._.elmo.layers.shape == (3, 2, 12)  # and still they can be had
     assert elmo.held_bytes == 3 * 2 * 12 * 4

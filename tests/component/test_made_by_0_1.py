@@ -62,7 +62,7 @@ def test_component_with_kept_token_vectors_of_a_vocabulary(expected):
     assert_as_before(nlp, expected)
 
 
-@pytest.mark.parametrize("setting, value", [("gamma", 1.5), ("mix_weights", None)])
+@pytest.mark.parametrize(("setting", "value"), [("gamma", 1.5), ("mix_weights", None)])
 def test_names_of_the_components_own_mix_are_still_known(expected, setting, value):
     nlp = spacy.load(FOLDER / "pipeline", config={f"components.elmo.{setting}": value})
     tensor = nlp(READ[0]).tensor

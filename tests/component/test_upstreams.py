@@ -23,7 +23,7 @@ from ..pipelines import (
 def test_no_upstream_is_an_error_not_zeros():
     nlp = spacy.blank("en")
     nlp.add_pipe("tagger", config=TAGGER)
-    batch = [eg for eg in examples(nlp)]
+    batch = list(examples(nlp))
     with pytest.raises(ValueError, match="EL053"):
         nlp.initialize(lambda: batch)
 
@@ -216,7 +216,7 @@ def test_entity_linker(width):
 
 
 @pytest.mark.parametrize(
-    "other, has",
+    ("other", "has"),
     [
         ({"n_layers": 3}, r"4 layers \(width 12"),
         ({"projection_dim": 8}, r"3 layers \(width 16"),

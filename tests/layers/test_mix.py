@@ -60,7 +60,8 @@ def reference(settings, layers, W, gamma):
 
 
 @pytest.mark.parametrize(
-    "kind, layer_norm, l2", list(itertools.product(MIXES, [False, True], [0.0, 0.3]))
+    ("kind", "layer_norm", "l2"),
+    list(itertools.product(MIXES, [False, True], [0.0, 0.3])),
 )
 def test_values_and_gradients_against_autograd(kind, layer_norm, l2):
     settings = ListenerSettings(kind, layer_norm=layer_norm, l2=l2, gamma=1.7)

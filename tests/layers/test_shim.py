@@ -29,7 +29,7 @@ def test_parameter_averages_reach_the_bilm():
     with nlp.use_params(optimizer.averages):
         assert moved(now, nlp)
         first = next(iter(nlp.get_pipe("elmo").bilm.named_parameters()))
-        key = nlp.get_pipe("elmo").model.layers[0].shims[0]._key(first[0])
+        key = nlp.get_pipe("elmo").model.layers[0].shims[0].key(first[0])
         assert np.allclose(first[1].detach().numpy(), optimizer.averages[key])
     assert not moved(now, nlp)
 
@@ -45,7 +45,7 @@ def test_parameter_averages_reach_any_module():
         shim.finish_update(optimizer)
     now = module.weight.detach().clone()
     with shim.use_params(optimizer.averages):
-        average = optimizer.averages[shim._key("weight")]
+        average = optimizer.averages[shim.key("weight")]
         assert np.allclose(module.weight.detach().numpy(), average)
         assert not torch.equal(module.weight, now)
     assert torch.equal(module.weight, now)
