@@ -1,0 +1,86 @@
+"""English Wikipedia as plain text, one article a file, bold text in capitals."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from ..prose import tidy
+from ..source import Blob, Document
+
+_END = re.compile(
+    r"^(?:References|Notes|See also|External links|Further reading|Bibliography|Sources|"
+    r"Footnotes|Citations|Discography|Filmography|Notes and references|Works cited)\s*$",
+    re.M,
+)
+_NOTES = re.compile(r"\[(?:\d+|[a-z]|note \d+|citation needed)\]")
+_ITALICS = re.compile(r"(?<!\w)_(?=\S)(.+?)(?<=\S)_(?!\w)")
+_EMPTY = re.compile(r"\s*\((?:[\s,;:/–-]|or|and)*\)")
+_OPEN = re.compile(r"\((?:[\s,;:]+|(?:or|and)\s)+(?=\S)")
+_BEFORE_MARK = re.compile(r"\s+([,.;:!?)])(?=\s|$)")
+_JUNK = re.compile(r"\|\||\]\]|\[\[|==|\{|\}|Category:|\|\w+=|px\||^\||\\")
+_LISTED = re.compile(r"^\s*(?:[-*•] |\d+\. |[-+=|:]{3,}|  \S.* {3,}\S)")
+_FINAL = re.compile(r"[.!?…][\"'”’)]*$")
+_CAPITALS = re.compile(r"\b[A-ZÀ-ÖØ-Þ][A-ZÀ-ÖØ-Þ'’-]*[A-ZÀ-ÖØ-Þ]\b")
+
+
+def parse(blobs: Iterable[Blob]) -> Iterator[Document]:
+    """Articles without their lists, tables, notes and headings."""
+    for blob in blobs:
+        title = blob.path.rpartition("/")[2].removesuffix(".md").replace("_", " ")
+        paragraphs = list(_paragraphs(_END.split(blob.text, maxsplit=1)[0]))
+        if sum(len(text.split()) for text in paragraphs) >= 25:
+            yield Document(blob.path, _recased(paragraphs, title))
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    for line in text.split("\n"):
+        if len(line) < 40 or _LISTED.match(line) or _JUNK.search(line):
+            continue
+        line = _NOTES.sub("", line)
+        line = _ITALICS.sub(r"\1", line).replace("_", " ")
+        line = _OPEN.sub("(", _EMPTY.sub("", tidy(line)))
+        line = _BEFORE_MARK.sub(r"\1", line)
+        if _FINAL.search(line) and line.count(" ") >= 7:
+            yield line
+
+
+def _recased(paragraphs: list[str], title: str) -> list[str]:
+    """Bold words, which stand in capitals, in the case they have elsewhere."""
+    words = Counter(re.findall(r"[^\W\d_][\w'’-]*", " ".join(paragraphs)))
+    forms: dict[str, str] = {}
+    for word, _ in sorted(words.items(), key=lambda item: (item[1], item[0])):
+        if not word.isupper():
+            forms[word.lower()] = word
+    for word in re.findall(r"[^\W\d_][\w'’-]*", title):
+        forms.setdefault(word.lower(), word)
+    in_title = {word.lower() for word in title.split()}
+    first = _CAPITALS.match(paragraphs[0])
+    if first and words[first[0]] == 1 and len(first[0]) > 3:
+        in_title.add(first[0].lower())  # a name that is longer than the title
+        forms.setdefault(first[0].lower(), first[0].title())
+    return [
+        _recase(text, forms, in_title if number < 3 else set())
+        for number, text in enumerate(paragraphs)
+    ]
+
+
+def _recase(text: str, forms: dict[str, str], bold: set[str]) -> str:
+    spans = [match.span() for match in _CAPITALS.finditer(text)]
+    if not spans:
+        return text
+    found, end = [], 0
+    for number, (start, stop) in enumerate(spans):
+        word = text[start:stop]
+        beside = (number > 0 and start - spans[number - 1][1] <= 1) or (
+            number + 1 < len(spans) and spans[number + 1][0] - stop <= 1
+        )
+        if word.lower() in bold or (beside and len(word) > 1):
+            form = forms.get(word.lower(), word.capitalize() if len(word) > 3 else word)
+            if start == 0:
+                form = form[:1].upper() + form[1:]
+            word = form
+        elif len(word) > 4 and word.lower() in forms:
+            word = forms[word.lower()]
+        found += [text[end:start], word]
+        end = stop
+    return "".join([*found, text[end:]])

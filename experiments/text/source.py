@@ -1,0 +1,58 @@
+"""What a source of text is: repositories at commits, a licence, a parser."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+
+class Blob(NamedTuple):
+    """One file of one repository, as git keeps it."""
+
+    repository: str
+    path: str
+    data: bytes
+
+    @property
+    def text(self) -> str:
+        return self.data.decode("utf-8-sig", "replace")
+
+
+class Document(NamedTuple):
+    """One text: a name, unique within its source, and its paragraphs."""
+
+    name: str
+    paragraphs: list[str]
+
+
+class Parse(Protocol):
+    def __call__(self, blobs: Iterable[Blob]) -> Iterator[Document]: ...
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A public git repository; `paths` is a pattern that its listed files match.
+
+    history: files of all commits are listed, not only those of `commit`.
+    """
+
+    name: str
+    commit: str
+    paths: str
+    history: bool = False
+
+
+@dataclass(frozen=True)
+class Source:
+    """A part of the corpus.
+
+    genre: "encyclopaedia", "books", "modern" or "law". parser: a module of
+    `experiments.text.parsers`. max_words: at most so many words are taken.
+    """
+
+    name: str
+    genre: str
+    licence: str
+    about: str
+    parser: str
+    repositories: tuple[Repository, ...]
+    max_words: int | None = None
