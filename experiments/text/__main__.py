@@ -4,6 +4,8 @@ import argparse
 import importlib
 from pathlib import Path
 
+from . import seen
+from .build import build
 from .parts import build_part, pin
 from .source import Source
 
@@ -18,14 +20,45 @@ def sources_of(language: str) -> tuple[Source, ...]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m experiments.text")
     commands = parser.add_subparsers(dest="command", required=True)
-    for name in ("build", "pin", "part"):
-        command = commands.add_parser(name)
+    for name, help in (
+        ("build", "write the corpus of a language"),
+        ("part", "write some parts of it only, before the filters"),
+        ("pin", "list again which files the sources read"),
+        ("seen", "number again the runs of words of the evaluation texts"),
+    ):
+        command = commands.add_parser(name, help=help)
         command.add_argument("language", choices=("english", "korean"))
+        if name == "seen":
+            command.add_argument("--evaluation", type=Path, required=True)
+            continue
         command.add_argument("--sources", type=Path, required=True)
-        command.add_argument("--only", nargs="*", default=None)
-        command.add_argument("--output", type=Path, default=Path("corpus"))
-    options = parser.parse_args()
-    for source in sources_of(options.language):
+        if name != "pin":
+            command.add_argument("--output", type=Path, default=Path("corpus"))
+        if name == "build":
+            command.add_argument("--jobs", type=int, default=1)
+            command.add_argument("--record", action="store_true")
+        else:
+            command.add_argument("--only", nargs="*")
+    _run(parser.parse_args())
+
+
+def _run(options: argparse.Namespace) -> None:
+    if options.command == "seen":
+        print(*seen.write(options.language, options.evaluation))
+        return
+    sources = sources_of(options.language)
+    if options.command == "build":
+        report = build(
+            options.language,
+            sources,
+            options.sources,
+            options.output,
+            options.jobs,
+            options.record,
+        )
+        print(f"{report['words']:,} words, SHA-256 {report['sha256']}")
+        return
+    for source in sources:
         if options.only is not None and source.name not in options.only:
             continue
         if options.command == "pin":

@@ -242,6 +242,7 @@ SOURCES = (
                 r"^(?:train|dev|test)/dialogues_\d+\.json$",
             ),
         ),
+        max_words=1_500_000,
     ),
     Source(
         "en_documentation", "modern", "CC BY 4.0 and CC BY-SA 2.5",
@@ -321,5 +322,6 @@ SOURCES = (
                 r"^[^/]+/[^/]+\.md$",
             ),
         ),
+        max_words=22_000_000,
     ),
 )

@@ -11,7 +11,7 @@ _INVISIBLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-
                         r"\u2060-\u2064\ufeff\ufff9-\ufffc]")
 _END = re.compile(r"[.!?…][\"'”’»)\]*]*$")
 _URL = re.compile(r"(?:https?://|www\.)\S+|\b\S+@\S+\.\w+")
-_LETTER = re.compile(r"[^\W\d_]")
+_LETTERS = re.compile(r"[^\W\d_]+")
 _COMMON = frozenset(
     "the of and to in a is that for it with as was on be by are this or from at an his "
     "he not have you had but which they we i their has were can all will".split()
@@ -31,7 +31,7 @@ def is_prose(text: str, *, words: int = 6, letters: float = 0.7) -> bool:
     return (
         text.count(" ") + 1 >= words
         and _END.search(text) is not None
-        and len(_LETTER.findall(text)) >= letters * len(text)
+        and sum(map(len, _LETTERS.findall(text))) >= letters * len(text)
         and len(_URL.findall(text)) <= 1
         and "{" not in text
         and "\ufffd" not in text
@@ -102,7 +102,7 @@ _COMMENTS = re.compile(
     r"|<(pre|table|script|style|svg|iframe|figure)\b.*?</\1\s*>",
     re.S | re.I,
 )
-_TAGS = re.compile(r"</?[a-zA-Z][^<>]*>")
+_TAGS = re.compile(r"(`+[^`]*`+)|</?[a-zA-Z][^<>]*>")
 _IMAGES = re.compile(r"!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])|\[\^[^\]]*\]")
 _LINKS = re.compile(
     r"\[((?:[^\[\]]|\[[^\[\]]*\])*)\](?:\((?:[^()]|\([^()]*\))*\)|\[[^\]]*\])"
@@ -149,6 +149,7 @@ def _pieces(block: str) -> Iterator[str]:
 
 def _inline(text: str) -> str:
     text = _LINKS.sub(r"\1", _LINKS.sub(r"\1", _IMAGES.sub("", text)))
-    text = _TAGS.sub("", _ATTRIBUTES.sub("", text)).replace("`", "")
+    text = _TAGS.sub(lambda tag: tag[1] or "", _ATTRIBUTES.sub("", text))
+    text = text.replace("`", "")
     text = _EMPHASIS.sub(r"\2", _STARS.sub(r"\1", text))
     return tidy(unescape(_ESCAPES.sub(r"\1", text)))

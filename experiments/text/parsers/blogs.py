@@ -10,7 +10,7 @@ _FRONT = re.compile(r"\A\s*---\s*\n.*?\n---\s*\n", re.S)
 _BOILERPLATE = re.compile(
     r"originally appeared on|originally posted|all rights reserved|^\(?photo|image (?:via|"
     r"by|credit)|subscribe to|follow us|shortcode|deprecated|click here to|cookies?\b|"
-    r"^note: this|this page|lorem ipsum",
+    r"^note: this|this page|lorem ipsum|^: |\s[.,;:](?:\s|$)|\(\)|\[\]",
     re.I,
 )
 

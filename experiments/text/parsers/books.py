@@ -10,7 +10,7 @@ LAST_YEAR = 1929  # later books, and those without a year, are not read
 _YEAR = re.compile(r"^## Year:\s*(?:c\.?\s*)?(\d{3,4})\b", re.M)
 _PICTURE = re.compile(r"!?\[[^\]]*\]\([^)]*\)|\[(?:Illustration|Footnote)[^\]]*\]")
 _MARKS = re.compile(r"(?<!\w)[_*]{1,3}(?=\S)(.+?)(?<=\S)[_*]{1,3}(?!\w)")
-_BOILERPLATE = re.compile(r"Gutenberg|Transcriber|E-text|\bEtext\b|https?://", re.I)
+_BOILERPLATE = re.compile(r"Gutenberg|Transcriber|E-text|\bEtext\b|https?://|^\W*Footnote", re.I)
 
 
 def parse(blobs: Iterable[Blob]) -> Iterator[Document]:

@@ -15,14 +15,14 @@ _SHARED = re.compile(
     r"bill text|text of the (?:bill|letter)|full text|one[- ]pager|available here|"
     r"can be (?:found|read|viewed|accessed|downloaded)|watch (?:here|the)|listen here|"
     r"permalink|^\(?as prepared|\.\.\.$|read (?:more|the)|www\.|https?:|"
-    r"(?:found|viewed|watch|read|available) (?:here|online)",
+    r"(?:found|viewed|watch|read|available) (?:here|online)|M E M O|\w\?\w|&amp;",
     re.I,
 )
 _PLACE = re.compile(
     r"^[\W\d]*(?:[A-Z][\w.,'’ ]{2,40}?(?:,? ?\(?D\.?C\.?\)?|, ?[A-Z][\w.]{1,8})?\)?)"
     r"\s*(?:[-–—]{1,3}|\u2015|\x97)\s+(?=[A-Z“\"])"
 )
-_DATE = re.compile(r"^\d\d\.\d\d\.\d\d$")
+_DATE = re.compile(r"^\d\d\.\d\d\.\d\d\s*")
 
 
 def choose(blobs: Iterable[Blob]) -> Iterator[Blob]:
@@ -43,7 +43,7 @@ def parse(blobs: Iterable[Blob]) -> Iterator[Document]:
             if release["url"] in seen:
                 continue
             seen.add(release["url"])
-            kept = list(_paragraphs(release["text"]))
+            kept = list(_paragraphs(release["text"], release.get("title") or ""))
             if sum(len(line.split()) for line in kept) >= 50 and is_english(kept):
                 yield Document(release["url"], kept)
 
@@ -58,10 +58,10 @@ def _releases(blob: Blob) -> Iterator[dict[str, Any]]:
             yield release
 
 
-def _paragraphs(text: str) -> Iterator[str]:
+def _paragraphs(text: str, title: str) -> Iterator[str]:
     text = _END.split(text, maxsplit=1)[0].replace("\xa0", " ")
     for block in re.split(r"\s*\n\s*\n\s*|\r\n\s*", text):
-        line = _PLACE.sub("", tidy(block), count=1)
-        if not _DATE.match(line) and is_prose(line, words=8):
-            if not _SHARED.search(line):
-                yield line
+        line = _DATE.sub("", tidy(block)).removeprefix(tidy(title)).strip()
+        line = _PLACE.sub("", line, count=1)
+        if is_prose(line, words=8) and not _SHARED.search(line):
+            yield line

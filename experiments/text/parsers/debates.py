@@ -8,7 +8,8 @@ from ..source import Blob, Document
 
 _NUMBER = re.compile(r"^\s*\d{1,3}\s*\.\s+")
 _PRINTERS = re.compile(r"^\s*(?:\d{1,2}-\d{5}\b.*|A/\d\d/PV\.\d+.*|\d{1,3}|\W*)\s*$")
-_CUT = re.compile(r"(\w+)-\s+(?!(?:and|or|to|nor)\b)([a-z]+)")
+_CUT = re.compile(r"\b(\w+)-\s+(?!(?:and|or|to|nor)\b)([a-z]+)")
+_NOTE = re.compile(r" ?\((?:see [A-Z]/|A/|S/|spoke in|interpretation)[^()]*\)")
 _BROKEN = re.compile(r"[a-z][:‘;][a-z]|[a-z]{2}[A-Z][a-z]|\w’\s\w’")
 
 
@@ -34,8 +35,9 @@ def _line(block: str, known: set[str]) -> str:
         whole = cut[1] + cut[2]
         return whole if whole.lower() in known else f"{cut[1]}-{cut[2]}"
 
-    line = _CUT.sub(mend, tidy(_NUMBER.sub("", block)))
-    line = re.sub(r"\*\*|^[>#\s]+|^\W+\s", "", line)
+    line = tidy(_NUMBER.sub("", block))
+    line = _CUT.sub(mend, line) if "- " in line else line
+    line = re.sub(r"\*\*|^[>#\s]+|^\W+\s", "", _NOTE.sub("", line))
     return line if is_prose(line) and not _BROKEN.search(line) else ""
 
 

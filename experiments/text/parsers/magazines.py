@@ -14,7 +14,7 @@ _TAIL = re.compile(r"^-{10,}\s*\n+\s*via:|^\s*via:\s*https?:|^\s*(?:作者|译�
 _JUNK = re.compile(
     r"^(?:image|photo|picture|screenshot|\(?credit|cc by|creative commons)|opensource\.com"
     r"|sign up|subscribe|this article (?:is|was|originally)|originally published|"
-    r"published (?:under|with permission)|https?://",
+    r"published (?:under|with permission)|https?://|\s[.,;:](?:\s|$)|\(\)",
     re.I,
 )
 

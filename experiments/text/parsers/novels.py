@@ -21,6 +21,6 @@ def parse(blobs: Iterable[Blob]) -> Iterator[Document]:
             line.replace("_", "")
             for block in blocks
             if (line := tidy(block)) and re.search(r"[a-z]", line)
-            if not _JUNK.search(line) and not re.match(r"(?i)chapter\b.{0,40}$", line)
+            if not _JUNK.search(line) and not re.match(r"(?i)(?:contents )?(?:chapter|book|volume)\b.{0,40}$", line)
         ]
         yield Document(blob.path, paragraphs)

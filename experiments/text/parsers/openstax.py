@@ -31,9 +31,13 @@ def parse(blobs: Iterable[Blob]) -> Iterator[Document]:
             continue
         _prune(content)
         lines = [_plain(part) for part in content.iter(f"{_CNX}para")]
-        kept = [x for x in lines if is_prose(x) and not _SOURCES.search(x)]
+        kept = [x for x in lines if _good(x)]
         if kept:
             yield Document(f"{blob.repository}/{blob.path}", kept)
+
+
+def _good(line: str) -> bool:
+    return is_prose(line) and not line[0].islower() and not _SOURCES.search(line)
 
 
 def _plain(part: ElementTree.Element) -> str:

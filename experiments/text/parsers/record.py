@@ -21,8 +21,9 @@ _FORMAL = re.compile(
     r"Be it|At the end|On page|In lieu|Strike|``\()"
 )
 _FORMULA = re.compile(
-    r"unanimous consent|revise and extend|yield (?:back|myself|the floor|such time|\d|\w+ "
-    r"minutes)|roll ?call|yeas and nays|suggest the absence|ask for the|motion to (?:table|"
+    r"unanimous consent|Had I been (?:present|here)|include in the Record|two-thirds being|"
+    r"would have voted|revise and extend|yield (?:back|myself|the floor|such time|\d|\w+ "
+    r"minutes)|[Rr]oll ?[Cc]all|yeas and nays|suggest the absence|ask for the|motion to (?:table|"
     r"reconsider|suspend)|I reserve the balance|pursuant to|\d{3,}[-–]\d|Page [HSE]\d|"
     r"Stat\.|U\.S\.C\.|\(\d\)|\([a-z]\)|^Mr\. (?:Speaker|President)[.,]$|demand a recorded"
 )
@@ -56,7 +57,7 @@ def _blocks(piece: str) -> Iterator[str]:
 
 
 def _speech(block: str) -> str:
-    text = re.sub(r"(\w)-\n(?=[a-z])", r"\1-", block)
+    text = re.sub(r"(\w)-\n(?=\w)", r"\1-", block)
     line = _SPEAKER.sub("", tidy(text)).replace("``", '"').replace("''", '"')
     if _FORMAL.match(line) or _FORMULA.search(line):
         return ""

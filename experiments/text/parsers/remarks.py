@@ -9,7 +9,9 @@ from ..source import Blob, Document
 _SPEAKER = re.compile(r"^(?:Q|[A-Z][A-Z.'’ -]{1,60}(?:\([^)]*\))?:)\s+(?=\S)")
 _NOTE = re.compile(
     r"\s*(?:--\s*)?\((?:applause|laughter|inaudible|cheers|music|off-?mike|speaks|"
-    r"crosstalk|sings?|audience|gavel|sic|booing|phonetic|as prepared)[^)]*\)\.?",
+    r"crosstalk|sings?|audience|gavel|sic|boo|phonetic|as (?:prepared|interpreted|"
+    r"translated)|(?:the|a|an) \w+ (?:is|are) |cheer|in (?:english|spanish)|continues|"
+    r"speaking|video|students)[^)]{0,60}(?:\)|(?<=\.)(?= ))\.?",
     re.I,
 )
 _START = re.compile(r"^\W*\d{1,2}:\d\d\s*[AP]\.?M\.?.*$", re.M)

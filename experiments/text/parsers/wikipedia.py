@@ -19,6 +19,14 @@ _OPEN = re.compile(r"\((?:[\s,;:]+|(?:or|and)\s)+(?=\S)")
 _BEFORE_MARK = re.compile(r"\s+([,.;:!?)])(?=\s|$)")
 _JUNK = re.compile(r"\|\||\]\]|\[\[|==|\{|\}|Category:|\|\w+=|px\||^\||\\")
 _LISTED = re.compile(r"^\s*(?:[-*•] |\d+\. |[-+=|:]{3,}|  \S.* {3,}\S)")
+_PICTURE = re.compile(
+    r"^.{1,80}?\.(?:png|jpe?g|svg|gif|tiff?|ogg|webm)\b[|\s]*|^NOTOC\s+", re.I
+)
+_SENTENCES = re.compile(r"(?<=[.!?]) (?=[A-Z\"“(])")
+_GAP = re.compile(  # where a template stood: "an area of, all of it land"
+    r"\b(?:of|at|by|about|than|approximately|nearly|around|roughly|the|an?|between|"
+    r"stands|is|was|are|were|for|with)(?:,|;|\.$| \)|\))"
+)
 _FINAL = re.compile(r"[.!?…][\"'”’)]*$")
 _CAPITALS = re.compile(r"\b[A-ZÀ-ÖØ-Þ][A-ZÀ-ÖØ-Þ'’-]*[A-ZÀ-ÖØ-Þ]\b")
 
@@ -39,7 +47,9 @@ def _paragraphs(text: str) -> Iterator[str]:
         line = _NOTES.sub("", line)
         line = _ITALICS.sub(r"\1", line).replace("_", " ")
         line = _OPEN.sub("(", _EMPTY.sub("", tidy(line)))
-        line = _BEFORE_MARK.sub(r"\1", line)
+        line = _BEFORE_MARK.sub(r"\1", _PICTURE.sub("", line))
+        if _GAP.search(line):
+            line = " ".join(x for x in _SENTENCES.split(line) if not _GAP.search(x))
         if _FINAL.search(line) and line.count(" ") >= 7:
             yield line
 

@@ -1,0 +1,70 @@
+"""Parts, judgements, corpus: the whole way, each step done once."""
+
+import hashlib
+import json
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from .join import join
+from .judge import avoided, judge_part
+from .parts import build_part, part_path
+from .source import Source
+
+SUMS = Path(__file__).parent / "sums.json"
+
+
+def build(
+    language: str,
+    sources: tuple[Source, ...],
+    mirrors: Path,
+    output: Path,
+    jobs: int = 1,
+    record: bool = False,
+) -> dict[str, Any]:
+    """Write `LANGUAGE_train.txt` and, beside it, what is in it as JSON.
+
+    record: write the SHA-256 of what comes out to the table, instead of comparing.
+    Raises ValueError if anything is not as the table says.
+    """
+    make = partial(_judged, language=language, mirrors=mirrors, output=output)
+    with get_context("spawn").Pool(jobs, maxtasksperchild=1) as pool:
+        list(pool.imap_unordered(make, sources, chunksize=1))
+    parts = [part_path(source, output) for source in sources]
+    _check({part.stem: _sha256(part) for part in parts}, record)
+    avoid = avoided(language)
+    found = [judge_part(part, avoid) for part in parts]
+    report = join(sources, parts, found, output / f"{language}_train.txt")
+    text = json.dumps(report, indent=1, ensure_ascii=False)
+    (output / f"{language}_train.json").write_text(text + "\n", encoding="utf-8")
+    _check({f"{language}_train": report["sha256"]}, record)
+    return report
+
+
+def _judged(source: Source, language: str, mirrors: Path, output: Path) -> None:
+    part = build_part(source, mirrors, output)
+    if not part.with_suffix(".npz").exists():
+        judge_part(part, avoided(language))
+
+
+def _check(sums: dict[str, str], record: bool) -> None:
+    known = json.loads(SUMS.read_text("utf-8")) if SUMS.exists() else {}
+    if record:
+        text = json.dumps(dict(sorted((known | sums).items())), indent=1)
+        SUMS.write_text(text + "\n", encoding="utf-8")
+        return
+    for name, digest in sums.items():
+        if known.get(name, digest) != digest:
+            raise ValueError(
+                f"{name} has the SHA-256 {digest}, and the table says {known[name]}. "
+                "Was a part built by another version? Delete it and build again."
+            )
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
