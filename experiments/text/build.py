@@ -29,8 +29,12 @@ def build(
     Raises ValueError if anything is not as the table says.
     """
     make = partial(_judged, language=language, mirrors=mirrors, output=output)
-    with get_context("spawn").Pool(jobs, maxtasksperchild=1) as pool:
-        list(pool.imap_unordered(make, sources, chunksize=1))
+    if jobs == 1:
+        for source in sources:
+            make(source)
+    else:
+        with get_context("spawn").Pool(jobs, maxtasksperchild=1) as pool:
+            list(pool.imap_unordered(make, sources, chunksize=1))
     parts = [part_path(source, output) for source in sources]
     _check({part.stem: _sha256(part) for part in parts}, record)
     avoid = avoided(language)

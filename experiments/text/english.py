@@ -301,7 +301,7 @@ SOURCES = (
     ),
     Source(
         "en_novels", "books", "public domain",
-        "a hundred English novels of 1838-1921",
+        "English novels of 1838-1929, of a hundred",
         "novels",
         (
             Repository(

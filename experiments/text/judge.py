@@ -4,6 +4,7 @@ is, what it shares with evaluation and held-out texts, samples of its runs of wo
 import lzma
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,7 +31,9 @@ class Avoided(NamedTuple):
     held_out: Known
 
 
+@cache
 def avoided(language: str) -> Avoided:
+    """The evaluation and held-out texts of a language, as numbers."""
     runs, sentences = seen.read(language)
     held = [all_runs(held_out_lines(language, part)) for part in ("valid", "test")]
     return Avoided(Known(runs), Known(sentences), Known(np.concatenate(held)))
