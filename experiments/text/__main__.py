@@ -20,13 +20,13 @@ def sources_of(language: str) -> tuple[Source, ...]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m experiments.text")
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, help in (
+    for name, about in (
         ("build", "write the corpus of a language"),
         ("part", "write some parts of it only, before the filters"),
         ("pin", "list again which files the sources read"),
         ("seen", "number again the runs of words of the evaluation texts"),
     ):
-        command = commands.add_parser(name, help=help)
+        command = commands.add_parser(name, help=about)
         command.add_argument("language", choices=("english", "korean"))
         if name == "seen":
             command.add_argument("--evaluation", type=Path, required=True)

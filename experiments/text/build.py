@@ -25,8 +25,16 @@ def build(
 ) -> dict[str, Any]:
     """Write `LANGUAGE_train.txt` and, beside it, what is in it as JSON.
 
-    record: write the SHA-256 of what comes out to the table, instead of comparing.
-    Raises ValueError if anything is not as the table says.
+    Args:
+        language: The name of the corpus and of its held-out and evaluation texts.
+        sources: The table of the language.
+        mirrors: The folder of the repositories' mirrors.
+        output: The folder of the corpus; its parts lie in `parts/`.
+        jobs: Processes that make parts.
+        record: Write the SHA-256 of what comes out to the table, instead of comparing.
+
+    Raises:
+        ValueError: A part or the corpus has another SHA-256 than the table says.
     """
     make = partial(_judged, language=language, mirrors=mirrors, output=output)
     if jobs == 1:

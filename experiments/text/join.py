@@ -1,6 +1,7 @@
 """The parts, filtered, cut to pieces, shuffled and written as one text."""
 
 import hashlib
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -76,18 +77,24 @@ def _filtered(found: list[Judgement]) -> tuple[list[Bools], list[dict[str, Any]]
                 "in held-out documents": _words(judged, ~outside),
                 "paragraphs with evaluation runs": int((outside & run).sum()),
                 "with evaluation runs": _words(judged, outside & run),
-                "paragraphs with evaluation sentences": int((outside & sentence & ~run).sum()),
+                "paragraphs with evaluation sentences": int(
+                    (outside & sentence & ~run).sum()
+                ),
                 "with evaluation sentences": _words(judged, outside & sentence & ~run),
-                "with held-out runs": _words(judged, outside & shared & ~run & ~sentence),
+                "with held-out runs": _words(
+                    judged, outside & shared & ~run & ~sentence
+                ),
             }
         )
-    for judged, stay, seen, report in zip(found, kept, _seen_before(found, kept), reports):
-        report["near-duplicate paragraphs"] = int((stay & seen).sum())
-        report["in near-duplicate paragraphs"] = _words(judged, stay & seen)
-        stay &= ~seen
-        poor = _poor(judged, stay)
-        report["in documents of which little is left"] = _words(judged, stay & poor)
-        stay &= ~poor
+    for number, seen in enumerate(_seen_before(found, kept)):
+        judged, report = found[number], reports[number]
+        again = kept[number] & seen
+        report["near-duplicate paragraphs"] = int(again.sum())
+        report["in near-duplicate paragraphs"] = _words(judged, again)
+        stay = kept[number] & ~seen
+        poor = stay & _poor(judged, stay)
+        report["in documents of which little is left"] = _words(judged, poor)
+        kept[number] = stay & ~poor
     return kept, reports
 
 
@@ -123,7 +130,7 @@ def _seen_before(found: list[Judgement], kept: list[Bools]) -> Iterator[Bools]:
     repeated = np.bincount(line[~whole & again], minlength=len(stays))
     seen = (total >= 2) & (repeated >= _SEEN_SHARE * total)
     seen[line[whole & again]] = True
-    for start, stop in zip(starts[:-1], starts[1:]):
+    for start, stop in itertools.pairwise(starts):
         yield seen[start:stop]
 
 
@@ -166,7 +173,7 @@ def _pieces(
         pieces = max(1, round(int(count[-1]) / PIECE))
         cuts = np.searchsorted(count, np.arange(1, pieces) * count[-1] / pieces) + 1
         bounds = start + np.unique([0, *cuts, stop - start])
-        for number, (first, end) in enumerate(zip(bounds[:-1], bounds[1:])):
+        for number, (first, end) in enumerate(itertools.pairwise(bounds)):
             if stay[first:end].any():
                 place = int(judged.place[first])
                 size = int(judged.place[end - 1] + judged.size[end - 1]) - place
@@ -181,7 +188,9 @@ def _write(pieces: list[Piece], parts: list[Path], output: Path) -> str:
     files = [part.open("rb") for part in parts]
     try:
         with aside.open("wb") as out:
-            for number, piece in enumerate(tqdm(pieces, desc=output.stem, unit=" pieces")):
+            for number, piece in enumerate(
+                tqdm(pieces, desc=output.stem, unit=" pieces")
+            ):
                 file = files[piece.part]
                 file.seek(piece.place)
                 lines = file.read(piece.bytes).split(b"\n")

@@ -41,7 +41,9 @@ def avoided(language: str) -> Avoided:
 
 def held_out_lines(language: str, part: str) -> list[str]:
     """Paragraphs of the text that perplexities are measured on."""
-    with lzma.open(HELD_OUT / f"{language}_lm_{part}.txt.xz", "rt", encoding="utf-8") as f:
+    with lzma.open(
+        HELD_OUT / f"{language}_lm_{part}.txt.xz", "rt", encoding="utf-8"
+    ) as f:
         return [line.rstrip("\n") for line in f if line.strip()]
 
 

@@ -19,8 +19,11 @@ _AT_ONCE = 64
 
 
 def find_mirror(folder: Path, repository: str) -> Path:
-    """The git directory of a repository. Raises FileNotFoundError, which says how to
-    get it, if there is none."""
+    """Return the git directory of a repository.
+
+    Raises:
+        FileNotFoundError: There is none; the message has the command that gets it.
+    """
     name = repository.rpartition("/")[2]
     for base in (repository, repository.replace("/", "+"), name):
         for end in (".git", ""):
@@ -36,7 +39,11 @@ def find_mirror(folder: Path, repository: str) -> Path:
 
 
 def read_blobs(mirror: Path, ids: Iterable[str]) -> Iterator[bytes]:
-    """The contents of blobs, in order. Raises LookupError if one is not there."""
+    """Yield the contents of blobs, in order.
+
+    Raises:
+        LookupError: The mirror lacks one of them.
+    """
     with _git(mirror, "cat-file", "--batch") as git:
         assert git.stdin and git.stdout
         ids = list(ids)

@@ -7,14 +7,22 @@ from html import unescape
 from html.parser import HTMLParser
 
 _SPACES = re.compile(r"\s+")
-_INVISIBLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e"
-                        r"\u2060-\u2064\ufeff\ufff9-\ufffc]")
+_INVISIBLE = re.compile(
+    r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e"
+    r"\u2060-\u2064\ufeff\ufff9-\ufffc]"
+)
 _END = re.compile(r"[.!?…][\"'”’»)\]*]*$")
 _URL = re.compile(r"(?:https?://|www\.)\S+|\b\S+@\S+\.\w+")
 _LETTERS = re.compile(r"[^\W\d_]+")
-_COMMON = frozenset(
-    "the of and to in a is that for it with as was on be by are this or from at an his "
-    "he not have you had but which they we i their has were can all will".split()
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_COMMON = _set(
+    "the of and to in a is that for it with as was on be by are this or from at an "
+    "his he not have you had but which they we i their has were can all will"
 )
 
 
@@ -44,13 +52,13 @@ def is_english(paragraphs: Iterable[str], share: float = 0.15) -> bool:
     return sum(word in _COMMON for word in found) >= share * len(found)
 
 
-_BLOCKS = frozenset(
-    "p div li ul ol dl dt dd h1 h2 h3 h4 h5 h6 br hr tr td th table blockquote section "
-    "article header footer figure figcaption pre body html".split()
+_BLOCKS = _set(
+    "p div li ul ol dl dt dd h1 h2 h3 h4 h5 h6 br hr tr td th table blockquote "
+    "section article header footer figure figcaption pre body html"
 )
-_SKIPPED = frozenset(
+_SKIPPED = _set(
     "pre table script style figure figcaption head h1 h2 h3 h4 h5 h6 sup svg iframe "
-    "button form nav footer textarea select math aside".split()
+    "button form nav footer textarea select math aside"
 )
 
 
@@ -93,14 +101,17 @@ def html_paragraphs(html: str) -> list[str]:
     return reader.found
 
 
-_FRONT = re.compile(r"\A\s*(?:---|\+\+\+)\s*\n.*?\n(?:---|\+\+\+)[ \t]*(?:\n|\Z)", re.S)
+_FRONT = re.compile(
+    r"\A\s*(?:---|\+\+\+)\s*\n.*?\n(?:---|\+\+\+)[ \t]*(?:\n|\Z)", re.DOTALL
+)
 _FENCES = re.compile(
-    r"^[ \t>]*(`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t>]*\1[`~]*[ \t]*$|\Z)", re.M | re.S
+    r"^[ \t>]*(`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t>]*\1[`~]*[ \t]*$|\Z)",
+    re.MULTILINE | re.DOTALL,
 )
 _COMMENTS = re.compile(
     r"<!--.*?-->|\{\{[<%]?.*?[>%]?\}\}|\{%.*?%\}"
     r"|<(pre|table|script|style|svg|iframe|figure)\b.*?</\1\s*>",
-    re.S | re.I,
+    re.DOTALL | re.IGNORECASE,
 )
 _TAGS = re.compile(r"(`+[^`]*`+)|</?[a-zA-Z][^<>]*>")
 _IMAGES = re.compile(r"!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])|\[\^[^\]]*\]")
@@ -113,7 +124,8 @@ _ATTRIBUTES = re.compile(r"\{:?[.#][^}]*\}")
 _ESCAPES = re.compile(r"\\([\\`*_{}\[\]()#+.!<>~|'\"$&-])")
 _ITEM = re.compile(r"^\s{0,8}(?:[-*+•]|\(?\d{1,3}[.)])\s+")
 _DROPPED = re.compile(
-    r"^\s*(?:#{1,6}(?:\s|$)|\||[-=*_]{3,}\s*$|\[[^\]]*\]:|!\[|:{3}|\+[-=])|^(?:\t| {4,})"
+    r"^\s*(?:#{1,6}(?:\s|$)|\||[-=*_]{3,}\s*$|\[[^\]]*\]:|!\[|:{3}|\+[-=])|"
+    r"^(?:\t| {4,})"
 )
 
 
@@ -133,13 +145,13 @@ def markdown_paragraphs(text: str) -> list[str]:
 def _pieces(block: str) -> Iterator[str]:
     lines: list[str] = []
     in_list = bool(_ITEM.match(block.lstrip("\n")))
-    for line in block.split("\n"):
-        line = re.sub(r"^\s{0,3}(?:>\s?)+", "", line)
+    for quoted in block.split("\n"):
+        line = re.sub(r"^\s{0,3}(?:>\s?)+", "", quoted)
         starts = _ITEM.match(line)
         if _DROPPED.match(line.lstrip() if in_list else line):
-            starts = re.match("", "")
-            line = ""
-        if starts:
+            yield " ".join(lines)
+            lines = [""]
+        elif starts:
             yield " ".join(lines)
             lines = [line[starts.end() :]]
         else:

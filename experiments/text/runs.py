@@ -41,7 +41,9 @@ class Words:
         ends = np.repeat(self.starts[1:], lengths)
         self.left = ends - np.arange(len(found))  # words from here to the line's end
 
-    def runs(self, lengths: range) -> Iterable[tuple[int, npt.NDArray[np.int64], Numbers]]:
+    def runs(
+        self, lengths: range
+    ) -> Iterable[tuple[int, npt.NDArray[np.int64], Numbers]]:
         """For each n of `lengths`: n, the places at which a run of n words within one
         line begins, and the runs' numbers."""
         total = len(self.numbers)
@@ -83,7 +85,7 @@ class Known:
 
     def has(self, numbers: Numbers) -> npt.NDArray[np.bool_]:
         """Which of the numbers are in the set."""
-        result = self._table[numbers >> self._shift]
+        result: npt.NDArray[np.bool_] = self._table[numbers >> self._shift]
         maybe = np.flatnonzero(result)
         asked = numbers[maybe]
         place = np.minimum(

@@ -1,7 +1,7 @@
 """The evaluation texts as numbers, so that they are kept out without being here.
 
-`seen/NAME.xz` has, per language, the runs of ten words of all evaluation texts and their
-sentences of five to nine words, as differences of sorted numbers, byte by byte.
+`seen/NAME.xz` has, per language, the runs of ten words of all evaluation texts and
+their sentences of five to nine words, as differences of sorted numbers, byte by byte.
 """
 
 import lzma

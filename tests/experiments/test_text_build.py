@@ -54,8 +54,12 @@ def world(tmp_path, monkeypatch):
         "corpus/held.txt": article("held", 60) + f"\n\n{HELD_OUT[0]}\n",
     }
     posts = {f"posts/{n}.txt": article(f"post {n}") for n in range(40)}
-    posts["posts/tested.txt"] = article("a") + f"\n\nSo it is: {TESTED}\n\n" + article("b")
-    posts["posts/short.txt"] = article("c") + f"\n\nHe said: “{SHORT}”\n\n" + article("d")
+    posts["posts/tested.txt"] = (
+        article("a") + f"\n\nSo it is: {TESTED}\n\n" + article("b")
+    )
+    posts["posts/short.txt"] = (
+        article("c") + f"\n\nHe said: “{SHORT}”\n\n" + article("d")
+    )
     posts["posts/copy.txt"] = article("post 3").replace(".", "!")
     posts["posts/half.txt"] = sentence("post 5 0", 30) + "\n\n" + article("e")
     sources = []

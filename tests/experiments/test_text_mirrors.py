@@ -40,7 +40,9 @@ def test_missing_mirror_is_named_with_the_command(tmp_path):
     )
 
 
-@pytest.mark.parametrize("place", ["b", "b.git", "a/b.git", "a+b", "a+b/repo", "a/b/repo"])
+@pytest.mark.parametrize(
+    "place", ["b", "b.git", "a/b.git", "a+b", "a+b/repo", "a/b/repo"]
+)
 def test_where_mirrors_may_lie(tmp_path, place):
     make_repository(tmp_path / "made", {"x.txt": "x"})
     folder = tmp_path / "mirrors"
@@ -51,7 +53,12 @@ def test_where_mirrors_may_lie(tmp_path, place):
 
 def test_candidates_and_blobs(tmp_path, monkeypatch):
     monkeypatch.setattr(mirrors, "MAX_BYTES", 100)
-    files = {"t/ä.txt": "eins", "t/b.txt": "zwei", "u/c.txt": "drei", "t/d.txt": "x" * 101}
+    files = {
+        "t/ä.txt": "eins",
+        "t/b.txt": "zwei",
+        "u/c.txt": "drei",
+        "t/d.txt": "x" * 101,
+    }
     first = make_repository(tmp_path, files)
     second = make_repository(tmp_path, {"t/b.txt": "zwei mehr"})
     mirror = tmp_path / ".git"

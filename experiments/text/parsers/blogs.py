@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator
 from ..prose import html_paragraphs, is_english, is_prose, markdown_paragraphs
 from ..source import Blob, Document
 
-_FRONT = re.compile(r"\A\s*---\s*\n.*?\n---\s*\n", re.S)
+_FRONT = re.compile(r"\A\s*---\s*\n.*?\n---\s*\n", re.DOTALL)
 _BOILERPLATE = re.compile(
-    r"originally appeared on|originally posted|all rights reserved|^\(?photo|image (?:via|"
+    r"originally appeared on|originally posted|all rights reserved|^\(?photo|"
+    r"image (?:via|"
     r"by|credit)|subscribe to|follow us|shortcode|deprecated|click here to|cookies?\b|"
     r"^note: this|this page|lorem ipsum|^: |\s[.,;:](?:\s|$)|\(\)|\[\]",
-    re.I,
+    re.IGNORECASE,
 )
 
 

@@ -7,10 +7,12 @@ from ..prose import tidy
 from ..source import Blob, Document
 
 LAST_YEAR = 1929  # later books, and those without a year, are not read
-_YEAR = re.compile(r"^## Year:\s*(?:c\.?\s*)?(\d{3,4})\b", re.M)
+_YEAR = re.compile(r"^## Year:\s*(?:c\.?\s*)?(\d{3,4})\b", re.MULTILINE)
 _PICTURE = re.compile(r"!?\[[^\]]*\]\([^)]*\)|\[(?:Illustration|Footnote)[^\]]*\]")
 _MARKS = re.compile(r"(?<!\w)[_*]{1,3}(?=\S)(.+?)(?<=\S)[_*]{1,3}(?!\w)")
-_BOILERPLATE = re.compile(r"Gutenberg|Transcriber|E-text|\bEtext\b|https?://|^\W*Footnote", re.I)
+_BOILERPLATE = re.compile(
+    r"Gutenberg|Transcriber|E-text|\bEtext\b|https?://|^\W*Footnote", re.IGNORECASE
+)
 
 
 def parse(blobs: Iterable[Blob]) -> Iterator[Document]:
@@ -20,7 +22,7 @@ def parse(blobs: Iterable[Blob]) -> Iterator[Document]:
         year = _YEAR.search(text)
         if year is None or int(year[1]) > LAST_YEAR:
             continue
-        body = re.split(r"^-{3,}\s*$", text, maxsplit=1, flags=re.M)[-1]
+        body = re.split(r"^-{3,}\s*$", text, maxsplit=1, flags=re.MULTILINE)[-1]
         yield Document(blob.path, list(_paragraphs(body)))
 
 
@@ -30,7 +32,9 @@ def _paragraphs(text: str) -> Iterator[str]:
             continue
         if _BOILERPLATE.search(block):
             continue
-        line = tidy(re.sub(r"^\s*>\s?", "", _PICTURE.sub("", block), flags=re.M))
+        line = tidy(
+            re.sub(r"^\s*>\s?", "", _PICTURE.sub("", block), flags=re.MULTILINE)
+        )
         line = _MARKS.sub(r"\1", line).replace("\\", "").replace("_", "")
         if re.search(r"[a-z]", line):
             yield line

@@ -8,7 +8,7 @@ from typing import Any
 from ..prose import is_english, is_prose, tidy
 from ..source import Blob, Document
 
-_END = re.compile(r"^[\s*]*(?:#\s?#\s?#|-\s?30\s?-|# #)|#{3}", re.M)
+_END = re.compile(r"^[\s*]*(?:#\s?#\s?#|-\s?30\s?-|# #)|#{3}", re.MULTILINE)
 _SHARED = re.compile(
     r"next article|previous article|^share\b|^print\b|^email\b|tweet|@|subscribe|"
     r"click here|for immediate release|^contact|press contact|media contact|"
@@ -16,7 +16,7 @@ _SHARED = re.compile(
     r"can be (?:found|read|viewed|accessed|downloaded)|watch (?:here|the)|listen here|"
     r"permalink|^\(?as prepared|\.\.\.$|read (?:more|the)|www\.|https?:|"
     r"(?:found|viewed|watch|read|available) (?:here|online)|M E M O|\w\?\w|&amp;",
-    re.I,
+    re.IGNORECASE,
 )
 _PLACE = re.compile(
     r"^[\W\d]*(?:[A-Z][\w.,'’ ]{2,40}?(?:,? ?\(?D\.?C\.?\)?|, ?[A-Z][\w.]{1,8})?\)?)"

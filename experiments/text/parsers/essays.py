@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from ..prose import html_paragraphs, is_prose
 from ..source import Blob, Document
 
-_BODY = re.compile(r"<body.*?</body>", re.S | re.I)
+_BODY = re.compile(r"<body.*?</body>", re.DOTALL | re.IGNORECASE)
 
 
 def parse(blobs: Iterable[Blob]) -> Iterator[Document]:

@@ -10,7 +10,7 @@ from ..source import Blob, Document
 _JUNK = re.compile(
     r"rating:|^«|»$|cite this page|licens|wikidot|https?://|scp-wiki|^by\b|discussion|"
     r"█|\[\[|^image|adult content|author ?post",
-    re.I,
+    re.IGNORECASE,
 )
 
 

@@ -1,4 +1,4 @@
-"""Articles of opensource.com and Fedora Magazine, copied as Markdown for translation."""
+"""Articles of opensource.com and Fedora Magazine, kept as Markdown for translators."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -10,12 +10,15 @@ _VIA = re.compile(
     r"via:?\s*\(?\s*(https?://(?:www\.)?(?:opensource\.com|fedoramagazine\.org)/[^\s)]+)"
 )
 _CHINESE = re.compile(r"[\u3400-\u9fff]")
-_TAIL = re.compile(r"^-{10,}\s*\n+\s*via:|^\s*via:\s*https?:|^\s*(?:作者|译者|选题)", re.M)
+_TAIL = re.compile(
+    r"^-{10,}\s*\n+\s*via:|^\s*via:\s*https?:|^\s*(?:作者|译者|选题)", re.MULTILINE
+)
 _JUNK = re.compile(
-    r"^(?:image|photo|picture|screenshot|\(?credit|cc by|creative commons)|opensource\.com"
+    r"^(?:image|photo|picture|screenshot|\(?credit|cc by|creative commons)|"
+    r"opensource\.com"
     r"|sign up|subscribe|this article (?:is|was|originally)|originally published|"
     r"published (?:under|with permission)|https?://|\s[.,;:](?:\s|$)|\(\)",
-    re.I,
+    re.IGNORECASE,
 )
 
 
@@ -35,7 +38,7 @@ def choose(blobs: Iterable[Blob]) -> Iterator[Blob]:
 def parse(blobs: Iterable[Blob]) -> Iterator[Document]:
     """One document an article."""
     for blob in blobs:
-        text = re.sub(r"^\[#\]:.*\n", "", blob.text, flags=re.M)
+        text = re.sub(r"^\[#\]:.*\n", "", blob.text, flags=re.MULTILINE)
         lines = markdown_paragraphs(_TAIL.split(text, maxsplit=1)[0])
         kept = [
             line

@@ -8,8 +8,10 @@ from ..prose import tidy
 from ..source import Blob, Document
 from .books import LAST_YEAR
 
-_JUNK = re.compile(r"Gutenberg|Transcriber|\bE-?text\b|https?://|Illustration", re.I)
-_HEADING = re.compile(r"(?:contents )?(?:chapter|book|volume)\b.{0,40}$", re.I)
+_JUNK = re.compile(
+    r"Gutenberg|Transcriber|\bE-?text\b|https?://|Illustration", re.IGNORECASE
+)
+_HEADING = re.compile(r"(?:contents )?(?:chapter|book|volume)\b.{0,40}$", re.IGNORECASE)
 _YEAR = re.compile(r"_(\d{4})\.txt$")
 _END = re.compile(r"[.!?:\"'”’)—-]$")
 

@@ -10,14 +10,19 @@ from ..source import Blob, Document
 _CNX = "{http://cnx.rice.edu/cnxml}"
 _LEFT_OUT = frozenset(
     _CNX + tag
-    for tag in "figure table exercise equation glossary metadata code footnote "
-    "media cite preformat".split()
+    for tag in (
+        *("figure", "table", "exercise", "equation", "glossary", "metadata", "code"),
+        *("footnote", "media", "cite", "preformat"),
+    )
 )
 _SOURCES = re.compile(
-    r"https?:|retrieved (?:from|on|\w+ \d)|accessed \w+ \d|\b(?:19|20)\d\d[a-z]?\. [“\"A-Z]|"
+    r"https?:|retrieved (?:from|on|\w+ \d)|accessed \w+ \d|\b(?:19|"
+    r"20)\d\d[a-z]?\. [“\"A-Z]|"
     r"(?:Press|Books?|Publish\w+|Routledge|Wiley|Sons|Norton|Penguin|Academic), \d{4}|"
-    r"\b[Vv]ol\. \d|\b\d+ ?\(\d+\): ?\d|^(?:Visit|Watch|Read|Listen to|Explore|Check out|"
-    r"Go to|Click|Review|Browse|Take) (?:this|the|these)\b|\b(?:in|see|of|from|by|and|to|with) "
+    r"\b[Vv]ol\. \d|\b\d+ ?\(\d+\): ?\d|^(?:Visit|Watch|Read|Listen to|Explore|"
+    r"Check out|"
+    r"Go to|Click|Review|Browse|Take) (?:this|the|these)\b|\b(?:in|see|of|from|by|and|"
+    r"to|with) "
     r"?[.,;)]|\(\]|\( |this (?:site|website|video|link)"
 )
 
@@ -42,7 +47,9 @@ def _good(line: str) -> bool:
 
 def _plain(part: ElementTree.Element) -> str:
     line = tidy("".join(part.itertext()))
-    line = re.sub(r"\s*\((?:see\s)?(?:Figure|Table)?\s*\)", "", line, flags=re.I)
+    line = re.sub(
+        r"\s*\((?:see\s)?(?:Figure|Table)?\s*\)", "", line, flags=re.IGNORECASE
+    )
     return re.sub(r" +([,.;:!?)])", r"\1", line)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from ..prose import markdown_paragraphs
 from ..source import Blob, Document
 
-_SPEAKER = re.compile(r"^[ \t]*\*\*[^*\n]{1,80}?:?\*\*:?[ \t]*", re.M)
+_SPEAKER = re.compile(r"^[ \t]*\*\*[^*\n]{1,80}?:?\*\*:?[ \t]*", re.MULTILINE)
 _NOTE = re.compile(r"\\\[.*?\\\]|\[(?:\d+:)?\d+:\d\d(?:\.\d+)?\]")
 _HEARD = re.compile(r"\s+([,.!?])(?=\s|$)")
 

@@ -7,7 +7,9 @@ from ..prose import is_prose, tidy
 from ..source import Blob, Document
 
 _PIECE = "From the Congressional Record Online"
-_PAGE = re.compile(r"^\s*\[\[Page .*?\]\]\s*$|^\s*\[Pages? .*\]\s*$|^\x0c", re.M)
+_PAGE = re.compile(
+    r"^\s*\[\[Page .*?\]\]\s*$|^\s*\[Pages? .*\]\s*$|^\x0c", re.MULTILINE
+)
 _SPEAKER = re.compile(
     r"^(?:Mr|Mrs|Ms|Miss|Dr)\. (?:[A-Z][A-Za-z'’]*[A-Z'’-]{2,}\.?,? ?)+"
     r"(?:(?:Jr|Sr)\.,? ?)?(?:of (?:[A-Z][a-z]+ ?){1,3})?\. "
@@ -15,17 +17,23 @@ _SPEAKER = re.compile(
 _FORMAL = re.compile(
     r"^(?:The (?:PRESIDING|SPEAKER|CHAIR|Acting|VICE|PRESIDENT|SENATE|Clerk|clerk|"
     r"legislative|bill clerk|yeas|nays|result|motion|question|amendment|resolution)|"
-    r"Sec\.|SEC\.|\(|S\. |H\. ?R|H\.J|S\.J|EC-|By M|SA \d|Amendment|Pursuant|Under clause|"
+    r"Sec\.|SEC\.|\(|S\. |H\. ?R|H\.J|S\.J|EC-|By M|SA \d|Amendment|Pursuant|"
+    r"Under clause|"
     r"Whereas|Resolved|There (?:was|being) no|Executive session|A bill|An act|"
-    r"Ordered to be|The following|Nomination|Mr\. Speaker, I yield|I yield|Committee on|"
+    r"Ordered to be|The following|Nomination|Mr\. Speaker, I yield|I yield|"
+    r"Committee on|"
     r"Be it|At the end|On page|In lieu|Strike|``\()"
 )
 _FORMULA = re.compile(
-    r"unanimous consent|Had I been (?:present|here)|include in the Record|two-thirds being|"
-    r"would have voted|revise and extend|yield (?:back|myself|the floor|such time|\d|\w+ "
-    r"minutes)|[Rr]oll ?[Cc]all|yeas and nays|suggest the absence|ask for the|motion to (?:table|"
+    r"unanimous consent|Had I been (?:present|here)|include in the Record|"
+    r"two-thirds being|"
+    r"would have voted|revise and extend|yield (?:back|myself|the floor|such time|\d|"
+    r"\w+ "
+    r"minutes)|[Rr]oll ?[Cc]all|yeas and nays|suggest the absence|ask for the|"
+    r"motion to (?:table|"
     r"reconsider|suspend)|I reserve the balance|pursuant to|\d{3,}[-–]\d|Page [HSE]\d|"
-    r"Stat\.|U\.S\.C\.|\(\d\)|\([a-z]\)|^Mr\. (?:Speaker|President)[.,]$|demand a recorded"
+    r"Stat\.|U\.S\.C\.|\(\d\)|\([a-z]\)|^Mr\. (?:Speaker|President)[.,]$|"
+    r"demand a recorded"
 )
 
 
@@ -34,7 +42,10 @@ def parse(blobs: Iterable[Blob]) -> Iterator[Document]:
     for blob in blobs:
         pieces = _PAGE.sub("", blob.text.replace("\r\n", "\n")).split(_PIECE)
         for number, piece in enumerate(pieces):
-            if "Daily Digest" in pieces[number - 1][-200:] or "Committee Meetings" in piece[:300]:
+            if (
+                "Daily Digest" in pieces[number - 1][-200:]
+                or "Committee Meetings" in piece[:300]
+            ):
                 continue
             kept = [line for block in _blocks(piece) if (line := _speech(block))]
             if sum(len(line.split()) for line in kept) >= 80:

@@ -12,10 +12,10 @@ _NOTE = re.compile(
     r"crosstalk|sings?|audience|gavel|sic|boo|phonetic|as (?:prepared|interpreted|"
     r"translated)|(?:the|a|an) \w+ (?:is|are) |cheer|in (?:english|spanish)|continues|"
     r"speaking|video|students)[^)]{0,60}(?:\)|(?<=\.)(?= ))\.?",
-    re.I,
+    re.IGNORECASE,
 )
-_START = re.compile(r"^\W*\d{1,2}:\d\d\s*[AP]\.?M\.?.*$", re.M)
-_STOP = re.compile(r"^\W*(?:END\b.*|\d{1,2}:\d\d\s*[AP]\.?M\.?.*)\s*$", re.M)
+_START = re.compile(r"^\W*\d{1,2}:\d\d\s*[AP]\.?M\.?.*$", re.MULTILINE)
+_STOP = re.compile(r"^\W*(?:END\b.*|\d{1,2}:\d\d\s*[AP]\.?M\.?.*)\s*$", re.MULTILINE)
 
 
 def parse(blobs: Iterable[Blob]) -> Iterator[Document]:
@@ -30,7 +30,11 @@ def parse(blobs: Iterable[Blob]) -> Iterator[Document]:
             continue
         seen.add(name)
         start = _START.search(text)
-        body = text[start.end() :] if start else re.split(r"The White House\s*\n", text)[-1]
+        body = (
+            text[start.end() :]
+            if start
+            else re.split(r"The White House\s*\n", text)[-1]
+        )
         body = _STOP.split(body, maxsplit=1)[0]
         kept = [line for raw in body.split("\n") if (line := _line(raw))]
         if sum(len(line.split()) for line in kept) >= 50 and is_english(kept):

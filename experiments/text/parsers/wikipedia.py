@@ -8,9 +8,10 @@ from ..prose import tidy
 from ..source import Blob, Document
 
 _END = re.compile(
-    r"^(?:References|Notes|See also|External links|Further reading|Bibliography|Sources|"
-    r"Footnotes|Citations|Discography|Filmography|Notes and references|Works cited)\s*$",
-    re.M,
+    r"^(?:References|Notes|See also|External links|Further reading|Bibliography|"
+    r"Sources|Footnotes|Citations|Discography|Filmography|Notes and references|"
+    r"Works cited)\s*$",
+    re.MULTILINE,
 )
 _NOTES = re.compile(r"\[(?:\d+|[a-z]|note \d+|citation needed)\]")
 _ITALICS = re.compile(r"(?<!\w)_(?=\S)(.+?)(?<=\S)_(?!\w)")
@@ -20,7 +21,7 @@ _BEFORE_MARK = re.compile(r"\s+([,.;:!?)])(?=\s|$)")
 _JUNK = re.compile(r"\|\||\]\]|\[\[|==|\{|\}|Category:|\|\w+=|px\||^\||\\")
 _LISTED = re.compile(r"^\s*(?:[-*•] |\d+\. |[-+=|:]{3,}|  \S.* {3,}\S)")
 _PICTURE = re.compile(
-    r"^.{1,80}?\.(?:png|jpe?g|svg|gif|tiff?|ogg|webm)\b[|\s]*|^NOTOC\s+", re.I
+    r"^.{1,80}?\.(?:png|jpe?g|svg|gif|tiff?|ogg|webm)\b[|\s]*|^NOTOC\s+", re.IGNORECASE
 )
 _SENTENCES = re.compile(r"(?<=[.!?]) (?=[A-Z\"“(])")
 _GAP = re.compile(  # where a template stood: "an area of, all of it land"
@@ -41,17 +42,23 @@ def parse(blobs: Iterable[Blob]) -> Iterator[Document]:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    for line in text.split("\n"):
-        if len(line) < 40 or _LISTED.match(line) or _JUNK.search(line):
+    for raw in text.split("\n"):
+        if len(raw) < 40 or _LISTED.match(raw) or _JUNK.search(raw):
             continue
-        line = _NOTES.sub("", line)
-        line = _ITALICS.sub(r"\1", line).replace("_", " ")
-        line = _OPEN.sub("(", _EMPTY.sub("", tidy(line)))
-        line = _BEFORE_MARK.sub(r"\1", _PICTURE.sub("", line))
-        if _GAP.search(line):
-            line = " ".join(x for x in _SENTENCES.split(line) if not _GAP.search(x))
+        line = _mended(raw)
         if _FINAL.search(line) and line.count(" ") >= 7:
             yield line
+
+
+def _mended(line: str) -> str:
+    """A paragraph without notes, pictures and sentences with gaps."""
+    line = _NOTES.sub("", line)
+    line = _ITALICS.sub(r"\1", line).replace("_", " ")
+    line = _OPEN.sub("(", _EMPTY.sub("", tidy(line)))
+    line = _BEFORE_MARK.sub(r"\1", _PICTURE.sub("", line))
+    if _GAP.search(line):
+        line = " ".join(x for x in _SENTENCES.split(line) if not _GAP.search(x))
+    return line
 
 
 def _recased(paragraphs: list[str], title: str) -> list[str]:
