@@ -131,7 +131,7 @@ def test_command(text, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "code, options",
+    ("code", "options"),
     [
         ("EL084", ["--word", "absent"]),
         ("EL084", ["--word", "play", "--context", "Nothing."]),

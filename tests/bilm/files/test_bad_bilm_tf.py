@@ -140,7 +140,7 @@ TF = {
     ),
     "array that is not there": ("EL009", lambda f: edit_hdf5(f, sparse)),
     "array of petabytes": ("EL009", lambda f: edit_hdf5(f, bomb)),
-    "damaged block": ("EL004", lambda f: damage_block(f)),
+    "damaged block": ("EL004", damage_block),
     "groups in a circle": ("EL006", lambda f: edit_hdf5(f, circle)),
     "link to another file": ("EL009", lambda f: edit_hdf5(f, external)),
 }
