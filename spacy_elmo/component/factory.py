@@ -1,14 +1,18 @@
 """The registered factory `elmo`, and its settings."""
 
+import weakref
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from spacy.language import Language
 
 from .. import models as shipped
+from ..bilm.config import BiLMConfig
 from ..bilm.files import read_config
-from ..layers.encoder import Encoder
+from ..layers.encoder import Encoder, shim_of, with_sizes
 from ..layers.settings import takes_fields_of
 from .pipe import Elmo
 from .settings import ElmoSettings
@@ -32,7 +36,37 @@ def make_elmo(nlp: Language, name: str, model: Encoder, **settings: Any) -> Elmo
         model: `spacy-elmo.BiLM.v1`.
         settings: As in `ElmoSettings`.
     """
-    return Elmo(nlp.vocab, model, name, lang=nlp.lang or "", **settings)
+    sizes = _sizes_of_weights(model, settings["weights"])
+    if sizes is not None:
+        model = with_sizes(model, sizes)
+    elmo = Elmo(nlp.vocab, model, name, lang=nlp.lang or "", **settings)
+    if sizes is not None:
+        elmo.when_linked = partial(_store_sizes, weakref.ref(nlp), name, sizes)
+    return elmo
+
+
+def _sizes_of_weights(model: Encoder, weights: str | None) -> BiLMConfig | None:
+    """Return the sizes of named weights if those of the model are the default ones.
+
+    None if they can't be read: a saved pipeline has weights of its own, and must load
+    where there are no others. Where they are needed, an error says what is wrong.
+    """
+    if weights is None or shim_of(model).bilm_config.to_dict() != shipped.sizes():
+        return None
+    try:
+        return read_config(shipped.find(weights))
+    except (OSError, ValueError):
+        return None
+
+
+def _store_sizes(
+    pipeline: Callable[[], Language | None], name: str, sizes: BiLMConfig
+) -> None:
+    """Write the sizes of a component into the configuration of its pipeline, which
+    spaCy has filled with the default ones."""
+    nlp = pipeline()
+    if nlp is not None and name in nlp.component_names:
+        nlp.get_pipe_config(name)["model"].update(sizes.to_dict())
 
 
 def component_config(path: str | Path) -> dict[str, Any]:

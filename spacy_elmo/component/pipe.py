@@ -141,8 +141,8 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
             get_examples: Not used, as spaCy's protocol has it.
             nlp: Not used either.
             weights: From `spacy-elmo.WeightsReader.v1`. Without it: what has been
-                loaded before, or the weights of this package if they fit, or, if the
-                biLM is to be trained here, random ones.
+                loaded before, or the weights that the settings name, or those of this
+                package if they fit, or, if the biLM is to be trained here, random ones.
             layer_cache: As of `use_layer_cache`.
             layer_cache_mb: As of `use_layer_cache`.
 
@@ -201,7 +201,8 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         released once every listener has had them."""
         if not self.has_weights:
             self._with_weights()
-            warnings.warn(Warnings.ELW04.format(name=self.name), stacklevel=2)
+            if self.settings.weights is None:
+                warnings.warn(Warnings.ELW04.format(name=self.name), stacklevel=2)
         if is_train and self.frozen and self._cache_advice:
             self._cache_advice = False
             warnings.warn(Warnings.ELW25.format(name=self.name), stacklevel=2)

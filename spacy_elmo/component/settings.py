@@ -13,6 +13,10 @@ class ElmoSettings(MixSettings):
     The settings of `MixSettings` are those of the component's own mix, `doc.tensor`.
 
     Args:
+        weights: Model folder or file in any format, or the name of a shipped model,
+            that weights are loaded from at first use. The model has its sizes, unless
+            its own differ from the default ones. None for the biLM that ships for the
+            language, or for weights that are loaded otherwise.
         frozen: Don't train the biLM. It is still initialised and loaded, and listeners
             still train their mixes. False fine-tunes it through the listeners.
         set_tensor: Set `doc.tensor`, which components that listen to a stock `tok2vec`
@@ -33,6 +37,7 @@ class ElmoSettings(MixSettings):
             without a tensor.
     """
 
+    weights: str | None = None
     frozen: bool = True
     set_tensor: bool = True
     max_layers_mb: int = 1024

@@ -13,12 +13,14 @@ from ..errors import Errors, Warnings
 from ..layers.encoder import shim_of
 from ..layers.listener import TRAINED_WITH
 from ..layers.shim import BiLMShim
+from .settings import ElmoSettings
 
 
 class WithWeights:
     """A part of a component whose model is a `spacy-elmo.BiLM.v1`.
 
     Args:
+        settings: Of the component, which may name weights.
         name: Of the component.
         model: The encoder.
         lang: Of the pipeline, whose biLM ships with this package, perhaps.
@@ -26,6 +28,7 @@ class WithWeights:
         listeners: Of the component.
     """
 
+    settings: ElmoSettings
     name: str
     model: Any
     lang: str
@@ -59,9 +62,9 @@ class WithWeights:
 
     @property
     def has_default_weights(self) -> bool:
-        """Whether there are weights, or some of this package that fit."""
+        """Whether there are weights, named ones, or some of this package that fit."""
         fit = self._shim.bilm_config.to_dict() == shipped.sizes()
-        return self.has_weights or fit
+        return self.has_weights or self.settings.weights is not None or fit
 
     def fingerprint(self) -> str:
         """Return the fingerprint of the weights.
@@ -90,9 +93,12 @@ class WithWeights:
         raise NotImplementedError
 
     def _with_weights(self) -> BiLMShim:
-        """Return the shim, with the weights of this package if it has none and they
-        fit."""
-        if not self.has_weights:
+        """Return the shim; if it has no weights, with those that are named, or those
+        of this package if they fit."""
+        named = self.settings.weights
+        if not self.has_weights and named is not None:
+            self._shim.set_weights(BiLM.load(shipped.find(named)), named)
+        elif not self.has_weights:
             if not self.has_default_weights:
                 raise ValueError(Errors.EL050.format(name=self.name))
             weights = shipped.load(self.lang)

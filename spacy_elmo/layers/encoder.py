@@ -68,6 +68,18 @@ def build_bilm(
     )
 
 
+def with_sizes(encoder: Encoder, sizes: BiLMConfig) -> Encoder:
+    """Return an encoder of other sizes with the same settings, without weights."""
+    shim = shim_of(encoder)
+    return build_bilm(
+        batch_tokens=shim.batch_tokens,
+        cache_words=shim.cache_words,
+        precision=shim.precision,
+        get_spans=encoder.attrs["get_spans"],
+        **sizes.to_dict(),
+    )
+
+
 def shim_of(encoder: Encoder) -> BiLMShim:
     """Return what holds the biLM of an encoder."""
     return encoder.layers[0].shims[0]  # type: ignore[return-value]

@@ -2,6 +2,7 @@
 for."""
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from spacy.pipeline.tok2vec import Tok2Vec, Tok2VecListener
@@ -18,10 +19,12 @@ class ListenedTo:
     Args:
         name: Of the component.
         sets_tensor: Whether it sets `doc.tensor`, as spaCy's `tok2vec` does too.
+        when_linked: Called once, when the component is in a pipeline.
     """
 
     name: str
     sets_tensor: bool
+    when_linked: Callable[[], None] | None = None
     _warned_of: frozenset[str] = frozenset()
 
     @property
@@ -33,6 +36,9 @@ class ListenedTo:
     @listener_map.setter
     def listener_map(self, found: dict[str, list[Model]]) -> None:
         self._listener_map = found
+        if self.when_linked is not None:
+            self.when_linked()
+            self.when_linked = None
         self._is_hidden = False  # from "*" listeners, by another that is nearer to them
         self._later_tok2vecs: set[str] = set()
 

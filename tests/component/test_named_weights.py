@@ -1,0 +1,150 @@
+"""Weights that the configuration of a component names, in one step."""
+
+import shutil
+
+import numpy as np
+import pytest
+import spacy
+from spacy.training import Example
+
+from spacy_elmo import BiLM, models
+from spacy_elmo.bilm import files
+
+from ..models import tiny_config
+from ..pipelines import LISTENER, TAGGER
+
+SENTENCE = ["A", "cat"]
+
+
+@pytest.fixture
+def published(tiny, tmp_path):
+    """A folder with files that are named as they are published."""
+    folder = tmp_path / "published"
+    tiny.save(folder, format="bilm-tf")
+    for name in ("options.json", "weights.hdf5"):
+        (folder / name).rename(folder / f"elmo_tiny_{name}")
+    return folder
+
+
+def pipeline(weights, **settings):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo", config={"weights": str(weights), **settings})
+    return nlp
+
+
+def same(found, expected):
+    return np.allclose(found, expected, atol=1e-6)
+
+
+def layers(nlp):
+    return nlp(" ".join(SENTENCE))._.elmo.layers
+
+
+def test_in_one_step(published, tiny):
+    for weights in (published, published / "elmo_tiny_weights.hdf5"):
+        nlp = pipeline(weights)
+        assert nlp.get_pipe("elmo").width == tiny.config.width
+        assert same(layers(nlp), tiny.encode([SENTENCE])[0])
+
+
+def test_a_shipped_name():
+    nlp = pipeline(models.MODELS["ko"])
+    expected = models.load("ko").encode([SENTENCE])[0]
+    assert same(layers(nlp), expected)
+
+
+def test_the_configuration_holds_name_and_sizes(published, tiny):
+    nlp = pipeline(published, model={"batch_tokens": 99})
+    config = nlp.config["components"]["elmo"]
+    assert config["weights"] == str(published)
+    assert config["model"]["batch_tokens"] == 99
+    sizes = tiny.config.to_dict()
+    assert {name: config["model"][name] for name in sizes} == sizes
+    again = spacy.util.load_model_from_config(nlp.config)
+    assert same(layers(again), layers(nlp))
+
+
+def test_a_saved_pipeline_needs_the_folder_no_more(published, tmp_path):
+    """Nor does it look at what is there instead."""
+    nlp = pipeline(published)
+    nlp.add_pipe("tagger", config=TAGGER)
+    nlp.get_pipe("tagger").add_label("N")
+    nlp.initialize()
+    expected = layers(nlp)
+    nlp.to_disk(tmp_path / "pipeline")
+    shutil.rmtree(published)
+    for _ in range(2):
+        loaded = spacy.load(tmp_path / "pipeline")
+        assert same(layers(loaded), expected)
+        copied = spacy.blank("en").from_config(nlp.config).from_bytes(loaded.to_bytes())
+        assert same(layers(copied), expected)
+        BiLM.random(tiny_config(hidden_dim=30)).save(published)
+
+
+def test_saved_before_use_with_the_weights(published, tiny, tmp_path):
+    pipeline(published).to_disk(tmp_path / "pipeline")
+    shutil.rmtree(published)
+    found = layers(spacy.load(tmp_path / "pipeline"))
+    assert same(found, tiny.encode([SENTENCE])[0])
+
+
+def test_of_default_sizes(tmp_path):
+    """Sizes in the configuration don't tell a saved pipeline from a new one then."""
+    bilm = models.load("ko")
+    bilm.save(tmp_path / "bilm", dtype="float16")
+    nlp = pipeline(tmp_path / "bilm")
+    nlp.to_disk(tmp_path / "pipeline")
+    expected = layers(nlp)
+    for name in ("config.json", "weights.safetensors"):
+        (tmp_path / "bilm" / name).write_text("damaged")
+        loaded = spacy.load(tmp_path / "pipeline")
+        assert same(layers(loaded), expected)
+
+
+def test_weights_that_are_not_there(tmp_path):
+    nlp = pipeline(tmp_path / "nowhere")
+    with pytest.raises(FileNotFoundError, match=r"EL001.*nowhere"):
+        nlp("A cat")
+    with pytest.raises(FileNotFoundError, match=r"EL001.*nowhere"):
+        nlp.initialize()
+
+
+def test_sizes_that_are_given_must_fit(published):
+    nlp = pipeline(published, model={"hidden_dim": 8, "projection_dim": 4})
+    with pytest.raises(ValueError, match="EL052"):
+        nlp("A cat")
+
+
+def test_listeners_have_the_width_of_the_weights(published, tiny):
+    nlp = pipeline(published)
+    tagger = {"model": {**TAGGER["model"], "tok2vec": {**LISTENER, "width": 12}}}
+    nlp.add_pipe("tagger", config=tagger)
+    doc = nlp.make_doc("A cat")
+    examples = [Example.from_dict(doc, {"tags": ["D", "N"]})]
+    nlp.initialize(lambda: examples)
+    nlp.update(examples)
+    assert same(layers(nlp), tiny.encode([SENTENCE])[0])
+    nlp.replace_listeners("elmo", "tagger", ["model.tok2vec"])
+    replaced = spacy.util.load_model_from_config(nlp.config)
+    replaced.from_bytes(nlp.to_bytes())
+    assert replaced("A cat")[0].tag_ == nlp("A cat")[0].tag_
+
+
+def test_what_initialize_names_comes_first(published, tiny, tmp_path):
+    other = BiLM.random(tiny_config(), seed=9)
+    other.save(tmp_path / "other")
+    reader = {"@readers": "spacy-elmo.WeightsReader.v1"}
+    config = pipeline(published).config
+    config["initialize"]["components"] = {
+        "elmo": {"weights": {**reader, "path": str(tmp_path / "other")}}
+    }
+    nlp = spacy.util.load_model_from_config(config)
+    nlp.initialize()
+    assert same(layers(nlp), other.encode([SENTENCE])[0])
+
+
+def test_fine_tuned_from_named_weights(published, tiny):
+    nlp = pipeline(published, frozen=False)
+    nlp.initialize()
+    assert nlp.get_pipe("elmo").bilm.fingerprint() == tiny.fingerprint()
+    assert files.read_config(published) == tiny.config
