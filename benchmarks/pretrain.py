@@ -7,7 +7,6 @@ of every token, a loop over time, all words for every prediction.)
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 import typer
 from torch import Tensor
@@ -27,10 +26,12 @@ from spacy_elmo.cli.benchmark import (
     show,
     torch_threads,
 )
+from spacy_elmo.pretrain.config import TrainingConfig
 from spacy_elmo.pretrain.model import LanguageModel, on_device
 from spacy_elmo.pretrain.optimizers import adam, clip_gradients
+from spacy_elmo.pretrain.step import train_step
 from spacy_elmo.text.corpus import SPECIALS, Corpus, build_corpus
-from spacy_elmo.text.streams import Streams
+from spacy_elmo.text.streams import Batch, Streams
 
 from . import textbook
 from .timing import matrix_peak, memory_in_use
@@ -75,10 +76,11 @@ class Training:
             "adaptive": adaptive_softmax(cutoffs(n_words)),
         }.get(objective, full_softmax())
         softmax = made(sizes.projection_dim, n_words)
-        self.objective, self.precision, self.device = objective, precision, device
+        self.objective, self.device = objective, device
+        self.settings = TrainingConfig(precision=precision)
         self.model = LanguageModel(BiLM.random(sizes), softmax).to(device).train()
         self.streams = Streams(corpus, self.model.bilm, batch_size, unroll_steps)
-        self.state = self.model.bilm.zero_state(batch_size)
+        self.states = [self.model.bilm.zero_state(batch_size)]
         dense = list(self.model.bilm.parameters())
         rest = list(softmax.parameters())
         sparse = rest if softmax.sparse_gradients else []
@@ -86,29 +88,33 @@ class Training:
         self.number = 0
 
     def step(self) -> float:
-        """Train on a batch. Returns the number of tokens read."""
-        numbers = self.streams.batch(self.number % len(self.streams))
-        tokens = len(numbers.forward.word_N)
-        targets = [numbers.forward.target_P, numbers.backward.target_P]
-        words = np.unique(np.concatenate(targets))
-        self.model.softmax.begin_step(0, self.number, words)
+        """Return the tokens read; both directions of a token are one."""
+        batch = self.streams.batch(self.number % len(self.streams))
+        if self.objective == "textbook":
+            self._textbook_step(on_device(batch, self.device))
+        else:
+            train_step(
+                self.model,
+                self.optimizers,
+                [batch],
+                self.states,
+                self.settings,
+                step=self.number,
+            )
+        self.number += 1
+        return len(batch.forward.word_N)
+
+    def _textbook_step(self, batch: Batch[Tensor]) -> None:
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
-        batch = on_device(numbers, self.device)
-        low = self.precision == "bfloat16"
+        low = self.settings.precision == "bfloat16"
         with torch.autocast(self.device.type, torch.bfloat16, enabled=low):
-            if self.objective == "textbook":
-                inputs = textbook_batch(batch, self.model.bilm)
-                loss, self.state = textbook.loss(self.model, *inputs, self.state)
-            else:
-                log_ps, self.state = self.model(batch, self.state)
-                loss = -torch.cat(log_ps).mean()
+            inputs = textbook_batch(batch, self.model.bilm)
+            loss, self.states[0] = textbook.loss(self.model, *inputs, self.states[0])
         loss.backward()
-        clip_gradients(self.model.parameters(), 5.0)
+        clip_gradients(self.model.parameters(), self.settings.clip_norm)
         for optimizer in self.optimizers:
             optimizer.step()
-        self.number += 1
-        return tokens
 
 
 def textbook_batch(

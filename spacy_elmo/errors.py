@@ -178,6 +178,10 @@ class Errors(metaclass=_Coded):
         "This needs about {needed} of memory, and {available} are free. {advice}; a "
         "sampled softmax needs no memory for the logits of a large vocabulary."
     )
+    EL120 = (
+        "Can't save the optimizer: its state_dict() must hold nothing but tensors, "
+        "numbers, strings, lists, tuples and dicts ({problem})."
+    )
     EL049 = "tensorboard = true needs TensorBoard: pip install tensorboard ({error})."
     EL044 = (
         "A process that tokenises text was ended from outside, most often for want of "

@@ -1,8 +1,9 @@
-"""What a training configuration can name: `@objectives`, `@optimizers`, `@schedules`,
-`@loggers`. confection fills in their defaults and checks the types of their arguments.
+"""Registries of what other packages can add, under names that settings give.
 
-Kept apart from spaCy's registry, so that the trainer runs without spaCy; its loggers
-alone are spaCy's, found by their entry points.
+Each has entry points in a group of its name, such as `spacy_elmo_objectives`.
+confection fills in defaults and checks the types of arguments. They are kept apart from
+spaCy's, so that the trainer runs without spaCy; its loggers alone are spaCy's, found by
+their entry points.
 """
 
 import catalogue
@@ -12,7 +13,8 @@ NAMESPACE = "spacy_elmo"
 
 
 class registry(confection.registry):
-    sections = catalogue.create(NAMESPACE, "sections")
+    """Objectives, optimizers and schedules of training, formats of weights, loggers."""
+
     objectives = catalogue.create(NAMESPACE, "objectives", entry_points=True)
     optimizers = catalogue.create(NAMESPACE, "optimizers", entry_points=True)
     schedules = catalogue.create(NAMESPACE, "schedules", entry_points=True)

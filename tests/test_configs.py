@@ -6,7 +6,7 @@ import pytest
 from confection import Config
 from spacy.cli.train import train
 
-from spacy_elmo.pretrain.config import read_config
+from spacy_elmo.pretrain.config_file import read_config
 from spacy_elmo.pretrain.loop import pretrain
 
 ROOT = Path(__file__).parents[1]

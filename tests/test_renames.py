@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import spacy_elmo
 from spacy_elmo import BiLM
 from spacy_elmo.cli import app
-from spacy_elmo.pretrain.config import read_config
+from spacy_elmo.pretrain.config_file import read_config
 from spacy_elmo.registry import registry
 
 from .models import tiny_config

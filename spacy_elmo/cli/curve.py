@@ -12,7 +12,7 @@ from .group import app, clear_errors
 def curve_cli(
     runs: list[Path] = typer.Argument(..., help="Output folders of 'pretrain'"),
     output: Path = typer.Option(
-        Path("curve.png"), "--output", "-o", help="Picture to write (.png, .svg, .pdf)"
+        Path("curve.png"), "--output", "-o", help="File to write (.png, .svg, .pdf)"
     ),
 ) -> None:
     """Loss and dev perplexity against tokens read, of one run or several."""

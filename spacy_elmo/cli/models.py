@@ -57,7 +57,7 @@ def _row(model: str, card: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _readable(key: str, value: Any) -> str:
-    from ..pretrain.plan import duration
+    from ..pretrain.units import duration
 
     if key == "seconds":
         return f"{value:,.0f} ({duration(value)})"

@@ -28,9 +28,9 @@ def perplexity_cli(
     as_json: bool = typer.Option(False, "--json", help="Print JSON"),
 ) -> None:
     """Perplexity of held-out text, exact: forward, backward, mean."""
+    from ..pretrain.corpora import prepared_folder
     from ..pretrain.model import LanguageModel
     from ..pretrain.perplexity import perplexity
-    from ..pretrain.texts import prepared_folder
     from ..text.corpus import build_corpus
     from ..text.reading import read_sentences
     from ..text.shards import open_corpus
@@ -38,7 +38,7 @@ def perplexity_cli(
     with clear_errors():
         language_model = LanguageModel.load(model)
         vocab = language_model.bilm.vocab or []
-        folder = prepared_folder([str(path) for path in text])
+        folder = prepared_folder(text)
         if folder is not None:
             corpus = open_corpus(folder).with_vocab(vocab).first(max_tokens)
         else:

@@ -26,8 +26,8 @@ def prepare_cli(
     processes: int = typer.Option(1, "--processes", "-n", help="Tokenise in so many"),
     overwrite: bool = typer.Option(False, help="Replace what was prepared otherwise"),
 ) -> None:
-    """Tokenise text once, and write what training reads. Interrupted, it goes on where
-    it was; what it writes does not depend on the number of processes."""
+    """Tokenize text once, and write what training reads. The same command resumes it;
+    what it writes does not depend on the number of processes."""
     from ..text.prepare import Request, prepare
 
     request = Request(lang, tokenizer, sentences, vocab_size, min_count, max_tokens)

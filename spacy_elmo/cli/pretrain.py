@@ -16,13 +16,14 @@ def pretrain_cli(
     config: Path = typer.Argument(..., help="Configuration (.cfg)"),
     output: Path = typer.Option(..., "--output", "-o", help="Folder for the models"),
     overwrite: bool = typer.Option(
-        False, help="Begin anew where there is another run, or text prepared otherwise"
+        False,
+        help="Start from scratch, replacing another run",
     ),
 ) -> None:
-    """Train a biLM, both directions jointly; or go on with a run that was stopped.
+    """Train a biLM, both directions jointly, or resume a run that was stopped.
 
     Writes model-best and model-last below the output folder, log.jsonl, and a
-    checkpoint: the same command goes on from it. Settings of the configuration can be
+    checkpoint: the same command resumes from it. Settings of the configuration can be
     replaced: --training.epochs 2 --text.train '["a.txt"]'. Where there is no spaCy, and
     for several processes: [torchrun --nproc-per-node 2] -m spacy_elmo.pretrain, with
     the same arguments.

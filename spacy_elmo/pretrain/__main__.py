@@ -12,7 +12,7 @@ from pathlib import Path
 import typer
 from wasabi import msg
 
-from .config import parse_overrides, read_config
+from .config_file import parse_overrides, read_config
 from .loop import pretrain
 from .memory import keep_freed_memory
 from .stop import Stopped
@@ -26,8 +26,11 @@ def run(
     overrides: Sequence[str],
     module: str = "spacy_elmo.pretrain",
 ) -> None:
-    """Train, and say where the model is; exits with 128 + the signal if stopped.
-    module: that was started, for the model card."""
+    """Train, and print where the model is; exit with 128 + the signal if stopped.
+
+    `overrides` are arguments such as --training.epochs 2, `module` is the name of the
+    module that was started, for the model card.
+    """
     command = shlex.join(["python", "-m", module, *sys.argv[1:]])
     first = os.environ.get("RANK", "0") == "0"
     keep_freed_memory()
@@ -50,9 +53,11 @@ def main(
     ctx: typer.Context,
     config: Path = typer.Argument(..., help="Configuration (.cfg)"),
     output: Path = typer.Option(..., "--output", "-o", help="Folder for the models"),
-    overwrite: bool = typer.Option(False, help="Begin anew"),
+    overwrite: bool = typer.Option(
+        False, help="Start from scratch where there is another run"
+    ),
 ) -> None:
-    """Train a biLM on prepared text, or go on with a run that was stopped."""
+    """Train a biLM on prepared text, or resume a run that was stopped."""
     try:
         run(config, output, overwrite=overwrite, overrides=ctx.args)
     except (ValueError, OSError, ImportError, MemoryError) as error:

@@ -1,6 +1,5 @@
 """The model card: where a model comes from, as `card.json` beside it."""
 
-import json
 import platform
 from pathlib import Path
 from typing import Any
@@ -9,11 +8,17 @@ import torch
 
 from .. import __version__
 from ..bilm.files.own import CARD
+from ..bilm.files.text_files import read_json
 
 
 def read_card(folder: Path) -> dict[str, Any] | None:
+    """Return the card of a model folder, None if it has none.
+
+    Raises:
+        ValueError: [EL002] It can't be read.
+    """
     path = folder / CARD
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    return dict(read_json(path)) if path.exists() else None
 
 
 def make_card(
@@ -28,8 +33,8 @@ def make_card(
     commands: list[dict[str, Any]],
     config: dict[str, Any],
 ) -> dict[str, Any]:
-    """text: what was read. results: tokens seen and perplexities. commands: that made
-    the run, each with its first step; config is that of the last."""
+    """Return a card; `results` are tokens seen and perplexities, `commands` each
+    command of the run with its first step, `config` the settings of the last one."""
     return {
         "spacy_elmo": __version__,
         "fingerprint": None,  # filled in by what writes the weights

@@ -1,126 +1,159 @@
-"""A training run, stopped: everything that it needs to go on exactly as it would have.
+"""A training run, stopped: everything that it needs to resume exactly.
 
-One safetensors file, so that it is whole or not there: weights, optimizer, carried
-state of every stream, and, as JSON in its header, the step, the loss history and what
-the run is of. Random numbers need no place in it: each step draws its own, from the
-seed and its number. Neither do the streams: their position is the step.
+One safetensors file, so that it is either whole or not there: the weights, the state of
+the optimizers, the carried state of every stream, and, as JSON in its header, the step,
+the loss history and what the run depends on. Random numbers have no place in it: each
+step draws its own, from the seed and its number. Nor have the positions of the streams,
+which follow from the step.
 """
 
 import json
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save as serialize
 from torch import Tensor
 from torch.optim import Optimizer
 
 from ..atomic_files import write_files
 from ..bilm.lstm import LstmState
+from ..bilm.objectives.storage import write_safetensors
 from ..errors import Errors
 from .model import LanguageModel, State
+from .state_dict import Arrays, flatten, unflatten
 
 FILE = "checkpoint.safetensors"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+_HEADER = "checkpoint"
 
 
 def save(
     folder: Path,
     model: LanguageModel,
-    optimizers: list[Optimizer],
+    optimizers: Sequence[Optimizer],
     state: State,
     progress: dict[str, Any],
 ) -> None:
-    """state: of all streams. progress: whatever JSON holds. Raises OSError [EL013]."""
-    arrays = {f"model.{k}": v for k, v in model.state_dict().items()}
-    for i, optimizer in enumerate(optimizers):
-        for j, parameter in enumerate(_parameters(optimizer)):
-            for name, value in optimizer.state[parameter].items():
-                arrays[f"optimizer.{i}.{j}.{name}"] = torch.as_tensor(value)
+    """Write the checkpoint of a run.
+
+    Args:
+        folder: Where it is written.
+        model: The model that is trained.
+        optimizers: Its optimizers.
+        state: State of all streams.
+        progress: Whatever else is to be restored, as JSON can hold it.
+
+    Raises:
+        OSError: [EL013] The file can't be written.
+        ValueError: [EL120] An optimizer's state holds what can't be saved.
+    """
+    arrays: Arrays = {f"model.{k}": v for k, v in model.state_dict().items()}
     for direction, part in zip(("forward", "backward"), state):
         arrays |= {f"state.{direction}.h": part.h, f"state.{direction}.c": part.c}
+    try:
+        states = [
+            flatten(optimizer.state_dict(), f"optimizer.{i}", arrays)
+            for i, optimizer in enumerate(optimizers)
+        ]
+    except TypeError as error:
+        raise ValueError(Errors.EL120.format(problem=error)) from error
     arrays = {k: v.detach().cpu().contiguous() for k, v in arrays.items()}
-    header = {"format": FORMAT_VERSION, "progress": progress}
-    text = json.dumps(header)
-    write_files(folder, {FILE: partial(_write, arrays=arrays, text=text)})
-
-
-def _write(path: Path, *, arrays: dict[str, Tensor], text: str) -> None:
-    path.write_bytes(serialize(arrays, {"checkpoint": text}))
+    header = {"format": FORMAT_VERSION, "progress": progress, "optimizers": states}
+    text = {_HEADER: json.dumps(header)}
+    write = partial(write_safetensors, arrays=arrays, header=text)
+    write_files(folder, {FILE: write})
 
 
 def read_progress(folder: Path) -> dict[str, Any] | None:
-    """What was saved as progress; None if there is no checkpoint.
+    """Return what was saved as progress; None if there is no checkpoint.
 
-    Raises ValueError [EL046] if it can't be read.
+    Raises:
+        ValueError: [EL046] It can't be read.
     """
     path = folder / FILE
     if not path.exists():
         return None
     try:
         with safe_open(path, framework="pt") as file:
-            header = json.loads((file.metadata() or {})["checkpoint"])
-        if header["format"] != FORMAT_VERSION:
-            raise ValueError(f"format {header['format']!r} is not known here")
-        return dict(header["progress"])
+            return dict(_header(file)["progress"])
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise ValueError(Errors.EL046.format(path=path, error=error)) from error
 
 
-def load(folder: Path, model: LanguageModel, optimizers: list[Optimizer]) -> State:
-    """Fill a model and its optimizers. RETURNS: the state of all streams.
+def load(folder: Path, model: LanguageModel, optimizers: Sequence[Optimizer]) -> State:
+    """Fill a model and its optimizers.
 
-    Raises ValueError [EL046] if the file is damaged or of another model.
+    Returns:
+        The state of all streams.
+
+    Raises:
+        ValueError: [EL046] The file is damaged or of another model.
     """
     path = folder / FILE
-    device = model.bilm.device
     try:
         with safe_open(path, framework="pt") as file:
-            names = set(file.keys())
-            weights = {
-                name: file.get_tensor(f"model.{name}") for name in model.state_dict()
-            }
-            model.load_state_dict(weights)
-            for i, optimizer in enumerate(optimizers):
-                for j, parameter in enumerate(_parameters(optimizer)):
-                    prefix = f"optimizer.{i}.{j}."
-                    found = {
-                        name.removeprefix(prefix): file.get_tensor(name)
-                        for name in sorted(names)
-                        if name.startswith(prefix)
-                    }
-                    fused = bool(optimizer.defaults.get("fused"))
-                    optimizer.state[parameter] = _optimizer_state(
-                        found, parameter.device, fused
-                    )
-            forward, backward = (
-                LstmState(
-                    file.get_tensor(f"state.{direction}.h").to(device),
-                    file.get_tensor(f"state.{direction}.c").to(device),
-                )
-                for direction in ("forward", "backward")
-            )
-    except (SafetensorError, OSError, RuntimeError) as error:
+            header = _header(file)
+            # Copies: what safetensors gives is the file itself, mapped into memory.
+            arrays = {k: file.get_tensor(k).clone() for k in file.keys()}  # noqa: SIM118
+        if header["format"] == 2:
+            header, arrays = _of_version_0_1(header, arrays, optimizers)
+        model.load_state_dict(_below("model.", arrays))
+        for optimizer, state in zip(optimizers, header["optimizers"], strict=True):
+            optimizer.load_state_dict(unflatten(state, arrays))
+        device = model.bilm.device
+        forward, backward = (
+            LstmState(*(arrays[f"state.{name}.{x}"].to(device) for x in "hc"))
+            for name in ("forward", "backward")
+        )
+    except (
+        SafetensorError,
+        OSError,
+        RuntimeError,
+        KeyError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise ValueError(Errors.EL046.format(path=path, error=error)) from error
     return forward, backward
 
 
-def _parameters(optimizer: Optimizer) -> list[Tensor]:
-    return [p for group in optimizer.param_groups for p in group["params"]]
+def _header(file: Any) -> dict[str, Any]:
+    header = dict(json.loads((file.metadata() or {})[_HEADER]))
+    if header["format"] not in (2, FORMAT_VERSION):
+        raise ValueError(f"format {header['format']!r} is not known here")
+    return header
 
 
-def _optimizer_state(
-    found: dict[str, Tensor], device: torch.device, fused: bool
-) -> dict[str, Any]:
-    """As the optimizer keeps it: averages beside the parameter, the count of steps as a
-    number (sparse), or on the CPU (dense) unless the optimizer is a fused one."""
-    # Copies: what safetensors gives is the file itself, mapped into memory.
-    state: dict[str, Any] = {
-        name: value.to(device, copy=True) for name, value in found.items()
+def _below(prefix: str, arrays: Mapping[str, Tensor]) -> Arrays:
+    """Return the arrays whose names begin so, by the rest of their names."""
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
     }
-    step = found.get("step")
-    if step is not None and not fused:
-        state["step"] = int(step) if step.dtype == torch.int64 else step.clone()
-    return state
+
+
+def _of_version_0_1(
+    header: dict[str, Any], arrays: Arrays, optimizers: Sequence[Optimizer]
+) -> tuple[dict[str, Any], Arrays]:
+    """Return a checkpoint of format 2 in the current one: there the biLM is part of a
+    reader, and an optimizer's state is one array for each parameter and name."""
+    arrays = {
+        name.replace("model.reader.bilm.", "model.bilm."): array
+        for name, array in arrays.items()
+    }
+    states = []
+    for i, optimizer in enumerate(optimizers):
+        groups = optimizer.state_dict()["param_groups"]
+        state: dict[int, dict[str, Any]] = {}
+        for number in (n for group in groups for n in group["params"]):
+            found: dict[str, Any] = _below(f"optimizer.{i}.{number}.", arrays)
+            step = found.get("step")
+            if step is not None and not step.is_floating_point():
+                found["step"] = int(step)  # of SparseAdam
+            state[number] = found
+        saved = {"state": state, "param_groups": groups}
+        states.append(flatten(saved, f"optimizer.{i}.restored", arrays))
+    return {**header, "optimizers": states}, arrays

@@ -10,11 +10,16 @@ from .loggers import FILE, read_log
 
 
 def draw(runs: Sequence[Path], output: Path) -> None:
-    """Draw training loss, and dev perplexity, against tokens.
+    """Plot training loss, and dev perplexity, against tokens.
 
-    runs: folders that `pretrain` wrote to.
-    Raises ValueError [EL074] if one has no log or the picture's format is not known,
-    ImportError [EL075] without matplotlib, OSError [EL013].
+    Args:
+        runs: Folders that `pretrain` wrote to.
+        output: The file to write; its ending says the format.
+
+    Raises:
+        ValueError: [EL074] A run has no log, or the format is not known.
+        ImportError: [EL075] matplotlib is not installed.
+        OSError: [EL013] The file can't be written.
     """
     figure = new_figure(9, 3.6, output)
     loss_axes, dev_axes = figure.subplots(1, 2)

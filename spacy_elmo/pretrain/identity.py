@@ -5,10 +5,10 @@ from typing import Any
 
 from ..errors import Errors
 from .config import PretrainConfig
-from .optimizers import Schedule
+from .schedules import Schedule
 
-# What may be another when a run goes on: nothing that the weights depend on, but for
-# the rounding and order of sums and, with dropout, the order of random numbers.
+# What may change when a run resumes: nothing that the weights depend on, but for the
+# rounding and order of sums and, with dropout, the order of random numbers.
 FREE = {
     "training.accumulate",
     "training.device",
@@ -26,7 +26,7 @@ FREE = {
 
 
 def identity(config: PretrainConfig, text_hashes: dict[str, str]) -> dict[str, Any]:
-    """What the weights of a run depend on, by name. text_hashes: as of `texts.py`; they
+    """Return what the weights of a run depend on, by name; the hashes of its corpora
     stand for the section [text]."""
     settings = config.to_dict()
     named: dict[str, Any] = {}
@@ -43,7 +43,7 @@ def identity(config: PretrainConfig, text_hashes: dict[str, str]) -> dict[str, A
 
 
 def check_same(output: Path, saved: dict[str, Any], now: dict[str, Any]) -> None:
-    """Raises ValueError [EL047], naming what differs."""
+    """Raise ValueError [EL047], naming what differs, unless two runs are the same."""
     saved = {k: _plain(value) for k, value in saved.items() if k not in FREE}
     now = {name: _plain(value) for name, value in now.items()}
     differs = sorted(
@@ -63,8 +63,8 @@ def check_same(output: Path, saved: dict[str, Any], now: dict[str, Any]) -> None
 def check_schedule(
     output: Path, schedule: Schedule, step: int, *, before: int, now: int
 ) -> None:
-    """A run may get longer or shorter if the learning rate of the steps that it has
-    made stays what it was. before, now: steps in all. Raises ValueError [EL047]."""
+    """Raise ValueError [EL047] unless the steps that a run has made keep their learning
+    rates when its number of steps changes from before to now."""
     if any(schedule(n, before) != schedule(n, now) for n in range(step)):
         differs = (
             f"it was to make {before:,} steps and is to make {now:,}, with which its "
@@ -75,7 +75,7 @@ def check_schedule(
 
 
 def _plain(value: Any) -> Any:
-    """Tuples as JSON gives them back."""
+    """Return a value as JSON gives it back, with lists for tuples."""
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     if isinstance(value, dict):

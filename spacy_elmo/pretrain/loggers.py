@@ -13,18 +13,30 @@ from tqdm import tqdm
 
 from ..atomic_files import write_files, write_text
 from ..errors import Errors
+from .units import duration
 
 FILE = "log.jsonl"
-# Set up by (nlp, stdout, stderr); gives a function for every step, and one for the end.
+FIRST_ESTIMATE = 60  # seconds after which the time that is left is shown
+# Called with (nlp, stdout, stderr); returns a function for each step, and one for the
+# end.
 SpacyLogger = Callable[..., tuple[Callable[[Any], None], Callable[[], None]]]
 
 
 class Log:
-    """The log of one run.
+    """The log of a run.
 
-    output: its folder. n_steps, tokens_a_step: its size. first_step: where it goes on;
-    what the file says of later steps is removed, for they are made again.
-    Raises ImportError [EL049] if TensorBoard is asked for and not installed.
+    Args:
+        output: Folder of the run.
+        n_steps: Number of steps of the run.
+        tokens_per_step: Number of tokens that a step reads.
+        first_step: Number of steps that are done. Lines of later ones are removed from
+            the file, for these steps are made again.
+        config: Settings of the run.
+        logger: Logger of spaCy's kind, if there is one.
+        tensorboard: Whether to write events for TensorBoard.
+
+    Raises:
+        ImportError: [EL049] TensorBoard is not installed.
     """
 
     def __init__(
@@ -32,14 +44,14 @@ class Log:
         output: Path,
         *,
         n_steps: int,
-        tokens_a_step: int,
+        tokens_per_step: int,
         first_step: int,
         config: dict[str, Any],
         logger: SpacyLogger | None = None,
         tensorboard: bool = False,
     ) -> None:
         self.path = output / FILE
-        self.tokens_a_step = tokens_a_step
+        self.tokens_per_step = tokens_per_step
         rows = [row for row in read_log(self.path) if row["step"] <= first_step]
         text = "".join(json.dumps(row) + "\n" for row in rows)
         write_files(output, {FILE: partial(write_text, text)})
@@ -57,24 +69,37 @@ class Log:
                 _like_a_pipeline(config, n_steps), sys.stdout, sys.stderr
             )
         self._shown: dict[str, str] = {}
+        self._estimated = False
         self.bar = tqdm(
-            total=n_steps * tokens_a_step,
-            initial=first_step * tokens_a_step,
+            total=n_steps * tokens_per_step,
+            initial=first_step * tokens_per_step,
             unit=" tokens",
             unit_scale=True,
-            # A file that this goes to gets a line now and then.
+            # Where this is a file it gets a line now and then.
             mininterval=0.5 if sys.stderr.isatty() else 30,
         )
 
     def step(self) -> None:
-        self.bar.update(self.tokens_a_step)
+        """Count a step."""
+        self.bar.update(self.tokens_per_step)
+        elapsed, left = self.bar.format_dict["elapsed"], self.bar.total - self.bar.n
+        if not self._estimated and left and elapsed > FIRST_ESTIMATE:
+            self._estimated = True
+            pace = elapsed / (self.bar.n - self.bar.initial)
+            self.say(f"At this pace it takes another {duration(pace * left)}")
         if self._spacy is not None:
             self._spacy(None)
 
     def row(self, row: dict[str, Any]) -> None:
-        """A line of figures: step, tokens, seconds, loss, learn_rate, tokens_per_second
-        and grad_norm; at an evaluation dev as well, a dictionary, and epoch.
-        Raises OSError [EL013]."""
+        """Write a line of figures.
+
+        Args:
+            row: step, tokens, seconds, loss, learn_rate, tokens_per_second and
+                grad_norm; at an evaluation also epoch, and dev, a dictionary.
+
+        Raises:
+            OSError: [EL013] The line can't be written.
+        """
         try:
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
@@ -104,6 +129,7 @@ class Log:
             )
 
     def say(self, text: str) -> None:
+        """Print a line above the progress bar."""
         tqdm.write(text)
 
     def __enter__(self) -> "Log":
@@ -118,7 +144,7 @@ class Log:
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a log; none if there is no such file."""
+    """Return the whole lines of a log; none if there is no such file."""
     if not path.exists():
         return []
     rows = []
@@ -131,7 +157,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 
 def _like_a_pipeline(config: dict[str, Any], n_steps: int) -> Any:
-    """What spaCy's loggers ask a pipeline for: its configuration and its parts."""
+    """Return what spaCy's loggers ask a pipeline for: its configuration and parts."""
     training = {
         **config["training"],
         "max_steps": n_steps,

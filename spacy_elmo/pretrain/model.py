@@ -1,12 +1,13 @@
-"""The training objective: forward and backward likelihood, joint (paper section 3.1).
+"""The language model that is trained: a biLM and its objective (paper section 3.1).
 
     sum_k  log p(t_k | t_1..t_{k-1})  +  log p(t_k | t_{k+1}..t_N)
 
-Both directions share the token encoder and the softmax, and have LSTMs of their own.
+Both directions share the token encoder and the objective, and have LSTMs of their own.
 Shapes: N positions of a batch, P predictions of both directions, H projection.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -25,20 +26,75 @@ from ..text.streams import Batch
 State = tuple[LstmState, LstmState]
 
 
-def join_states(states: Sequence[State]) -> State:
-    """The state of several groups of streams, one after the other."""
-    forward, backward = (
-        LstmState(torch.cat([s.h for s in part], 1), torch.cat([s.c for s in part], 1))
-        for part in zip(*states)
-    )
-    return forward, backward
+class LanguageModel(nn.Module):
+    """A biLM and the objective that it is trained with.
+
+    Args:
+        dropout: Dropout rate on the input of each LSTM layer and of the objective.
+    """
+
+    def __init__(self, bilm: BiLM, softmax: Objective, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.bilm = bilm
+        self.softmax = softmax
+        self.dropout = dropout
+
+    def forward(self, batch: Batch[Tensor], state: State) -> tuple[Tensor, State]:
+        """Return the log-probabilities of a batch's targets, forward and then backward,
+        (P,), and the state after its last step."""
+        top_PH, state = self.read(batch, state)
+        return self.log_p(top_PH, batch), state
+
+    def read(self, batch: Batch[Tensor], state: State) -> tuple[Tensor, State]:
+        """Return the top layer where something is predicted, forward and then backward,
+        (P, H), and the state after the last step."""
+        x_VH = self.bilm.token_encoder(batch.characters_VC)
+        stacks = self.bilm.forward_lstm, self.bilm.backward_lstm
+        tops, states = [], []
+        for direction, stack, before in zip(
+            (batch.forward, batch.backward), stacks, state
+        ):
+            layers, after = stack(
+                x_VH[direction.word_N], batch.batch_sizes, before, self.dropout
+            )
+            tops.append(layers[-1][direction.position_P])
+            states.append(LstmState(after.h.detach(), after.c.detach()))
+        top_PH = dropout(torch.cat(tops), self.dropout, self.training)
+        return top_PH, (states[0], states[1])
+
+    def log_p(self, top_PH: Tensor, batch: Batch[Tensor]) -> Tensor:
+        """Return the log-probabilities of a batch's targets, (P,)."""
+        targets = [batch.forward.target_P, batch.backward.target_P]
+        log_p_P: Tensor = self.softmax(top_PH, torch.cat(targets))
+        return log_p_P
+
+    @classmethod
+    def load(cls, folder: Path, dropout: float = 0.0) -> "LanguageModel":
+        """Read a model folder: a biLM, and its objective beside it.
+
+        Raises:
+            ValueError: [EL036] It has no softmax; [EL034, EL039] its words are no
+                vocabulary; also as `BiLM.load` and `objectives.load`.
+        """
+        bilm = BiLM.load(folder)
+        path = folder / objectives.FILE
+        if bilm.vocab is None or not path.exists():
+            raise ValueError(Errors.EL036.format(path=folder))
+        check_vocab(bilm.vocab, folder)
+        softmax = objectives.load(path, bilm.config.projection_dim, len(bilm.vocab))
+        return cls(bilm, softmax, dropout).eval()
 
 
-def some_streams(state: State, rows: slice) -> State:
-    forward, backward = (
-        LstmState(s.h[:, rows].contiguous(), s.c[:, rows].contiguous()) for s in state
-    )
-    return forward, backward
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Put a model into evaluation mode, without gradients, and back at the end."""
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        model.train(was_training)
 
 
 def on_device(batch: Batch[np.ndarray], device: torch.device) -> Batch[Tensor]:
@@ -53,68 +109,18 @@ def on_device(batch: Batch[np.ndarray], device: torch.device) -> Batch[Tensor]:
     return batch.map(move)
 
 
-class Reader(nn.Module):
-    """A biLM as it reads batches: what the softmax predicts from.
-
-    dropout_rate: on the input of every LSTM layer and on what comes out.
-    """
-
-    def __init__(self, bilm: BiLM, dropout_rate: float = 0.0) -> None:
-        super().__init__()
-        self.bilm = bilm
-        self.dropout_rate = dropout_rate
-
-    def forward(self, batch: Batch[Tensor], state: State) -> tuple[Tensor, State]:
-        """RETURNS: the top layer where something is predicted, forward and then
-        backward, (P, H); the state to carry on."""
-        x_VH = self.bilm.token_encoder(batch.characters_VC)
-        stacks = self.bilm.forward_lstm, self.bilm.backward_lstm
-        tops, states = [], []
-        for reading, stack, carried in zip(
-            (batch.forward, batch.backward), stacks, state
-        ):
-            layers, carried = stack(
-                x_VH[reading.word_N], batch.batch_sizes, carried, self.dropout_rate
-            )
-            tops.append(layers[-1][reading.position_P])
-            states.append(LstmState(carried.h.detach(), carried.c.detach()))
-        top_PH = dropout(torch.cat(tops), self.dropout_rate, self.training)
-        return top_PH, (states[0], states[1])
+def join_states(states: Sequence[State]) -> State:
+    """Return the state of several groups of streams, one after the other."""
+    forward, backward = (
+        LstmState(torch.cat([s.h for s in part], 1), torch.cat([s.c for s in part], 1))
+        for part in zip(*states)
+    )
+    return forward, backward
 
 
-class LanguageModel(nn.Module):
-    """A biLM and its softmax. dropout_rate: as of `Reader`."""
-
-    def __init__(
-        self, bilm: BiLM, softmax: Objective, dropout_rate: float = 0.0
-    ) -> None:
-        super().__init__()
-        self.reader = Reader(bilm, dropout_rate)
-        self.softmax = softmax
-
-    @property
-    def bilm(self) -> BiLM:
-        return self.reader.bilm
-
-    def forward(self, batch: Batch[Tensor], state: State) -> tuple[list[Tensor], State]:
-        """RETURNS: log-probabilities of the forward and of the backward targets, and
-        the state to carry on."""
-        top_PH, state = self.reader(batch, state)
-        targets = batch.forward.target_P, batch.backward.target_P
-        log_p_P = self.softmax(top_PH, torch.cat(targets))
-        sizes = [len(target_P) for target_P in targets]
-        return list(log_p_P.split(sizes)), state
-
-    # -- files: the biLM's, and the softmax beside it -----------------------------
-
-    @classmethod
-    def load(cls, folder: Path, dropout_rate: float = 0.0) -> "LanguageModel":
-        """Raises ValueError [EL034, EL036, EL039] if there is no softmax or its
-        vocabulary is not one, and as `BiLM.load`."""
-        bilm = BiLM.load(folder)
-        path = folder / objectives.FILE
-        if bilm.vocab is None or not path.exists():
-            raise ValueError(Errors.EL036.format(path=folder))
-        check_vocab(bilm.vocab, folder)
-        softmax = objectives.load(path, bilm.config.projection_dim, len(bilm.vocab))
-        return cls(bilm, softmax, dropout_rate).eval()
+def some_streams(state: State, rows: slice) -> State:
+    """Return the state of some of the streams."""
+    forward, backward = (
+        LstmState(s.h[:, rows].contiguous(), s.c[:, rows].contiguous()) for s in state
+    )
+    return forward, backward

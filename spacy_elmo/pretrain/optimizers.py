@@ -1,10 +1,15 @@
-"""Optimizers and learning rates.
+"""Optimizers, by registered name.
 
-A softmax that is trained on samples has sparse gradients, of the rows that a step used:
-those parameters get a sparse optimizer, all others a dense one.
+A new one is a function that is registered under its name, in a package with an entry
+point in the group `spacy_elmo_optimizers`:
+
+    @registry.optimizers("my-package.Lion.v1")
+    def lion(learn_rate: float = 1e-4) -> OptimizerRecipe:
+        return OptimizerRecipe(lambda dense, sparse: [Lion(dense, learn_rate)], 1)
+
+It makes `torch.optim.Optimizer`s. Checkpoints hold whatever their state_dict() holds.
 """
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -15,14 +20,16 @@ from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer, SparseAdam
 
 from ..registry import registry
 
-# Step, and the number of them -> a factor of the learning rate.
-Schedule = Callable[[int, int], float]
-
 
 @dataclass(frozen=True)
 class OptimizerRecipe:
-    """make: dense and sparse parameters -> their optimizers, in an order that stays.
-    moments: numbers that they keep for each parameter."""
+    """How the optimizers of a run are made.
+
+    Attributes:
+        make: Parameters with dense gradients, and those with sparse ones (empty unless
+            the objective has them) -> their optimizers, always in the same order.
+        moments: Numbers that are kept for each parameter, for memory plans.
+    """
 
     make: Callable[[list[Parameter], list[Parameter]], list[Optimizer]]
     moments: int
@@ -36,8 +43,9 @@ def adam(
     eps: float = 1e-8,
     weight_decay: float = 0.0,
 ) -> OptimizerRecipe:
-    """Adam, or AdamW where weight_decay is not 0. Sparse rows are moved, and their
-    averages fade, only when they are used; they do not decay."""
+    """Make Adam, or AdamW where weight_decay is not 0. Rows with sparse gradients are
+    updated, and their moments decay, only when they are used; weights of theirs don't
+    decay."""
     betas = (beta1, beta2)
 
     def make(dense: list[Parameter], sparse: list[Parameter]) -> list[Optimizer]:
@@ -57,7 +65,7 @@ def adam(
 def adagrad(
     learn_rate: float = 0.2, initial_accumulator: float = 1.0
 ) -> OptimizerRecipe:
-    """As the published models were trained."""
+    """Make Adagrad, which the published models were trained by."""
 
     def make(dense: list[Parameter], sparse: list[Parameter]) -> list[Optimizer]:
         return [
@@ -71,71 +79,21 @@ def adagrad(
 
 @registry.optimizers("spacy-elmo.SGD.v1")
 def sgd(learn_rate: float = 1.0) -> OptimizerRecipe:
-    """Plain gradient descent."""
+    """Make plain gradient descent."""
     return OptimizerRecipe(
         lambda dense, sparse: [SGD([*dense, *sparse], learn_rate)], moments=0
     )
 
 
-@registry.schedules("spacy-elmo.WarmupCosine.v1")
-def warmup_cosine(warmup_steps: int = 200, final: float = 0.05) -> Schedule:
-    """Rises over warmup_steps (a tenth of all at most), then falls along a cosine to
-    the share final."""
-
-    def factor(step: int, n_steps: int) -> float:
-        rising, done = _warmup(step, n_steps, warmup_steps)
-        if rising < 1:
-            return rising
-        return final + (1 - final) * 0.5 * (1 + math.cos(math.pi * done))
-
-    return factor
-
-
-@registry.schedules("spacy-elmo.WarmupLinear.v1")
-def warmup_linear(warmup_steps: int = 200, final: float = 0.0) -> Schedule:
-    """The same, falling in a straight line."""
-
-    def factor(step: int, n_steps: int) -> float:
-        rising, done = _warmup(step, n_steps, warmup_steps)
-        return rising if rising < 1 else 1 - (1 - final) * done
-
-    return factor
-
-
-@registry.schedules("spacy-elmo.WarmupStableDecay.v1")
-def warmup_stable_decay(
-    warmup_steps: int = 200, decay_steps: int = 1000, final: float = 0.0
-) -> Schedule:
-    """The same, falling in a straight line in the last decay_steps alone, or in half of
-    all if they are more (Hu et al. 2024). Until then it does not depend on how many
-    steps there are, so a run can be made longer or shorter while it lasts."""
-
-    def factor(step: int, n_steps: int) -> float:
-        rising, _ = _warmup(step, n_steps, warmup_steps)
-        left = max(0, n_steps - step) / max(1, min(decay_steps, n_steps // 2))
-        return rising * min(1.0, final + (1 - final) * left)
-
-    return factor
-
-
-@registry.schedules("spacy-elmo.Constant.v1")
-def constant(warmup_steps: int = 0) -> Schedule:
-    """The same, staying where it is after the rise."""
-    return lambda step, n_steps: _warmup(step, n_steps, warmup_steps)[0]
-
-
-def _warmup(step: int, n_steps: int, warmup_steps: int) -> tuple[float, float]:
-    """The share of the learning rate that is reached, and of the rest that is done."""
-    warmup = min(warmup_steps, n_steps // 10)
-    if step < warmup:
-        return (step + 1) / (warmup + 1), 0.0
-    return 1.0, min(1.0, (step - warmup) / max(1, n_steps - warmup))
-
-
 @torch.no_grad()
 def clip_gradients(parameters: Iterable[Parameter], max_norm: float) -> Tensor:
-    """Scale all gradients so that their common norm is max_norm at most. torch's own
-    does not take sparse ones. RETURNS: the norm before."""
+    """Scale all gradients so that their global norm is max_norm at most.
+
+    `torch.nn.utils.clip_grad_norm_` does not take sparse gradients.
+
+    Returns:
+        The norm before.
+    """
     gradients = [values(p.grad) for p in parameters if p.grad is not None]
     norm = torch.linalg.vector_norm(
         torch.stack([torch.linalg.vector_norm(g) for g in gradients])
@@ -147,15 +105,19 @@ def clip_gradients(parameters: Iterable[Parameter], max_norm: float) -> Tensor:
 
 
 def values(gradient: Tensor) -> Tensor:
-    """The numbers that a gradient holds."""
-    return gradient._values() if gradient.is_sparse else gradient
+    """Return the numbers of a gradient, those of its rows if it is sparse."""
+    return gradient._values() if gradient.is_sparse else gradient  # noqa: SLF001
 
 
 def set_learn_rate(optimizers: Iterable[Optimizer], factor: float) -> float:
-    """factor: of what each was made with. RETURNS: the learning rate."""
+    """Set the learning rates to a factor of those that the optimizers were made with.
+
+    Returns:
+        The learning rate of the last parameter group.
+    """
     rate = 0.0
     for optimizer in optimizers:
-        rate = optimizer.defaults["lr"] * factor
         for group in optimizer.param_groups:
+            rate = group.setdefault("initial_lr", group["lr"]) * factor
             group["lr"] = rate
     return rate

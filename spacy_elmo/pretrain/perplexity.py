@@ -5,23 +5,28 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
-import torch
 from tqdm import tqdm
 
 from ..text.corpus import BOS_ID, EOS_ID, UNK_ID, Corpus
 from ..text.streams import Streams
-from .model import LanguageModel, on_device
+from .model import LanguageModel, evaluating, on_device
 from .spelling import Spelling
 
 
 @dataclass(frozen=True)
 class Perplexity:
-    """Perplexities of a text. A token's end of sentence counts, its beginning doesn't.
+    """Perplexities of a text. The end of each sentence is predicted, its beginning is
+    not.
 
-    mean: exp of the mean loss of both directions, which is what the two share.
-    bits_per_character: of both directions' mean, the spelling of unknown words
-        included, over the text's Unicode characters (tokens and one space after each):
-        what models with different vocabularies can be compared by.
+    Attributes:
+        forward: Perplexity of the forward direction.
+        backward: Perplexity of the backward direction.
+        mean: exp of the mean loss of both directions.
+        bits_per_character: Mean loss of both directions, the spelling of unknown words
+            included, over the text's Unicode characters (tokens, and one space after
+            each): it compares models with different vocabularies.
+        tokens: Number of tokens of the text.
+        coverage: Share of the tokens that are in the vocabulary.
     """
 
     forward: float
@@ -32,6 +37,7 @@ class Perplexity:
     coverage: float
 
     def to_dict(self) -> dict[str, float]:
+        """Return the figures by name."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -41,7 +47,6 @@ class Perplexity:
         )
 
 
-@torch.no_grad()
 def perplexity(
     model: LanguageModel,
     corpus: Corpus,
@@ -50,25 +55,34 @@ def perplexity(
     unroll_steps: int = 50,
     progress: bool = False,
 ) -> Perplexity:
-    """Read a corpus in streams with carried state, as in training.
+    """Return the perplexity of a corpus, read in streams with carried state, as in
+    training.
 
-    corpus: in the model's vocabulary. Raises ValueError [EL035].
+    Args:
+        model: A biLM and its objective.
+        corpus: The text, in the model's vocabulary.
+        batch_size: Number of streams, fewer if the text is short.
+        unroll_steps: Number of steps of a batch.
+        progress: Whether to show a progress bar.
+
+    Raises:
+        ValueError: [EL035] The text is too short.
     """
-    was_training = model.training
-    model.eval()
     batch_size = max(1, min(batch_size, (len(corpus.forward) - 1) // unroll_steps))
     streams = Streams(corpus, model.bilm, batch_size, unroll_steps)
     state = model.bilm.zero_state(batch_size)
     losses, counts = [0.0, 0.0], [0, 0]
-    for number in tqdm(
+    numbers = tqdm(
         range(len(streams)), desc="perplexity", leave=False, disable=not progress
-    ):
-        batch = on_device(streams.batch(number), model.bilm.device)
-        log_ps, state = model(batch, state)
-        for direction, log_p in enumerate(log_ps):
-            losses[direction] -= float(log_p.double().sum())
-            counts[direction] += len(log_p)
-    model.train(was_training)
+    )
+    with evaluating(model):
+        for number in numbers:
+            batch = on_device(streams.batch(number), model.bilm.device)
+            log_p_P, state = model(batch, state)
+            parts = log_p_P.tensor_split([len(batch.forward.target_P)])
+            for direction, log_p in enumerate(parts):
+                losses[direction] -= float(log_p.double().sum())
+                counts[direction] += len(log_p)
     return Perplexity(
         forward=_exp(losses[:1], counts[:1]),
         backward=_exp(losses[1:], counts[1:]),

@@ -1,4 +1,4 @@
-"""What a run is expected to take, before it takes it."""
+"""The memory that a run is expected to take, before it takes it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -11,11 +11,12 @@ from ..bilm.config import BiLMConfig
 from ..bilm.objectives.objective import CHUNK
 from ..errors import Errors
 from .model import LanguageModel
+from .units import gigabytes
 
 FLOAT = 4  # bytes
 CGROUP = Path("/sys/fs/cgroup")
 LIBRARIES = 400 << 20  # what Python and torch take themselves
-# Bytes each number is typically spelled with in a word longer than most of a batch.
+# Bytes of a word longer than most words of a batch.
 WORD_LENGTH = 24
 # Distinct words of a batch, as a share of its positions: half in small batches of
 # English, fewer in larger ones.
@@ -24,9 +25,15 @@ DISTINCT = 0.5
 
 @dataclass(frozen=True)
 class Plan:
-    """Sizes of one process's work. n_logits: of one prediction. sparse: whether the
-    softmax's gradients are. n_streams: of one part of its batch. moments: numbers the
-    optimizer keeps for each parameter."""
+    """Sizes of one process's work.
+
+    Attributes:
+        n_words: Size of the vocabulary.
+        n_logits: Number of logits of one prediction.
+        sparse: Whether the gradients of the objective are sparse.
+        n_streams: Number of streams of one part of the process's batch.
+        moments: Numbers that the optimizer keeps for each parameter.
+    """
 
     bilm: BiLMConfig
     bilm_parameters: int
@@ -40,7 +47,7 @@ class Plan:
     on_gpu: bool = False
 
     @classmethod
-    def of(
+    def for_model(
         cls,
         model: LanguageModel,
         *,
@@ -49,6 +56,7 @@ class Plan:
         moments: int,
         on_gpu: bool = False,
     ) -> "Plan":
+        """Return the plan of a model, whose parameters need have no memory yet."""
         softmax = model.softmax
         return cls(
             bilm=model.bilm.config,
@@ -64,7 +72,7 @@ class Plan:
         )
 
     def with_words(self, n_words: int) -> "Plan":
-        """The same with a smaller vocabulary."""
+        """Return the plan with a smaller vocabulary."""
         share = n_words / self.n_words
         return replace(
             self,
@@ -74,17 +82,20 @@ class Plan:
         )
 
     def memory(self) -> int:
-        """Bytes: weights with their gradients and moments, and beside them either what
-        the layers of one batch keep for its gradient, or a checkpoint on its way."""
+        """Return the bytes of weights, gradients and moments, and beside them of either
+        what the layers of one batch keep for its gradient, or a checkpoint that is
+        being written."""
         working = max(self.activations(), self.checkpoint())
         return LIBRARIES + self.weights() + working
 
     def checkpoint(self) -> int:
-        """What is saved, once as bytes and once as a file's; not on a GPU."""
+        """Return the bytes of a checkpoint, as arrays and as a file's content; none of
+        a GPU."""
         numbers = self.bilm_parameters + self.softmax_parameters
         return 0 if self.on_gpu else 2 * FLOAT * numbers * (1 + self.moments)
 
     def weights(self) -> int:
+        """Return the bytes of weights, gradients and moments."""
         gradients = 0 if self.sparse else self.softmax_parameters
         numbers = self.bilm_parameters * (2 + self.moments)
         return FLOAT * (
@@ -92,10 +103,11 @@ class Plan:
         )
 
     def activations(self) -> int:
+        """Return the bytes that the layers of one batch keep for its gradient."""
         sizes = self.bilm
         C, H, S = sizes.hidden_dim, sizes.projection_dim, sizes.n_filters
         positions = 2 * self.n_streams * self.unroll_steps
-        # lstm.py: gates, cells, input, output of every layer; in the gradient of one
+        # Gates, cells, input and output of every layer; in the gradient of one
         # direction's layer also the derivatives of its gates.
         lstm = positions * (5 * C + 2 * H) * sizes.n_layers + positions // 2 * 14 * C
         words = int(positions * DISTINCT)
@@ -108,8 +120,8 @@ class Plan:
 
 
 def available_memory(device: torch.device) -> int:
-    """Bytes that a process can still take: of the GPU, or of the machine, or of the
-    container it runs in."""
+    """Return the bytes that a process can still take: of the GPU, or of the machine or
+    the container that it runs in."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     free = int(psutil.virtual_memory().available)
@@ -119,7 +131,7 @@ def available_memory(device: torch.device) -> int:
             for name in ("memory.max", "memory.current")
         )
         counts = (line.split() for line in (CGROUP / "memory.stat").open())
-        # Files that were read and can be read again don't count.
+        # Cached files, which can be read again, don't count.
         used -= {name: int(n) for name, n in counts}["inactive_file"]
     except (OSError, ValueError, KeyError):
         return free  # no container, or one without a limit
@@ -127,8 +139,17 @@ def available_memory(device: torch.device) -> int:
 
 
 def check_fits(plan: Plan, available: int, n_processes: int = 1) -> None:
-    """n_processes: that share the memory. Raises ValueError [EL048] if a run can't fit,
-    with the batch size or the vocabulary that would."""
+    """Check that a run fits the memory.
+
+    Args:
+        plan: Sizes of the work of one process.
+        available: Bytes that were free before any of the run's were taken.
+        n_processes: Number of processes that share them.
+
+    Raises:
+        ValueError: [EL048] It does not; the message says which batch size or
+            vocabulary would.
+    """
     share = available // n_processes
     if plan.memory() <= share:
         return
@@ -150,20 +171,9 @@ def check_fits(plan: Plan, available: int, n_processes: int = 1) -> None:
 
 
 def _largest(fits: Callable[[int], bool], limit: int) -> int:
+    """Return the largest number up to a limit that fits, by bisection."""
     low, high = 0, limit
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if fits(middle) else (low, middle - 1)
     return low
-
-
-def gigabytes(n_bytes: float) -> str:
-    return f"{n_bytes / (1 << 30):.1f} GB"
-
-
-def duration(seconds: float) -> str:
-    minutes = round(seconds / 60)
-    if minutes < 2:
-        return f"{seconds:.0f} seconds"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} minutes"

@@ -12,54 +12,62 @@ from wasabi import Printer
 from ..atomic_files import recover, write_files, write_text
 from ..bilm.files.own import CARD
 from ..errors import Errors
-from ..text.corpus import Corpus
 from .card import make_card, read_card
 from .checkpoint import FILE as CHECKPOINT
 from .config import PretrainConfig
+from .corpora import DEV, Corpora
 from .model import LanguageModel
 from .perplexity import Perplexity, perplexity
 
 BEST, LAST = "model-best", "model-last"
-DEV = "dev"
 
 
 class Results:
-    """also: held-out texts that are measured before and after, beside the dev text."""
+    """The models that a run saves, and their perplexities.
+
+    Args:
+        command: How the run was started, for the model card.
+        processes: Number of processes, for the model card.
+    """
 
     def __init__(
         self,
         config: PretrainConfig,
         output: Path,
         command: str,
-        text: Corpus,
-        also: dict[str, Corpus],
+        corpora: Corpora,
         processes: int,
     ) -> None:
         self.config, self.output, self.command = config, output, command
-        self.text, self.also, self.processes = text, also, processes
+        self.corpora, self.processes = corpora, processes
         self.best = math.inf
         self.before: dict[str, dict[str, float]] = {}
-        # The first step of each: another may go on with other FREE settings.
+        # With the first step of each: a run may resume with other settings.
         self.commands: list[dict[str, Any]] = [{"step": 0, "command": command}]
 
     def to_dict(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
         # JSON has no infinity.
         best = self.best if math.isfinite(self.best) else None
         return {"best": best, "before": self.before, "commands": self.commands}
 
     def restore(self, saved: dict[str, Any], step: int) -> None:
+        """Take over what `to_dict` returned, at the step of the checkpoint."""
         self.commands = saved.get("commands", [])
         if not self.commands or self.commands[-1]["command"] != self.command:
             self.commands.append({"step": step, "command": self.command})
         self.best = math.inf if saved["best"] is None else saved["best"]
         self.before = saved["before"]
 
-    def measure_before(self, model: LanguageModel, dev: Corpus) -> str:
-        """Perplexities of all held-out texts, kept as those of before the training.
-        RETURNS: them, as they are told."""
-        texts = {DEV: dev, **self.also}
+    def measure_before(self, model: LanguageModel) -> str:
+        """Measure all held-out text before the training.
+
+        Returns:
+            The perplexities formatted for the log.
+        """
+        held_out = {DEV: self.corpora.dev, **self.corpora.also}
         self.before = {
-            name: perplexity(model, text).to_dict() for name, text in texts.items()
+            name: perplexity(model, text).to_dict() for name, text in held_out.items()
         }
         return ", ".join(
             f"{name} {_show(found)}" for name, found in self.before.items()
@@ -68,18 +76,19 @@ class Results:
     def evaluated(
         self, model: LanguageModel, found: Perplexity, tokens: int, seconds: float
     ) -> None:
-        """Save a model as the last, and as the best if it is."""
-        config = self.config
+        """Save a model as the last one, and as the best one if its dev perplexity is
+        the lowest, with the tokens and seconds that it was trained for."""
+        config, train = self.config, self.corpora.train
         card = make_card(
             parameters=model.bilm.n_parameters,
             text={
                 "note": config.text.note,
                 "licence": config.text.licence,
                 "files": config.text.train,
-                "tokens": self.text.n_tokens,
-                "coverage": self.text.coverage,
+                "tokens": train.n_tokens,
+                "coverage": train.coverage,
             },
-            vocabulary=len(self.text.vocab),
+            vocabulary=len(train.vocab),
             results={
                 "tokens_seen": tokens,
                 "dev_files": config.text.dev,
@@ -105,30 +114,35 @@ class Results:
             )
 
     def finish(self, msg: Printer, device: torch.device) -> None:
-        """Measure the best model on the other held-out texts, add them to its card, and
-        say what became of each. Raises ValueError [EL046] if it is not there."""
+        """Measure the best model on the further held-out text, add that to its card,
+        and show a table of perplexities before and after.
+
+        Raises:
+            ValueError: [EL046] The best model is not there any more.
+        """
         card = read_card(self.output / BEST)
         if card is None:
             path, error = self.output / BEST, "it was removed"
             raise ValueError(Errors.EL046.format(path=path, error=error))
-        after = {DEV: card["dev_perplexity"]}
-        if self.also and "also" not in card:
+        also = self.corpora.also
+        if also and "also" not in card:
             model = LanguageModel.load(self.output / BEST).to(device)
             card["also"] = {
                 name: {
                     "before": self.before.get(name),
                     "after": perplexity(model, text).to_dict(),
                 }
-                for name, text in self.also.items()
+                for name, text in also.items()
             }
             text = json.dumps(card, indent=2, ensure_ascii=False)
             write_files(self.output / BEST, {CARD: partial(write_text, text)})
+        after = {DEV: card["dev_perplexity"]}
         after |= {name: found["after"] for name, found in card.get("also", {}).items()}
         rows = [
             (name, _show(self.before.get(name)), _show(found))
             for name, found in after.items()
         ]
-        if self.before or self.also:
+        if self.before or also:
             header = ("perplexity of", "before", "after")
             msg.table(rows, header=header, divider=True, aligns=("l", "r", "r"))
 
@@ -138,7 +152,7 @@ def _show(found: dict[str, float] | None) -> str:
 
 
 def check_output(output: Path, init: str | None) -> None:
-    """Raises ValueError [EL037] if a run would write over the model it starts from."""
+    """Raise ValueError [EL037] if a run would write over the model it starts from."""
     for name in (BEST, LAST):
         if init is not None and (output / name).resolve() == Path(init).resolve():
             problem = (
@@ -148,7 +162,7 @@ def check_output(output: Path, init: str | None) -> None:
 
 
 def prepare_output(output: Path, *, overwrite: bool) -> None:
-    """Bring a run's folder in order: undo what a killed process left half done."""
+    """Make a run's folder, and remove what a killed process left unfinished in it."""
     output.mkdir(parents=True, exist_ok=True)
     for folder in (output, output / BEST, output / LAST):
         recover(folder)

@@ -1,9 +1,9 @@
-"""What it costs to spell a word that a vocabulary does not have.
+"""The probability of a word's spelling, for words that a vocabulary does not have.
 
-Perplexities over different vocabularies can't be compared: the smaller one calls the
-hard words <UNK> and has an easy time. Bits per character can, if an unknown word is
-charged for its spelling as well. It is spelled byte by byte, each predicted from the
-one before, with counts from the vocabulary itself, so that a model needs nothing else.
+Perplexities over different vocabularies can't be compared: the smaller one predicts
+<UNK> for the hard words, which is easy. Bits per character can, if an unknown word is
+scored with the probability of its spelling as well: byte by byte, each predicted from
+the one before, with counts from the vocabulary itself.
 """
 
 from collections.abc import Sequence
@@ -28,6 +28,7 @@ class Spelling:
         self._bits = -np.log2(counts / counts.sum(1, keepdims=True))
 
     def bits(self, word: str) -> float:
+        """Return -log2 of the probability of a word's spelling."""
         before, after = _pairs(word)
         return float(self._bits[before, after].sum())
 

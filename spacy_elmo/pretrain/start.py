@@ -1,46 +1,117 @@
 """What a run starts from: its model, its optimizers, its streams."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
 import torch
+from torch.optim import Optimizer
 
 from .. import models as shipped
-from ..bilm import objectives
+from ..bilm import files, objectives
 from ..bilm.bilm import BiLM
-from ..bilm.objectives import FullSoftmax, MakeObjective, Objective
+from ..bilm.objectives import MakeObjective, Objective
 from ..errors import Errors
 from ..text.corpus import Corpus
 from ..text.streams import Streams
-from .config import PretrainConfig
-from .model import LanguageModel
+from .config import PretrainConfig, TrainingConfig
+from .corpora import Corpora
+from .model import LanguageModel, State
 from .plan import Plan, available_memory, check_fits
+from .schedules import Schedule
 from .workers import Workers
 
-OPTIMIZER = "spacy-elmo.Adam.v1"  # where none is named
+
+@dataclass
+class Run:
+    """What a process trains.
+
+    Attributes:
+        streams: The streams of this process, in parts that are computed one after the
+            other.
+        states: Carried state of each part.
+        n_steps: Number of steps of the run.
+        memory: Bytes that the run is expected to take in this process.
+    """
+
+    model: LanguageModel
+    optimizers: list[Optimizer]
+    schedule: Schedule
+    corpora: Corpora
+    streams: list[Streams]
+    states: list[State]
+    n_steps: int
+    memory: int
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Number of steps in which all streams are read once."""
+        return len(self.streams[0])
+
+    def reset_states(self) -> None:
+        """Set the carried states to zeros, as at the start of an epoch."""
+        zero_state = self.model.bilm.zero_state
+        self.states = [zero_state(len(part.rows)) for part in self.streams]
 
 
-def keeps_softmax(config: PretrainConfig) -> bool:
-    """Whether the run goes on with its init's softmax and vocabulary."""
-    training = config.training
-    if training.init is None or training.new_softmax:
-        return False
-    return (shipped.find(training.init) / objectives.FILE).exists()
+def start_run(config: PretrainConfig, corpora: Corpora, workers: Workers) -> Run:
+    """Make everything that a run begins with; memory is checked before it is taken.
 
-
-def start_model(
-    config: PretrainConfig, vocab: list[str], workers: Workers
-) -> LanguageModel:
-    """vocab: of the training text; not used where init has its own.
-
-    Raises ValueError [EL029, EL037, EL045, EL048], and as `BiLM.load`.
+    Raises:
+        ValueError: [EL017] The dev text has no known word; [EL029, EL045] the objective
+            does not fit the vocabulary; [EL035, EL037] the batch does not fit the text
+            or the processes; [EL048] the run does not fit the memory; also as
+            `LanguageModel.load`.
     """
     training = config.training
-    objective: MakeObjective | None = config.make("objective")
+    model, plan = _start_model(config, corpora.train.vocab, workers)
+    model = model.to(workers.device)
+    corpora = corpora.with_vocab(model.bilm.vocab or [])
+    streams = _divide_streams(training, corpora.train, model.bilm, workers)
+    if not corpora.dev.n_known:
+        raise ValueError(Errors.EL017)
+    n_steps = training.epochs * len(streams[0])
+    run = Run(
+        model=model,
+        optimizers=_make_optimizers(config, model),
+        schedule=config.schedule(),
+        corpora=corpora,
+        streams=streams,
+        states=[],
+        n_steps=min(n_steps, training.max_steps or n_steps),
+        memory=plan.memory(),
+    )
+    run.reset_states()
+    return run
+
+
+def keeps_softmax(training: TrainingConfig) -> bool:
+    """Return whether a run continues with the softmax and vocabulary of its init."""
+    if training.init is None or training.new_softmax:
+        return False
+    folder = files.folder_of(shipped.find(training.init))
+    return (folder / objectives.FILE).exists()
+
+
+def _start_model(
+    config: PretrainConfig, vocab: list[str], workers: Workers
+) -> tuple[LanguageModel, Plan]:
+    training = config.training
+    available = available_memory(workers.device)
+
+    def check(model: LanguageModel) -> Plan:
+        plan = _plan(config, model, workers)
+        check_fits(plan, available, workers.n_sharing)
+        return plan
+
     torch.manual_seed(training.seed)
-    if keeps_softmax(config):
-        model = LanguageModel.load(shipped.find(training.init or ""), training.dropout)
-        check_memory(config, model, workers)
-        if objective is not None:
-            model.softmax = _continue(model, objective)
-        return model
+    if keeps_softmax(training):
+        folder = files.folder_of(shipped.find(training.init or ""))
+        model = LanguageModel.load(folder, training.dropout)
+        plan = check(model)
+        if "objective" in config.blocks:
+            model.softmax = _continue(model, config.objective())
+        return model, plan
     if config.model is not None:
         bilm = BiLM.random(config.model, seed=training.seed)
     else:
@@ -49,36 +120,30 @@ def start_model(
             problem = "its input is a table of words, which only inference can read"
             raise ValueError(Errors.EL037.format(path=training.init, problem=problem))
     bilm.vocab = vocab
-    objective = objective or config.make("objective", FullSoftmax.name)
-    assert objective is not None
-    width = bilm.config.projection_dim
+    make, size = config.objective(), (bilm.config.projection_dim, len(vocab))
     with torch.device("meta"):  # shapes, but no memory yet
-        sketch = LanguageModel(bilm, objective(width, len(vocab)))
-    check_memory(config, sketch, workers)
-    return LanguageModel(bilm, objective(width, len(vocab)), training.dropout)
+        sketch = make(*size)
+    plan = check(LanguageModel(bilm, sketch))
+    return LanguageModel(bilm, make(*size), training.dropout), plan
 
 
-def check_memory(
-    config: PretrainConfig, model: LanguageModel, workers: Workers
-) -> Plan:
-    """Raises ValueError [EL048] if a run can't fit, with what would."""
-    training, device = config.training, workers.device
+def _plan(config: PretrainConfig, model: LanguageModel, workers: Workers) -> Plan:
+    training = config.training
     n_streams = training.batch_size // (workers.size * training.accumulate)
-    plan = Plan.of(
+    return Plan.for_model(
         model,
         n_streams=max(1, n_streams),
         unroll_steps=training.unroll_steps,
-        moments=config.make("optimizer", OPTIMIZER).moments,
-        on_gpu=device.type == "cuda",
+        moments=config.optimizer().moments,
+        on_gpu=workers.device.type == "cuda",
     )
-    check_fits(plan, available_memory(device), workers.n_sharing)
-    return plan
 
 
-def _continue(model: LanguageModel, objective: MakeObjective) -> Objective:
-    """The model's softmax, trained by another objective. Raises ValueError [EL037]."""
+def _continue(model: LanguageModel, make: MakeObjective) -> Objective:
+    """Return a new objective with the weights of a model's; raise ValueError [EL037] if
+    they don't fit."""
     weights = model.softmax.state_dict()
-    softmax = objective(model.bilm.config.projection_dim, len(model.bilm.vocab or []))
+    softmax = make(model.bilm.config.projection_dim, len(model.bilm.vocab or []))
     shapes = {name: array.shape for name, array in softmax.state_dict().items()}
     if {name: array.shape for name, array in weights.items()} != shapes:
         problem = (
@@ -90,24 +155,17 @@ def _continue(model: LanguageModel, objective: MakeObjective) -> Objective:
     return softmax
 
 
-def make_optimizers(
-    config: PretrainConfig, model: LanguageModel
-) -> list[torch.optim.Optimizer]:
-    softmax = list(model.softmax.parameters())
-    dense = list(model.bilm.parameters())
+def _make_optimizers(config: PretrainConfig, model: LanguageModel) -> list[Optimizer]:
+    dense, softmax = list(model.bilm.parameters()), list(model.softmax.parameters())
     sparse = softmax if model.softmax.sparse_gradients else []
-    recipe = config.make("optimizer", OPTIMIZER)
-    return list(recipe.make(dense if sparse else dense + softmax, sparse))
+    return config.optimizer().make(dense if sparse else dense + softmax, sparse)
 
 
-def divide_streams(
-    config: PretrainConfig, text: Corpus, bilm: BiLM, workers: Workers
+def _divide_streams(
+    training: TrainingConfig, text: Corpus, bilm: BiLM, workers: Workers
 ) -> list[Streams]:
-    """One process's streams, in parts that are computed one after the other.
-
-    Raises ValueError [EL035, EL037].
-    """
-    training = config.training
+    """Return one process's streams, in parts that are computed one after the other;
+    raise ValueError [EL035, EL037] if there can't be as many."""
     n_parts = workers.size * training.accumulate
     size, rest = divmod(training.batch_size, n_parts)
     if rest:
@@ -128,3 +186,21 @@ def divide_streams(
         )
         for part in range(first, first + training.accumulate)
     ]
+
+
+@contextmanager
+def torch_settings(training: TrainingConfig) -> Iterator[None]:
+    """Set torch's threads, and its precision for bfloat16, and restore both."""
+    threads = torch.get_num_threads()
+    low = training.precision == "bfloat16"
+    precision = torch.get_float32_matmul_precision() if low else ""
+    if training.threads:
+        torch.set_num_threads(training.threads)
+    if low:  # what stays float32 may use TF32
+        torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        if low:
+            torch.set_float32_matmul_precision(precision)

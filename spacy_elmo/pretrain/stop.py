@@ -1,4 +1,4 @@
-"""Being asked to stop: Ctrl-C, or SIGTERM as schedulers send it."""
+"""Signals to stop: Ctrl-C, or SIGTERM as cluster schedulers send it."""
 
 import signal
 import threading
@@ -7,19 +7,19 @@ from typing import Any
 
 
 class Stopped(Exception):
-    """A run was asked to stop, and has saved what it needs to go on."""
+    """A run was asked to stop, and has saved what it needs to resume."""
 
     def __init__(self, signal_number: int, step: int, n_steps: int) -> None:
         self.signal_number = signal_number
         super().__init__(
             f"Stopped after step {step:,} of {n_steps:,}, and saved. The same "
-            "command, without --overwrite, goes on from there."
+            "command, without --overwrite, resumes it."
         )
 
 
 class StopSignals:
-    """While it is entered, a signal is only noted in asked, for the run to stop when
-    its step is done; a second Ctrl-C stops at once."""
+    """While entered, it notes a signal in `asked`, for the run to stop after its step;
+    a second Ctrl-C stops at once."""
 
     SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

@@ -1,7 +1,7 @@
 """The processes of a run: one, or those that torchrun started, on one node or several.
 
-Each reads some of the streams. Gradients are summed, so that a step is the same as that
-of one process with all streams.
+Each reads some of the streams. Gradients are averaged, so that a step is the same as
+that of one process with all streams.
 """
 
 import os
@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import Parameter
-from torch.nn.parallel import DistributedDataParallel
 
 from ..bilm.lstm import LstmState
 from ..errors import Errors
@@ -26,8 +25,14 @@ from .optimizers import values
 
 @dataclass(frozen=True)
 class Workers:
-    """rank: which process this is. size: how many there are. device: this one's.
-    n_sharing: how many share the memory that this one has."""
+    """A process among those of its run.
+
+    Attributes:
+        rank: Number of this process.
+        size: Number of processes.
+        device: Device of this process.
+        n_sharing: Number of processes that share the memory of this one's device.
+    """
 
     rank: int
     size: int
@@ -36,22 +41,23 @@ class Workers:
 
     @property
     def is_first(self) -> bool:
+        """Whether this is the process that writes files and messages."""
         return self.rank == 0
 
     def wait(self) -> None:
-        """Until all have come here."""
+        """Wait until all processes are here."""
         if self.size > 1:
             dist.barrier(group=_control())
 
     def sum(self, numbers: Iterable[float]) -> list[float]:
-        """Each number, added up over all."""
+        """Return each number summed over all processes."""
         total = torch.tensor(list(numbers), dtype=torch.float64)
         if self.size > 1:
             dist.all_reduce(total, group=_control())
         return list(total.tolist())
 
     def union(self, words: np.ndarray) -> np.ndarray:
-        """The distinct words of all, sorted."""
+        """Return the distinct words of all processes, sorted."""
         words = np.unique(words)
         if self.size == 1:
             return words
@@ -59,14 +65,12 @@ class Workers:
         dist.all_gather_object(found, words, group=_control())
         return np.unique(np.concatenate(found))
 
-    def share(self, reader: nn.Module) -> nn.Module:
-        """A module whose gradients are averaged while they are computed."""
-        return DistributedDataParallel(reader) if self.size > 1 else reader
-
     def average_gradients(self, parameters: Iterable[Parameter]) -> None:
-        """Of what is not in a shared module: sparse gradients, which must have the same
-        rows everywhere, and those that not every batch has: zeros, as where another
-        process has them."""
+        """Average gradients over all processes.
+
+        Sparse gradients must have the same rows in all of them. A missing gradient, of
+        a cluster that no target of a batch is in, counts as zeros.
+        """
         for parameter in parameters:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
@@ -79,7 +83,7 @@ class Workers:
             gradient.div_(self.size)
 
     def gather(self, state: State) -> State:
-        """The streams of all, in order."""
+        """Return the state of the streams of all processes, in order."""
         if self.size == 1:
             return state
 
@@ -92,17 +96,26 @@ class Workers:
         return forward, backward
 
 
+# The process of a run that has no other.
+ALONE = Workers(0, 1, torch.device("cpu"))
 _CONTROL: list[Any] = []
 
 
 def _control() -> Any:
-    """The group for numbers that the CPU decides by: no GPU is waited for."""
+    """Return the group for numbers that the CPU decides by: no GPU is waited for."""
     return _CONTROL[0]
 
 
 @contextmanager
 def start(device: str) -> Iterator[Workers]:
-    """Raises ValueError [EL037] for a device that is not there."""
+    """Join the processes of the run that torchrun started, if it did.
+
+    Args:
+        device: Setting of the configuration.
+
+    Raises:
+        ValueError: [EL037] The device is not there.
+    """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"

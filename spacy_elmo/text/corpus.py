@@ -84,7 +84,7 @@ class Corpus:
         """Return the same text with a vocabulary of its most frequent words.
 
         Args:
-            size: Largest number of words, the three marks included.
+            size: Largest number of words, the three special ones included.
             min_count: Least number of times that a word is in the text.
         """
         n_vocab = vocabulary_size(self.counts_V, size, min_count)
@@ -142,14 +142,11 @@ def build_corpus(
     min_count: int = 1,
     max_tokens: int | None = None,
 ) -> Corpus:
-    """Return a corpus in memory.
+    """Return a corpus in memory, of sentences of tokens.
 
-    Args:
-        sentences: Tokens of each sentence.
-        vocab: The vocabulary to predict in. If None it is made of the text's most
-            frequent words, vocab_size of them at most (three marks included), each
-            seen min_count times or more.
-        max_tokens: Number of tokens after whose sentence to stop.
+    It is to be predicted in a given vocabulary, or else in one of its most frequent
+    words, vocab_size at most (three special ones included), each seen min_count times
+    or more. It ends with the sentence that holds the token number max_tokens.
 
     Raises:
         ValueError: [EL033] There is no sentence.
@@ -188,7 +185,7 @@ def take(
 
 
 def number_words(sentences: Iterable[Sequence[str]]) -> tuple[list[str], np.ndarray]:
-    """Return the distinct words in order of appearance, the marks first, and the
+    """Return the distinct words in order of appearance, the special ones first, and the
     running text in their numbers (int32)."""
     index = {word: i for i, word in enumerate(SPECIALS)}
     ids = array("i")
@@ -202,8 +199,8 @@ def number_words(sentences: Iterable[Sequence[str]]) -> tuple[list[str], np.ndar
 
 
 def by_frequency(words: list[str], counts: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """Return the words by falling count, the marks first, and the new number of each
-    old one (int32). Words of equal count stay in their order."""
+    """Return the words by falling count, the special ones first, and the new number of
+    each old one (int32). Words of equal count stay in their order."""
     n = len(SPECIALS)
     order = np.concatenate([np.arange(n), np.argsort(-counts[n:], kind="stable") + n])
     rank = np.empty(len(words), dtype=np.int32)
@@ -213,7 +210,7 @@ def by_frequency(words: list[str], counts: np.ndarray) -> tuple[list[str], np.nd
 
 def vocabulary_size(counts_V: np.ndarray, size: int, min_count: int) -> int:
     """Return the size of a vocabulary of words by falling frequency: at most size words
-    (marks included), each seen min_count times or more."""
+    (special ones included), each seen min_count times or more."""
     frequent = int((counts_V[len(SPECIALS) :] >= min_count).sum())
     return len(SPECIALS) + min(frequent, max(0, size - len(SPECIALS)))
 
@@ -232,10 +229,10 @@ def sentence_end(ids: np.ndarray, max_tokens: int) -> int | None:
 
 
 def check_vocab(vocab: Sequence[str], where: object) -> None:
-    """Check that a vocabulary begins with the three marks and names each word once.
+    """Check that a vocabulary begins with the special words and has each word once.
 
     Raises:
-        ValueError: [EL034] The marks are not there; [EL039] a word is there twice.
+        ValueError: [EL034] The special words are missing; [EL039] a word is twice.
     """
     if len(set(vocab)) != len(vocab):
         raise ValueError(Errors.EL039.format(path=where))

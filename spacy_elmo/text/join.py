@@ -82,7 +82,7 @@ def join_parts(
 
 
 def _count_words(parts: Iterable[Part]) -> tuple[int, dict[str, int]]:
-    """Return the number of lines, and how often each word is there, marks first."""
+    """Return the number of lines, and how often each word is there."""
     n_lines, counts = 0, dict.fromkeys(SPECIALS, 0)
     for part in parts:
         n_lines += part.lines

@@ -50,6 +50,7 @@ class Request:
 
 
 def part_name(number: int) -> str:
+    """Return the file name of a part."""
     return f"{number:05d}.npz"
 
 
@@ -138,7 +139,7 @@ def _made(
     if processes == 1:
         yield from (make_part(*task) for task in tasks)
         return
-    # Started anew: a copy of this process would copy torch's threads, locked.
+    # By spawn: a forked copy of this process would copy torch's threads, locked.
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(processes, context, _follow_parent)
     running: deque[Future[int]] = deque()

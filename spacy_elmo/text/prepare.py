@@ -36,14 +36,14 @@ def prepare(
     overwrite: bool = False,
     progress: bool = True,
 ) -> dict[str, Any]:
-    """Write a prepared corpus (see `shards.py`), or go on with an interrupted one.
+    """Write a prepared corpus (see `shards.py`), or resume an interrupted one.
 
     Args:
         sources: Text files, as `read_lines` takes them.
         output: The folder to write.
+        request: Tokenizer, vocabulary, and how much text.
         processes: Number of processes that tokenize.
-        overwrite: Whether to replace a corpus that was prepared with other settings or
-            from another text, or is damaged.
+        overwrite: Whether to replace a corpus prepared otherwise, or a damaged one.
         progress: Whether to show a progress bar.
 
     Returns:
@@ -53,7 +53,7 @@ def prepare(
         ValueError: [EL033] There is no text; [EL041, EL042] another corpus is there,
             or a damaged one; also as `tokenize_with` and `read_lines`.
         OSError: [EL013] A file can't be written; [EL044] a process was killed; also as
-            `read_lines`. What was done until then is kept, to go on from.
+            `read_lines`. What was done until then is kept, to resume from.
     """
     wanted = {
         "request": asdict(request),

@@ -1,4 +1,4 @@
-"""Text files -> sentences of tokens, as spaCy makes them.
+"""Text files -> sentences of tokens, by spaCy's tokenizers.
 
 The one file of the trainer that imports spaCy, and only when a spaCy tokenizer is asked
 for.
@@ -43,12 +43,16 @@ MAX_LINE, MAX_TOKEN = 100_000, 1000
 def read_lines(
     path: Path, progress: Callable[[int], object] = lambda n_bytes: None
 ) -> Iterator[str]:
-    """Lines of a UTF-8 text file, or of the field `text` of every object of a `.jsonl`
-    file; `.gz`, `.xz`, `.bz2` and `.zst` are unpacked. Empty lines are left out.
+    """Yield the lines of a UTF-8 text file, or of the field `text` of every object of a
+    `.jsonl` file. `.gz`, `.xz`, `.bz2` and `.zst` are unpacked, empty lines left out.
 
-    progress: told, now and then, how many more bytes of the file have been read.
-    Raises OSError [EL030] if it can't be read, ValueError [EL031] if it is not UTF-8
-    text, [EL040] if a line is not such an object.
+    Args:
+        path: The file.
+        progress: Called now and then with the number of bytes read since the last call.
+
+    Raises:
+        OSError: [EL030] The file can't be read.
+        ValueError: [EL031] It is not UTF-8 text; [EL040] a line is not such an object.
     """
     suffixes = [suffix.lower() for suffix in path.suffixes]
     unpack = _UNPACK.get(suffixes[-1]) if suffixes else None
@@ -80,7 +84,7 @@ def read_lines(
 
 
 def _pieces(text: IO[str], path: Path) -> Iterator[tuple[int, str]]:
-    """Numbered lines; a long one in pieces, cut between words where there are any."""
+    """Yield numbered lines, a long one in pieces that end between words."""
     number, warned, rest = 1, 0, ""
     while line := rest + text.readline(MAX_LINE - len(rest)):
         rest = ""
@@ -117,11 +121,15 @@ def _json_texts(text: IO[str], path: Path) -> Iterator[tuple[int, str]]:
 
 
 def tokenize_with(lang: str, tokenizer: str, sentences: bool) -> Tokenize:
-    """What turns lines into sentences of tokens; white space is not a token.
+    """Return a function from lines to sentences of tokens, white space left out.
 
-    lang: whose spaCy tokenizer to use. tokenizer: "spacy", or "whitespace" for text
-    whose tokens are set apart already. sentences: split lines at sentence ends.
-    Raises ValueError [EL032] for a language or tokenizer that there is not.
+    Args:
+        lang: Language of spaCy's tokenizer.
+        tokenizer: "spacy", or "whitespace" for text that is tokenized already.
+        sentences: Whether lines are split at sentence ends.
+
+    Raises:
+        ValueError: [EL032] There is no such language or tokenizer.
     """
     if tokenizer == "whitespace" and not sentences:
         return lambda lines: (t for line in lines if (t := _cut(line.split())))
@@ -175,8 +183,11 @@ def read_sentences(
     tokenizer: str = "spacy",
     sentences: bool = True,
 ) -> Iterator[list[str]]:
-    """All sentences of text files, in order. Raises as `read_lines` and
-    `tokenize_with`."""
+    """Yield all sentences of text files, in order.
+
+    Raises:
+        ValueError, OSError: As `read_lines` and `tokenize_with`.
+    """
     tokenize = tokenize_with(lang, tokenizer, sentences)
     for path in paths:
         yield from tokenize(read_lines(path))

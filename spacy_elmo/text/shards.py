@@ -32,6 +32,7 @@ def is_prepared(path: Path) -> bool:
 
 
 def shard_name(number: int, direction: str) -> str:
+    """Return the file name of a shard."""
     return f"{number:05d}.{direction}.npy"
 
 
@@ -64,14 +65,9 @@ def manifest_hash(folder: Path) -> str:
 
 
 def check_files(folder: Path, *, whole: bool = True) -> dict[str, Any]:
-    """Compare every file with the manifest.
+    """Return the manifest, after comparing every file with it.
 
-    Args:
-        whole: Whether to read the files and compare their hashes; otherwise only that
-            they are there, and their sizes.
-
-    Returns:
-        The manifest.
+    If not whole, only that the files are there is checked, and their sizes.
 
     Raises:
         ValueError: [EL041] A file is missing or changed.
@@ -98,9 +94,8 @@ def check_files(folder: Path, *, whole: bool = True) -> dict[str, Any]:
 def open_corpus(folder: Path, *, check: bool = True) -> Corpus:
     """Map a prepared corpus into memory, with the vocabulary it was prepared with.
 
-    Args:
-        check: Whether to read all files first, and compare their hashes and the range
-            of their numbers. One process does so for those that share the folder.
+    If check is set, all files are read first, and their hashes and the range of their
+    numbers compared. One process does so for those that share the folder.
 
     Raises:
         ValueError: [EL034, EL039] Its words are no vocabulary; [EL041] a file is

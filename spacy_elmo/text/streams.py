@@ -4,6 +4,7 @@ Shapes: B streams, T unroll steps, N = T * B time-major positions, P of them pre
 something, V distinct words of a batch, C characters.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -50,6 +51,7 @@ class Direction(Generic[A]):
     target_P: A
 
     def map(self, convert: Callable[[A], B]) -> "Direction[B]":
+        """Return the direction with each of its arrays converted."""
         return Direction(
             convert(self.word_N), convert(self.position_P), convert(self.target_P)
         )
@@ -134,7 +136,7 @@ class Streams:
 
     def __len__(self) -> int:
         """Number of batches of the text."""
-        return -(-self.length // self.unroll_steps)
+        return math.ceil(self.length / self.unroll_steps)
 
     def batch(self, number: int) -> Batch[np.ndarray]:
         """Return the T steps with a number, from 0."""

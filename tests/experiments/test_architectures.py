@@ -8,7 +8,7 @@ import pytest
 from experiments import architectures
 from experiments.architectures import VARIANTS
 from spacy_elmo import models as shipped
-from spacy_elmo.pretrain.config import parse_overrides, read_config
+from spacy_elmo.pretrain.config_file import parse_overrides, read_config
 
 CONFIG = Path(__file__).parents[2] / "configs" / "pretrain_en_elmo_sm.cfg"
 

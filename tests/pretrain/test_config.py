@@ -2,8 +2,8 @@
 
 import pytest
 
-from spacy_elmo.pretrain.config import parse_overrides, read_config
-from spacy_elmo.pretrain.optimizers import (
+from spacy_elmo.pretrain.config_file import parse_overrides, read_config
+from spacy_elmo.pretrain.schedules import (
     constant,
     warmup_cosine,
     warmup_linear,
@@ -73,10 +73,11 @@ def test_broken_configurations(tmp_path):
 
 def test_blocks_and_their_defaults(tmp_path):
     config = read_config(write_config(tmp_path))
-    assert config.make("objective") is None and config.make("logger") is None
-    assert config.make("schedule", "spacy-elmo.WarmupCosine.v1")(0, 10_000) < 0.1
+    assert config.objective()(4, 20).describe() == "full softmax"
+    assert config.logger() is None
+    assert config.schedule()(0, 10_000) < 0.1
     sampled = read_config(write_config(tmp_path, CONFIG, **SAMPLED))
-    assert sampled.make("objective")(4, 20).n_samples == 5
+    assert sampled.objective()(4, 20).n_samples == 5
 
 
 def test_overrides():

@@ -30,6 +30,10 @@ def language_model(cutoffs=(), seed=0):
     return LanguageModel(bilm, softmax).eval(), corpus
 
 
+def by_direction(log_p_P, batch):
+    return log_p_P.split([len(batch.forward.target_P), len(batch.backward.target_P)])
+
+
 def straightforward(model, corpus):
     """Losses of both directions, the whole text as one stream: every prediction from
     the row of the softmax over the vocabulary."""
@@ -64,6 +68,24 @@ def test_perplexity_is_that_of_the_whole_text_however_it_is_unrolled(steps):
     assert 0 < found.coverage < 1
 
 
+@pytest.mark.parametrize("training", [True, False])
+def test_model_is_in_its_mode_again_when_a_batch_fails(training):
+    model, corpus = language_model()
+    model.train(training)
+
+    def fail(*inputs):
+        assert not model.training
+        raise MemoryError
+
+    handle = model.softmax.register_forward_pre_hook(fail)
+    with pytest.raises(MemoryError):
+        perplexity(model, corpus)
+    assert model.training == model.bilm.training == training
+    handle.remove()
+    perplexity(model, corpus)
+    assert model.training == training
+
+
 def test_bits_per_character_charge_for_unknown_words():
     model, corpus = language_model()
     with torch.no_grad():
@@ -95,7 +117,8 @@ def test_joint_gradient_is_the_sum_over_directions():
     grads = []
     for pick in ([0, 1], [0], [1]):
         model.zero_grad()
-        log_ps, _ = model(batch, model.bilm.zero_state(4))
+        log_p_P, _ = model(batch, model.bilm.zero_state(4))
+        log_ps = by_direction(log_p_P, batch)
         sum(-log_ps[d].sum() for d in pick).backward()
         grads.append([p.grad.clone() for p in model.parameters() if p.grad is not None])
         if pick == [0]:
@@ -114,8 +137,10 @@ def test_state_is_carried_from_batch_to_batch():
         whole, _ = model(on_device(long.batch(0), CPU), model.bilm.zero_state(3))
         state, parts = model.bilm.zero_state(3), []
         for number in (0, 1):
-            found, state = model(on_device(short.batch(number), CPU), state)
-            parts.append(found)
+            batch = on_device(short.batch(number), CPU)
+            found, state = model(batch, state)
+            parts.append(by_direction(found, batch))
+    whole = by_direction(whole, on_device(long.batch(0), CPU))
     for direction in (0, 1):
         joined = torch.cat([part[direction] for part in parts])
         assert torch.allclose(joined, whole[direction], atol=1e-6)
@@ -146,6 +171,6 @@ def test_low_precision_is_near(objective):
     exact, _ = model(batch, state)
     with torch.autocast("cpu", torch.bfloat16):
         low, carried = model(batch, state)
-    assert carried[0].h.dtype == torch.float32 == low[0].dtype
-    difference = (torch.cat(low) - torch.cat(exact)).abs()
+    assert carried[0].h.dtype == torch.float32 == low.dtype
+    difference = (low - exact).abs()
     assert 0 < difference.max() < 0.1 and difference.mean() < 0.02

@@ -11,15 +11,10 @@ from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.objectives import AdaptiveSoftmax, FullSoftmax, SampledSoftmax
 from spacy_elmo.pretrain import loop, start
 from spacy_elmo.pretrain import plan as module
-from spacy_elmo.pretrain.config import read_config
+from spacy_elmo.pretrain.config_file import read_config
 from spacy_elmo.pretrain.model import LanguageModel
-from spacy_elmo.pretrain.plan import (
-    Plan,
-    available_memory,
-    check_fits,
-    duration,
-    gigabytes,
-)
+from spacy_elmo.pretrain.plan import Plan, available_memory, check_fits
+from spacy_elmo.pretrain.units import duration, gigabytes
 
 from .runs import write_config, write_text
 
@@ -32,7 +27,7 @@ def plan(n_words=50_000, n_streams=64, softmax=FullSoftmax, *args):
         bilm = BiLM(config, vocab=[""] * n_words)
         made = softmax(config.projection_dim, n_words, *args)
     model = LanguageModel(bilm, made)
-    return Plan.of(model, n_streams=n_streams, unroll_steps=20, moments=2)
+    return Plan.for_model(model, n_streams=n_streams, unroll_steps=20, moments=2)
 
 
 def test_more_takes_more():
@@ -79,6 +74,32 @@ def test_a_run_is_refused_before_it_starts(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="EL048"):
         loop.pretrain(read_config(write_config(tmp_path)), tmp_path / "out")
     assert not (tmp_path / "out" / "log.jsonl").exists()
+
+
+def test_a_run_that_fits_is_not_refused_when_it_resumes(tmp_path, monkeypatch):
+    """What it has taken itself by then is not missing from the memory that is free."""
+    write_text(tmp_path)
+    config = read_config(write_config(tmp_path), {"training.max_steps": 20})
+    needed, real = [], start.check_fits
+
+    def check(plan, available, n_processes):
+        needed.append(plan)
+        real(plan, available, n_processes)
+
+    monkeypatch.setattr(start, "check_fits", check)
+    loop.pretrain(config, tmp_path / "probe")
+    asked = []
+
+    def available(device):
+        """All that it needs, less its weights and moments once it has begun."""
+        asked.append(device)
+        taken = needed[0].weights() if len(asked) > 1 else 0
+        return needed[0].memory() - taken
+
+    monkeypatch.setattr(start, "available_memory", available)
+    loop.pretrain(config, tmp_path / "out")
+    asked.clear()
+    loop.pretrain(config, tmp_path / "out")
 
 
 def test_a_checkpoint_on_its_way_counts():

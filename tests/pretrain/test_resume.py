@@ -16,7 +16,7 @@ from spacy_elmo import BiLM
 from spacy_elmo import atomic_files as files
 from spacy_elmo.pretrain import checkpoint, loggers, loop
 from spacy_elmo.pretrain.card import read_card
-from spacy_elmo.pretrain.config import read_config
+from spacy_elmo.pretrain.config_file import read_config
 from spacy_elmo.pretrain.loop import pretrain
 from spacy_elmo.pretrain.stop import Stopped
 from spacy_elmo.text.prepare import Request, prepare
@@ -131,16 +131,14 @@ def folder(tmp_path):
 
 def interrupt_at(monkeypatch, step, number=signal.SIGINT):
     """The signal comes in the middle of a step."""
-    from spacy_elmo.pretrain import loop
+    real, at = loop.train_step, step
 
-    real = loop.Run._train_step
-
-    def train_step(run, *args):
-        if run.step == step:
+    def train_step(*args, step, **kwargs):
+        if step == at:
             os.kill(os.getpid(), number)
-        real(run, *args)
+        return real(*args, step=step, **kwargs)
 
-    monkeypatch.setattr(loop.Run, "_train_step", train_step)
+    monkeypatch.setattr(loop, "train_step", train_step)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -8,8 +8,9 @@ import torch
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.kernels import products
 from spacy_elmo.pretrain import checkpoint, loop
+from spacy_elmo.pretrain import step as step_module
 from spacy_elmo.pretrain.card import read_card
-from spacy_elmo.pretrain.config import read_config
+from spacy_elmo.pretrain.config_file import read_config
 from spacy_elmo.pretrain.loop import pretrain
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.pretrain.perplexity import perplexity
@@ -101,6 +102,26 @@ def test_low_precision_learns(folder, monkeypatch):
     overrides = {"training.precision": "bfloat16"}
     pretrain(config(folder, LONG, overrides), folder / "out")
     assert min(r["dev"]["mean"] for r in log(folder / "out") if "dev" in r) < 3
+
+
+def test_nothing_of_the_process_is_left_changed(folder, monkeypatch):
+    """Threads, precision of matrix multiplications, random numbers."""
+    monkeypatch.setattr(loop, "check_bfloat16", lambda _: None)
+    overrides = {"training.precision": "bfloat16", "training.max_steps": 3}
+    torch.set_num_threads(2)
+    try:
+        torch.manual_seed(7)
+        expected = torch.rand(1)
+        torch.manual_seed(7)
+        pretrain(config(folder, overrides=overrides), folder / "out")
+        assert torch.get_num_threads() == 2
+        assert torch.get_float32_matmul_precision() == "highest"
+        assert torch.equal(torch.rand(1), expected)
+        with pytest.raises(ValueError, match="EL037"):
+            pretrain(config(folder, overrides={"text.also": {"dev": []}}), folder / "x")
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
 
 
 def test_same_seed_same_weights(folder):
@@ -262,7 +283,7 @@ def test_vocabulary_smaller_than_the_samples(folder):
 def test_broken_gradient_keeps_the_last_good_checkpoint(folder, monkeypatch, step):
     """Wherever it comes, at a save too; the run goes on from before."""
     pretrain(config(folder), folder / "whole")
-    real, n_steps = loop.clip_gradients, []
+    real, n_steps = step_module.clip_gradients, []
 
     def broken(parameters, max_norm):
         n_steps.append(1)
@@ -271,7 +292,7 @@ def test_broken_gradient_keeps_the_last_good_checkpoint(folder, monkeypatch, ste
             parameters[0].grad.fill_(math.nan)
         return real(parameters, max_norm)
 
-    monkeypatch.setattr(loop, "clip_gradients", broken)
+    monkeypatch.setattr(step_module, "clip_gradients", broken)
     with pytest.raises(ValueError, match="EL038"):
         pretrain(config(folder), folder / "out")
     assert checkpoint.read_progress(folder / "out")["step"] == (step - 1) // 10 * 10
@@ -298,7 +319,7 @@ def test_gpu_that_is_too_small(folder, monkeypatch):
     def too_much(*args, **kwargs):
         raise torch.cuda.OutOfMemoryError
 
-    monkeypatch.setattr(loop, "clip_gradients", too_much)
+    monkeypatch.setattr(step_module, "clip_gradients", too_much)
     with pytest.raises(MemoryError, match=r"EL076.*accumulate"):
         pretrain(config(folder), folder / "out")
 

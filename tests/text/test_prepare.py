@@ -207,6 +207,22 @@ def test_damaged_shards(text, tmp_path, spoil):
     assert open_corpus(out).n_tokens
 
 
+def test_one_process_checks_for_all(text, tmp_path):
+    """The others see that the files are there, and their sizes."""
+    prepare([text], tmp_path, PLAIN, progress=False)
+    expected = whole(open_corpus(tmp_path), "forward")
+    assert whole(open_corpus(tmp_path, check=False), "forward") == expected
+    shard = tmp_path / "00001.forward.npy"
+    data = shard.read_bytes()
+    shard.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(ValueError, match="EL041"):
+        open_corpus(tmp_path)
+    open_corpus(tmp_path, check=False)
+    shard.write_bytes(data + b"0")
+    with pytest.raises(ValueError, match="EL041"):
+        open_corpus(tmp_path, check=False)
+
+
 def test_hash_names_the_text(text, tmp_path):
     prepare([text], tmp_path / "a", PLAIN, progress=False)
     copy = tmp_path / "copy.txt"

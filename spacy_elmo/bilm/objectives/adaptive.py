@@ -68,6 +68,7 @@ class AdaptiveSoftmax(Objective):
 
     @property
     def cutoffs(self) -> list[int]:
+        """Number of the first word of each cluster after the head."""
         return list(self.clusters.cutoffs[:-1])
 
     @property
@@ -77,9 +78,11 @@ class AdaptiveSoftmax(Objective):
         return int(head + RARE * (self.n_words - head))
 
     def settings(self) -> dict[str, Any]:
+        """Return the arguments of the registered function."""
         return {"cutoffs": self.cutoffs}
 
     def describe(self) -> str:
+        """Return the description for messages."""
         return f"adaptive softmax, cut at {', '.join(f'{c:,}' for c in self.cutoffs)}"
 
 

@@ -33,6 +33,7 @@ class FullSoftmax(Objective):
         return self.weight.detach()
 
     def describe(self) -> str:
+        """Return the description for messages."""
         return "full softmax"
 
 

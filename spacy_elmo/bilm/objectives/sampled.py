@@ -104,12 +104,15 @@ class SampledSoftmax(FullSoftmax):
 
     @property
     def logits_per_prediction(self) -> int:
+        """Number of logits computed for a prediction in training."""
         return self.n_samples
 
     def settings(self) -> dict[str, Any]:
+        """Return the arguments of the registered function."""
         return {"samples": self.n_samples}
 
     def describe(self) -> str:
+        """Return the description for messages."""
         return f"sampled softmax, {self.n_samples:,} samples"
 
 

@@ -25,11 +25,7 @@ _HEADER = "objective"
 
 
 def save(objective: Objective, path: Path, dtype: torch.dtype = torch.float32) -> None:
-    """Write an objective.
-
-    Args:
-        dtype: Precision of its floating-point arrays in the file.
-    """
+    """Write an objective, its floating-point arrays in a given precision."""
     arrays = {
         name: tensor.to(dtype) if tensor.is_floating_point() else tensor
         for name, tensor in objective.state_dict().items()
@@ -41,11 +37,7 @@ def save(objective: Objective, path: Path, dtype: torch.dtype = torch.float32) -
 
 
 def load(path: Path, width: int, n_words: int) -> Objective:
-    """Read an objective, through the registry.
-
-    Args:
-        width: Size of the vectors that it predicts from, H.
-        n_words: Size of the vocabulary, V.
+    """Read an objective that predicts n_words words from vectors of a width.
 
     Raises:
         ValueError: [EL010] The file is damaged, or its objective is not registered;

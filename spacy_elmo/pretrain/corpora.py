@@ -1,6 +1,7 @@
-"""The texts of a run: prepared folders as they are, text files prepared beside it."""
+"""The corpora of a run: prepared folders as they are, text files prepared beside it."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import Errors
@@ -10,25 +11,46 @@ from ..text.shards import is_prepared, manifest_hash, open_corpus
 from .config import PretrainConfig
 from .workers import Workers
 
-TEXTS = "text"  # folder below the output for what is prepared here
+FOLDER = "text"  # below the output, for what is prepared here
 TRAIN, DEV = "train", "dev"
 
 
 @dataclass(frozen=True)
-class Texts:
-    """train, dev, and the further held-out ones; hashes names what each holds."""
+class Corpora:
+    """Training text, dev text, and further held-out text by name.
+
+    Attributes:
+        hashes: A hash of each, by name, for checkpoints.
+    """
 
     train: Corpus
     dev: Corpus
     also: dict[str, Corpus]
     hashes: dict[str, str]
 
+    def with_vocab(self, vocab: Sequence[str]) -> "Corpora":
+        """Return the same, to be predicted in a given vocabulary."""
+        return replace(
+            self,
+            train=self.train.with_vocab(vocab),
+            dev=self.dev.with_vocab(vocab),
+            also={name: text.with_vocab(vocab) for name, text in self.also.items()},
+        )
 
-def open_texts(
+
+def open_corpora(
     config: PretrainConfig, output: Path, workers: Workers, *, overwrite: bool = False
-) -> Texts:
-    """Raises ValueError [EL031-EL034, EL037, EL039-EL043], OSError [EL013, EL030,
-    EL044]."""
+) -> Corpora:
+    """Open the corpora that a configuration names.
+
+    Text files are prepared below `output`; `overwrite` replaces what was prepared there
+    from other text.
+
+    Raises:
+        ValueError: [EL037] Further text is named like training or dev text; [EL043] a
+            folder is not a prepared one; also as `prepare` and `open_corpus`.
+        OSError: As `prepare`.
+    """
     text = config.text
     also = text.also or {}
     paths = {TRAIN: text.train, DEV: text.dev, **also}
@@ -36,14 +58,13 @@ def open_texts(
         problem = f"a text of [text.also] can't be named {TRAIN!r} or {DEV!r}"
         raise ValueError(Errors.EL037.format(path="text", problem=problem))
     folders: dict[str, Path] = {}
-    for name, files in paths.items():
-        folder = prepared_folder(files)
+    for name, sources in paths.items():
+        folder = prepared_folder(sources)
         if folder is None:
-            folder = output / TEXTS / name
+            folder = output / FOLDER / name
             if workers.is_first:
-                _prepare(config, name, files, folder, overwrite)
+                _prepare(config, name, sources, folder, overwrite)
         folders[name] = folder
-    opened = {}
     if workers.is_first:  # reads and checks the whole files, for all processes
         opened = {name: open_corpus(folder) for name, folder in folders.items()}
     workers.wait()
@@ -51,7 +72,7 @@ def open_texts(
         opened = {name: open_corpus(f, check=False) for name, f in folders.items()}
     size = config.vocab.size or len(opened[TRAIN].vocab)
     train = opened[TRAIN].limit_vocab(size, config.vocab.min_count)
-    return Texts(
+    return Corpora(
         train=train.first(text.max_tokens),
         dev=opened[DEV].first(text.dev_max_tokens),
         also={name: opened[name].first(text.dev_max_tokens) for name in also},
@@ -59,19 +80,22 @@ def open_texts(
     )
 
 
-def prepared_folder(files: list[str]) -> Path | None:
-    """The folder, if that is what is named. Raises ValueError [EL043] if it is not a
-    prepared one, or not alone."""
-    for name in files:
+def prepared_folder(sources: Sequence[str | Path]) -> Path | None:
+    """Return the prepared folder that is named, None if files are.
+
+    Raises:
+        ValueError: [EL043] A folder is not prepared, or is not named alone.
+    """
+    for name in sources:
         if Path(name).is_dir():
-            if len(files) > 1 or not is_prepared(Path(name)):
+            if len(sources) > 1 or not is_prepared(Path(name)):
                 raise ValueError(Errors.EL043.format(path=name))
             return Path(name)
     return None
 
 
 def _prepare(
-    config: PretrainConfig, name: str, files: list[str], folder: Path, overwrite: bool
+    config: PretrainConfig, name: str, sources: list[str], folder: Path, overwrite: bool
 ) -> None:
     text, is_train = config.text, name == TRAIN
     request = Request(
@@ -83,7 +107,7 @@ def _prepare(
         max_tokens=text.max_tokens if is_train else text.dev_max_tokens,
     )
     prepare(
-        [Path(file) for file in files],
+        [Path(source) for source in sources],
         folder,
         request,
         processes=text.processes,

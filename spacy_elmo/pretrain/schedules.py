@@ -1,0 +1,92 @@
+"""Learning-rate schedules: factors of the learning rate, by registered name.
+
+A schedule is a pure function of the step and of the number of steps, so a run that
+resumes has nothing of it to restore. A new one is a function that is registered under
+its name, in a package with an entry point in the group `spacy_elmo_schedules`:
+
+    @registry.schedules("my-package.Halving.v1")
+    def halving(every: int = 1000) -> Schedule:
+        return lambda step, n_steps: 0.5 ** (step // every)
+"""
+
+import math
+from collections.abc import Callable
+
+from ..registry import registry
+
+# Step, and the number of steps -> a factor of the learning rate.
+Schedule = Callable[[int, int], float]
+
+
+@registry.schedules("spacy-elmo.WarmupCosine.v1")
+def warmup_cosine(warmup_steps: int = 200, final: float = 0.05) -> Schedule:
+    """Make a schedule that rises linearly, then falls along a cosine.
+
+    Args:
+        warmup_steps: Number of steps of the rise, a tenth of all at most.
+        final: Factor at the end.
+    """
+
+    def factor(step: int, n_steps: int) -> float:
+        rising, done = _warmup(step, n_steps, warmup_steps)
+        if rising < 1:
+            return rising
+        return final + (1 - final) * 0.5 * (1 + math.cos(math.pi * done))
+
+    return factor
+
+
+@registry.schedules("spacy-elmo.WarmupLinear.v1")
+def warmup_linear(warmup_steps: int = 200, final: float = 0.0) -> Schedule:
+    """Make a schedule that rises linearly, then falls linearly.
+
+    Args:
+        warmup_steps: Number of steps of the rise, a tenth of all at most.
+        final: Factor at the end.
+    """
+
+    def factor(step: int, n_steps: int) -> float:
+        rising, done = _warmup(step, n_steps, warmup_steps)
+        return rising if rising < 1 else 1 - (1 - final) * done
+
+    return factor
+
+
+@registry.schedules("spacy-elmo.WarmupStableDecay.v1")
+def warmup_stable_decay(
+    warmup_steps: int = 200, decay_steps: int = 1000, final: float = 0.0
+) -> Schedule:
+    """Make a schedule that rises linearly, stays, and falls linearly at the end (Hu et
+    al. 2024). Before the fall it does not depend on the number of steps, so a run can
+    be made longer or shorter until then.
+
+    Args:
+        warmup_steps: Number of steps of the rise, a tenth of all at most.
+        decay_steps: Number of steps of the fall, half of all at most.
+        final: Factor at the end.
+    """
+
+    def factor(step: int, n_steps: int) -> float:
+        rising, _ = _warmup(step, n_steps, warmup_steps)
+        left = max(0, n_steps - step) / max(1, min(decay_steps, n_steps // 2))
+        return rising * min(1.0, final + (1 - final) * left)
+
+    return factor
+
+
+@registry.schedules("spacy-elmo.Constant.v1")
+def constant(warmup_steps: int = 0) -> Schedule:
+    """Make a schedule that rises linearly, then stays.
+
+    Args:
+        warmup_steps: Number of steps of the rise, a tenth of all at most.
+    """
+    return lambda step, n_steps: _warmup(step, n_steps, warmup_steps)[0]
+
+
+def _warmup(step: int, n_steps: int, warmup_steps: int) -> tuple[float, float]:
+    """Return the factor of the rise, and how much of the steps after it is done."""
+    warmup = min(warmup_steps, n_steps // 10)
+    if step < warmup:
+        return (step + 1) / (warmup + 1), 0.0
+    return 1.0, min(1.0, (step - warmup) / max(1, n_steps - warmup))

@@ -1,0 +1,86 @@
+"""One step of training: an update from the next tokens of all streams."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from ..text.streams import Batch
+from .config import TrainingConfig
+from .model import LanguageModel, State, on_device
+from .optimizers import clip_gradients
+from .workers import ALONE, Workers
+
+
+class StepResult(NamedTuple):
+    """What a step found.
+
+    Attributes:
+        loss: Sum of -log p over this process's targets, float64.
+        n_targets: Number of this process's targets.
+        norm: Global norm of the gradient before it was clipped.
+    """
+
+    loss: Tensor
+    n_targets: int
+    norm: Tensor
+
+
+def train_step(
+    model: LanguageModel,
+    optimizers: Sequence[Optimizer],
+    batches: Sequence[Batch[np.ndarray]],
+    states: list[State],
+    training: TrainingConfig,
+    *,
+    step: int,
+    workers: Workers = ALONE,
+) -> StepResult:
+    """Update a model from the mean loss over all targets of all processes.
+
+    Args:
+        model: What is trained.
+        optimizers: Its optimizers, with their learning rates set.
+        batches: The streams of this process, in parts that are computed one after the
+            other; their gradients add up.
+        states: State of each part; replaced by the state after the step.
+        training: Seed, precision, clip_norm and softmax_first.
+        step: Number of the step, which random numbers follow from.
+        workers: The processes of the run.
+    """
+    torch.manual_seed(_seed(training.seed, step, workers.rank))
+    n_own = sum(batch.n_targets for batch in batches)
+    (n_targets,) = workers.sum([n_own])
+    words = [d.target_P for batch in batches for d in (batch.forward, batch.backward)]
+    model.softmax.begin_step(training.seed, step, workers.union(np.concatenate(words)))
+    for optimizer in optimizers:
+        optimizer.zero_grad(set_to_none=True)
+    trains_bilm = step >= training.softmax_first
+    device = model.bilm.device
+    total = torch.zeros((), dtype=torch.float64, device=device)
+    for part, numbers in enumerate(batches):
+        batch = on_device(numbers, device)
+        with torch.autocast(
+            device.type, torch.bfloat16, enabled=training.precision == "bfloat16"
+        ):
+            with torch.set_grad_enabled(trains_bilm):
+                top_PH, states[part] = model.read(batch, states[part])
+            log_p_P = model.log_p(top_PH, batch)
+        loss = -log_p_P.sum()
+        # Averaged over processes, so that it adds up to a mean over all targets.
+        (loss * (workers.size / max(1.0, n_targets))).backward()
+        total += loss.detach().double()
+    trained = model if trains_bilm else model.softmax
+    workers.average_gradients(trained.parameters())
+    norm = clip_gradients(model.parameters(), training.clip_norm)
+    for optimizer in optimizers:
+        optimizer.step()
+    return StepResult(total, n_own, norm)
+
+
+def _seed(seed: int, step: int, rank: int) -> int:
+    """Return a seed for one step of one process, far from the others'."""
+    return (seed * 1_000_003 + step * 8_191 + rank) % (1 << 63)
