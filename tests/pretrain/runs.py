@@ -5,6 +5,10 @@ import os
 import subprocess
 import sys
 
+from safetensors import safe_open
+
+from spacy_elmo.pretrain import checkpoint
+from spacy_elmo.pretrain.config_file import read_config
 from spacy_elmo.text.prepare import Request, prepare
 
 TEXT = [
@@ -80,6 +84,10 @@ def write_config(folder, text=CONFIG, **sections):
     return path
 
 
+def config(folder, text=CONFIG, overrides=None, **sections):
+    return read_config(write_config(folder, text, **sections), overrides)
+
+
 def without_model(text):
     """The configuration of a run that goes on from a model."""
     head, tail = text.split("[model]")
@@ -118,3 +126,23 @@ def run(config, output, *overrides, processes=1, fails=False):
 
 def log(output):
     return [json.loads(line) for line in (output / "log.jsonl").open()]
+
+
+def settled(output):
+    """Everything that a run leaves and that does not tell the time."""
+    rows = [
+        {k: v for k, v in row.items() if k not in ("seconds", "tokens_per_second")}
+        for row in log(output)
+    ]
+    arrays = {
+        name: (output / name).read_bytes()
+        for name in (
+            "model-best/weights.safetensors",
+            "model-last/weights.safetensors",
+            "model-last/softmax.safetensors",
+        )
+    }
+    with safe_open(output / checkpoint.FILE, framework="pt") as file:
+        for name in list(file.keys()):
+            arrays[name] = file.get_tensor(name).numpy().tobytes()
+    return rows, arrays

@@ -106,7 +106,7 @@ def test_spelling_is_a_distribution_over_words():
     spelling = Spelling([*SPECIALS, "ab", "a", "가"])
     alone = 2 ** -spelling.bits("a") + 2 ** -spelling.bits("b")
     assert alone < 1 and spelling.bits("ab") < spelling.bits("ba")
-    rows = 2.0**-spelling._bits
+    rows = 2.0**-spelling.bits_of_pairs
     assert torch.allclose(torch.tensor(rows.sum(1)), torch.ones(257).double())
     assert spelling.bits("") > 0 and math.isfinite(spelling.bits("\ud800x" * 9))
 

@@ -51,6 +51,10 @@ class SampledSoftmax(FullSoftmax):
     Args:
         n_samples: Number of words sampled for a step, S, for all its predictions.
 
+    Attributes:
+        sampled_S: The words sampled for this step, sorted.
+        n_draws: Number of draws that it took to find as many distinct words.
+
     Raises:
         ValueError: [EL045] There are not more words than samples.
     """
@@ -63,16 +67,16 @@ class SampledSoftmax(FullSoftmax):
         if n_samples >= n_words:
             raise ValueError(Errors.EL045.format(samples=n_samples, words=n_words))
         self.n_samples = n_samples
-        self._sampled_S = torch.empty(0, dtype=torch.int64)
+        self.sampled_S = torch.empty(0, dtype=torch.int64)
         self._rows_R = torch.empty(0, dtype=torch.int64)
-        self._n_draws = 0
+        self.n_draws = 0
 
     def begin_step(self, seed: int, step: int, targets: np.ndarray) -> None:
         """Sample the words of a step; every process of a run draws the same."""
         rng = np.random.Generator(np.random.Philox(key=[seed, step]))
-        sampled, self._n_draws = sample_log_uniform(rng, self.n_words, self.n_samples)
+        sampled, self.n_draws = sample_log_uniform(rng, self.n_words, self.n_samples)
         device = self.weight.device
-        self._sampled_S = torch.from_numpy(sampled).to(device)
+        self.sampled_S = torch.from_numpy(sampled).to(device)
         self._rows_R = torch.from_numpy(np.union1d(sampled, targets)).to(device)
 
     def forward(self, h_NH: Tensor, target_N: Tensor) -> Tensor:
@@ -82,9 +86,9 @@ class SampledSoftmax(FullSoftmax):
             return super().forward(h_NH, target_N)
         rows_R = self._rows_R
         weight_RH = _Rows.apply(self.weight, rows_R)
-        bias_R = _Rows.apply(self.bias, rows_R) - self._log_expected(rows_R)
+        bias_R = _Rows.apply(self.bias, rows_R) - self.log_expected(rows_R)
         target_N = torch.searchsorted(rows_R, target_N)
-        sampled_S = torch.searchsorted(rows_R, self._sampled_S)
+        sampled_S = torch.searchsorted(rows_R, self.sampled_S)
 
         def log_p(h: Tensor, target: Tensor) -> Tensor:
             true = (h * weight_RH[target]).sum(1) + bias_R[target]
@@ -96,11 +100,11 @@ class SampledSoftmax(FullSoftmax):
 
         return in_chunks(log_p, h_NH, target_N, self.n_samples)
 
-    def _log_expected(self, word: Tensor) -> Tensor:
+    def log_expected(self, word: Tensor) -> Tensor:
         """Return log E[count of a word in the sample] = log(1 - (1 - P)^draws)."""
         word = word.double()
         p = torch.log1p(1 / (word + 1)) / np.log(self.n_words + 1.0)
-        return torch.log(-torch.expm1(self._n_draws * torch.log1p(-p))).float()
+        return torch.log(-torch.expm1(self.n_draws * torch.log1p(-p))).float()
 
     @property
     def logits_per_prediction(self) -> int:

@@ -50,11 +50,11 @@ def plain(softmax, h, target, sampled, n_draws):
 def test_equals_the_plain_estimate_with_its_gradients(n, seed, chunk):
     softmax, (h, target) = make(seed), inputs(n, seed)
     softmax.begin_step(seed, 3, target.numpy())
-    sampled = softmax._sampled_S.tolist()
+    sampled = softmax.sampled_S.tolist()
     before, chunks.CHUNK = chunks.CHUNK, chunk  # in one piece or many
     try:
         found = softmax(h, target)
-        expected = plain(softmax, h, target, sampled, softmax._n_draws)
+        expected = plain(softmax, h, target, sampled, softmax.n_draws)
         assert torch.allclose(found, expected, atol=1e-5)
         leaves = (h, softmax.weight, softmax.bias)
         weights = torch.linspace(0.5, 1.5, n)
@@ -115,8 +115,8 @@ def test_sampling_is_log_uniform():
     expected = torch.zeros(200)
     for step in range(n):
         softmax.begin_step(5, step, np.array([0]))
-        counts[softmax._sampled_S.numpy()] += 1
-        expected += softmax._log_expected(torch.arange(200)).exp()
+        counts[softmax.sampled_S.numpy()] += 1
+        expected += softmax.log_expected(torch.arange(200)).exp()
     # The expectation is that of drawing so often in any case, not of having stopped.
     assert np.allclose(counts / n, expected.numpy() / n, atol=0.03)
 
@@ -127,10 +127,10 @@ def test_a_step_follows_from_its_number():
     for softmax, steps in ((one, (4, 5)), (other, (5,))):
         for step in steps:
             softmax.begin_step(7, step, np.array([1, 2]))
-        draws.append(softmax._sampled_S.tolist())
+        draws.append(softmax.sampled_S.tolist())
     assert draws[0] == draws[1]
     one.begin_step(7, 6, np.array([1, 2]))
-    assert one._sampled_S.tolist() != draws[0]
+    assert one.sampled_S.tolist() != draws[0]
 
 
 def test_more_samples_than_words():
