@@ -213,22 +213,21 @@ class Errors(metaclass=_Coded):
     EL130 = "'{path}' exists. Replace it with --force, or write to another file."
     # In spaCy
     EL050 = (
-        "'{name}' has no weights. Load some with nlp.get_pipe('{name}').load_weights("
-        "PATH), or name them in [initialize.components.{name}.weights] (@readers = "
-        '"spacy-elmo.WeightsReader.v1") and initialise the pipeline. A component that '
-        "is listed in [training.frozen_components] is not initialised: leave it out "
-        "there, frozen = true in its own section does what is meant."
+        "'{name}' has no weights. Name some in its section (weights = PATH), load some "
+        "with nlp.get_pipe('{name}').load_weights(PATH), or name them in "
+        "[initialize.components.{name}.weights] and initialise it. Components "
+        "that are listed in [training.frozen_components] are not initialised: set "
+        "frozen = true in [components.{name}] instead."
     )
     EL051 = (
         "The biLM of this package is missing from '{path}': the package was built "
         "without it. Install an official wheel, or load weights of your own."
     )
     EL081 = (
-        "No biLM for the language '{lang}' is in this package; it has {known}. Load "
-        "one with nlp.get_pipe('elmo').load_weights(FOLDER OR NAME), or name it in "
-        "[initialize.components.elmo.weights] (@readers = "
-        "\"spacy-elmo.WeightsReader.v1\"). 'spacy elmo pretrain' trains one on plain "
-        "text of any language."
+        "No biLM for the language '{lang}' is in this package; it has {known}. Name "
+        "one in the component's section (weights = FOLDER OR NAME), or load it with "
+        "nlp.get_pipe('elmo').load_weights(FOLDER OR NAME). 'spacy elmo pretrain' "
+        "trains one on plain text of any language."
     )
     EL052 = (
         "The weights from '{source}' don't fit the configuration: {sizes}. Write the "
