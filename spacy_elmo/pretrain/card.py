@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 
-from .. import __version__
 from ..bilm.files.own import CARD
 from ..bilm.files.text_files import read_json
 
@@ -21,34 +20,10 @@ def read_card(folder: Path) -> dict[str, Any] | None:
     return dict(read_json(path)) if path.exists() else None
 
 
-def make_card(
-    *,
-    parameters: int,
-    text: dict[str, Any],
-    vocabulary: int,
-    results: dict[str, Any],
-    seconds: float,
-    device: torch.device,
-    processes: int,
-    commands: list[dict[str, Any]],
-    config: dict[str, Any],
-) -> dict[str, Any]:
-    """Return a card; `results` are tokens seen and perplexities, `commands` each
-    command of the run with its first step, `config` the settings of the last one."""
-    return {
-        "spacy_elmo": __version__,
-        "fingerprint": None,  # filled in by what writes the weights
-        "parameters": parameters,
-        "text": text,
-        "vocabulary": vocabulary,
-        **results,
-        "seconds": round(seconds, 1),
-        "hardware": f"{processor()}, {processes} x {torch.get_num_threads()} "
-        f"threads, {device}, torch {torch.__version__}",
-        "command": commands[-1]["command"],
-        "commands": commands,
-        "config": config,
-    }
+def hardware(device: torch.device, processes: int) -> str:
+    """Return what a run is made on."""
+    threads = f"{processes} x {torch.get_num_threads()} threads"
+    return f"{processor()}, {threads}, {device}, torch {torch.__version__}"
 
 
 def processor() -> str:

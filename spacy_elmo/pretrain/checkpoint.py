@@ -36,14 +36,8 @@ def save(
     state: State,
     progress: dict[str, Any],
 ) -> None:
-    """Write the checkpoint of a run.
-
-    Args:
-        folder: Where it is written.
-        model: The model that is trained.
-        optimizers: Its optimizers.
-        state: State of all streams.
-        progress: Whatever else is to be restored, as JSON can hold it.
+    """Write the checkpoint of a run, with the state of all streams, and whatever else
+    is to be restored, as JSON can hold it.
 
     Raises:
         OSError: [EL013] The file can't be written.
@@ -83,10 +77,7 @@ def read_progress(folder: Path) -> dict[str, Any] | None:
 
 
 def load(folder: Path, model: LanguageModel, optimizers: Sequence[Optimizer]) -> State:
-    """Fill a model and its optimizers.
-
-    Returns:
-        The state of all streams.
+    """Fill a model and its optimizers, and return the state of all streams.
 
     Raises:
         ValueError: [EL046] The file is damaged or of another model.

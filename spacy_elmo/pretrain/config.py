@@ -25,26 +25,23 @@ class Section(BaseModel):
 
 
 class TextConfig(Section):
-    """Section [text]: what is read, and how it is tokenized."""
+    """Section [text]: what is read, and how it is tokenized.
 
-    train: list[str] = Field(
-        description="Training text: files of one paragraph or sentence per line (.gz, "
-        ".xz, .bz2, .zst and .jsonl too), or one folder made by 'spacy elmo prepare'."
-    )
-    dev: list[str] = Field(description="Held-out text for evaluation, likewise.")
+    Text is files of one paragraph or sentence per line (.gz, .xz, .bz2, .zst and .jsonl
+    too), or one folder made by 'spacy elmo prepare'.
+    """
+
+    train: list[str] = Field(description="Training text.")
+    dev: list[str] = Field(description="Held-out text for evaluation.")
     also: dict[str, list[str]] | None = Field(
         None, description="Further held-out text by name, evaluated before and after."
     )
     lang: str = Field("en", description="Language of the tokenizer.")
     tokenizer: str = Field("spacy", description="'spacy' or 'whitespace'.")
-    sentences: bool = Field(True, description="Whether lines are split into sentences.")
+    sentences: bool = Field(True, description="Split lines into sentences.")
     processes: int = Field(1, description="Number of processes that tokenize.")
-    max_tokens: int | None = Field(
-        None, description="Number of training tokens after whose sentence to stop."
-    )
-    dev_max_tokens: int | None = Field(
-        None, description="The same for each held-out text."
-    )
+    max_tokens: int | None = Field(None, description="Training tokens to stop after.")
+    dev_max_tokens: int | None = Field(None, description="The same for held-out text.")
     note: str = Field("", description="What the text is, for the model card.")
     licence: str = Field("", description="Its licence, for the model card.")
 
@@ -54,8 +51,8 @@ class VocabConfig(Section):
 
     size: int | None = Field(
         None,
-        description="Largest number of words, <S>, </S> and <UNK> included. By default "
-        "50,000, or that of the prepared text.",
+        description="Most words, <S>, </S> and <UNK> included; 50,000, or those of "
+        "prepared text, if null.",
     )
     min_count: int = Field(1, description="Least number of occurrences of a word.")
 
@@ -65,39 +62,25 @@ class TrainingConfig(Section):
 
     init: str | None = Field(
         None,
-        description="Model folder to start from, or the name of a shipped model. If it "
-        "has a softmax, that is kept, with its vocabulary.",
+        description="Model folder to start from, or name of a shipped model. If it has "
+        "a softmax, that is kept, with its vocabulary.",
     )
-    new_softmax: bool = Field(
-        False, description="Train a new softmax although init has one."
-    )
+    new_softmax: bool = Field(False, description="Train a new softmax in any case.")
     softmax_first: int = Field(
-        0, ge=0, description="Number of first steps that train the softmax alone."
+        0, ge=0, description="First steps, which train the softmax alone."
     )
-    batch_size: int = Field(
-        64, ge=1, description="Number of streams, of all processes together."
-    )
+    batch_size: int = Field(64, ge=1, description="Streams, of all processes together.")
     accumulate: int = Field(
-        1,
-        ge=1,
-        description="Number of parts that a batch is computed in, one after the "
-        "other, to save memory.",
+        1, ge=1, description="Parts that a batch is computed in, to save memory."
     )
     unroll_steps: int = Field(
-        20, ge=1, description="Number of tokens after which backpropagation is cut."
+        20, ge=1, description="Tokens after which backpropagation is cut."
     )
-    epochs: int = Field(1, ge=1, description="Number of passes over the text.")
-    max_steps: int | None = Field(
-        None, ge=1, description="Step to stop at, whatever epochs says."
-    )
-    clip_norm: float = Field(
-        5.0, gt=0, description="Largest global norm of the gradient."
-    )
+    epochs: int = Field(1, ge=1, description="Passes over the text.")
+    max_steps: int | None = Field(None, ge=1, description="Stop at this step.")
+    clip_norm: float = Field(5.0, gt=0, description="Largest norm of the gradient.")
     dropout: float = Field(
-        0.1,
-        ge=0,
-        lt=1,
-        description="Dropout rate on the input of each LSTM layer and of the softmax.",
+        0.1, ge=0, lt=1, description="Rate on the input of each LSTM and the softmax."
     )
     precision: Literal["float32", "bfloat16"] = Field(
         "float32", description="Precision of matrix multiplications."
@@ -106,20 +89,16 @@ class TrainingConfig(Section):
     save_every: int = Field(500, ge=1, description="Steps between checkpoints.")
     log_every: int = Field(50, ge=1, description="Steps between lines of the log.")
     seed: int = Field(0, ge=0, description="Seed of all random numbers.")
-    threads: int = Field(
-        0, ge=0, description="Number of CPU threads; 0 for torch's choice."
-    )
+    threads: int = Field(0, ge=0, description="CPU threads; 0 for torch's choice.")
     device: str = Field(
         "auto",
         pattern=r"^(auto|cpu|cuda(:\d+)?)$",
         description="'cpu', 'cuda', 'cuda:N', or 'auto' for a GPU if there is one.",
     )
     save_dtype: Literal["float32", "float16"] = Field(
-        "float32", description="Precision of the weights in the model folders."
+        "float32", description="Precision of the weights in model folders."
     )
-    tensorboard: bool = Field(
-        False, description="Whether to write events for TensorBoard."
-    )
+    tensorboard: bool = Field(False, description="Write events for TensorBoard.")
 
     @model_validator(mode="after")
     def _parts_are_equal(self) -> "TrainingConfig":
@@ -142,13 +121,8 @@ BLOCKS = {
 
 @dataclass(frozen=True)
 class PretrainConfig:
-    """All settings of a run.
-
-    Attributes:
-        model: Sizes; None if they come from training.init.
-        blocks: What the configuration names in [training.objective], .optimizer,
-            .schedule and .logger, as it is written there.
-    """
+    """All settings of a run. `model` is None if sizes come from training.init; `blocks`
+    are [training.objective], .optimizer, .schedule and .logger as they are written."""
 
     text: TextConfig
     vocab: VocabConfig

@@ -17,11 +17,8 @@ TRAIN, DEV = "train", "dev"
 
 @dataclass(frozen=True)
 class Corpora:
-    """Training text, dev text, and further held-out text by name.
-
-    Attributes:
-        hashes: A hash of each, by name, for checkpoints.
-    """
+    """Training text, dev text, and further held-out text by name; with a hash of each
+    for checkpoints."""
 
     train: Corpus
     dev: Corpus
@@ -81,11 +78,8 @@ def open_corpora(
 
 
 def prepared_folder(sources: Sequence[str | Path]) -> Path | None:
-    """Return the prepared folder that is named, None if files are.
-
-    Raises:
-        ValueError: [EL043] A folder is not prepared, or is not named alone.
-    """
+    """Return the prepared folder that is named, None if files are. Raises ValueError
+    [EL043] if a folder is not prepared, or not named alone."""
     for name in sources:
         if Path(name).is_dir():
             if len(sources) > 1 or not is_prepared(Path(name)):

@@ -10,11 +10,8 @@ from .loggers import FILE, read_log
 
 
 def draw(runs: Sequence[Path], output: Path) -> None:
-    """Plot training loss, and dev perplexity, against tokens.
-
-    Args:
-        runs: Folders that `pretrain` wrote to.
-        output: The file to write; its ending says the format.
+    """Plot training loss and dev perplexity of runs against tokens, into a file whose
+    ending says the format.
 
     Raises:
         ValueError: [EL074] A run has no log, or the format is not known.

@@ -23,17 +23,8 @@ SpacyLogger = Callable[..., tuple[Callable[[Any], None], Callable[[], None]]]
 
 
 class Log:
-    """The log of a run.
-
-    Args:
-        output: Folder of the run.
-        n_steps: Number of steps of the run.
-        tokens_per_step: Number of tokens that a step reads.
-        first_step: Number of steps that are done. Lines of later ones are removed from
-            the file, for these steps are made again.
-        config: Settings of the run.
-        logger: Logger of spaCy's kind, if there is one.
-        tensorboard: Whether to write events for TensorBoard.
+    """The log of a run of n_steps, first_step of which are done: lines of later ones
+    are removed from the file, for these steps are made again.
 
     Raises:
         ImportError: [EL049] TensorBoard is not installed.
@@ -91,15 +82,8 @@ class Log:
             self._spacy(None)
 
     def row(self, row: dict[str, Any]) -> None:
-        """Write a line of figures.
-
-        Args:
-            row: step, tokens, seconds, loss, learn_rate, tokens_per_second and
-                grad_norm; at an evaluation also epoch, and dev, a dictionary.
-
-        Raises:
-            OSError: [EL013] The line can't be written.
-        """
+        """Write a line of figures; at an evaluation it has `epoch` and `dev`, a
+        dictionary. Raises OSError [EL013] if it can't be written."""
         try:
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")

@@ -26,8 +26,8 @@ class OptimizerRecipe:
     """How the optimizers of a run are made.
 
     Attributes:
-        make: Parameters with dense gradients, and those with sparse ones (empty unless
-            the objective has them) -> their optimizers, always in the same order.
+        make: Parameters with dense and with sparse gradients (none unless the objective
+            has them) -> their optimizers, always in the same order.
         moments: Numbers that are kept for each parameter, for memory plans.
     """
 
@@ -87,13 +87,8 @@ def sgd(learn_rate: float = 1.0) -> OptimizerRecipe:
 
 @torch.no_grad()
 def clip_gradients(parameters: Iterable[Parameter], max_norm: float) -> Tensor:
-    """Scale all gradients so that their global norm is max_norm at most.
-
-    `torch.nn.utils.clip_grad_norm_` does not take sparse gradients.
-
-    Returns:
-        The norm before.
-    """
+    """Scale all gradients so that their global norm is max_norm at most; return what it
+    was. Other than `torch.nn.utils.clip_grad_norm_` it takes sparse gradients."""
     gradients = [values(p.grad) for p in parameters if p.grad is not None]
     norm = torch.linalg.vector_norm(
         torch.stack([torch.linalg.vector_norm(g) for g in gradients])
@@ -110,11 +105,8 @@ def values(gradient: Tensor) -> Tensor:
 
 
 def set_learn_rate(optimizers: Iterable[Optimizer], factor: float) -> float:
-    """Set the learning rates to a factor of those that the optimizers were made with.
-
-    Returns:
-        The learning rate of the last parameter group.
-    """
+    """Set the learning rates to a factor of those that the optimizers were made with,
+    and return that of the last parameter group."""
     rate = 0.0
     for optimizer in optimizers:
         for group in optimizer.param_groups:

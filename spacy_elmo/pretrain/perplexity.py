@@ -19,13 +19,10 @@ class Perplexity:
     not.
 
     Attributes:
-        forward: Perplexity of the forward direction.
-        backward: Perplexity of the backward direction.
         mean: exp of the mean loss of both directions.
         bits_per_character: Mean loss of both directions, the spelling of unknown words
             included, over the text's Unicode characters (tokens, and one space after
             each): it compares models with different vocabularies.
-        tokens: Number of tokens of the text.
         coverage: Share of the tokens that are in the vocabulary.
     """
 
@@ -55,15 +52,8 @@ def perplexity(
     unroll_steps: int = 50,
     progress: bool = False,
 ) -> Perplexity:
-    """Return the perplexity of a corpus, read in streams with carried state, as in
-    training.
-
-    Args:
-        model: A biLM and its objective.
-        corpus: The text, in the model's vocabulary.
-        batch_size: Number of streams, fewer if the text is short.
-        unroll_steps: Number of steps of a batch.
-        progress: Whether to show a progress bar.
+    """Return the perplexity of a corpus in the model's vocabulary, read in streams with
+    carried state, as in training.
 
     Raises:
         ValueError: [EL035] The text is too short.

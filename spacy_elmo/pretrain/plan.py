@@ -25,15 +25,8 @@ DISTINCT = 0.5
 
 @dataclass(frozen=True)
 class Plan:
-    """Sizes of one process's work.
-
-    Attributes:
-        n_words: Size of the vocabulary.
-        n_logits: Number of logits of one prediction.
-        sparse: Whether the gradients of the objective are sparse.
-        n_streams: Number of streams of one part of the process's batch.
-        moments: Numbers that the optimizer keeps for each parameter.
-    """
+    """Sizes of one process's work: n_logits are those of one prediction, n_streams
+    those of one part of its batch, moments the optimizer's for each parameter."""
 
     bilm: BiLMConfig
     bilm_parameters: int
@@ -139,16 +132,8 @@ def available_memory(device: torch.device) -> int:
 
 
 def check_fits(plan: Plan, available: int, n_processes: int = 1) -> None:
-    """Check that a run fits the memory.
-
-    Args:
-        plan: Sizes of the work of one process.
-        available: Bytes that were free before any of the run's were taken.
-        n_processes: Number of processes that share them.
-
-    Raises:
-        ValueError: [EL048] It does not; the message says which batch size or
-            vocabulary would.
+    """Raise ValueError [EL048], with a batch size or vocabulary that would fit, unless
+    each of n_processes fits its share of the bytes that were free before any was taken.
     """
     share = available // n_processes
     if plan.memory() <= share:

@@ -12,18 +12,8 @@ from .step import StepResult
 
 @dataclass
 class Progress:
-    """Counters of a run.
-
-    Attributes:
-        n_steps: Number of steps in all.
-        tokens_per_step: Number of tokens that a step reads, in each direction.
-        step: Number of steps that are done.
-        seconds_before: Time that earlier processes took.
-        recent: Sums over the steps since the last line of the log: loss, targets.
-        loss: Mean loss over these steps.
-        norm: Gradient norm of the last step.
-        learn_rate: Learning rate of the last step.
-    """
+    """Counters of a run; `recent` are loss and targets summed since the last log line,
+    `loss` the mean loss over these steps."""
 
     n_steps: int
     tokens_per_step: int

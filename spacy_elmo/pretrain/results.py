@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from wasabi import Printer
 
+from .. import __version__
 from ..atomic_files import recover, write_files, write_text
 from ..bilm.files.own import CARD
 from ..errors import Errors
-from .card import make_card, read_card
+from .card import hardware, read_card
 from .checkpoint import FILE as CHECKPOINT
 from .config import PretrainConfig
 from .corpora import DEV, Corpora
@@ -23,12 +24,7 @@ BEST, LAST = "model-best", "model-last"
 
 
 class Results:
-    """The models that a run saves, and their perplexities.
-
-    Args:
-        command: How the run was started, for the model card.
-        processes: Number of processes, for the model card.
-    """
+    """The models that a run saves, with their cards, and their perplexities."""
 
     def __init__(
         self,
@@ -60,11 +56,8 @@ class Results:
         self.before = saved["before"]
 
     def measure_before(self, model: LanguageModel) -> str:
-        """Measure all held-out text before the training.
-
-        Returns:
-            The perplexities formatted for the log.
-        """
+        """Measure all held-out text before the training; return the perplexities
+        formatted for the log."""
         held_out = {DEV: self.corpora.dev, **self.corpora.also}
         self.before = {
             name: perplexity(model, text).to_dict() for name, text in held_out.items()
@@ -79,28 +72,28 @@ class Results:
         """Save a model as the last one, and as the best one if its dev perplexity is
         the lowest, with the tokens and seconds that it was trained for."""
         config, train = self.config, self.corpora.train
-        card = make_card(
-            parameters=model.bilm.n_parameters,
-            text={
+        card = {
+            "spacy_elmo": __version__,
+            "fingerprint": None,  # filled in by what writes the weights
+            "parameters": model.bilm.n_parameters,
+            "text": {
                 "note": config.text.note,
                 "licence": config.text.licence,
                 "files": config.text.train,
                 "tokens": train.n_tokens,
                 "coverage": train.coverage,
             },
-            vocabulary=len(train.vocab),
-            results={
-                "tokens_seen": tokens,
-                "dev_files": config.text.dev,
-                "dev_perplexity": found.to_dict(),
-                "dev_perplexity_before": self.before.get(DEV),
-            },
-            seconds=seconds,
-            device=model.bilm.device,
-            processes=self.processes,
-            commands=self.commands,
-            config=config.to_dict(),
-        )
+            "vocabulary": len(train.vocab),
+            "tokens_seen": tokens,
+            "dev_files": config.text.dev,
+            "dev_perplexity": found.to_dict(),
+            "dev_perplexity_before": self.before.get(DEV),
+            "seconds": round(seconds, 1),
+            "hardware": hardware(model.bilm.device, self.processes),
+            "command": self.command,
+            "commands": self.commands,
+            "config": config.to_dict(),
+        }
         folders = [LAST]
         if found.mean < self.best:
             self.best = found.mean
@@ -115,11 +108,8 @@ class Results:
 
     def finish(self, msg: Printer, device: torch.device) -> None:
         """Measure the best model on the further held-out text, add that to its card,
-        and show a table of perplexities before and after.
-
-        Raises:
-            ValueError: [EL046] The best model is not there any more.
-        """
+        and show a table of perplexities before and after. Raises ValueError [EL046] if
+        the best model was removed."""
         card = read_card(self.output / BEST)
         if card is None:
             path, error = self.output / BEST, "it was removed"

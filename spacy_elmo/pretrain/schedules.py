@@ -1,8 +1,9 @@
 """Learning-rate schedules: factors of the learning rate, by registered name.
 
 A schedule is a pure function of the step and of the number of steps, so a run that
-resumes has nothing of it to restore. A new one is a function that is registered under
-its name, in a package with an entry point in the group `spacy_elmo_schedules`:
+resumes has nothing of it to restore. Those here rise linearly over warmup_steps, a
+tenth of all at most; `final` is the factor at the end. A new one is a function that is
+registered under its name, in a package with an entry point in `spacy_elmo_schedules`:
 
     @registry.schedules("my-package.Halving.v1")
     def halving(every: int = 1000) -> Schedule:
@@ -20,12 +21,7 @@ Schedule = Callable[[int, int], float]
 
 @registry.schedules("spacy-elmo.WarmupCosine.v1")
 def warmup_cosine(warmup_steps: int = 200, final: float = 0.05) -> Schedule:
-    """Make a schedule that rises linearly, then falls along a cosine.
-
-    Args:
-        warmup_steps: Number of steps of the rise, a tenth of all at most.
-        final: Factor at the end.
-    """
+    """Make a schedule that falls along a cosine after the rise."""
 
     def factor(step: int, n_steps: int) -> float:
         rising, done = _warmup(step, n_steps, warmup_steps)
@@ -38,12 +34,7 @@ def warmup_cosine(warmup_steps: int = 200, final: float = 0.05) -> Schedule:
 
 @registry.schedules("spacy-elmo.WarmupLinear.v1")
 def warmup_linear(warmup_steps: int = 200, final: float = 0.0) -> Schedule:
-    """Make a schedule that rises linearly, then falls linearly.
-
-    Args:
-        warmup_steps: Number of steps of the rise, a tenth of all at most.
-        final: Factor at the end.
-    """
+    """Make a schedule that falls linearly after the rise."""
 
     def factor(step: int, n_steps: int) -> float:
         rising, done = _warmup(step, n_steps, warmup_steps)
@@ -56,15 +47,9 @@ def warmup_linear(warmup_steps: int = 200, final: float = 0.0) -> Schedule:
 def warmup_stable_decay(
     warmup_steps: int = 200, decay_steps: int = 1000, final: float = 0.0
 ) -> Schedule:
-    """Make a schedule that rises linearly, stays, and falls linearly at the end (Hu et
-    al. 2024). Before the fall it does not depend on the number of steps, so a run can
-    be made longer or shorter until then.
-
-    Args:
-        warmup_steps: Number of steps of the rise, a tenth of all at most.
-        decay_steps: Number of steps of the fall, half of all at most.
-        final: Factor at the end.
-    """
+    """Make a schedule that stays after the rise, and falls linearly in the last
+    decay_steps, half of all at most (Hu et al. 2024). Before the fall it does not
+    depend on the number of steps, so a run can get longer or shorter until then."""
 
     def factor(step: int, n_steps: int) -> float:
         rising, _ = _warmup(step, n_steps, warmup_steps)
@@ -76,11 +61,7 @@ def warmup_stable_decay(
 
 @registry.schedules("spacy-elmo.Constant.v1")
 def constant(warmup_steps: int = 0) -> Schedule:
-    """Make a schedule that rises linearly, then stays.
-
-    Args:
-        warmup_steps: Number of steps of the rise, a tenth of all at most.
-    """
+    """Make a schedule that stays after the rise."""
     return lambda step, n_steps: _warmup(step, n_steps, warmup_steps)[0]
 
 

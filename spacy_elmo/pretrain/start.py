@@ -24,15 +24,8 @@ from .workers import Workers
 
 @dataclass
 class Run:
-    """What a process trains.
-
-    Attributes:
-        streams: The streams of this process, in parts that are computed one after the
-            other.
-        states: Carried state of each part.
-        n_steps: Number of steps of the run.
-        memory: Bytes that the run is expected to take in this process.
-    """
+    """What a process trains: its streams are in parts that are computed one after the
+    other, each with a carried state; `memory` are the bytes it is expected to take."""
 
     model: LanguageModel
     optimizers: list[Optimizer]

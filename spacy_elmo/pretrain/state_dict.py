@@ -8,16 +8,8 @@ Arrays = dict[str, Tensor]
 
 
 def flatten(value: Any, name: str, arrays: Arrays) -> Any:
-    """Put the tensors of a nested value into arrays, and return the rest for JSON.
-
-    Args:
-        value: Dicts, lists, tuples, tensors and plain values, in one another.
-        name: Prefix of the names of its tensors.
-        arrays: Where they are put.
-
-    Raises:
-        TypeError: A value of another type is in it.
-    """
+    """Put the tensors of nested dicts, lists and tuples into arrays, under names that
+    begin with `name`, and return the rest for JSON. Raises TypeError on other types."""
     if isinstance(value, Tensor):
         name = name if name not in arrays else f"{name}.{len(arrays)}"
         arrays[name] = value

@@ -16,13 +16,8 @@ from .workers import ALONE, Workers
 
 
 class StepResult(NamedTuple):
-    """What a step found.
-
-    Attributes:
-        loss: Sum of -log p over this process's targets, float64.
-        n_targets: Number of this process's targets.
-        norm: Global norm of the gradient before it was clipped.
-    """
+    """Sum of -log p over this process's targets (float64), the number of targets, and
+    the global norm of the gradient before it was clipped."""
 
     loss: Tensor
     n_targets: int

@@ -25,19 +25,15 @@ from .optimizers import values
 
 @dataclass(frozen=True)
 class Workers:
-    """A process among those of its run.
-
-    Attributes:
-        rank: Number of this process.
-        size: Number of processes.
-        device: Device of this process.
-        n_sharing: Number of processes that share the memory of this one's device.
-    """
+    """A process, by its rank among `size` processes; n_sharing of them share the memory
+    of its device. `control` is their group for numbers that the CPU decides by, so that
+    no GPU is waited for."""
 
     rank: int
     size: int
     device: torch.device
     n_sharing: int = 1
+    control: Any = None
 
     @property
     def is_first(self) -> bool:
@@ -47,13 +43,13 @@ class Workers:
     def wait(self) -> None:
         """Wait until all processes are here."""
         if self.size > 1:
-            dist.barrier(group=_control())
+            dist.barrier(group=self.control)
 
     def sum(self, numbers: Iterable[float]) -> list[float]:
         """Return each number summed over all processes."""
         total = torch.tensor(list(numbers), dtype=torch.float64)
         if self.size > 1:
-            dist.all_reduce(total, group=_control())
+            dist.all_reduce(total, group=self.control)
         return list(total.tolist())
 
     def union(self, words: np.ndarray) -> np.ndarray:
@@ -62,15 +58,12 @@ class Workers:
         if self.size == 1:
             return words
         found: list[Any] = [None] * self.size
-        dist.all_gather_object(found, words, group=_control())
+        dist.all_gather_object(found, words, group=self.control)
         return np.unique(np.concatenate(found))
 
     def average_gradients(self, parameters: Iterable[Parameter]) -> None:
-        """Average gradients over all processes.
-
-        Sparse gradients must have the same rows in all of them. A missing gradient, of
-        a cluster that no target of a batch is in, counts as zeros.
-        """
+        """Average gradients over all processes. Sparse ones must have the same rows in
+        all of them; a missing one, of a cluster without a target, counts as zeros."""
         for parameter in parameters:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
@@ -98,24 +91,12 @@ class Workers:
 
 # The process of a run that has no other.
 ALONE = Workers(0, 1, torch.device("cpu"))
-_CONTROL: list[Any] = []
-
-
-def _control() -> Any:
-    """Return the group for numbers that the CPU decides by: no GPU is waited for."""
-    return _CONTROL[0]
 
 
 @contextmanager
 def start(device: str) -> Iterator[Workers]:
-    """Join the processes of the run that torchrun started, if it did.
-
-    Args:
-        device: Setting of the configuration.
-
-    Raises:
-        ValueError: [EL037] The device is not there.
-    """
+    """Join the other processes that torchrun started, if it did; `device` is that of
+    the configuration. Raises ValueError [EL037] if it is not there."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -141,9 +122,8 @@ def start(device: str) -> Iterator[Workers]:
     patience = timedelta(days=7)
     backend = "nccl" if device.startswith("cuda") else "gloo"
     dist.init_process_group(backend, timeout=patience)
-    _CONTROL[:] = [dist.new_group(backend="gloo", timeout=patience)]
+    control = dist.new_group(backend="gloo", timeout=patience)
     try:
-        yield Workers(dist.get_rank(), size, torch.device(device), n_sharing)
+        yield Workers(dist.get_rank(), size, torch.device(device), n_sharing, control)
     finally:
-        _CONTROL.clear()
         dist.destroy_process_group()

@@ -25,12 +25,8 @@ BLOCK = 1 << 20  # words of a long text that are read at once
 
 
 class RunningText:
-    """Word numbers of a long text, in pieces that may be mapped files.
-
-    Args:
-        pieces: Arrays of int32, one after the other.
-        length: Number of words to keep; None for all.
-    """
+    """Word numbers of a long text (int32), in pieces that may be mapped files; `length`
+    of them, all if None."""
 
     def __init__(self, pieces: Sequence[np.ndarray], length: int | None = None) -> None:
         self.pieces = pieces
@@ -81,12 +77,8 @@ class Corpus:
     backward: RunningText
 
     def limit_vocab(self, size: int, min_count: int = 1) -> "Corpus":
-        """Return the same text with a vocabulary of its most frequent words.
-
-        Args:
-            size: Largest number of words, the three special ones included.
-            min_count: Least number of times that a word is in the text.
-        """
+        """Return the same text with a vocabulary of its most frequent words, `size` at
+        most (three special ones included), each seen min_count times or more."""
         n_vocab = vocabulary_size(self.counts_V, size, min_count)
         target_V = np.arange(len(self.words), dtype=np.int32)
         target_V[n_vocab:] = UNK_ID

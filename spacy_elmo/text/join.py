@@ -27,15 +27,8 @@ SHARD = 16_000_000  # words of a shard, boundaries counted
 def join_parts(
     folder: Path, n_parts: int, output: Path, request: Request
 ) -> dict[str, Any]:
-    """Number the words of all parts by frequency, and write the shards.
-
-    Returns:
-        Counts, and the size and hash of every file, for the manifest.
-
-    Raises:
-        ValueError: [EL033] There is no text.
-        OSError: [EL013] A file can't be written.
-    """
+    """Number the words of all parts by frequency, write the shards, and return what the
+    manifest says of them. Raises ValueError [EL033] if there is no text."""
     read = partial(read_parts, folder, n_parts, request.max_tokens)
     n_lines, counts = _count_words(read("counting words"))
     n_sentences = counts[BOS]

@@ -71,25 +71,13 @@ def make_parts(
     processes: int = 1,
     progress: bool = True,
 ) -> int:
-    """Write the parts of text files into a folder.
-
-    Returns:
-        The number of parts that hold the text that was asked for.
-
-    Raises:
-        OSError: [EL044] A process was killed; also as `read_lines`.
-    """
+    """Write the parts of text files into a folder, and return how many of them hold the
+    text that was asked for. Raises OSError [EL044] if a process was killed."""
     total = sum(path.stat().st_size for path in sources)
+    shown = {"unit": "B", "unit_scale": True, "disable": not progress}
     n_parts = tokens = 0
-    with tqdm(
-        total=total,
-        unit="B",
-        unit_scale=True,
-        desc="reading text",
-        disable=not progress,
-    ) as bar:
-        blocks = _blocks(sources, bar)
-        for made in _made(blocks, folder, request, processes):
+    with tqdm(desc="reading text", total=total, **shown) as bar:
+        for made in _made(_blocks(sources, bar), folder, request, processes):
             n_parts, tokens = n_parts + 1, tokens + made
             bar.set_postfix(tokens=f"{tokens:,}", refresh=False)
             if request.max_tokens is not None and tokens >= request.max_tokens:

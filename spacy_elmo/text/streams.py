@@ -38,13 +38,8 @@ class CharacterModel(Protocol):
 
 @dataclass(frozen=True)
 class Direction(Generic[A]):
-    """One direction of a batch.
-
-    Attributes:
-        word_N: Which of the batch's distinct words is read at each position.
-        position_P: The positions that predict something.
-        target_P: Number of the word that each of them predicts.
-    """
+    """One direction of a batch: which of its distinct words is read at each position,
+    the positions that predict something, and the numbers of the words they predict."""
 
     word_N: A
     position_P: A
@@ -59,12 +54,8 @@ class Direction(Generic[A]):
 
 @dataclass(frozen=True)
 class Batch(Generic[A]):
-    """T steps of B streams, as NumPy arrays or, after `map`, as others.
-
-    Attributes:
-        characters_VC: Character ids of the distinct words of both directions.
-        n_streams: B.
-    """
+    """T steps of B streams, and the character ids of their distinct words, as NumPy
+    arrays or, after `map`, as others."""
 
     characters_VC: A
     forward: Direction[A]

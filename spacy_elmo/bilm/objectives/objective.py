@@ -20,7 +20,7 @@ class Objective(nn.Module):
 
     Both directions share one. A new objective is a subclass and a function that is
     registered under its name, in a package with an entry point in the group
-    `spacy_elmo_objectives` (or imported before it is used):
+    `spacy_elmo_objectives`:
 
         class MyObjective(Objective):
             name = "my-package.MyObjective.v1"
@@ -49,15 +49,9 @@ class Objective(nn.Module):
         self.width, self.n_words = width, n_words
 
     def forward(self, h_NH: Tensor, target_N: Tensor) -> Tensor:
-        """Return the log-probability of every target, (N,).
-
-        Outside training mode it must be exact over the whole vocabulary, so that
-        perplexities of different objectives can be compared.
-
-        Args:
-            h_NH: Outputs of a biLM's top layer.
-            target_N: Number of the word to predict from each.
-        """
+        """Return the log-probability of every target, (N,), given outputs of a biLM's
+        top layer. Outside training mode it must be exact over the whole vocabulary, so
+        that perplexities of different objectives can be compared."""
         raise NotImplementedError
 
     def vectors(self) -> Tensor:
@@ -65,13 +59,9 @@ class Objective(nn.Module):
         raise NotImplementedError
 
     def begin_step(self, seed: int, step: int, targets: np.ndarray) -> None:
-        """Prepare for a training step; random numbers must follow from seed and step.
-
-        Args:
-            seed: Seed of the run.
-            step: Number of the step.
-            targets: Distinct words that the step predicts in any process, sorted.
-        """
+        """Prepare for a training step, whose random numbers must follow from the seed
+        of the run and the number of the step; `targets` are the distinct words that it
+        predicts in any process, sorted."""
 
     @property
     def logits_per_prediction(self) -> int:

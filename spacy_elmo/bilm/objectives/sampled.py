@@ -27,10 +27,7 @@ def sample_log_uniform(
 ) -> tuple[np.ndarray, int]:
     """Draw words until n_samples distinct ones are there, by Zipf's law for words
     numbered by falling frequency from 0: P(w) = log((w + 2) / (w + 1)) / log(V + 1).
-
-    Returns:
-        The distinct words, sorted (int64), and the number of draws.
-    """
+    Return the distinct words, sorted (int64), and the number of draws."""
     drawn = np.empty(0, dtype=np.int64)
     while True:
         uniform = rng.random(2 * n_samples)
