@@ -1,7 +1,7 @@
-"""Tokens a second from sentences to layers, beside a textbook biLM and other models.
+"""Tokens per second from sentences to layers, beside the definition and other models.
 
-The textbook biLM is a straightforward PyTorch implementation with the same weights
-(textbook.py). `spacy elmo benchmark inference` measures settings alone.
+The definition is the same model in plain PyTorch (spacy_elmo/bilm/model.py).
+`spacy elmo benchmark inference` measures settings alone.
 
 Shapes: C cells, H projection, S filters.
 """
@@ -13,9 +13,12 @@ from typing import Any
 
 import torch
 import typer
+from torch import Tensor
 from tqdm import tqdm
 
+from spacy_elmo.bilm.batch import pack
 from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.model import BidirectionalLM
 from spacy_elmo.bilm.token_cache import TokenCache
 from spacy_elmo.cli.benchmark import (
     MODEL,
@@ -33,7 +36,6 @@ from spacy_elmo.cli.benchmark import (
     torch_threads,
 )
 
-from . import textbook
 from .baselines import baselines
 from .timing import matrix_peak, memory_in_use
 
@@ -41,26 +43,32 @@ BATCH_SIZE = 64  # of what is measured once for each model
 CPU = torch.device("cpu")
 
 
-class Textbook:
-    """A biLM whose `encode` is the textbook's."""
+class Definition:
+    """A biLM's definition, which reads all characters of every token."""
 
     def __init__(self, bilm: BiLM) -> None:
         self.bilm = bilm
+        self.model = BidirectionalLM(bilm.config)
+        self.model.load_state_dict(bilm.state_dict())
 
-    def encode(self, sentences: Sentences) -> Any:
-        return textbook.vectors(self.bilm, sentences)
+    @torch.no_grad()
+    def encode(self, sentences: Sentences) -> list[Tensor]:
+        """Return the layers of sentences, each (L+1, T, D)."""
+        batch = pack(sentences)
+        tokens = [batch.words[i] for i in batch.word_N]
+        ids_NC = torch.from_numpy(self.bilm.character_ids(tokens))
+        numbers_N, reversed_N = torch.arange(len(tokens)), batch.reversed_N
+        state = self.bilm.zero_state(len(sentences))
+        layers, _ = self.model(
+            [ids_NC], numbers_N, torch.from_numpy(reversed_N), batch.batch_sizes, state
+        )
+        return [layers[:, positions] for positions in batch.positions]
 
 
 def runs(bilm: BiLM, sentences: Sentences, batch_size: int) -> dict[str, Run]:
-    """Return a run over all sentences for the textbook and for each setting; sorted:
-    in batches of like length, from which padding gains most."""
-    models = {"textbook": Textbook(bilm), **encoders(bilm)}
-    found = inference_runs(models, sentences, batch_size)
-    if batch_size > 1:
-        of_like_length = sorted(sentences, key=len)
-        some = {f"{name}, sorted": models[name] for name in ("textbook", "cold")}
-        found |= inference_runs(some, of_like_length, batch_size)
-    return found
+    """Return a run over all sentences for the definition and for each setting."""
+    models = {"definition": Definition(bilm), **encoders(bilm)}
+    return inference_runs(models, sentences, batch_size)
 
 
 def flops_per_token(bilm: BiLM, sentences: Sentences, batch_size: int) -> float:
@@ -123,7 +131,7 @@ def benchmark(
             for size in batch_sizes:
                 found = in_turn(runs(bilm, sentences, size), rounds)
                 speeds.append({**settings, "batch": size, **found})
-            both = {"textbook": Textbook(bilm), **encoders(bilm)}
+            both = {"definition": Definition(bilm), **encoders(bilm)}
             latencies.append({**settings, **latency(both, sentences)})
     with torch_threads(threads[0]):
         others = in_turn(baselines(sentences, BATCH_SIZE), rounds)

@@ -1,19 +1,22 @@
-"""Tokens a second of training by objective and vocabulary, beside a textbook trainer.
+"""Tokens per second of training by objective and vocabulary, beside the definition.
 
-On made-up text with the frequencies of English. (The textbook trainer: all characters
-of every token, a loop over time, all words for every prediction.)
+On made-up text with the frequencies of English. The definition is the model in plain
+PyTorch (spacy_elmo/bilm/model.py) with a full softmax: it reads all characters of every
+token and gets its gradients from autograd.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 import typer
-from torch import Tensor
 from tqdm import tqdm
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm.kernels.choose import force
 from spacy_elmo.bilm.objectives.adaptive import adaptive_softmax
 from spacy_elmo.bilm.objectives.full import full_softmax
 from spacy_elmo.bilm.objectives.sampled import sampled_softmax
@@ -27,20 +30,19 @@ from spacy_elmo.cli.benchmark import (
     torch_threads,
 )
 from spacy_elmo.pretrain.config import TrainingConfig
-from spacy_elmo.pretrain.model import LanguageModel, on_device
-from spacy_elmo.pretrain.optimizers import adam, clip_gradients
+from spacy_elmo.pretrain.model import LanguageModel
+from spacy_elmo.pretrain.optimizers import adam
 from spacy_elmo.pretrain.step import train_step
 from spacy_elmo.text.corpus import SPECIALS, Corpus, build_corpus
 from spacy_elmo.text.streams import Batch, Streams
 
-from . import textbook
 from .timing import matrix_peak, memory_in_use
 
-OBJECTIVES = ("full", "adaptive", "sampled", "textbook")
+OBJECTIVES = ("full", "adaptive", "sampled", "definition")
+DEFINITION = {"token_encoder": "definition", "lstm": "definition"}
 N_SAMPLES = 8192
-# Beyond this a full softmax takes minutes a step on a CPU; the textbook's takes all
-# memory earlier.
-FULL_AT_MOST, TEXTBOOK_AT_MOST = 200_000, 50_000
+# Beyond this a full softmax takes minutes for a step on a CPU.
+FULL_AT_MOST = 200_000
 
 
 def cutoffs(n_words: int) -> list[int]:
@@ -90,9 +92,11 @@ class Training:
     def step(self) -> float:
         """Return the tokens read; both directions of a token are one."""
         batch = self.streams.batch(self.number % len(self.streams))
-        if self.objective == "textbook":
-            self._textbook_step(on_device(batch, self.device))
-        else:
+        kernels = {}
+        if self.objective == "definition":
+            batch = every_token(batch, self.model.bilm.config)
+            kernels = DEFINITION
+        with force(**kernels):
             train_step(
                 self.model,
                 self.optimizers,
@@ -104,37 +108,21 @@ class Training:
         self.number += 1
         return len(batch.forward.word_N)
 
-    def _textbook_step(self, batch: Batch[Tensor]) -> None:
-        for optimizer in self.optimizers:
-            optimizer.zero_grad(set_to_none=True)
-        low = self.settings.precision == "bfloat16"
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=low):
-            inputs = textbook_batch(batch, self.model.bilm)
-            loss, self.states[0] = textbook.loss(self.model, *inputs, self.states[0])
-        loss.backward()
-        clip_gradients(self.model.parameters(), self.settings.clip_norm)
-        for optimizer in self.optimizers:
-            optimizer.step()
 
-
-def textbook_batch(
-    batch: Any, bilm: BiLM
-) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """A batch as the textbook reads it: all characters of every token."""
-    missing = bilm.config.max_characters - batch.characters_VC.shape[1]
-    padding = int(batch.characters_VC[0, -1])  # a boundary's word ends in padding
-    full_VC = torch.nn.functional.pad(
-        batch.characters_VC[:, : bilm.config.max_characters],
-        (0, max(0, missing)),
-        value=padding,
+def every_token(batch: Batch[np.ndarray], config: BiLMConfig) -> Batch[np.ndarray]:
+    """Return a batch whose tokens are read one by one, with all their characters."""
+    ids_VC, C = batch.characters_VC[:, : config.max_characters], config.max_characters
+    # A boundary's word ends in padding.
+    full_VC = np.full((len(ids_VC), C), ids_VC[0, -1])
+    full_VC[:, : ids_VC.shape[1]] = ids_VC
+    ahead, back = batch.forward, batch.backward
+    numbers_N = np.arange(len(ahead.word_N))
+    return Batch(
+        full_VC[np.concatenate([ahead.word_N, back.word_N])],
+        replace(ahead, word_N=numbers_N),
+        replace(back, word_N=len(numbers_N) + numbers_N),
+        batch.n_streams,
     )
-    ids, targets = [], []
-    for reading in (batch.forward, batch.backward):
-        target_N = torch.full_like(reading.word_N, -1)
-        target_N[reading.position_P] = reading.target_P
-        ids.append(full_VC[reading.word_N].unflatten(0, (-1, batch.n_streams)))
-        targets.append(target_N.unflatten(0, (-1, batch.n_streams)))
-    return (ids[0], ids[1]), (targets[0], targets[1])
 
 
 def lstm_flops(sizes: BiLMConfig) -> float:
@@ -160,7 +148,7 @@ def benchmark(
     rows: list[dict[str, Any]] = []
     for n_words in tqdm(vocabularies, leave=False):
         corpus = made_up_text(n_words, 40 * batch_size * unroll_steps)
-        at_most = {"full": FULL_AT_MOST, "textbook": TEXTBOOK_AT_MOST}
+        at_most = dict.fromkeys(("full", "definition"), FULL_AT_MOST)
         runs = {
             name: Training(
                 name,

@@ -211,6 +211,10 @@ class Errors(metaclass=_Coded):
         "{fits}), or on the CPU."
     )
     EL130 = "'{path}' exists. Replace it with --force, or write to another file."
+    EL150 = (
+        "The kernel '{name}' can't compute the {part} here. 'spacy elmo info MODEL "
+        "--kernels' lists those that can."
+    )
     # In spaCy
     EL050 = (
         "'{name}' has no weights. Name some in its section (weights = PATH), load some "

@@ -22,8 +22,6 @@ OPEN = dict.fromkeys(
         "spacy_elmo/bilm/bilm.py",
         "spacy_elmo/component/pipe.py",
         "spacy_elmo/bilm/config.py:__post_init__",
-        "spacy_elmo/bilm/kernels/autograd_lstm.py:forward",
-        "spacy_elmo/bilm/kernels/autograd_lstm.py:backward",
         "spacy_elmo/layers/encoder.py:build_bilm",
     ],
     "open",

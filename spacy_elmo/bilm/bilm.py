@@ -1,24 +1,19 @@
-"""The bidirectional language model. START READING HERE.
+"""The biLM that users hold: it reads words, and loads and saves itself.
 
-    tokens -> characters.py -> token_encoder.py -> lstm.py, twice -> L+1 layers
-
-Layer 0 is the token vector twice, [x; x]; layer l is [forward_l; backward_l]
-(paper section 3.1 and 3.2). What a downstream task makes of the layers is in
-scalar_mix.py (within spaCy, in thinc_layers/mix.py); what the model is trained on, in
-softmax.py.
+The model is in model.py, what computes it in kernels/.
 
 Shapes: B sentences, T tokens, V distinct words, N packed positions, L LSTM layers,
 H projection, D = 2H.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..errors import Errors
 from . import files
@@ -27,12 +22,13 @@ from .config import BiLMConfig
 from .files import StoredBiLM
 from .files.own import VOCAB_CACHE
 from .halves import in_halves
-from .kernels.products import Precision, Product, check_precision
-from .kernels.threads import side_by_side
-from .lstm import LstmStack, LstmState
+from .initial_weights import draw_weights
+from .kernels.fast import FastBidirectionalLM
+from .kernels.processor import Precision
+from .kernels.threads import safe_after_fork
+from .lstm import BiLMState
 from .objectives import Objective
 from .token_cache import TokenCache
-from .token_encoder import CharCnnEncoder, WordEncoder
 from .words import PADDING, UNK, encode_words, encode_words_in, trim
 
 Start = Literal["zeros", "boundary"]
@@ -46,7 +42,7 @@ BOUNDARY_PASSES = 100
 CACHE_WORDS = 50_000
 
 
-class BiLM(nn.Module):
+class BiLM(FastBidirectionalLM):
     """A bidirectional language model over characters, in pure PyTorch.
 
     config: all sizes.
@@ -60,19 +56,10 @@ class BiLM(nn.Module):
         vocab: Sequence[str] | None = None,
         alphabet: Sequence[str] | None = None,
     ) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         self.vocab = list(vocab) if vocab is not None else None
         self.alphabet = list(alphabet) if alphabet is not None else None
-        self.token_encoder: CharCnnEncoder | WordEncoder
-        if config.has_characters:
-            self.token_encoder = CharCnnEncoder(config)
-        else:
-            self.token_encoder = WordEncoder(config)
         self.token_cache = TokenCache(CACHE_WORDS)
-        self.precision: Precision = "float32"
-        self.forward_lstm = LstmStack(config)
-        self.backward_lstm = LstmStack(config)
 
     @classmethod
     def random(
@@ -81,11 +68,16 @@ class BiLM(nn.Module):
         """A biLM with random weights, as training starts from."""
         bilm = cls(config, vocab)
         generator = torch.Generator().manual_seed(seed)
-        modules: list[Any] = [bilm.token_encoder]
-        modules += [*bilm.forward_lstm.layers, *bilm.backward_lstm.layers]
-        for module in modules:
-            module.reset_parameters(generator)
+        draw_weights(bilm, generator)
         return bilm.eval()
+
+    @property
+    def precision(self) -> Precision:
+        return self.settings.precision
+
+    @property
+    def exact(self) -> bool:
+        return self.settings.exact
 
     @property
     def device(self) -> torch.device:
@@ -97,16 +89,12 @@ class BiLM(nn.Module):
 
     def set_precision(self, precision: Precision) -> "BiLM":
         """Compute without gradients in float32, or in "half" or "int8", which are
-        faster and less exact (see products.py). The weights stay as they are.
+        faster and less exact (see kernels/processor.py). The weights stay as they are.
 
         RETURNS: itself.
         Raises ValueError [EL073, EL077].
         """
-        check_precision(precision, self.device)
-        self.precision = precision
-        for module in self.modules():
-            if isinstance(module, Product):
-                module.precision = precision
+        self.set_settings(self.settings._replace(precision=precision))
         self.token_cache.clear()
         return self
 
@@ -118,9 +106,7 @@ class BiLM(nn.Module):
         size on one core of an AMD EPYC).
 
         RETURNS: itself."""
-        for module in self.modules():
-            if isinstance(module, Product):
-                module.exact = exact
+        self.set_settings(self.settings._replace(exact=exact))
         self.token_cache.clear()
         return self
 
@@ -178,9 +164,9 @@ class BiLM(nn.Module):
 
     # -- layers out ---------------------------------------------------------------
 
-    def forward(
-        self, batch: PackedBatch, state: tuple[LstmState, LstmState] | None = None
-    ) -> tuple[Tensor, tuple[LstmState, LstmState]]:
+    def forward(  # type: ignore[override]  # words in place of their ids
+        self, batch: PackedBatch, state: BiLMState | None = None
+    ) -> tuple[Tensor, BiLMState]:
         """Layers of a packed batch.
 
         state: forward and backward state to go on from, rows in packed order (zeros
@@ -189,41 +175,20 @@ class BiLM(nn.Module):
         """
         if state is None:
             state = self.zero_state(len(batch.positions))
-        word_N = torch.from_numpy(batch.word_N).to(self.device)
-        reversed_N = torch.from_numpy(batch.reversed_N).to(self.device)
-        x_VH = self.token_vectors(batch.words)
-        x_NH = x_VH[word_N]
-        (ahead, ahead_state), (back, back_state) = self._read_both_ways(
-            x_NH, x_NH[reversed_N], batch.batch_sizes, state
-        )
-        parts = [x_NH, x_NH]
-        for ahead_NH, back_NH in zip(ahead, back):
-            parts += [ahead_NH, back_NH[reversed_N]]
-        layers_NLD = torch.cat(parts, dim=1).unflatten(1, (len(ahead) + 1, -1))
-        return layers_NLD.transpose(0, 1), (ahead_state, back_state)
+        with safe_after_fork():
+            word_N = torch.from_numpy(batch.word_N).to(self.device)
+            reversed_N = torch.from_numpy(batch.reversed_N).to(self.device)
+            x_VH = self.token_vectors(batch.words)
+            ahead, back, state = self.read(
+                x_VH, word_N, word_N[reversed_N], batch.batch_sizes, state
+            )
+            return self.join(x_VH[word_N], ahead, back, reversed_N), state
 
-    def _read_both_ways(
-        self,
-        ahead_NH: Tensor,
-        back_NH: Tensor,
-        batch_sizes: list[int],
-        state: tuple[LstmState, LstmState],
-    ) -> tuple[tuple[list[Tensor], LstmState], tuple[list[Tensor], LstmState]]:
-        ahead = partial(self.forward_lstm, ahead_NH, batch_sizes, state[0])
-        back = partial(self.backward_lstm, back_NH, batch_sizes, state[1])
-        if torch.is_grad_enabled() or ahead_NH.device.type != "cpu":
-            return ahead(), back()
-        rows = len(ahead_NH) / len(batch_sizes)
-        return side_by_side(ahead, back, rows * self.config.hidden_dim)
-
-    def zero_state(self, batch_size: int) -> tuple[LstmState, LstmState]:
-        config, like = self.config, next(self.parameters())
-        h = like.new_zeros(config.n_layers, batch_size, config.projection_dim)
-        c = like.new_zeros(config.n_layers, batch_size, config.hidden_dim)
-        return LstmState(h, c), LstmState(h.clone(), c.clone())
+    def zero_state(self, batch_size: int) -> BiLMState:
+        return BiLMState.zeros(self.config, batch_size, next(self.parameters()))
 
     @torch.no_grad()
-    def boundary_state(self, batch_size: int) -> tuple[LstmState, LstmState]:
+    def boundary_state(self, batch_size: int) -> BiLMState:
         """The state that empty sentences, <S> </S> repeated, converge to."""
         batch, state = pack([[]]), self.zero_state(1)
         for _ in range(BOUNDARY_PASSES):
@@ -235,13 +200,9 @@ class BiLM(nn.Module):
             )
             if moved < BOUNDARY_TOLERANCE:
                 break
-        forward, backward = (
-            LstmState(*(part.repeat(1, batch_size, 1) for part in direction))
-            for direction in state
-        )
-        return forward, backward
+        return state.map(lambda part: part.repeat(1, batch_size, 1))
 
-    def start_state(self, start: Start, batch_size: int) -> tuple[LstmState, LstmState]:
+    def start_state(self, start: Start, batch_size: int) -> BiLMState:
         """Raises ValueError [EL021] for an unknown start."""
         if start == "zeros":
             return self.zero_state(batch_size)
@@ -291,8 +252,8 @@ class BiLM(nn.Module):
     def encode_stateful(
         self,
         sentences: Sequence[Sequence[str]],
-        state: tuple[LstmState, LstmState] | None = None,
-    ) -> tuple[list[np.ndarray], tuple[LstmState, LstmState]]:
+        state: BiLMState | None = None,
+    ) -> tuple[list[np.ndarray], BiLMState]:
         """Layers of one batch whose row b goes on from row b of a carried state, as the
         published implementations do from call to call.
 
@@ -309,18 +270,18 @@ class BiLM(nn.Module):
         return self._encode_batch(sentences, state)
 
     def _encode_batch(
-        self, sentences: Sequence[Sequence[str]], state: tuple[LstmState, LstmState]
-    ) -> tuple[list[np.ndarray], tuple[LstmState, LstmState]]:
+        self, sentences: Sequence[Sequence[str]], state: BiLMState
+    ) -> tuple[list[np.ndarray], BiLMState]:
         if not sentences:
             return [], state
         batch = pack(sentences)
         order_B = torch.from_numpy(batch.order_B).to(self.device)
-        layers_LND, packed_state = self(batch, _select_rows(state, order_B))
+        layers_LND, packed_state = self(batch, state.select(order_B))
         layers = layers_LND.float().cpu().numpy()
         arrays = [
             np.ascontiguousarray(layers[:, positions]) for positions in batch.positions
         ]
-        return arrays, _select_rows(packed_state, torch.argsort(order_B))
+        return arrays, packed_state.select(torch.argsort(order_B))
 
     # -- files --------------------------------------------------------------------
 
@@ -372,16 +333,6 @@ class BiLM(nn.Module):
         returned, and errors are those of `files.save`."""
         stored, kinds = self.stored(), {"format": format, "dtype": dtype}
         return files.save(stored, path, objective=softmax, card=card, **kinds)
-
-
-def _select_rows(
-    state: tuple[LstmState, LstmState], rows_B: Tensor
-) -> tuple[LstmState, LstmState]:
-    forward, backward = (
-        LstmState(*(part.index_select(1, rows_B) for part in direction))
-        for direction in state
-    )
-    return forward, backward
 
 
 def _check_sentences(sentences: Sequence[Sequence[str]]) -> None:

@@ -1,38 +1,69 @@
-"""LSTM with a projected, clipped state (Sak et al. 2014); a direction's stack of them.
+"""LSTM with a projected, clipped state (Sak et al. 2014), and a stack of its layers.
 
-    z = x W_x + h W_h + b,   split into gates o, i, f, g
-    c' = clip(sigmoid(f + forget_bias) c + sigmoid(i) tanh(g))
-    h' = clip((sigmoid(o) tanh(c')) W_p)
+    z  = x W_x + h W_h + b                           split into the gates o, i, f, g
+    c' = clip(sigmoid(f + forget_bias) * c + sigmoid(i) * tanh(g))
+    h' = clip((sigmoid(o) * tanh(c')) W_p)
 
-Sequences are packed time-major, longest first: step t holds one row for each sequence
-longer than t, so rows only ever leave the batch and padding costs nothing.
+Sequences are packed time-major, the longest first: step t has batch_sizes[t] rows, one
+for each sequence that is longer than t, so they never become more.
 
-Shapes: B sequences, N packed rows (all steps of all sequences), I input, C cells,
-H projected state, L layers.
+Shapes: B sequences, N packed rows of all steps, C cells, H projection, L layers.
 """
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from .config import BiLMConfig
-from .kernels.autograd_lstm import TrainedLayer
-from .kernels.cpu_lstm import double_candidate, infer, negate
-from .kernels.products import Product
 
 
 class LstmState(NamedTuple):
-    """Carried state of one direction: h (L, B, H) and c (L, B, C)."""
+    """The state of one direction between two steps: h (L, B, H) and c (L, B, C)."""
 
     h: Tensor
     c: Tensor
 
 
-class LstmpLayer(nn.Module):
-    """One projected LSTM layer. Weights are stored input x output, as in the files."""
+class BiLMState(NamedTuple):
+    """The states of both directions between two batches."""
+
+    forward: LstmState
+    backward: LstmState
+
+    @classmethod
+    def zeros(cls, config: BiLMConfig, batch_size: int, like: Tensor) -> "BiLMState":
+        """Return the state of batch_size new sequences, of like's dtype and device."""
+        h = like.new_zeros(config.n_layers, batch_size, config.projection_dim)
+        c = like.new_zeros(config.n_layers, batch_size, config.hidden_dim)
+        return cls(LstmState(h, c), LstmState(h.clone(), c.clone()))
+
+    @classmethod
+    def join(cls, states: Sequence["BiLMState"]) -> "BiLMState":
+        """Return one state of all sequences of several states, in order."""
+        forward, backward = (
+            LstmState(*(torch.cat(parts, dim=1) for parts in zip(*direction)))
+            for direction in zip(*states)
+        )
+        return cls(forward, backward)
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> "BiLMState":
+        """Return a state of changed tensors, each (L, B, H) or (L, B, C)."""
+        forward, backward = (LstmState(change(h), change(c)) for h, c in self)
+        return BiLMState(forward, backward)
+
+    def select(self, rows_B: Tensor) -> "BiLMState":
+        """Return the state of these sequences, in this order."""
+        return self.map(lambda part: part.index_select(1, rows_B))
+
+    def rows(self, rows: slice) -> "BiLMState":
+        """Return the state of a range of sequences."""
+        return self.map(lambda part: part[:, rows].contiguous())
+
+
+class LstmLayer(nn.Module):
+    """One projected LSTM layer. Weights are stored input x output, as published."""
 
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__()
@@ -44,83 +75,38 @@ class LstmpLayer(nn.Module):
         self.weight_p: nn.Parameter | None = None
         if config.lstm_projection:
             self.weight_p = nn.Parameter(torch.empty(C, H))
-        self.by_x = Product()
-        self.by_h, self.by_p = Product(double_candidate), Product(negate)
-
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        std = 1 / math.sqrt(2 * self.config.projection_dim)
-        nn.init.normal_(self.weight_x, std=std, generator=generator)
-        nn.init.normal_(self.weight_h, std=std, generator=generator)
-        nn.init.zeros_(self.bias)
-        if self.weight_p is not None:
-            std = 1 / math.sqrt(self.config.hidden_dim)
-            nn.init.normal_(self.weight_p, std=std, generator=generator)
 
     def forward(
         self, x_NH: Tensor, batch_sizes: Sequence[int], h_BH: Tensor, c_BC: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """RETURNS: outputs (N, H), last h (B, H), last c (B, C) of every sequence."""
-        # Under autocast the factors of products are rounded, the state is carried in
-        # float32: it adds up over a text.
-        device, factors = x_NH.device.type, h_BH.dtype
-        if torch.is_autocast_enabled(device):
-            factors = torch.get_autocast_dtype(device)
-        with torch.autocast(device, enabled=False):
-            x_NH = x_NH.to(h_BH.dtype)
-            clips = self.config.cell_clip, self.config.proj_clip
-            # It knows a projection by its being narrower.
-            known = (self.weight_p is None) == (h_BH.shape[1] == c_BC.shape[1])
-            if x_NH.is_cuda and known and clips == (None, None):
-                return self.fused(x_NH, batch_sizes, h_BH, c_BC)
-            arguments = (
-                x_NH, self.weight_x, self.weight_h, self._bias(), self.weight_p,
-                h_BH, c_BC, batch_sizes, *clips,
-            )  # fmt: skip
-            if torch.is_grad_enabled():
-                return TrainedLayer.apply(*arguments, factors)
-            return infer(*arguments, by_x=self.by_x, by_h=self.by_h, by_p=self.by_p)
+        """Return outputs (N, H), and every sequence's last h (B, H) and c (B, C)."""
+        outputs = []
+        for x, b in zip(x_NH.split(list(batch_sizes)), batch_sizes):
+            z = x @ self.weight_x + h_BH[:b] @ self.weight_h + self.bias
+            o, i, f, g = z.chunk(4, dim=1)
+            c = torch.sigmoid(f + self.config.forget_bias) * c_BC[:b]
+            c = _clip(c + torch.sigmoid(i) * torch.tanh(g), self.config.cell_clip)
+            h = torch.sigmoid(o) * torch.tanh(c)
+            if self.weight_p is not None:
+                h = _clip(h @ self.weight_p, self.config.proj_clip)
+            # Sequences that ended before this step keep their last state.
+            h_BH, c_BC = torch.cat([h, h_BH[b:]]), torch.cat([c, c_BC[b:]])
+            outputs.append(h)
+        return torch.cat(outputs), h_BH, c_BC
 
-    def _bias(self) -> Tensor:
-        o, i, f, g = self.bias.chunk(4)
-        return torch.cat([o, i, f + self.config.forget_bias, g])
 
-    def fused(
-        self, x_NH: Tensor, batch_sizes: Sequence[int], h_BH: Tensor, c_BC: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The same by torch's own LSTM (cuDNN's on a GPU), which knows no clips and
-        orders the gates i, f, g, o."""
-        weight_x, weight_h, bias = (
-            torch.cat([i, f, g, o]).contiguous()
-            for o, i, f, g in (
-                part.chunk(4)
-                for part in (self.weight_x.t(), self.weight_h.t(), self._bias())
-            )
-        )
-        weights = [weight_x, weight_h, bias, torch.zeros_like(bias)]
-        if self.weight_p is not None:
-            weights.append(self.weight_p.t().contiguous())
-        y_NH, h_1BH, c_1BC = torch.lstm(
-            x_NH,
-            torch.tensor(batch_sizes, device="cpu"),
-            (h_BH[None].contiguous(), c_BC[None].contiguous()),
-            weights,
-            True,  # has biases
-            1,  # layers
-            0.0,  # dropout
-            self.training,
-            False,  # bidirectional
-        )
-        return y_NH, h_1BH[0], c_1BC[0]
+def _clip(x: Tensor, limit: float | None) -> Tensor:
+    return x if limit is None else x.clamp(-limit, limit)
 
 
 class LstmStack(nn.Module):
-    """The layers of one direction; each reads the one below, with a residual from the
-    second on (the recurrent state stays without it)."""
+    """The layers of one direction, each of which reads the one below it; with residual
+    connections from the second on, which the recurrent state h stays without."""
 
-    def __init__(self, config: BiLMConfig) -> None:
+    def __init__(self, config: BiLMConfig, layer: type[LstmLayer]) -> None:
         super().__init__()
         self.skip_connections = config.skip_connections
-        self.layers = nn.ModuleList(LstmpLayer(config) for _ in range(config.n_layers))
+        self.layers = nn.ModuleList(layer(config) for _ in range(config.n_layers))
 
     def forward(
         self,
@@ -129,8 +115,9 @@ class LstmStack(nn.Module):
         state: LstmState,
         dropout: float = 0.0,
     ) -> tuple[list[Tensor], LstmState]:
-        """dropout: on the input of every layer, while training (Zaremba et al. 2014).
-        RETURNS: the L layers' outputs, each (N, H), and the state after the last step.
+        """Return the L layers' outputs, each (N, H), and the state after the last step.
+
+        While training, dropout is applied to every layer's input (Zaremba et al. 2014).
         """
         outputs, h_LBH, c_LBC = [], [], []
         for i, layer in enumerate(self.layers):

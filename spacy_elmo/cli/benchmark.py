@@ -234,7 +234,7 @@ def precisions() -> list[str]:
     """Return the precisions that this processor has instructions for."""
     import torch
 
-    from ..bilm.kernels.products import PRECISIONS, check_precision
+    from ..bilm.kernels.processor import PRECISIONS, check_precision
 
     found = []
     for precision in PRECISIONS:

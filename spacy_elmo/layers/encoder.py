@@ -17,7 +17,7 @@ from thinc.types import Floats3d
 
 from ..bilm.bilm import CACHE_WORDS
 from ..bilm.config import BiLMConfig
-from ..bilm.kernels.products import Precision
+from ..bilm.kernels.processor import Precision
 from .layer_batch import LayerBatch
 from .sentences import Sentences, build_sentence_encoder
 from .settings import takes_fields_of

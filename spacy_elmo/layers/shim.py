@@ -12,7 +12,7 @@ from ..bilm.bilm import CACHE_WORDS, BiLM
 from ..bilm.config import BiLMConfig
 from ..bilm.files import StoredBiLM, checked
 from ..bilm.kernels.memo import pinned, state_of
-from ..bilm.kernels.products import Precision, check_name
+from ..bilm.kernels.processor import Precision, check_name
 from ..bilm.token_cache import TokenCache
 from ..errors import Errors
 from .torch_shim import SAVED, TorchShim, arrays_from_bytes, arrays_to_bytes

@@ -16,7 +16,8 @@ from thinc.types import Floats2d
 from torch import Tensor, nn
 
 from ..bilm.config import BiLMConfig
-from ..bilm.token_encoder import CharCnnEncoder
+from ..bilm.initial_weights import draw_weights
+from ..bilm.kernels.fast import FastCharCnnEncoder
 from ..bilm.words import encode_words, trim
 from .embed import TokenVectors
 from .torch_shim import TorchShim, run
@@ -77,9 +78,9 @@ def build_char_cnn(
 class _CharCnn(nn.Module):
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__()
-        self.encoder = CharCnnEncoder(config)
+        self.encoder = FastCharCnnEncoder(config)
         generator = torch.Generator().manual_seed(torch.initial_seed() % (1 << 62))
-        self.encoder.reset_parameters(generator)
+        draw_weights(self.encoder, generator)
 
     def forward(self, ids_VC: Tensor, word_N: Tensor) -> Tensor:
         vectors_VH: Tensor = self.encoder(ids_VC)

@@ -18,10 +18,10 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from ..atomic_files import write_files
-from ..bilm.lstm import LstmState
+from ..bilm.lstm import BiLMState, LstmState
 from ..bilm.objectives.storage import write_safetensors
 from ..errors import Errors
-from .model import LanguageModel, State
+from .model import LanguageModel
 from .state_dict import Arrays, flatten, unflatten
 
 FILE = "checkpoint.safetensors"
@@ -33,7 +33,7 @@ def save(
     folder: Path,
     model: LanguageModel,
     optimizers: Sequence[Optimizer],
-    state: State,
+    state: BiLMState,
     progress: dict[str, Any],
 ) -> None:
     """Write the checkpoint of a run, with the state of all streams, and whatever else
@@ -76,7 +76,9 @@ def read_progress(folder: Path) -> dict[str, Any] | None:
         raise ValueError(Errors.EL046.format(path=path, error=error)) from error
 
 
-def load(folder: Path, model: LanguageModel, optimizers: Sequence[Optimizer]) -> State:
+def load(
+    folder: Path, model: LanguageModel, optimizers: Sequence[Optimizer]
+) -> BiLMState:
     """Fill a model and its optimizers, and return the state of all streams.
 
     Raises:
@@ -107,7 +109,7 @@ def load(folder: Path, model: LanguageModel, optimizers: Sequence[Optimizer]) ->
         ValueError,
     ) as error:
         raise ValueError(Errors.EL046.format(path=path, error=error)) from error
-    return forward, backward
+    return BiLMState(forward, backward)
 
 
 def _header(file: Any) -> dict[str, Any]:

@@ -15,7 +15,9 @@ import numpy as np
 import torch
 from wasabi import Printer
 
-from ..bilm.kernels.products import check_bfloat16, onednn_matmul
+from ..bilm.kernels.processor import check_bfloat16
+from ..bilm.kernels.training_matmul import onednn_matmul
+from ..bilm.lstm import BiLMState
 from ..errors import Errors
 from ..text.streams import Batch, read_ahead
 from . import checkpoint
@@ -23,7 +25,6 @@ from .config import PretrainConfig
 from .corpora import open_corpora
 from .identity import check_same, check_schedule, identity
 from .loggers import Log
-from .model import join_states, some_streams
 from .optimizers import set_learn_rate
 from .perplexity import perplexity
 from .progress import Progress
@@ -64,8 +65,8 @@ def pretrain(
     training = config.training
     with ExitStack() as scope:
         scope.enter_context(torch_settings(training))
-        scope.enter_context(onednn_matmul())
         workers = scope.enter_context(start(training.device))
+        scope.enter_context(onednn_matmul(workers.device))
         gpus = [workers.device] if workers.device.type == "cuda" else []
         scope.enter_context(torch.random.fork_rng(gpus))
         if training.precision == "bfloat16":
@@ -159,8 +160,7 @@ class Loop:
         check_schedule(self.output, run.schedule, step, **n_steps)
         state = checkpoint.load(self.output, run.model, run.optimizers)
         run.states = [
-            some_streams(state, slice(part.rows.start, part.rows.stop))
-            for part in run.streams
+            state.rows(slice(part.rows.start, part.rows.stop)) for part in run.streams
         ]
         self.progress.restore(saved, is_first=self.workers.is_first)
         self.results.restore(saved["results"], step)
@@ -282,7 +282,7 @@ class Loop:
 
     def _save(self) -> None:
         run, progress = self.run, self.progress
-        state = self.workers.gather(join_states(run.states))
+        state = self.workers.gather(BiLMState.join(run.states))
         recent = self.workers.sum(progress.recent.tolist())
         if self.workers.is_first:
             saved = {

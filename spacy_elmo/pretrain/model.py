@@ -6,7 +6,7 @@ Both directions share the token encoder and the objective, and have LSTMs of the
 Shapes: N positions of a batch, P predictions of both directions, H projection.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,13 +17,11 @@ from torch.nn.functional import dropout
 
 from ..bilm import objectives
 from ..bilm.bilm import BiLM
-from ..bilm.lstm import LstmState
+from ..bilm.lstm import BiLMState
 from ..bilm.objectives import Objective
 from ..errors import Errors
 from ..text.corpus import check_vocab
 from ..text.streams import Batch
-
-State = tuple[LstmState, LstmState]
 
 
 class LanguageModel(nn.Module):
@@ -39,28 +37,25 @@ class LanguageModel(nn.Module):
         self.softmax = softmax
         self.dropout = dropout
 
-    def forward(self, batch: Batch[Tensor], state: State) -> tuple[Tensor, State]:
+    def forward(
+        self, batch: Batch[Tensor], state: BiLMState
+    ) -> tuple[Tensor, BiLMState]:
         """Return the log-probabilities of a batch's targets, forward and then backward,
         (P,), and the state after its last step."""
         top_PH, state = self.read(batch, state)
         return self.log_p(top_PH, batch), state
 
-    def read(self, batch: Batch[Tensor], state: State) -> tuple[Tensor, State]:
+    def read(self, batch: Batch[Tensor], state: BiLMState) -> tuple[Tensor, BiLMState]:
         """Return the top layer where something is predicted, forward and then backward,
         (P, H), and the state after the last step."""
         x_VH = self.bilm.token_encoder(batch.characters_VC)
-        stacks = self.bilm.forward_lstm, self.bilm.backward_lstm
-        tops, states = [], []
-        for direction, stack, before in zip(
-            (batch.forward, batch.backward), stacks, state
-        ):
-            layers, after = stack(
-                x_VH[direction.word_N], batch.batch_sizes, before, self.dropout
-            )
-            tops.append(layers[-1][direction.position_P])
-            states.append(LstmState(after.h.detach(), after.c.detach()))
+        ahead, back = batch.forward, batch.backward
+        ahead_LNH, back_LNH, state = self.bilm.read(
+            x_VH, ahead.word_N, back.word_N, batch.batch_sizes, state, self.dropout
+        )
+        tops = ahead_LNH[-1][ahead.position_P], back_LNH[-1][back.position_P]
         top_PH = dropout(torch.cat(tops), self.dropout, self.training)
-        return top_PH, (states[0], states[1])
+        return top_PH, state.map(Tensor.detach)
 
     def log_p(self, top_PH: Tensor, batch: Batch[Tensor]) -> Tensor:
         """Return the log-probabilities of a batch's targets, (P,)."""
@@ -107,20 +102,3 @@ def on_device(batch: Batch[np.ndarray], device: torch.device) -> Batch[Tensor]:
         return tensor.pin_memory().to(device, non_blocking=True)
 
     return batch.map(move)
-
-
-def join_states(states: Sequence[State]) -> State:
-    """Return the state of several groups of streams, one after the other."""
-    forward, backward = (
-        LstmState(torch.cat([s.h for s in part], 1), torch.cat([s.c for s in part], 1))
-        for part in zip(*states)
-    )
-    return forward, backward
-
-
-def some_streams(state: State, rows: slice) -> State:
-    """Return the state of some of the streams."""
-    forward, backward = (
-        LstmState(s.h[:, rows].contiguous(), s.c[:, rows].contiguous()) for s in state
-    )
-    return forward, backward

@@ -10,13 +10,14 @@ from torch.optim import Optimizer
 from .. import models as shipped
 from ..bilm import files, objectives
 from ..bilm.bilm import BiLM
+from ..bilm.lstm import BiLMState
 from ..bilm.objectives import MakeObjective, Objective
 from ..errors import Errors
 from ..text.corpus import Corpus
 from ..text.streams import Streams
 from .config import PretrainConfig, TrainingConfig
 from .corpora import Corpora
-from .model import LanguageModel, State
+from .model import LanguageModel
 from .plan import Plan, available_memory, check_fits
 from .schedules import Schedule
 from .workers import Workers
@@ -32,7 +33,7 @@ class Run:
     schedule: Schedule
     corpora: Corpora
     streams: list[Streams]
-    states: list[State]
+    states: list[BiLMState]
     n_steps: int
     memory: int
 

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from ..bilm.lstm import BiLMState
 from ..text.streams import Batch
 from .config import TrainingConfig
-from .model import LanguageModel, State, on_device
+from .model import LanguageModel, on_device
 from .optimizers import clip_gradients
 from .workers import ALONE, Workers
 
@@ -28,7 +29,7 @@ def train_step(
     model: LanguageModel,
     optimizers: Sequence[Optimizer],
     batches: Sequence[Batch[np.ndarray]],
-    states: list[State],
+    states: list[BiLMState],
     training: TrainingConfig,
     *,
     step: int,

@@ -17,9 +17,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn import Parameter
 
-from ..bilm.lstm import LstmState
+from ..bilm.lstm import BiLMState
 from ..errors import Errors
-from .model import State
 from .optimizers import values
 
 
@@ -75,7 +74,7 @@ class Workers:
             dist.all_reduce(gradient)
             gradient.div_(self.size)
 
-    def gather(self, state: State) -> State:
+    def gather(self, state: BiLMState) -> BiLMState:
         """Return the state of the streams of all processes, in order."""
         if self.size == 1:
             return state
@@ -85,8 +84,7 @@ class Workers:
             dist.all_gather(parts, part.contiguous())
             return torch.cat(parts, dim=1)
 
-        forward, backward = (LstmState(gather(s.h), gather(s.c)) for s in state)
-        return forward, backward
+        return state.map(gather)
 
 
 # The process of a run that has no other.

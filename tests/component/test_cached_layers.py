@@ -9,7 +9,6 @@ import spacy
 import torch
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.kernels.products import Product
 from spacy_elmo.component.layer_cache import context_of
 from spacy_elmo.layers.encoder import shim_of
 
@@ -84,7 +83,7 @@ def test_initialize_takes_it_from_the_configuration(tmp_path):
 
 
 def exact(elmo):
-    return {m.exact for m in elmo.bilm.modules() if isinstance(m, Product)} == {True}
+    return elmo.bilm.exact
 
 
 def test_never_of_other_weights(tmp_path):

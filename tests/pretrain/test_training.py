@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.kernels import products
 from spacy_elmo.pretrain import loop
 from spacy_elmo.pretrain.card import read_card
 from spacy_elmo.pretrain.loop import pretrain
@@ -80,7 +79,8 @@ def test_every_optimizer_learns(folder, optimizer, objective):
 
 def test_low_precision_learns(folder, monkeypatch):
     """Where it does not pay, it is refused; here it is to learn in any case."""
-    monkeypatch.setattr(products, "_cpu_has", lambda _: False)
+    for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"):
+        monkeypatch.setattr(torch.cpu, name, lambda: False)
     with pytest.raises(ValueError, match=r"EL077.*bfloat16"):
         pretrain(config(folder, LONG, {"training.precision": "bfloat16"}), folder / "x")
     monkeypatch.setattr(loop, "check_bfloat16", lambda _: None)

@@ -4,12 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from torch import nn
 
 from ...errors import Errors
 from ..config import BiLMConfig
-from ..lstm import LstmStack
-from ..token_encoder import CharCnnEncoder, WordEncoder
+from ..model import BidirectionalLM
 from ..words import MARKS
 from .stored import StoredBiLM
 
@@ -18,14 +16,8 @@ Shape = tuple[int, ...]
 
 def parameter_shapes(config: BiLMConfig) -> dict[str, Shape]:
     """Return the shape of every parameter of a biLM, by its name in the state dict."""
-    encoder = CharCnnEncoder if config.has_characters else WordEncoder
     with torch.device("meta"):  # shapes without memory
-        parts: dict[str, nn.Module] = {
-            "token_encoder": encoder(config),
-            "forward_lstm": LstmStack(config),
-            "backward_lstm": LstmStack(config),
-        }
-    arrays = nn.ModuleDict(parts).state_dict()
+        arrays = BidirectionalLM(config).state_dict()
     return {name: tuple(array.shape) for name, array in arrays.items()}
 
 

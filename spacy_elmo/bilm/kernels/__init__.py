@@ -1,0 +1,1 @@
+"""Faster forms of the model's functions, one file each; choose.py chooses."""

@@ -1,22 +1,49 @@
-"""The LSTM layer with its gradient written out.
+"""The LSTM layer with an explicit backward pass.
 
-Written out because autograd would add up the weights' gradients step by step; here they
-are single products over all steps, and all pointwise derivatives are formed before the
-loop. tests/bilm/test_lstm.py holds it against autograd.
+Autograd would add up the weights' gradients step by step; here each is one matrix
+multiplication over all steps, and all pointwise derivatives are formed before the loop.
 
-Shapes: as in lstm.py.
+Shapes: as in lstm.py; I columns of the input. A gradient of x is named d_x.
 """
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ..lstm import LstmLayer
+from .case import Case
+from .cpu_lstm import gate_bias
 
-class TrainedLayer(torch.autograd.Function):
+
+def can_run(case: Case) -> bool:
+    """Return True: it runs everywhere, with a gradient and without."""
+    return True
+
+
+def run(
+    layer: LstmLayer,
+    x_NI: Tensor,
+    batch_sizes: Sequence[int],
+    h_BH: Tensor,
+    c_BC: Tensor,
+    dtype: torch.dtype,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return what the layer returns.
+
+    Both sides of matrix multiplications are rounded to dtype. The state is not: its
+    errors would add up over a text.
+    """
+    return _LstmFunction.apply(
+        x_NI, layer.weight_x, layer.weight_h, gate_bias(layer), layer.weight_p,
+        h_BH, c_BC, batch_sizes, layer.config.cell_clip, layer.config.proj_clip, dtype,
+    )  # fmt: skip
+
+
+class _LstmFunction(torch.autograd.Function):
     """One layer over all steps."""
 
     @staticmethod
@@ -32,25 +59,23 @@ class TrainedLayer(torch.autograd.Function):
         batch_sizes: Sequence[int],
         cell_clip: float | None,
         proj_clip: float | None,
-        factors: torch.dtype,
+        dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """factors: what the factors of products are rounded to."""
         C = c_BC.shape[1]
-        keep = any(ctx.needs_input_grad)
-        h0_BH, c0_BC = h_BH, c_BC
+        first = h_BH, c_BC
         h_BH, c_BC = h_BH.clone(), c_BC.clone()
-        # The input half of every gate of every step in one product.
-        gates_N4C = _product(x_NI, weight_x, factors).add_(bias)
-        by_h = weight_h.to(factors)
-        by_p = None if weight_p is None else weight_p.to(factors)
+        # The input half of every gate of every step at once.
+        gates_N4C = _mm(x_NI, weight_x, dtype).add_(bias)
+        low_h, low_p = weight_h.to(dtype), None
+        if weight_p is not None:
+            low_p = weight_p.to(dtype)
         y_NH = x_NI.new_empty(len(x_NI), h_BH.shape[1])
-        cells_NC = x_NI.new_empty(len(x_NI), C) if keep else None
-        start = 0
-        for b in batch_sizes:
-            step = slice(start, start + b)
-            start += b
-            z, h, c, y = gates_N4C[step], h_BH[:b], c_BC[:b], y_NH[step]
-            _add_product(z, h, by_h)
+        cells_NC = x_NI.new_empty(len(x_NI), C)
+        for z, y, cell in zip(
+            *(rows.split(list(batch_sizes)) for rows in (gates_N4C, y_NH, cells_NC))
+        ):
+            h, c = h_BH[: len(z)], c_BC[: len(z)]
+            _add_mm(z, h, low_h)
             z[:, : 3 * C].sigmoid_()
             z[:, 3 * C :].tanh_()
             o, i, f, g = z.split(C, dim=1)
@@ -58,111 +83,113 @@ class TrainedLayer(torch.autograd.Function):
             if cell_clip is not None:
                 c.clamp_(-cell_clip, cell_clip)
             m = torch.tanh(c).mul_(o)
-            if by_p is None:
+            if low_p is None:
                 y.copy_(m)
             else:
-                y.copy_(_product(m, by_p, factors))
+                y.copy_(_mm(m, low_p, dtype))
                 if proj_clip is not None:
                     y.clamp_(-proj_clip, proj_clip)
             h.copy_(y)
-            if cells_NC is not None:
-                cells_NC[step] = c
-        if cells_NC is not None:
-            ctx.save_for_backward(
-                x_NI,
-                weight_x,
-                weight_h,
-                weight_p,
-                h0_BH,
-                c0_BC,
-                gates_N4C,
-                cells_NC,
-                y_NH,
-            )
-            ctx.batch_sizes, ctx.clips = batch_sizes, (cell_clip, proj_clip)
-            ctx.factors = factors
+            cell.copy_(c)
+        ctx.save_for_backward(
+            x_NI, weight_x, weight_h, weight_p, *first, gates_N4C, cells_NC, y_NH
+        )
+        ctx.settings = batch_sizes, cell_clip, proj_clip, dtype
         return y_NH, h_BH, c_BC
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, dy_NH: Tensor, dh_BH: Tensor, dc_BC: Tensor) -> Any:
-        x_NI, weight_x, weight_h, weight_p, h0_BH, c0_BC, gates_N4C, cells_NC, y_NH = (
+    def backward(ctx: Any, d_y_NH: Tensor, d_h_BH: Tensor, d_c_BC: Tensor) -> Any:
+        x_NI, weight_x, weight_h, weight_p, h_0BH, c_0BC, gates_N4C, cells_NC, y_NH = (
             ctx.saved_tensors
         )
-        (cell_clip, proj_clip), factors = ctx.clips, ctx.factors
+        batch_sizes, cell_clip, proj_clip, dtype = ctx.settings
+        d_h_BH, d_c_BC = d_h_BH.clone(), d_c_BC.clone()
+        by = _derivatives(gates_N4C, cells_NC, c_0BC, batch_sizes, cell_clip)
         C = cells_NC.shape[1]
-        dh_BH, dc_BC = dh_BH.clone(), dc_BC.clone()
-        o, i, f, g = gates_N4C.split(C, dim=1)
-        h_before_NH = _one_step_before(y_NH, h0_BH, ctx.batch_sizes)
-        c_before_NC = _one_step_before(cells_NC, c0_BC, ctx.batch_sizes)
-        tanh_c_NC = torch.tanh(cells_NC)
-        # Derivatives of the gates before their activation (z) by m = o tanh(c) and by
-        # c, and of c by m and by the c of the step before.
-        zo_by_m = tanh_c_NC * o * (1 - o)
-        z_by_c = torch.cat(
-            [g * i * (1 - i), c_before_NC * f * (1 - f), i * (1 - g * g)], dim=1
-        )
-        c_by_m = o * (1 - tanh_c_NC * tanh_c_NC)
-        c_by_c = f
-        if (
-            cell_clip is not None
-        ):  # a clipped cell passes nothing to what it was made of
-            free_NC = (cells_NC.abs() < cell_clip).to(cells_NC.dtype)
-            z_by_c = (z_by_c.view(-1, 3, C) * free_NC[:, None]).view(-1, 3 * C)
-            c_by_c = f * free_NC
-        free_NH = None
+        passes_NH = None
         if proj_clip is not None and weight_p is not None:
-            free_NH = (y_NH.abs() < proj_clip).to(y_NH.dtype)
-
-        dz_N4C = torch.empty_like(gates_N4C)
-        dproj_NH = torch.empty_like(y_NH)
-        by_hT = weight_h.t().to(factors).contiguous()
-        by_pT = None if weight_p is None else weight_p.t().to(factors).contiguous()
+            passes_NH = (y_NH.abs() < proj_clip).to(y_NH.dtype)
+        d_z_N4C, d_p_NH = torch.empty_like(gates_N4C), torch.empty_like(y_NH)
+        h_T = weight_h.t().to(dtype).contiguous()
+        p_T = None if weight_p is None else weight_p.t().to(dtype).contiguous()
         start = len(x_NI)
-        for b in reversed(ctx.batch_sizes):
+        for b in reversed(batch_sizes):
             step = slice(start - b, start)
             start -= b
-            dh, dc, dz = dh_BH[:b], dc_BC[:b], dz_N4C[step]
-            dproj = torch.add(dy_NH[step], dh, out=dproj_NH[step])
-            if free_NH is not None:
-                dproj.mul_(free_NH[step])
-            dm = dproj if by_pT is None else _product(dproj, by_pT, factors)
-            torch.mul(dm, zo_by_m[step], out=dz[:, :C])
-            dc.addcmul_(dm, c_by_m[step])
-            dz[:, C:].unflatten(1, (3, C)).copy_(
-                dc[:, None] * z_by_c[step].unflatten(1, (3, C))
+            d_h, d_c, d_z = d_h_BH[:b], d_c_BC[:b], d_z_N4C[step]
+            d_p = torch.add(d_y_NH[step], d_h, out=d_p_NH[step])
+            if passes_NH is not None:
+                d_p.mul_(passes_NH[step])
+            d_m = d_p if p_T is None else _mm(d_p, p_T, dtype)
+            torch.mul(d_m, by.o_of_m[step], out=d_z[:, :C])
+            d_c.addcmul_(d_m, by.c_of_m[step])
+            d_z[:, C:].unflatten(1, (3, C)).copy_(
+                d_c[:, None] * by.ifg_of_c[step].unflatten(1, (3, C))
             )
-            dc.mul_(c_by_c[step])
-            dh.copy_(_product(dz, by_hT, factors))
+            d_c.mul_(by.c_of_c[step])
+            d_h.copy_(_mm(d_z, h_T, dtype))
 
-        # (dz^T x)^T: for x^T dz oneDNN took up to twice the time.
-        dweight_x = _product(dz_N4C.t(), x_NI, factors).t()
-        dweight_h = _product(dz_N4C.t(), h_before_NH, factors).t()
-        dweight_p = None
+        # (d_z^T x)^T: oneDNN takes up to twice the time for x^T d_z.
+        h_before_NH = _one_step_before(y_NH, h_0BH, batch_sizes)
+        d_weight_x = _mm(d_z_N4C.t(), x_NI, dtype).t()
+        d_weight_h = _mm(d_z_N4C.t(), h_before_NH, dtype).t()
+        d_weight_p = None
         if weight_p is not None:
-            dweight_p = _product(dproj_NH.t(), o * tanh_c_NC, factors).t()
-        return (
-            _product(dz_N4C, weight_x.t(), factors),
-            dweight_x,
-            dweight_h,
-            dz_N4C.sum(0),
-            dweight_p,
-            dh_BH,
-            dc_BC,
-            None,
-            None,
-            None,
-            None,
-        )
+            d_weight_p = _mm(d_p_NH.t(), by.m, dtype).t()
+        d_x_NI = _mm(d_z_N4C, weight_x.t(), dtype)
+        d_bias = d_z_N4C.sum(0)
+        weights = d_weight_x, d_weight_h, d_bias, d_weight_p
+        return d_x_NI, *weights, d_h_BH, d_c_BC, None, None, None, None
 
 
-def _product(a: Tensor, b: Tensor, factors: torch.dtype) -> Tensor:
-    """a b, of a's precision whatever that of the factors."""
-    return torch.mm(a.to(factors), b.to(factors)).to(a.dtype)
+class _Derivatives(NamedTuple):
+    """Pointwise derivatives of all steps, and m = o tanh(c), each (N, C).
+
+    o_of_m: of the gate o before its sigmoid, by m. ifg_of_c: of i, f and g before
+    theirs, by c, (N, 3C). c_of_m: of c by m. c_of_c: of the c before by c.
+    """
+
+    m: Tensor
+    o_of_m: Tensor
+    ifg_of_c: Tensor
+    c_of_m: Tensor
+    c_of_c: Tensor
 
 
-def _add_product(z: Tensor, a: Tensor, b: Tensor) -> None:
-    """z += a b, with a rounded as b is."""
+def _derivatives(
+    gates_N4C: Tensor,
+    cells_NC: Tensor,
+    c_0BC: Tensor,
+    batch_sizes: Sequence[int],
+    cell_clip: float | None,
+) -> _Derivatives:
+    C = cells_NC.shape[1]
+    o, i, f, g = gates_N4C.split(C, dim=1)
+    before_NC = _one_step_before(cells_NC, c_0BC, batch_sizes)
+    tanh_c_NC = torch.tanh(cells_NC)
+    parts = g * i * (1 - i), before_NC * f * (1 - f), i * (1 - g * g)
+    ifg_of_c, c_of_c = torch.cat(parts, dim=1), f
+    if cell_clip is not None:  # a clipped cell passes nothing to what it was made of
+        passes_NC = (cells_NC.abs() < cell_clip).to(cells_NC.dtype)
+        ifg_of_c = (ifg_of_c.view(-1, 3, C) * passes_NC[:, None]).view(-1, 3 * C)
+        c_of_c = f * passes_NC
+    return _Derivatives(
+        m=o * tanh_c_NC,
+        o_of_m=tanh_c_NC * o * (1 - o),
+        ifg_of_c=ifg_of_c,
+        c_of_m=o * (1 - tanh_c_NC * tanh_c_NC),
+        c_of_c=c_of_c,
+    )
+
+
+def _mm(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return a b in a's dtype, of both rounded to another."""
+    return torch.mm(a.to(dtype), b.to(dtype)).to(a.dtype)
+
+
+def _add_mm(z: Tensor, a: Tensor, b: Tensor) -> None:
+    """Add a b to z, in place, with a rounded as b is."""
     if a.dtype == b.dtype:
         z.addmm_(a, b)
     else:
@@ -172,7 +199,7 @@ def _add_product(z: Tensor, a: Tensor, b: Tensor) -> None:
 def _one_step_before(
     rows_N: Tensor, first_B: Tensor, batch_sizes: Sequence[int]
 ) -> Tensor:
-    """Packed rows -> the same sequences' rows one step earlier, packed alike."""
+    """Return the same sequences' rows of one step earlier, packed alike."""
     pieces, start = [first_B[: batch_sizes[0]]], 0
     for b, b_next in pairwise(batch_sizes):
         pieces.append(rows_N[start : start + b_next])

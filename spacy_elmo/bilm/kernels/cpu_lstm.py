@@ -1,68 +1,86 @@
-"""The LSTM layer without its gradient, for speed.
+"""The LSTM layer without a gradient, for speed.
 
-What it does otherwise than the textbook's loop, and what that brought (small published
-size, 64 English sentences, one thread, against the loop of lstm_training.py):
-- products with weights kept in the order that they are read in (products.py): 1.6x;
+How it differs from the definition, and what that brought (small published size, 64
+English sentences, one thread, against the loop of autograd_lstm.py):
+
+- weights in the order that they are read in (matmul.py): 1.6x;
 - tanh(x) = 2 sigmoid(2x) - 1, since torch's tanh takes ten times as long as its
   sigmoid. The state is kept as 2c, and what else is doubled or negated is so in the
   weights, where it costs nothing: 1.25x;
 - views of all steps are made at once, and the state of a step is the output of the one
   before, not a copy of it.
 
-Shapes: as in lstm.py.
+It runs on a GPU too, where cuDNN does not know the layer.
+
+Shapes: as in lstm.py; I columns of the input.
 """
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from .products import Product
+from ..lstm import LstmLayer
+from .case import Case
+from .matmul import TorchMatmul, prepare
 
 # The input half of the gates is computed for so much at once: a block stays in the
-# cache until its steps are done, and in the memory that the one before it left.
+# processor's cache until its steps are done, and in the memory of the one before it.
 BLOCK_BYTES = 16 << 20
 
 
-def double_candidate(weight_H4C: Tensor) -> Tensor:
-    weight_H4C = weight_H4C.clone()
-    weight_H4C[:, weight_H4C.shape[1] // 4 * 3 :] *= 2
-    return weight_H4C
+class PackedWeights(NamedTuple):
+    """A layer's weights, prepared to be multiplied by."""
+
+    x: TorchMatmul
+    h: TorchMatmul
+    p: TorchMatmul | None
 
 
-def negate(weight_CH: Tensor) -> Tensor:
-    return -weight_CH
+def can_run(case: Case) -> bool:
+    """Return whether no gradient is asked for."""
+    return not case.gradient
 
 
-def infer(
-    x_NI: Tensor,
+def pack(
     weight_x: Tensor,
     weight_h: Tensor,
-    bias: Tensor,
-    weight_p: Tensor | None,
+    weight_p: Tensor | None = None,
+    *,
+    form: str,
+    exact: bool,
+) -> PackedWeights:
+    """Return weights prepared for `run`: h's candidate g doubled, p negated."""
+    C = weight_h.shape[1] // 4
+    doubled = weight_h.detach().clone()
+    doubled[:, 3 * C :] *= 2
+    h = prepare(doubled, form=form, exact=exact, is_copy=True)
+    p = None
+    if weight_p is not None:
+        p = prepare(-weight_p.detach(), form=form, exact=exact, is_copy=True)
+    return PackedWeights(prepare(weight_x, form=form, exact=exact), h, p)
+
+
+def run(
+    layer: LstmLayer,
+    packed: PackedWeights,
+    x_NI: Tensor,
+    batch_sizes: Sequence[int],
     h_BH: Tensor,
     c_BC: Tensor,
-    batch_sizes: Sequence[int],
-    cell_clip: float | None,
-    proj_clip: float | None,
-    *,
-    by_x: Product,
-    by_h: Product,
-    by_p: Product,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """As `lstm_training.TrainedLayer`. by_x, by_h, by_p: products with the weights, of
-    which h's and p's are prepared by the functions above."""
+    """Return what `layer` returns. packed: its weights, by `pack`."""
     C = c_BC.shape[1]
+    cell_clip, proj_clip = layer.config.cell_clip, layer.config.proj_clip
+    bias = gate_bias(layer)
     y_NH = x_NI.new_empty(len(x_NI), h_BH.shape[1])
     outputs = y_NH.split(batch_sizes)
     h, c2 = h_BH, 2 * c_BC
     c2_BC, m = c2, torch.empty_like(c2)
-    factor_x = by_x.factor(weight_x)
-    factor_h = by_h.factor(weight_h)
-    factor_p = None if weight_p is None else by_p.factor(weight_p)
     for steps, rows in _blocks(batch_sizes, BLOCK_BYTES // (16 * C)):
-        gates_N4C = factor_x.times(x_NI[rows], bias, of=len(x_NI))
+        gates_N4C = packed.x.linear(x_NI[rows], bias, total=len(x_NI))
         gates_N4C[:, 3 * C :] *= 2
         sizes = batch_sizes[steps]
         views = [part.split(sizes) for part in gates_N4C.split(C, dim=1)]
@@ -72,7 +90,7 @@ def infer(
             if len(z) < len(h):
                 b = len(z)
                 h, c2, m = h[:b], c2[:b], m[:b]
-            factor_h.add_to(z, h)
+            packed.h.add_to(z, h)
             z.sigmoid_()
             # 2 i tanh(.) = 4 i g - 2 i
             c2.mul_(f).addcmul_(i, g, value=4).sub_(i, alpha=2)
@@ -80,13 +98,19 @@ def infer(
                 c2.clamp_(-2 * cell_clip, 2 * cell_clip)
             # -o tanh(c) = o - 2 o sigmoid(2c)
             torch.addcmul(o, o, torch.sigmoid(c2, out=m), value=-2, out=m)
-            if factor_p is None:
+            if packed.p is None:
                 h = torch.neg(m, out=y)
             else:
-                h = y.copy_(factor_p.times(m))
+                h = y.copy_(packed.p.linear(m))
                 if proj_clip is not None:
                     h.clamp_(-proj_clip, proj_clip)
     return y_NH, _last(outputs, batch_sizes), c2_BC / 2
+
+
+def gate_bias(layer: LstmLayer) -> Tensor:
+    """Return a layer's bias, the forget gate's constant included, (4C,)."""
+    o, i, f, g = layer.bias.chunk(4)
+    return torch.cat([o, i, f + layer.config.forget_bias, g])
 
 
 def _blocks(batch_sizes: Sequence[int], n_rows: int) -> Iterator[tuple[slice, slice]]:

@@ -1,36 +1,80 @@
-"""Whether weights are still the ones that something was computed from."""
+"""Values that are computed from weights, and computed again when the weights change.
 
-from collections.abc import Iterable
-from typing import Any
+torch numbers the versions of a tensor: one more for each write to it, in place or by an
+optimizer. Its fused optimizers are the exception, so two more things are looked at:
+how many gradients came to a weight, and, as long as it has one, the sum of its bits.
+
+So a value is never used after a change of its weights, with two exceptions: writes
+through `.data`, and a step of a fused optimizer with gradients that were put into
+`.grad` by hand and removed again before the value is next asked for.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
-from torch.autograd.graph import increment_version
-from torch.optim.optimizer import register_optimizer_step_post_hook
+
+T = TypeVar("T")
+
+_COUNT = "_elmo_gradients"  # how many came to a weight since it was first looked at
+_BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+class Derived(Generic[T]):
+    """A value that is made from weights once, until they change.
+
+    Args:
+        make: Makes the value from the weights and from settings.
+    """
+
+    def __init__(self, make: Callable[..., T]) -> None:
+        self._make = make
+        self._kept: tuple[object, list[Tensor], T] | None = None
+
+    def __call__(self, *weights: Tensor, **settings: object) -> T:
+        """Return the value for these weights and settings."""
+        state = state_of(weights), settings
+        kept = self._kept
+        if kept is None or kept[0] != state:
+            kept = state, pinned(weights), self._make(*weights, **settings)
+            self._kept = kept
+        return kept[2]
+
+    def clear(self) -> None:
+        """Forget the value."""
+        self._kept = None
+
+    def __reduce__(self) -> Any:
+        """A copy, in this process or another, makes its own value."""
+        return Derived, (self._make,)
 
 
 def state_of(weights: Iterable[Tensor]) -> tuple[object, ...]:
-    """Another one whenever a weight is replaced or written to, in place or by an
-    optimizer. What is written through `.data` goes unnoticed."""
-    return tuple(
-        (id(w), w.data_ptr(), 0 if w.is_inference() else w._version) for w in weights
-    )
+    """Return what differs whenever one of these weights is replaced or changed."""
+    return tuple(_state(weight) for weight in weights)
+
+
+def _state(weight: Tensor) -> tuple[object, ...]:
+    version = 0 if weight.is_inference() else weight._version  # noqa: SLF001
+    state = id(weight), weight.data_ptr(), version
+    if not (weight.requires_grad and weight.is_leaf):
+        return state
+    if not hasattr(weight, _COUNT):
+        setattr(weight, _COUNT, 0)
+        weight.register_post_accumulate_grad_hook(_count_gradient)
+    n_gradients = getattr(weight, _COUNT)
+    if weight.grad is None:
+        return *state, n_gradients
+    bits = weight.detach().view(_BITS[weight.element_size()]).sum()
+    return *state, n_gradients, int(bits)
+
+
+def _count_gradient(weight: Tensor) -> None:
+    setattr(weight, _COUNT, getattr(weight, _COUNT) + 1)
 
 
 def pinned(weights: Iterable[Tensor]) -> list[Tensor]:
-    """To be kept beside a state: as long as these live, no other weight and no other
-    memory has the same address."""
+    """Return references that keep weights and their memory alive, so that no other
+    weight gets the same address while the value is kept."""
     return [tensor for w in weights for tensor in (w, w.detach())]
-
-
-def _count_fused_steps(optimizer: Any, *_: Any) -> None:
-    """torch counts what writes to a tensor, but not its own fused optimizers."""
-    for group in optimizer.param_groups:
-        if group.get("fused"):
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    with torch.no_grad():
-                        increment_version(parameter)
-
-
-register_optimizer_step_post_hook(_count_fused_steps)

@@ -1,64 +1,101 @@
-"""The two directions of an LSTM on a thread each.
+"""The two directions on a thread each, and what a forked process computes with.
 
-torch shares every product out among its threads and waits for all of them after each.
-For the small products of a step the wait costs what the sharing brings, and beside a
-busy process it costs fifty times as much. The directions never wait for one another.
+torch shares every matrix multiplication out among its threads and waits for all of them
+after each. For the small ones of a step the wait costs what the sharing brings, and
+beside a busy process fifty times as much. The directions never wait for one another.
+
+`torch.set_num_threads` is of the calling thread and of all threads that first use torch
+from then on, so a thread of the user's that came meanwhile would keep the number for
+good. What OpenMP itself offers is of the calling thread alone.
 """
 
+import ctypes
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from functools import cache, partial
+from contextlib import contextmanager
+from contextvars import copy_context
+from functools import cache
+from pathlib import Path
 from typing import TypeVar
 
 import torch
 
 T = TypeVar("T")
 
-# Rows of a step times its cells from which two threads of Python, of which one at a
-# time has the interpreter, are faster than one: 5 rows of 1024 cells are, 5 of 512 not.
-LEAST_WORK = 4096
+_PROCESS = os.getpid()
 
 
-def side_by_side(
-    first: Callable[[], T], second: Callable[[], T], work: float
-) -> tuple[T, T]:
-    """Results of both; at once if they are work enough and torch has the threads, of
-    which each gets half."""
-    n_threads = torch.get_num_threads()
-    each = max(1, n_threads // 2)
-    if n_threads == 1:
-        return first(), second()
-    try:
-        if work < LEAST_WORK:
-            torch.set_num_threads(1)
-            return first(), second()
-        other = _pool(os.getpid()).submit(_with_threads, each, second)
-        torch.set_num_threads(each)
+def can_run() -> bool:
+    """Return whether a thread's number can be set without setting that of others."""
+    return hasattr(_torch_library(), "omp_set_num_threads")
+
+
+def at_once(first: Callable[[], T], second: Callable[[], T]) -> tuple[T, T]:
+    """Return the results of both functions, which run at once, with half of torch's
+    threads each."""
+    each = max(1, torch.get_num_threads() // 2)
+    other = _pool(os.getpid()).submit(copy_context().run, _run, each, second)
+    with thread_count(each):
         try:
             return first(), other.result()
         finally:
             if not other.cancel():  # if the first failed
                 wait([other])
-    finally:
-        torch.set_num_threads(n_threads)
 
 
-def _with_threads(n_threads: int, task: Callable[[], T]) -> T:
-    """Of a thread that has begun, both settings are its own. (One of the user's that
-    meets torch for the first time meanwhile takes over the number of threads.)"""
-    torch.set_num_threads(n_threads)
-    with torch.no_grad():
+def _run(n_threads: int, task: Callable[[], T]) -> T:
+    with thread_count(n_threads), torch.no_grad():  # which is of a thread, too
         return task()
 
 
 @cache
 def _pool(process: int) -> ThreadPoolExecutor:
-    """Threads don't survive a fork: each process has its own."""
+    """Return the threads of a process; they don't survive a fork."""
     return ThreadPoolExecutor(thread_name_prefix="elmo")
 
 
-if hasattr(os, "register_at_fork"):
-    # torch's threads don't survive a fork either, and a child that asked for them would
-    # wait for ever (nlp.pipe with n_process): let children do with one each.
-    os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
+@contextmanager
+def thread_count(n: int) -> Iterator[None]:
+    """Let the calling thread, and no other, compute with n threads inside."""
+    before = torch.get_num_threads()  # sets up a thread that torch has not met yet
+    openmp, mkl = _setters()
+    openmp(n)
+    mkl_before = mkl(n)
+    try:
+        yield
+    finally:
+        openmp(before)
+        mkl(mkl_before)
+
+
+@contextmanager
+def safe_after_fork() -> Iterator[None]:
+    """Compute with one thread inside, if this process was forked from one that had
+    imported this module: OpenMP's threads don't survive a fork, and a process that asks
+    for them would wait for ever (`nlp.pipe` with n_process)."""
+    if os.getpid() == _PROCESS:
+        yield
+    else:
+        with thread_count(1):
+            yield
+
+
+@cache
+def _setters() -> tuple[Callable[[int], object], Callable[[int], int]]:
+    """Return what sets the calling thread's number of threads in the OpenMP and, where
+    there is one, the MKL that torch is linked with, which returns the number before."""
+    library = _torch_library()
+    openmp = getattr(library, "omp_set_num_threads", torch.set_num_threads)
+    return openmp, getattr(library, "MKL_Set_Num_Threads_Local", lambda n: n)
+
+
+@cache
+def _torch_library() -> ctypes.CDLL | None:
+    """Return torch's own library, through which those that it is linked with are
+    reached too; None where it is not found."""
+    folder = Path(torch.__file__).parent / "lib"
+    for name in ("libtorch_cpu.so", "libtorch_cpu.dylib", "torch_cpu.dll"):
+        if (folder / name).exists():
+            return ctypes.CDLL(str(folder / name))
+    return None

@@ -3,19 +3,19 @@
 import multiprocessing
 import os
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.kernels import threads
-from spacy_elmo.bilm.kernels.threads import side_by_side
+from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm.kernels.choose import force
+from spacy_elmo.bilm.kernels.threads import at_once, thread_count
 
-from ...models import EVEN_SIZES
-
+SIZES = BiLMConfig(hidden_dim=64, projection_dim=32, filters=((1, 16), (3, 48)))
 SENTENCES = [[f"w{i * j % 7}" for i in range(j)] for j in (3, 9, 5, 17, 1, 12)]
-ENOUGH = threads.LEAST_WORK
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,12 @@ def two_threads():
 
 
 def tiny():
-    return BiLM.random(EVEN_SIZES, seed=1)
+    return BiLM.random(SIZES, seed=1)
+
+
+def encode(bilm):
+    with force(directions="two_threads"):
+        return bilm.encode(SENTENCES)
 
 
 def close(a, b):
@@ -42,17 +47,9 @@ def test_each_gets_half_of_the_threads_and_all_come_back():
         both.wait()
         return torch.get_num_threads(), threading.get_ident()
 
-    (n_first, first), (n_second, second) = side_by_side(task, task, ENOUGH)
+    (n_first, first), (n_second, second) = at_once(task, task)
     assert n_first == n_second == 3 and first != second
     assert torch.get_num_threads() == 6
-
-
-def test_little_work_stays_on_one_thread():
-    def task():
-        return torch.get_num_threads(), threading.get_ident()
-
-    assert side_by_side(task, task, ENOUGH - 1) == ((1, threading.get_ident()),) * 2
-    assert torch.get_num_threads() == 2
 
 
 @pytest.mark.parametrize("fails", ["first", "second"])
@@ -62,51 +59,84 @@ def test_errors_come_through_and_threads_come_back(fails):
             raise RuntimeError(name)
 
     with pytest.raises(RuntimeError, match=fails):
-        side_by_side(lambda: task("first"), lambda: task("second"), ENOUGH)
+        at_once(lambda: task("first"), lambda: task("second"))
     assert torch.get_num_threads() == 2
 
 
-def test_threads_changed_at_run_time(monkeypatch):
-    monkeypatch.setattr(threads, "LEAST_WORK", 1)
+def in_a_new_thread(task):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(task).result()
+
+
+def test_a_thread_that_comes_meanwhile_keeps_its_number():
+    with thread_count(1):
+        assert torch.get_num_threads() == 1
+        assert in_a_new_thread(torch.get_num_threads) == 2
+    assert torch.get_num_threads() == 2
+    assert at_once(lambda: in_a_new_thread(torch.get_num_threads), int) == (2, 0)
+
+
+@pytest.mark.parametrize("directions", ["one_thread", "two_threads"])
+def test_threads_that_come_while_others_encode(directions):
+    """Web servers start a thread for each request."""
+    bilm, ends = tiny(), time.monotonic() + 2
+    found = set()
+
+    def work():
+        while time.monotonic() < ends:
+            with force(directions=directions):
+                bilm.encode(SENTENCES)
+
+    with ThreadPoolExecutor(2) as pool:
+        workers = [pool.submit(work) for _ in range(2)]
+        while time.monotonic() < ends:
+            found.add(in_a_new_thread(torch.get_num_threads))
+        for worker in workers:
+            worker.result()
+    assert found == {2}
+
+
+def test_threads_changed_at_run_time():
     bilm = tiny()
-    expected = bilm.encode(SENTENCES)
-    for n in (1, 2, 3, 1, 4):
+    expected = encode(bilm)
+    for n in (2, 3, 4):
         torch.set_num_threads(n)
-        assert close(bilm.encode(SENTENCES), expected)
+        assert close(encode(bilm), expected)
         assert torch.get_num_threads() == n
+    torch.set_num_threads(1)
+    assert close(bilm.encode(SENTENCES), expected)
 
 
-def test_many_threads_of_the_user_on_one_model(monkeypatch):
+def test_many_threads_of_the_user_on_one_model():
     """The cache is so small that they are in each other's way."""
-    monkeypatch.setattr(threads, "LEAST_WORK", 1)
     bilm = tiny()
-    expected = bilm.encode(SENTENCES)
+    expected = encode(bilm)
     bilm.token_cache = type(bilm.token_cache)(5)
-
-    def run(_):
-        return close(bilm.encode(SENTENCES), expected)
-
     with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(run, range(60)))
+        assert all(pool.map(lambda _: close(encode(bilm), expected), range(60)))
 
 
 def encode_in_child(bilm, queue):
-    queue.put(bilm.encode(SENTENCES))
+    queue.put((bilm.encode(SENTENCES), torch.get_num_threads()))
 
 
 @pytest.mark.parametrize("how", ["fork", "spawn"])
-def test_in_other_processes(how, monkeypatch):
+def test_in_other_processes(how):
     """After this one has used its threads, which no fork has."""
     if how == "fork" and not hasattr(os, "fork"):
         pytest.skip("no fork on this system")
-    monkeypatch.setattr(threads, "LEAST_WORK", 1)
     bilm = tiny()
-    expected = bilm.encode(SENTENCES)
+    expected = encode(bilm)
     torch.randn(500, 500) @ torch.randn(500, 500)
+    # Work enough for torch to share it among threads.
+    bilm.token_cache.clear()
+    bilm.encode([[f"word{i}" for i in range(3000)]])
     context = multiprocessing.get_context(how)
     queue = context.Queue()
     child = context.Process(target=encode_in_child, args=(bilm, queue))
     child.start()
-    found = queue.get(timeout=120)
+    found, n_threads = queue.get(timeout=120)
     child.join(60)
     assert child.exitcode == 0 and close(found, expected)
+    if how == "fork":
+        assert n_threads == 2

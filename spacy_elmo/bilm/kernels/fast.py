@@ -1,0 +1,204 @@
+"""The model with the same weights, computed by the kernels of this folder."""
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+
+import torch
+from torch import Tensor
+
+from ..config import BiLMConfig
+from ..lstm import BiLMState, LstmLayer, LstmState
+from ..model import BidirectionalLM, Parts
+from ..token_encoder import CharCnnEncoder, Highway
+from . import autograd_lstm, char_cnn, cpu_lstm, cudnn_lstm, threads
+from .case import Case, Settings, case_of
+from .choose import choose_directions, choose_lstm, choose_matmul, choose_token_encoder
+from .matmul import TorchMatmul, prepare
+from .memo import Derived
+from .processor import check_precision
+
+# Words encoded at once without gradients: as many as the processor's cache holds, which
+# takes a third of the memory.
+WORDS_AT_ONCE = 256
+
+
+class FastPart:
+    """A part whose kernels depend on what the user set for the model."""
+
+    settings = Settings()
+
+
+class _Linear:
+    """x W + b: by torch with a gradient, by a prepared copy of the weight without."""
+
+    def __init__(self) -> None:
+        self._prepared = Derived(prepare)
+
+    def __call__(self, x: Tensor, weight: Tensor, bias: Tensor, case: Case) -> Tensor:
+        if case.gradient:
+            return torch.addmm(bias, x, weight)
+        form = choose_matmul(case)
+        return self._prepared(weight, form=form, exact=case.exact).linear(x, bias)
+
+
+class FastHighway(FastPart, Highway):
+    """A highway layer with prepared weights."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width)
+        self._carry, self._transform = _Linear(), _Linear()
+
+    def forward(self, x_VS: Tensor) -> Tensor:
+        """Return y, (V, S)."""
+        case = case_of(self.settings, self.carry_weight)
+        carry_VS = self._carry(x_VS, self.carry_weight, self.carry_bias, case)
+        new_VS = self._transform(x_VS, self.transform_weight, self.transform_bias, case)
+        # Where matrices are multiplied in bfloat16, the sum is not formed in it.
+        new_VS, carry_VS = new_VS.relu(), carry_VS.sigmoid()
+        return torch.lerp(x_VS, new_VS.to(x_VS.dtype), carry_VS.to(x_VS.dtype))
+
+
+class FastCharCnnEncoder(FastPart, CharCnnEncoder):
+    """A char-CNN that reads words of like length together."""
+
+    highway = FastHighway
+
+    def __init__(self, config: BiLMConfig) -> None:
+        super().__init__(config)
+        self._filters = Derived(_prepare_filters)
+        self._project = _Linear()
+
+    def forward(self, ids_VC: Tensor, word_ids_V: Tensor | None = None) -> Tensor:
+        """Return token vectors (V, H)."""
+        case = case_of(self.settings, self.char_embedding)
+        with threads.safe_after_fork():
+            if choose_token_encoder(case) == "definition":
+                return super().forward(ids_VC, word_ids_V)
+            order_V = torch.argsort(char_cnn.lengths(ids_VC))
+            parts = 1 if case.gradient else -(-len(ids_VC) // WORDS_AT_ONCE)
+            encoded = [
+                super(FastCharCnnEncoder, self).forward(
+                    ids_VC[words], None if word_ids_V is None else word_ids_V[words]
+                )
+                for words in order_V.tensor_split(parts)
+            ]
+            return torch.cat(encoded)[torch.argsort(order_V)]
+
+    def char_features(self, ids_VC: Tensor) -> Tensor:
+        """Return the maximum of every filter, activated; words come by length."""
+        case = case_of(self.settings, self.char_embedding)
+        if choose_token_encoder(case) == "definition":
+            return super().char_features(ids_VC)
+        if case.gradient:
+            filters = TorchMatmul(char_cnn.join_filters(*self.conv_weights))
+        else:
+            form = choose_matmul(case)
+            filters = self._filters(*self.conv_weights, form=form, exact=case.exact)
+        largest_VS = char_cnn.run(
+            self.char_embedding, self.conv_weights, filters.linear, ids_VC
+        )
+        # The bias is added after the maximum, which leaves C times fewer sums.
+        return self.activation(largest_VS + torch.cat(list(self.conv_biases)))
+
+    def project(self, x_VS: Tensor) -> Tensor:
+        """Return x W + b, (V, H); x itself in models without a projection."""
+        weight, bias = self.projection_weight, self.projection_bias
+        if weight is None or bias is None:
+            return x_VS
+        return self._project(x_VS, weight, bias, case_of(self.settings, weight))
+
+
+def _prepare_filters(*conv_weights: Tensor, form: str, exact: bool) -> TorchMatmul:
+    return prepare(char_cnn.join_filters(*conv_weights), form=form, exact=exact)
+
+
+class FastLstmLayer(FastPart, LstmLayer):
+    """An LSTM layer by the kernel that is chosen for it."""
+
+    def __init__(self, config: BiLMConfig) -> None:
+        super().__init__(config)
+        self._packed = Derived(cpu_lstm.pack)
+
+    def forward(
+        self, x_NH: Tensor, batch_sizes: Sequence[int], h_BH: Tensor, c_BC: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return outputs (N, H), and every sequence's last h (B, H) and c (B, C)."""
+        # Under autocast matrices are rounded to be multiplied; the state is carried in
+        # float32, since its errors would add up over a text.
+        device, dtype = x_NH.device.type, h_BH.dtype
+        if torch.is_autocast_enabled(device):
+            dtype = torch.get_autocast_dtype(device)
+        case = case_of(self.settings, self.weight_x)
+        kernel = choose_lstm(case, self.config)
+        with torch.autocast(device, enabled=False):
+            inputs = x_NH.to(h_BH.dtype), batch_sizes, h_BH, c_BC
+            if kernel == "cudnn_lstm":
+                return cudnn_lstm.run(self, *inputs)
+            if kernel == "autograd_lstm":
+                return autograd_lstm.run(self, *inputs, dtype)
+            if kernel == "cpu_lstm":
+                weights = [self.weight_x, self.weight_h]
+                weights += [] if self.weight_p is None else [self.weight_p]
+                form = choose_matmul(case)
+                packed = self._packed(*weights, form=form, exact=case.exact)
+                return cpu_lstm.run(self, packed, *inputs)
+            return super().forward(*inputs)
+
+
+FAST = Parts(char_encoder=FastCharCnnEncoder, lstm_layer=FastLstmLayer)
+
+
+class FastBidirectionalLM(FastPart, BidirectionalLM):
+    """The biLM by fast parts."""
+
+    def __init__(self, config: BiLMConfig) -> None:
+        super().__init__(config, FAST)
+
+    def set_settings(self, settings: Settings) -> None:
+        """Compute without gradients in this way.
+
+        Raises:
+            ValueError: [EL073] The precision is not known. [EL077] It does not pay on
+                this device.
+        """
+        check_precision(settings.precision, next(self.parameters()).device)
+        for module in self.modules():
+            if isinstance(module, FastPart):
+                module.settings = settings
+
+    def read(
+        self,
+        x_VH: Tensor,
+        forward_N: Tensor,
+        backward_N: Tensor,
+        batch_sizes: Sequence[int],
+        state: BiLMState,
+        dropout: float = 0.0,
+    ) -> tuple[list[Tensor], list[Tensor], BiLMState]:
+        """Read as the definition does, both directions at once where that is faster."""
+        if dropout and self.training:  # numbers are drawn in one order
+            return super().read(
+                x_VH, forward_N, backward_N, batch_sizes, state, dropout
+            )
+
+        def read_forward() -> tuple[list[Tensor], LstmState]:
+            x_NH = x_VH[forward_N]
+            return self.forward_lstm(x_NH, batch_sizes, state.forward)
+
+        def read_backward() -> tuple[list[Tensor], LstmState]:
+            x_NH = x_VH[backward_N]
+            return self.backward_lstm(x_NH, batch_sizes, state.backward)
+
+        case = case_of(self.settings, x_VH)
+        rows = len(forward_N) / len(batch_sizes)
+        with threads.safe_after_fork():
+            n_threads = torch.get_num_threads()
+            cells = self.config.hidden_dim
+            directions = choose_directions(case, cells, rows, n_threads)
+            if directions == "two_threads":
+                ahead, back = threads.at_once(read_forward, read_backward)
+            else:
+                one = directions == "one_thread"
+                with threads.thread_count(1) if one else nullcontext():
+                    ahead, back = read_forward(), read_backward()
+        return ahead[0], back[0], BiLMState(ahead[1], back[1])

@@ -1,0 +1,223 @@
+"""Every form of x W + b against NumPy, and weights that change."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.kernels import onednn
+from spacy_elmo.bilm.kernels.case import Case, Settings, case_of
+from spacy_elmo.bilm.kernels.choose import choose_matmul
+from spacy_elmo.bilm.kernels.matmul import MANY_ROWS, prepare
+from spacy_elmo.bilm.kernels.memo import Derived
+from spacy_elmo.bilm.kernels.processor import PRECISIONS, check_precision
+from spacy_elmo.bilm.kernels.training_matmul import onednn_matmul
+
+from ...models import SENTENCES, tiny_config
+
+CPU = torch.device("cpu")
+# Errors relative to the largest value, by what the matrices are rounded to.
+TOLERANCE = {"float32": 1e-6, "half": 2e-2, "int8": 5e-2}
+
+
+def form_of(precision, weight):
+    """Return the form that is chosen for a precision."""
+    try:
+        check_precision(precision, CPU)
+    except ValueError:
+        pytest.skip(f"no {precision} on this processor")
+    with torch.no_grad():
+        return choose_matmul(case_of(Settings(precision), weight))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("is_copy", [False, True])
+@settings(max_examples=25, deadline=None)
+@given(
+    M=st.integers(1, 300),
+    K=st.integers(1, 70),
+    N=st.integers(1, 90),
+    biased=st.booleans(),
+    exact=st.booleans(),
+)
+def test_equals_numpy(precision, is_copy, M, K, N, biased, exact):
+    rng = np.random.default_rng(M + K + N)
+    x, weight = rng.normal(size=(M, K)), rng.normal(size=(K, N))
+    bias, z = rng.normal(size=N), rng.normal(size=(M, N))
+    tensors = [torch.from_numpy(a.astype("float32")) for a in (x, weight, bias, z)]
+    expected = x @ weight
+    form = form_of(precision, tensors[1])
+    with torch.no_grad():
+        prepared = prepare(tensors[1].clone(), form=form, exact=exact, is_copy=is_copy)
+        found = prepared.linear(tensors[0], tensors[2] if biased else None)
+        prepared.add_to(tensors[3], tensors[0])
+    limit = TOLERANCE[precision] * max(1.0, np.abs(expected).max()) * 4
+    assert np.abs(found.numpy() - expected - (bias if biased else 0)).max() < limit
+    assert np.abs(tensors[3].numpy() - expected - z).max() < limit
+
+
+@pytest.mark.parametrize("rows", [1, 3, 4, 100, 200])
+def test_large_weights(rows):
+    """Of which other copies are kept than of small ones."""
+    x, weight = torch.randn(rows, 1100), torch.randn(1100, 1000)
+    expected = x.numpy().astype("float64") @ weight.numpy()
+    with torch.no_grad():
+        for is_copy in (False, True):
+            form = form_of("float32", weight)
+            prepared = prepare(weight.clone(), form=form, is_copy=is_copy)
+            z = torch.zeros(rows, 1000)
+            prepared.add_to(z, x)
+            assert abs(prepared.linear(x).numpy() - expected).max() < 1e-3
+            assert abs(z.numpy() - expected).max() < 1e-3
+
+
+def test_a_part_of_many_rows_is_the_same():
+    x, weight = torch.randn(2 * MANY_ROWS, 64), torch.randn(64, 48)
+    prepared = prepare(weight, form=form_of("float32", weight))
+    whole = prepared.linear(x)
+    for part in (prepared.linear(x[:9], total=len(x)), prepared.linear(x[:9])):
+        assert torch.allclose(part, whole[:9], atol=1e-5)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("change", ["in place", "another", "data"])
+def test_a_changed_weight_is_noticed(precision, change):
+    weight = torch.nn.Parameter(torch.randn(32, 24))
+    x = torch.randn(9, 32)
+    form = form_of(precision, weight)
+    prepared = Derived(prepare)
+    with torch.no_grad():
+        before = prepared(weight, form=form).linear(x)
+        if change == "in place":
+            weight.add_(1)
+        elif change == "another":
+            weight = torch.nn.Parameter(weight + 1)
+        else:
+            weight.data = weight.data + 1
+        after = prepared(weight, form=form).linear(x)
+        assert after - before == pytest.approx(
+            x.sum(dim=1, keepdim=True).expand(-1, 24).numpy(), abs=0.3
+        )
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))]
+)
+def test_copies_prepare_weights_of_their_own(copied):
+    bilm = BiLM.random(tiny_config(), seed=1)
+    before = bilm.encode(SENTENCES)
+    other = copied(bilm)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.mul_(0.5)
+    for a, b, c in zip(before, bilm.encode(SENTENCES), other.encode(SENTENCES)):
+        assert (a == b).all() and abs(a - c).max() > 1e-3
+
+
+def test_without_onednn_torch_multiplies(monkeypatch):
+    bilm = BiLM.random(tiny_config())
+    before = bilm.encode(SENTENCES)
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    for a, b in zip(before, bilm.encode(SENTENCES)):
+        assert a == pytest.approx(b, abs=1e-6)
+    with pytest.raises(ValueError, match="EL077"):
+        bilm.set_precision("half")
+
+
+@pytest.mark.parametrize("problem", [RuntimeError, TypeError, AttributeError])
+def test_operators_that_do_not_work_are_not_used(problem, monkeypatch):
+    """torch may change what it keeps for itself: then its own multiplications do."""
+    bilm = BiLM.random(tiny_config())
+    before = bilm.encode(SENTENCES)
+
+    def fails(*_):
+        raise problem("it takes other arguments now")
+
+    monkeypatch.setattr(onednn, "pack", fails)
+    monkeypatch.setattr(onednn, "pack_int8", fails)
+    onednn.has_linear.cache_clear()
+    onednn.has_linear_int8.cache_clear()
+    try:
+        for a, b in zip(before, bilm.encode(SENTENCES)):
+            assert a == pytest.approx(b, abs=1e-6)
+        for precision in ("half", "int8"):
+            with pytest.raises(ValueError, match="EL077"):
+                bilm.set_precision(precision)
+    finally:
+        onednn.has_linear.cache_clear()
+        onednn.has_linear_int8.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("precision", "missing"),
+    [("half", "_is_avx512_bf16_supported"), ("int8", "_is_vnni_supported")],
+)
+def test_a_precision_that_the_processor_has_not_is_refused(
+    precision, missing, monkeypatch
+):
+    monkeypatch.setattr(torch.cpu, missing, lambda: False)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
+    bilm = BiLM.random(tiny_config())
+    with pytest.raises(ValueError, match=r"EL077.*float32"):
+        bilm.set_precision(precision)
+    with pytest.raises(ValueError, match=r"EL073.*float32, half, int8"):
+        bilm.set_precision("quarter")
+
+
+def test_with_a_gradient_torch_multiplies():
+    case = case_of(Settings(), torch.nn.Parameter(torch.randn(3, 3)))
+    assert case.gradient and not Case(case.processor).gradient
+
+
+@given(st.integers(1, 90), st.integers(1, 300), st.integers(1, 90))
+@settings(deadline=None, max_examples=40)
+def test_matmul_of_training_is_rounded_as_float32(m, k, n):
+    rng = np.random.default_rng(m + k + n)
+    x, weight = rng.normal(size=(m, k)), rng.normal(size=(k, n))
+    a, b = (torch.tensor(array, dtype=torch.float32) for array in (x, weight))
+    with onednn_matmul(CPU):
+        found = (a @ b).numpy()
+    expected = a.double().numpy() @ b.double().numpy()
+    largest = np.abs(a.double().numpy()) @ np.abs(b.double().numpy())
+    assert np.all(np.abs(found - expected) <= 1e-6 * largest)
+
+
+def precisions():
+    backends = torch.backends.mkldnn.matmul, torch.backends.cuda.matmul
+    return [backend.fp32_precision for backend in backends]
+
+
+@pytest.mark.parametrize("before", ["highest", "high", "medium"])
+def test_matmul_of_training_leaves_settings_that_torch_can_read(before):
+    """Loggers and torch.compile ask for the precision while a model is trained."""
+    own = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(before)
+    try:
+        each = precisions()
+        with onednn_matmul(CPU):
+            assert torch.get_float32_matmul_precision() in ("medium", before)
+        assert torch.get_float32_matmul_precision() == before
+        assert precisions() == each
+        with onednn_matmul(torch.device("cuda")):
+            assert precisions() == each
+    finally:
+        torch.set_float32_matmul_precision(own)
+
+
+def test_matmul_of_training_after_precisions_of_single_backends():
+    """Which torch can't sum up: they come back as they were."""
+    matmul = torch.backends.cuda.matmul
+    before = matmul.fp32_precision
+    matmul.fp32_precision = "tf32"
+    try:
+        each = precisions()
+        with onednn_matmul(CPU):
+            torch.randn(9, 9) @ torch.randn(9, 9)
+        assert precisions() == each
+    finally:
+        matmul.fp32_precision = before
