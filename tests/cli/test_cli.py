@@ -78,6 +78,8 @@ def test_info(tiny, tmp_path):
     tiny.save(tmp_path)
     found = json.loads(run("info", tmp_path, "--json"))
     assert found["parameters"] == tiny.n_parameters and found["hidden_dim"] == 12
+    assert found == json.loads(run("info", tmp_path / "weights.safetensors", "--json"))
+    assert found["format"] == "spacy-elmo"
     assert str(tiny.n_parameters) in run("info", tmp_path)
     section = run("info", tmp_path, "--config")
     assert "[components.elmo.model]" in section and "hidden_dim = 12" in section
