@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import spacy
+import srsly
 from spacy import registry as spacy_registry
 from typer.main import get_command
 from typer.testing import CliRunner
@@ -202,6 +203,27 @@ def test_moved_modules_say_where_they_are():
     assert done.returncode == 1 and "[EL119]" in done.stderr
     with pytest.raises(ImportError, match=r"EL119.*python -m experiments"):
         importlib.import_module("spacy_elmo.workflows")
+
+
+def test_workflows_of_the_table_are_there():
+    projects = {
+        name: srsly.read_yaml(ROOT / folder / "project.yml")
+        for name, folder in (("", "."), (" experiments", "experiments"))
+    }
+    rows = re.findall(
+        r"`spacy project run (\w+)( experiments)?` \|$", CHANGELOG, re.MULTILINE
+    )
+    assert len(rows) > 5
+    for name, place in rows:
+        commands = {command["name"] for command in projects[place]["commands"]}
+        assert name in commands | set(projects[place]["workflows"])
+
+
+def test_modules_of_the_table_are_there():
+    names = set(re.findall(r"`python -m ((?:experiments|benchmarks)\.\w+)", CHANGELOG))
+    assert len(names) > 8
+    for name in names:
+        assert (ROOT / (name.replace(".", "/") + ".py")).exists(), name
 
 
 def test_changelog_has_the_table():

@@ -19,7 +19,7 @@ PROSE = {
     r"go(es|ing)? on (from|with|where)": "resume, continue",
     r"halves|halved": "smaller batches",
     r"products": "matrix multiplications",
-    r"(?<!/)pictures?(?!/)": "plot, figure",
+    r"pictures? (of|and tables|need|to write)|tables,? and (a )?pictures?": "plot",
     r"rests": "leftover files",
     r"its three marks|the marks": "special tokens",
     r"(is|are) forgotten": "forgetting",
@@ -44,7 +44,6 @@ PARAMETERS = {
     "_made": "_cached",
     "changes": "overrides",
     "factors": "dtype",
-    "known": "what is known of it",
     "of": "n_rows",
 }
 # A docstring of a function begins with what it does, as a verb.
@@ -63,19 +62,11 @@ OPEN = {
     "spacy_elmo/bilm/words.py",
     "spacy_elmo/cli/mix.py",
     "spacy_elmo/cli/vocab_cache.py",
-    "spacy_elmo/component/cached.py",
     "spacy_elmo/component/doc_layers.py",
-    "spacy_elmo/component/factory.py",
-    "spacy_elmo/component/layer_cache.py",
-    "spacy_elmo/component/mixes.py",
     "spacy_elmo/component/pipe.py",
     "spacy_elmo/errors.py",
     "spacy_elmo/layers/listened_to.py",
     "spacy_elmo/layers/listener.py",
-    "spacy_elmo/layers/mix.py",
-    "spacy_elmo/layers/shim.py",
-    "spacy_elmo/layers/spans.py",
-    "spacy_elmo/layers/torch_shim.py",
     "README.md",
 }
 

@@ -33,7 +33,7 @@ class Avoided(NamedTuple):
 
 @cache
 def avoided(language: str) -> Avoided:
-    """The evaluation and held-out texts of a language, as numbers."""
+    """Return the evaluation and held-out text of a language, as numbers."""
     runs, sentences = seen.read(language)
     held = [all_runs(held_out_lines(language, part)) for part in ("valid", "test")]
     return Avoided(Known(runs), Known(sentences), Known(np.concatenate(held)))

@@ -2,7 +2,7 @@
 
 A part is a text file: an empty line between documents, the first line of a document
 its name, each further line a paragraph. It is written aside and renamed when it is
-whole, so that a build that was stopped goes on with the next source.
+whole, so that a build that was stopped continues with the next source.
 """
 
 import hashlib

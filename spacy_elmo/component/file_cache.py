@@ -132,7 +132,10 @@ class FileCache:
         return None
 
     def _warn_of(self, no_room: Exception | None) -> None:
-        """Not while the lock is held: nobody knows what a warning sets off."""
+        """Warn that no more layers go in.
+
+        The lock must not be held: a warning can run any code.
+        """
         if no_room is not None:
             mb = self.max_bytes >> 20
             message = Warnings.ELW07.format(where=self._where, mb=mb, error=no_room)

@@ -1,4 +1,4 @@
-"""Schema-guided dialogues: what user and assistant say, an utterance a line."""
+"""Schema-guided dialogues: what user and assistant say, one utterance per line."""
 
 import json
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Novels as plain text: an empty line between paragraphs, or a paragraph a line, or
+"""Novels as plain text: an empty line between paragraphs, one paragraph per line, or
 hard-wrapped lines with nothing between paragraphs."""
 
 import re
