@@ -297,6 +297,11 @@ class Errors(metaclass=_Coded):
         "Similarity in context is of tokens, spans and Docs, not of a {found}, which "
         "has no context."
     )
+    EL141 = (
+        "spacy-elmo.Encode.v1 was initialised without Docs, so it does not know that "
+        "its own vectors have {found} columns, not {expected}. Initialise the pipeline "
+        "with examples, or set width = {found} there and in its encoder."
+    )
     EL140 = (
         "doc.tensor has {found} vectors for {expected} tokens: tokens were merged or "
         "split after 'elmo' had read the Doc. Let elmo read it again, doc = "

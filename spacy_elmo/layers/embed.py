@@ -10,12 +10,13 @@ TokenVectors = Model[list[Doc], list[Floats2d]]
 
 @registry.architectures("spacy-elmo.Embed.v1")
 def build_embed(embed: TokenVectors, elmo: TokenVectors, width: int) -> TokenVectors:
-    """Vectors of the task's own and of ELMo, side by side, and one layer down to the
-    width of the encoder above.
+    """Return vectors of the task's own and of ELMo, side by side, and one layer down to
+    the width of the encoder above.
 
-    embed: the task's own, `spacy.MultiHashEmbed.v2` for instance.
-    elmo: `spacy-elmo.ElmoListener.v1`.
-    width: of the vectors that come out, (T, width) for each Doc.
+    Args:
+        embed: The task's own, `spacy.MultiHashEmbed.v2` for instance.
+        elmo: `spacy-elmo.ElmoListener.v1`.
+        width: Of the vectors that come out, (T, width) for each Doc.
     """
     both: TokenVectors = concatenate(embed, elmo)
     project = Maxout(nO=width, nP=3, dropout=0.0, normalize=True)

@@ -22,18 +22,22 @@ def build_encode(
     width: int,
     at: Where = "both",
 ) -> Model[list[Doc], list[Floats2d]]:
-    """A whole tok2vec: the task's own vectors x_k and its encoder, with ELMo at the
-    input, [x_k; ELMo_k], at the output, [h_k; ELMo_k], or at both, each with a mix of
-    its own.
+    """Return a whole tok2vec: the task's own vectors x_k and its encoder, with ELMo at
+    the input, [x_k; ELMo_k], at the output, [h_k; ELMo_k], or at both, each with a mix
+    of its own.
 
-    embed: the task's own vectors, as in `spacy-elmo.Embed.v1`.
-    encode: `spacy.MaxoutWindowEncoder.v2`, `spacy.TorchBiLSTMEncoder.v1` (the paper's)
-        or any other that keeps the width.
-    elmo: `spacy-elmo.ElmoListener.v1`; the one at the output is a copy of it (and
-        `nlp.replace_listeners` is to be given its path twice).
-    width: of what the encoder reads. What comes out is as wide as the encoder's output,
-        and where ELMo is at the output wider by ELMo's width.
-    Raises ValueError [EL089].
+    Args:
+        embed: The task's own vectors, as in `spacy-elmo.Embed.v1`.
+        encode: `spacy.MaxoutWindowEncoder.v2`, `spacy.TorchBiLSTMEncoder.v1` (the
+            paper's) or any other that keeps the width.
+        elmo: `spacy-elmo.ElmoListener.v1`; the one at the output is a copy of it (and
+            `nlp.replace_listeners` is to be given its path twice).
+        width: Of what the encoder reads. What comes out is as wide as the encoder's
+            output, and where ELMo is at the output wider by ELMo's width.
+        at: "input", "output" or "both".
+
+    Raises:
+        ValueError: [EL089] for another place.
     """
     if at not in get_args(Where):
         raise ValueError(Errors.EL089.format(found=at))
@@ -50,8 +54,8 @@ def build_encode(
 
 
 def _to_width(width: int) -> Model[list[Floats2d], list[Floats2d]]:
-    """Vectors (T, any) -> (T, width) by one layer; as they are if they have that width,
-    which is known once there are some."""
+    """Return one layer from vectors (T, any) to (T, width); or nothing if they have
+    that width, which is known once there are some."""
     project: Any = with_array(Maxout(nO=width, nP=3, dropout=0.0, normalize=True))
     return Model(
         "to_width", _forward, init=_init, layers=[project], attrs={"width": width}
@@ -69,4 +73,7 @@ def _forward(
     (project,) = model.layers
     if any(layer.has_param("W") is True for layer in project.walk()):
         return project(X, is_train)
+    found, expected = X[0].shape[1] if X else None, model.attrs["width"]
+    if found not in (None, expected):
+        raise ValueError(Errors.EL141.format(found=found, expected=expected))
     return X, lambda dY: dY

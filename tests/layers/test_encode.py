@@ -104,6 +104,21 @@ def test_sublayers_are_trained_and_saved(embed, at, tmp_path):
     assert np.allclose(again, tok2vec.predict([doc])[0], atol=1e-6)
 
 
+@pytest.mark.parametrize("embed", [HASHES, CHAR_CNN, WIDER, NARROWER])
+def test_width_that_is_not_known_without_a_sample(embed):
+    nlp = pipeline(at="output", embed=embed)
+    tok2vec = nlp.get_pipe("tagger").model.get_ref("tok2vec")
+    tok2vec.initialize()
+    docs = list(nlp.pipe(["We saw Kim", ""], disable=["tagger"]))
+    if embed["width"] == WIDTH:
+        assert tok2vec.predict(docs)[0].shape == (3, WIDTH + 12)
+    else:
+        with pytest.raises(
+            ValueError, match=rf"EL141.*{embed['width']} columns, not 16"
+        ):
+            tok2vec.predict(docs)
+
+
 def test_char_cnn_learns_from_characters_alone():
     """Its gradient reaches the characters: words of one spelling get one vector."""
     nlp = pipeline(at="output", embed=CHAR_CNN)
