@@ -23,7 +23,6 @@ import numpy as np
 from thinc.api import to_numpy
 
 from ..errors import Errors, Warnings
-from .layer_cache import key_of
 
 PAGE_BYTES = 1 << 16  # SQLite's largest: layers of a sentence take a few of them
 MAPPED_BYTES = 1 << 31  # of the file, which is SQLite's most; the rest is read
@@ -54,38 +53,34 @@ class FileCache:
         self.hits = self.misses = 0
         self._is_full = False
         self._opened: sqlite3.Connection | None = None
-        self._contexts: set[str] = set()
+        self._contexts: set[bytes] = set()
         _close_before_forks()
         with _lock:
             _caches.add(self)
 
-    def use(self, context: str) -> None:
-        """Warn [ELW08], once, if all that is in the file was computed in other
-        contexts, so nothing of it will be found.
-
-        Raises:
-            ValueError, OSError: As `read`.
-        """
-        if context in self._contexts:
-            return
-        self._contexts.add(context)
-        ours = key_of(context, [])
-        no_room = None
-        with self._database() as db:
-            known = {row[0] for row in db.execute("SELECT * FROM contexts")}
-            if ours not in known:
-                no_room = self._insert(db, "contexts VALUES (?)", [(ours,)])
-        self._warn_of(no_room)
-        if known and ours not in known:
-            warnings.warn(Warnings.ELW08.format(where=self._where), stacklevel=2)
-
-    def read(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
-        """Return the layers that are there, each float32 (L1, T, D).
+    def use(self, context: bytes) -> None:
+        """Warn [ELW08], once, if all that is in the file belongs to other contexts, so
+        nothing of it will be found.
 
         Raises:
             ValueError: [EL086] if the file is damaged.
             OSError: [EL087] if it can't be opened.
         """
+        if context in self._contexts:
+            return
+        self._contexts.add(context)
+        no_room = None
+        with self._database() as db:
+            known = {row[0] for row in db.execute("SELECT * FROM contexts")}
+            if context not in known:
+                no_room = self._insert(db, "contexts VALUES (?)", [(context,)])
+        self._warn_of(no_room)
+        if known and context not in known:
+            warnings.warn(Warnings.ELW08.format(where=self._where), stacklevel=2)
+
+    def read(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
+        """Return the layers that are there, each float32 (L1, T, D); errors as of
+        `use`."""
         found: dict[bytes, np.ndarray] = {}
         wanted = list(dict.fromkeys(keys))
         with self._database() as db:
@@ -103,11 +98,8 @@ class FileCache:
         return found
 
     def write(self, layers: Mapping[bytes, Any]) -> None:
-        """Keep layers; warn [ELW07], once, when there is no more room.
-
-        Raises:
-            ValueError, OSError: As `read`.
-        """
+        """Keep layers; warn [ELW07], once, when there is no more room; errors as of
+        `use`."""
         if self._is_full or not layers:
             return
         with self._database() as db:

@@ -1,26 +1,27 @@
 """Layers of sentences, kept for the next epoch or the next run.
 
 With a frozen biLM a sentence always has the same layers, so a corpus that is read many
-times need be encoded once. The cache is a dict in memory, or a file (file_cache.py).
+times need be encoded once.
 
 Shapes: L1 layers (the token layer included), T tokens of a sentence, N tokens of a
 batch of Docs, D width.
 """
 
 import hashlib
-import warnings
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 from thinc.types import Floats3d
 
-from ..errors import Warnings
 from ..layers.encoder import Encoder, read_docs, shim_of
 from ..layers.layer_batch import LayerBatch
 from ..layers.sentences import Sentences
 from ..layers.shim import BiLMShim
 from ..layers.spans import DocPieces
+from .file_cache import FileCache
+from .memory_cache import MemoryCache
 
 # The version of this package that last changed a bit of any vector. What a cache holds
 # of other versions is not found.
@@ -31,7 +32,8 @@ class LayerCache(Protocol):
     """Where layers of sentences are kept.
 
     Args:
-        hits, misses: Number of sentences that were found so far, and that were not.
+        hits: Number of sentences that were found so far.
+        misses: Number of those that were not.
         max_bytes: Size at most. When it is full it takes no more, since what an epoch
             reads is read again in the same order, and the oldest would always be gone
             when its turn comes.
@@ -41,7 +43,7 @@ class LayerCache(Protocol):
     misses: int
     max_bytes: int
 
-    def use(self, context: str) -> None:
+    def use(self, context: bytes) -> None:
         """Prepare for keys of a context."""
 
     def read(self, keys: Sequence[bytes]) -> dict[bytes, Any]:
@@ -54,51 +56,11 @@ class LayerCache(Protocol):
         """Give back files and memory."""
 
 
-class MemoryCache:
-    """A `LayerCache` in memory, on the device that the layers are on."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self.max_bytes = max_bytes
-        self.hits = self.misses = 0
-        self._layers: dict[bytes, Any] = {}
-        self._n_bytes = 0
-        self._is_full = False
-        self._context = ""
-
-    def use(self, context: str) -> None:
-        """Forget what belongs to another context: other weights, or settings."""
-        if context != self._context:
-            self.close()
-            self._context = context
-
-    def read(self, keys: Sequence[bytes]) -> dict[bytes, Any]:
-        """Return the layers that are there, each float32 (L1, T, D)."""
-        wanted = dict.fromkeys(keys)
-        found = {key: self._layers[key] for key in wanted if key in self._layers}
-        self.hits += len(found)
-        self.misses += len(wanted) - len(found)
-        return found
-
-    def write(self, layers: Mapping[bytes, Any]) -> None:
-        """Keep layers; warn [ELW07], once, when there is no more room."""
-        if self._is_full:
-            return
-        for key, layers_LTD in layers.items():
-            if key in self._layers:
-                continue
-            if self._n_bytes + layers_LTD.nbytes > self.max_bytes:
-                self._is_full = True
-                mb = self.max_bytes >> 20
-                message = Warnings.ELW07.format(where="in memory", mb=mb, error="full")
-                warnings.warn(message, stacklevel=2)
-                return
-            self._layers[key] = layers_LTD
-            self._n_bytes += layers_LTD.nbytes
-
-    def close(self) -> None:
-        """Forget all layers."""
-        self._layers.clear()
-        self._n_bytes, self._is_full = 0, False
+def open_cache(where: str | Path, max_bytes: int) -> LayerCache:
+    """Return a cache in a file, or in "memory"."""
+    if where == "memory":
+        return MemoryCache(max_bytes)
+    return FileCache(Path(where), max_bytes)
 
 
 def key_of(context: str, tokens: Sequence[str]) -> bytes:
@@ -140,7 +102,7 @@ def read_through(
     shim, ops = shim_of(encoder), encoder.ops
     xp: Any = ops.xp
     context = context_of(shim)
-    cache.use(context)
+    cache.use(key_of(context, []))
 
     def read(sentences: Sentences) -> Floats3d:
         tokens, rows, n_rows = sentences

@@ -1,15 +1,17 @@
 """The layers of Docs: held, from a layer cache, or computed."""
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from spacy.tokens import Doc
 from thinc.types import Floats3d
 
+from ..bilm.bilm import BiLM
 from ..errors import Warnings
-from ..layers.encoder import Encoder, cut
+from ..layers.encoder import Encoder, cut, shim_of
 from ..layers.layer_batch import LayerBatch
 from ..layers.spans import DocPieces, docs_by_tokens
 from .layer_cache import LayerCache, read_through
@@ -34,8 +36,18 @@ class LayerReader:
     def __init__(self, model: Encoder, max_bytes: int) -> None:
         self.model = model
         self.cache: LayerCache | None = None
-        self.store = LayerStore(max_bytes)
+        self._store = LayerStore(max_bytes)
+        self._bilm: Callable[[], BiLM | None] = lambda: None  # whose layers are held
         self._has_warned = False
+
+    @property
+    def store(self) -> LayerStore:
+        """The layers that are held: none that other weights made."""
+        bilm = shim_of(self.model).bilm
+        if self._bilm() is not bilm:
+            self._store.release()
+            self._bilm = weakref.ref(bilm)
+        return self._store
 
     def read(self, docs: Iterable[Doc | DocPieces]) -> Reading:
         """Return the layers of Docs, from the cache or computed."""

@@ -13,7 +13,7 @@ from spacy.tokens import Doc
 from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
-from thinc.types import Floats2d, Floats3d
+from thinc.types import Floats3d
 
 from .. import models as shipped
 from ..bilm.bilm import BiLM
@@ -22,13 +22,12 @@ from ..layers.encoder import Encoder, cut
 from ..layers.fine_tuning import FineTuning
 from ..layers.layer_batch import LayerBatch
 from ..layers.listened_to import ListenedTo
-from ..layers.mix import mix, normalize, shares
+from ..layers.mix import first_mix
 from ..layers.settings import takes_fields_of
 from ..layers.spans import docs_by_tokens
 from ..layers.tok2vec import replace_listener, replace_listener_cfg
 from .doc_layers import remember
-from .file_cache import FileCache
-from .layer_cache import LayerCache, MemoryCache
+from .layer_cache import LayerCache, open_cache
 from .layer_reader import LayerReader, Reading
 from .settings import ElmoSettings
 from .similarity import install_hooks
@@ -122,10 +121,6 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         that does."""
         return not self.frozen
 
-    def _forget_docs(self) -> None:
-        self._reader.store.release()
-        self._tuning.forget()
-
     def initialize(
         self,
         get_examples: Callable[[], Iterable[Example]],
@@ -135,23 +130,22 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         layer_cache: str | None = None,
         layer_cache_mb: int = 4096,
     ) -> None:
-        """Load the weights.
+        """Load the weights, and keep layers if a layer_cache is named.
 
         Args:
-            get_examples: Not used, as spaCy's protocol has it.
-            nlp: Not used either.
+            get_examples: Examples, which are not used.
+            nlp: The pipeline, which is not used either.
             weights: From `spacy-elmo.WeightsReader.v1`. Without it: what has been
                 loaded before, or the weights that the settings name, or those of this
                 package if they fit, or, if the biLM is to be trained here, random ones.
-            layer_cache: As of `use_layer_cache`.
-            layer_cache_mb: As of `use_layer_cache`.
+            layer_cache: As `where` of `use_layer_cache`.
+            layer_cache_mb: As `mb` of `use_layer_cache`.
 
         Raises:
             ValueError: [EL050, EL081] if there are no weights, [EL052] if they don't
                 fit, [EL088] as `use_layer_cache`.
         """
         validate_get_examples(get_examples, "Elmo.initialize")
-        self._forget_docs()
         self._tuning.restart()
         self._initialize_weights(weights)
         # Training reads every sentence many times, in batches that are never the same.
@@ -179,18 +173,12 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
             ValueError: [EL088] if the biLM is not frozen.
         """
         self._cache_advice = False
-        if where is None:
-            self._reader.cache = None
-            return
-        if not self.frozen:
+        if where is not None and not self.frozen:
             raise ValueError(Errors.EL088.format(name=self.name))
-        max_bytes = mb << 20
-        self._reader.cache = (
-            MemoryCache(max_bytes)
-            if where == "memory"
-            else FileCache(Path(where), max_bytes)
-        )
-        self._shim.set_exact(True)
+        self._reader.cache = None
+        if where is not None:
+            self._reader.cache = open_cache(where, mb << 20)
+            self._shim.set_exact(True)
 
     # -- what listeners ask for (see listener.Upstream) ---------------------------
 
@@ -245,23 +233,13 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
             if length != len(doc):
                 raise ValueError(Errors.EL058.format(found=length, expected=len(doc)))
         if self.settings.set_tensor:
-            for doc, tensor in zip(docs, self._own_mix(scores.layers)):
-                doc.tensor = tensor  # type: ignore[assignment]
+            mixed = first_mix(self.model.ops, self.settings, scores.layers.values)
+            for doc, tensor in zip(docs, scores.layers.split(mixed)):
+                doc.tensor = tensor.copy()  # in memory of its own
         if self.settings.similarity_hooks:
             for doc in docs:
                 install_hooks(doc)
         self._hold(scores)
-
-    def _own_mix(self, layers: LayerBatch) -> list[Floats2d]:
-        """Return the component's own mix of each Doc, in memory of its own."""
-        ops, settings = self.model.ops, self.settings
-        x_LND = normalize(ops, layers.values) if settings.layer_norm else layers.values
-        weights_L = ops.asarray1f(settings.first_weights(self.n_layers))
-        scale_L = settings.gamma * shares(ops, settings, weights_L)
-        return [
-            vectors.copy()
-            for vectors in layers.split(mix(ops, settings, x_LND, scale_L))
-        ]
 
     def _hold(self, reading: Reading) -> None:
         readers = {id(listener) for listener in self.listeners}
@@ -270,12 +248,8 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
             remember(doc, self)
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Yield Docs in order, with their vectors.
-
-        Args:
-            stream: Docs.
-            batch_size: Docs that are read at once at most; fewer if they are long.
-        """
+        """Yield Docs in order, with their vectors. At most batch_size are read at once,
+        fewer if they are long."""
         error_handler = self.get_error_handler()
         for docs in docs_by_tokens(stream, batch_size):
             try:
@@ -295,16 +269,10 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         sgd: Optimizer | None = None,
         losses: dict[str, float] | None = None,
     ) -> dict[str, float]:
-        """Encode the examples for the listeners.
+        """Encode the predicted Docs of examples for the listeners.
 
         The biLM learns, if it is not frozen, from the gradients that they add, when the
-        update is finished. The component has no loss of its own.
-
-        Args:
-            examples: Their predicted Docs are read.
-            drop: Not used; listeners have a dropout of their own.
-            sgd: Finishes the update, too.
-            losses: Gets a loss of 0 for a component that is not frozen.
+        update is finished. It has no loss of its own, and no dropout.
         """
         losses = losses if losses is not None else {}
         examples = list(examples)
@@ -329,8 +297,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         return losses
 
     def finish_update(self, sgd: Optimizer) -> None:
-        """Let the biLM learn from the gradients of the listeners, if it is not
-        frozen."""
+        """Let the biLM, if it is not frozen, learn from the listeners' gradients."""
         if not self.frozen:
             self._tuning.finish(sgd)
 
@@ -352,15 +319,3 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         """Write the component into a folder, with its weights."""
         self._sign_mixes()
         super().to_disk(path, exclude=exclude)
-
-    def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "Elmo":
-        """Load the component from bytes."""
-        super().from_bytes(data, exclude=exclude)
-        self._forget_docs()
-        return self
-
-    def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> "Elmo":
-        """Load the component from a folder."""
-        super().from_disk(path, exclude=exclude)
-        self._forget_docs()
-        return self

@@ -82,15 +82,10 @@ class WithWeights:
                 `BiLM.load`.
         """
         self._shim.set_weights(BiLM.load(shipped.find(path)), path)
-        self._forget_docs()
 
     @property
     def _shim(self) -> BiLMShim:
         return shim_of(self.model)
-
-    def _forget_docs(self) -> None:
-        """Layers that other weights made are not to be read any more."""
-        raise NotImplementedError
 
     def _with_weights(self) -> BiLMShim:
         """Return the shim; if it has no weights, with those that are named, or those

@@ -134,6 +134,15 @@ def mix(ops: Ops, settings: MixSettings, layers_LND: Any, scale_L: Any) -> Any:
     return Y_NLD.reshape(n_tokens, n_layers * width)
 
 
+def first_mix(ops: Ops, settings: MixSettings, layers_LND: Any) -> Any:
+    """Return the mix that the settings begin with, which nothing has trained."""
+    if settings.layer_norm:
+        layers_LND = normalize(ops, layers_LND)
+    weights_L = ops.asarray1f(settings.first_weights(len(layers_LND)))
+    scale_L = settings.gamma * shares(ops, settings, weights_L)
+    return mix(ops, settings, layers_LND, scale_L)
+
+
 def d_mix(ops: Ops, settings: MixSettings, dY: Any, shape: tuple[int, int, int]) -> Any:
     """Return the gradient of scale_L * layers_LND, of a shape (L1, N, D), from that of
     the mix."""
