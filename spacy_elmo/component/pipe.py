@@ -117,8 +117,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
 
     @property
     def is_trainable(self) -> bool:
-        """Whether it learns itself. Loggers have a column of losses for each component
-        that does."""
+        """Whether it learns itself, and so has a column of losses in logs."""
         return not self.frozen
 
     def initialize(

@@ -1,7 +1,6 @@
 """The biLM inside Thinc: its weights, and what has to follow them when they change."""
 
 import re
-from typing import Any
 
 import srsly
 import torch
@@ -11,7 +10,7 @@ from ..bilm import vocab_cache
 from ..bilm.bilm import CACHE_WORDS, BiLM
 from ..bilm.config import BiLMConfig
 from ..bilm.files import StoredBiLM, checked
-from ..bilm.kernels.memo import pinned, state_of
+from ..bilm.kernels.memo import Derived
 from ..bilm.kernels.processor import Precision, check_name
 from ..bilm.token_cache import TokenCache
 from ..errors import Errors
@@ -47,7 +46,7 @@ class BiLMShim(TorchShim):
         self.cache_words = cache_words
         self.precision = precision
         self._model = BiLM.empty(config)
-        self._fingerprint: tuple[object, object, str] | None = None
+        self._fingerprint = Derived(_fingerprint)
         self.exact = False
         # Layers that learn, from the top down, the token layer being the last.
         self.thawed = config.n_layers + 1
@@ -79,11 +78,8 @@ class BiLMShim(TorchShim):
         bilm.set_precision(self.precision).set_exact(self.exact)
         bilm.token_cache = TokenCache(self.cache_words)
         self._model = bilm
+        self._fingerprint.clear()
         self._fix(known)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Of this process's tensors.
-        return {**self.__dict__, "_fingerprint": None}
 
     def set_exact(self, exact: bool) -> None:
         """Set `BiLM.set_exact` of these weights and of those to come."""
@@ -93,11 +89,7 @@ class BiLMShim(TorchShim):
 
     def fingerprint(self) -> str:
         """Return `BiLM.fingerprint`, computed again when the weights change."""
-        state = state_of(self._model.parameters())
-        if self._fingerprint is None or self._fingerprint[0] != state:
-            kept = pinned(self._model.parameters())
-            self._fingerprint = state, kept, self._model.fingerprint()
-        return self._fingerprint[2]
+        return self._fingerprint(*self._model.parameters(), bilm=self._model)
 
     def _fix(self, known: tuple[list[str], torch.Tensor] | None) -> None:
         """Put token vectors of a vocabulary back after the weights have moved."""
@@ -155,6 +147,10 @@ class BiLMShim(TorchShim):
                 vocab_cache.attach(bilm, message["vocab_cache"], SAVED)
             self.set_weights(bilm, SAVED)
         return self
+
+
+def _fingerprint(*weights: torch.Tensor, bilm: BiLM) -> str:
+    return bilm.fingerprint()
 
 
 def _layer_of(name: str) -> int:
