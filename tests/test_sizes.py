@@ -60,6 +60,12 @@ def test_exceptions_are_still_needed():
     assert set(EXCEPTIONS) <= set(too_long())
 
 
+def test_the_definition_of_the_model_is_read_in_ten_minutes():
+    folder = ROOT / "spacy_elmo" / "bilm"
+    names = ("model.py", "token_encoder.py", "lstm.py")
+    assert sum(n_lines(folder / name) for name in names) <= 350
+
+
 @pytest.mark.skip("the package is still being made smaller")
 def test_package_stays_small():
     found = sum(n_lines(p) for p in FILES if name(p).startswith("spacy_elmo/"))
