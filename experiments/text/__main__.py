@@ -6,6 +6,7 @@ from pathlib import Path
 
 from . import seen
 from .build import build
+from .evaluation import make_evaluation
 from .parts import build_part, pin
 from .source import Source
 
@@ -39,12 +40,20 @@ def main() -> None:
             command.add_argument("--record", action="store_true")
         else:
             command.add_argument("--only", nargs="*")
+    evaluation = commands.add_parser(
+        "evaluation", help="write the corpora that are put together from repositories"
+    )
+    evaluation.add_argument("--sources", type=Path, required=True)
+    evaluation.add_argument("--output", type=Path, default=Path("corpus"))
     _run(parser.parse_args())
 
 
 def _run(options: argparse.Namespace) -> None:
     if options.command == "seen":
         print(*seen.write(options.language, options.evaluation))
+        return
+    if options.command == "evaluation":
+        print(*make_evaluation(options.sources, options.output), sep="\n")
         return
     sources = sources_of(options.language)
     if options.command == "build":

