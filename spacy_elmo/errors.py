@@ -197,13 +197,10 @@ class Errors(metaclass=_Coded):
         "need a GPU, or a CPU with AVX512-BF16 or AMX, int8 a CPU with VNNI. Choose "
         "'float32' here."
     )
-    EL078 = (
-        "'{path}' holds the token vectors of other weights. Make it again with 'spacy "
-        "elmo vocab-cache', or remove it."
-    )
-    EL079 = (
-        "'{path}' is not a vocabulary's token vectors: {problem}. Make it again with "
-        "'spacy elmo vocab-cache', or remove it."
+    EL131 = (
+        "'spacy elmo vocab-cache' is no longer there: vectors of the words that were "
+        "read are kept in memory (cache_words in [components.elmo.model]), which is as "
+        "fast after the first batches."
     )
     EL080 = (
         "The GPU's memory does not hold {tokens} tokens that are read at once. Read "

@@ -25,9 +25,6 @@ def test_no_module_imports_itself_through_others():
     graph = grimp.build_graph(
         "spacy_elmo", exclude_type_checking_imports=True, cache_dir=None
     )
-    open_circle = ("spacy_elmo.bilm.bilm", "spacy_elmo.bilm.vocab_cache")
-    if open_circle[1] in graph.modules:  # it is to go
-        graph.remove_import(importer=open_circle[0], imported=open_circle[1])
     imported = {m: graph.find_modules_directly_imported_by(m) for m in graph.modules}
     assert sum(map(len, imported.values())) > 100
     TopologicalSorter(imported).prepare()  # raises CycleError, which names the circle

@@ -20,7 +20,6 @@ from . import files
 from .batch import PackedBatch, batch_by_tokens, pack
 from .config import BiLMConfig
 from .files import StoredBiLM
-from .files.own import VOCAB_CACHE
 from .halves import in_halves
 from .initial_weights import draw_weights
 from .kernels.fast import FastBidirectionalLM
@@ -308,16 +307,13 @@ class BiLM(FastBidirectionalLM):
         return self.stored().fingerprint
 
     @classmethod
-    def load(cls, path: str | Path, *, use_vocab_cache: bool = True) -> "BiLM":
-        """Return the biLM in a folder, or of a file in it, in any format, and the token
-        vectors kept beside it, if any. Raises as `files.load`."""
-        from . import vocab_cache
+    def load(cls, path: str | Path) -> "BiLM":
+        """Return the biLM in a folder, or of a file in it, in any format.
 
-        bilm = cls.from_stored(files.load(path))
-        known = Path(path) / VOCAB_CACHE
-        if use_vocab_cache and known.exists():
-            vocab_cache.attach_file(bilm, known)
-        return bilm
+        Raises:
+            FileNotFoundError, ValueError: As `files.load`.
+        """
+        return cls.from_stored(files.load(path))
 
     def save(
         self,

@@ -6,7 +6,6 @@ import srsly
 import torch
 from thinc.api import get_torch_default_device
 
-from ..bilm import vocab_cache
 from ..bilm.bilm import CACHE_WORDS, BiLM
 from ..bilm.config import BiLMConfig
 from ..bilm.files import StoredBiLM, checked
@@ -73,13 +72,11 @@ class BiLMShim(TorchShim):
                 have the precision.
         """
         check_sizes(self.bilm_config, bilm.config, source)
-        known = bilm.token_cache.fixed(bilm.token_encoder)
         bilm = bilm.to(get_torch_default_device()).eval()
         bilm.set_precision(self.precision).set_exact(self.exact)
         bilm.token_cache = TokenCache(self.cache_words)
         self._model = bilm
         self._fingerprint.clear()
-        self._fix(known)
 
     def set_exact(self, exact: bool) -> None:
         """Set `BiLM.set_exact` of these weights and of those to come."""
@@ -91,13 +88,6 @@ class BiLMShim(TorchShim):
         """Return `BiLM.fingerprint`, computed again when the weights change."""
         return self._fingerprint(*self._model.parameters(), bilm=self._model)
 
-    def _fix(self, known: tuple[list[str], torch.Tensor] | None) -> None:
-        """Put token vectors of a vocabulary back after the weights have moved."""
-        if known is not None:
-            words, vectors_FH = known
-            vectors_FH = vectors_FH.to(self._model.device)
-            self._model.token_cache.fix(words, vectors_FH, self._model.token_encoder)
-
     def learns(self, name: str) -> bool:
         """Return whether the parameter of a name is of a layer that learns."""
         return _layer_of(name) > self.bilm_config.n_layers - self.thawed
@@ -105,9 +95,7 @@ class BiLMShim(TorchShim):
     def to_device(self, device_type: str, device_id: int) -> None:
         """Move the weights to a device."""
         if self.has_weights:
-            known = self._model.token_cache.fixed(self._model.token_encoder)
             super().to_device(device_type, device_id)
-            self._fix(known)
 
     def to_bytes(self) -> bytes:
         """Return the weights, and what belongs to them, as msgpack."""
@@ -117,24 +105,15 @@ class BiLMShim(TorchShim):
                 "vocab": self._model.vocab if self.bilm_config.n_words else None,
                 "alphabet": self._model.alphabet,
                 "weights": arrays_to_bytes(self._model) if self.has_weights else None,
-                "vocab_cache": self._vocab_cache(),
             }
         )
-
-    def _vocab_cache(self) -> bytes | None:
-        known = self._model.token_cache.fixed(self._model.token_encoder)
-        if known is None:
-            return None
-        words, vectors_FH = known
-        return vocab_cache.pack(words, vectors_FH, self._model.fingerprint())
 
     def from_bytes(self, bytes_data: bytes) -> "BiLMShim":
         """Load weights, if there are some.
 
         Raises:
             ValueError: [EL006-EL008, EL010] if the weights are damaged, [EL052] if
-                their sizes are others, [EL078, EL079] for the token vectors of a
-                vocabulary.
+                their sizes are others.
         """
         message = srsly.msgpack_loads(bytes_data)
         config = BiLMConfig.from_dict(message["config"])
@@ -142,10 +121,7 @@ class BiLMShim(TorchShim):
         if message["weights"]:  # none if saved before it had any
             arrays = arrays_from_bytes(message["weights"])
             stored = StoredBiLM(config, message["vocab"], message["alphabet"], arrays)
-            bilm = BiLM.from_stored(checked(stored, SAVED))
-            if message.get("vocab_cache"):
-                vocab_cache.attach(bilm, message["vocab_cache"], SAVED)
-            self.set_weights(bilm, SAVED)
+            self.set_weights(BiLM.from_stored(checked(stored, SAVED)), SAVED)
         return self
 
 

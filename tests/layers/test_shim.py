@@ -4,15 +4,11 @@ import pickle
 
 import numpy as np
 import pytest
-import spacy
 import torch
 from safetensors.torch import load
 
-from spacy_elmo import BiLM
-from spacy_elmo.bilm import vocab_cache
 from spacy_elmo.layers.torch_shim import TorchShim
 
-from ..models import tiny_config
 from ..pipelines import examples, moved, parameters, pipeline, trained
 
 
@@ -87,17 +83,3 @@ def test_parameters_stay_the_same_tensors():
     for _ in range(2):
         nlp.update(batch, sgd=optimizer)
     assert where == [p.data_ptr() for p in nlp.get_pipe("elmo").bilm.parameters()]
-
-
-def test_token_vectors_of_a_vocabulary_travel_with_the_pipeline(tmp_path):
-    config = tiny_config()
-    BiLM.random(config, seed=1).save(tmp_path / "model")
-    vocab_cache.make(BiLM.load(tmp_path / "model"), ["the", "cat"], tmp_path / "model")
-    nlp = pipeline()
-    elmo = nlp.get_pipe("elmo")
-    elmo.load_weights(tmp_path / "model")
-    nlp.to_disk(tmp_path / "pipeline")
-    loaded = spacy.load(tmp_path / "pipeline").get_pipe("elmo")
-    for bilm in (elmo.bilm, loaded.bilm):
-        words, vectors = bilm.token_cache.fixed(bilm.token_encoder)
-        assert words == ["the", "cat"] and vectors.shape == (2, config.projection_dim)

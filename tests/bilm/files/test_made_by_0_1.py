@@ -6,6 +6,7 @@ that it computed from each.
 """
 
 import json
+import shutil
 from pathlib import Path
 
 import h5py
@@ -71,3 +72,13 @@ def _arrays(file):
         for name, item in found.items()
         if isinstance(item, h5py.Dataset)
     }
+
+
+def test_kept_token_vectors_of_a_vocabulary_are_not_read(tmp_path):
+    """`spacy elmo vocab-cache` of version 0.1 wrote them beside the weights."""
+    shutil.copytree(MADE / "float32", tmp_path, dirs_exist_ok=True)
+    (tmp_path / "vocab_cache.safetensors").write_bytes(b"damaged")
+    bilm = BiLM.load(tmp_path)
+    assert bilm.fingerprint() == FINGERPRINTS["float32"]
+    bilm.save(tmp_path)
+    assert not (tmp_path / "vocab_cache.safetensors").exists()
