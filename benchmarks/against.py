@@ -89,6 +89,7 @@ class Tree:
             env=self.environment,
             capture_output=True,
             text=True,
+            check=False,
         )
         if done.returncode:
             raise RuntimeError(f"{command}: {done.stdout}{done.stderr}")

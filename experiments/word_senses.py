@@ -6,11 +6,11 @@ nearest by cosine. Beside it: the sense that SemCor has most often.
 
 import json
 import tarfile
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Container, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
+from xml.etree import ElementTree
 
 import numpy as np
 import typer

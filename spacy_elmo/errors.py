@@ -16,6 +16,8 @@ class _Coded(type):
 
 
 class Errors(metaclass=_Coded):
+    """Messages of errors, by code."""
+
     # Model folders and files
     EL001 = (
         "No biLM found in '{path}'. A model is a folder, or a file in one, that holds "
@@ -324,6 +326,8 @@ class Errors(metaclass=_Coded):
 
 
 class Warnings(metaclass=_Coded):
+    """Messages of warnings, by code."""
+
     ELW01 = (
         "A Doc without sentence boundaries is longer than {length} tokens and is read "
         "in windows of that length. Put a 'sentencizer', 'senter' or 'parser' before "

@@ -14,12 +14,13 @@ import srsly
 import typer
 from spacy.tokens import DocBin
 from spacy.training.converters import iob_to_docs
-from typer.main import get_command
 from weasel.cli.document import project_document
 from weasel.cli.run import project_run
 
 from experiments.table import find_experiment
 from spacy_elmo import cli
+
+from .cli.parsing import parse
 
 ROOT = Path(__file__).parents[1]
 PARTS = ("configs", "assets", "spacy_elmo", "experiments", "benchmarks")
@@ -125,7 +126,7 @@ def test_commands_have_their_options(project, line):
     if arguments[0] == "-m" and arguments[1] == "spacy":
         if arguments[2] != "elmo":
             return  # spaCy's own
-        command, arguments = get_command(cli.app), arguments[3:]
+        app, arguments = cli.app, arguments[3:]
     else:  # "-m experiments.NAME" here, ". NAME" in the folder of the experiments
         assert arguments[0] == ("-m" if project == "." else ".")
         _, name, *arguments = arguments
@@ -133,12 +134,7 @@ def test_commands_have_their_options(project, line):
         module = importlib.import_module(name)
         app = typer.Typer()
         app.command()(module.main)
-        command = get_command(app)
-    context = command.make_context(command.name, arguments)
-    while hasattr(command, "resolve_command"):  # a group of commands
-        given = [*context._protected_args, *context.args]
-        name, command, arguments = command.resolve_command(context, given)
-        context = command.make_context(name, arguments, parent=context)
+    _, context = parse(app, arguments)
     for name in context.params.get("names") or ():
         assert find_experiment(name)
 

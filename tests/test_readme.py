@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 BLOCKS = re.findall(
-    r"```(\w+)\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.S
+    r"```(\w+)\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL
 )
 
 
@@ -35,7 +35,7 @@ def folder(tmp_path, tiny, monkeypatch):
 def test_python(folder):
     namespace = {}
     text = "".join(blocks("python"))
-    for line in re.findall(r"^(\w[^=\n]*?) +# (\(.*?\)|[\d.]+)", text, re.M):
+    for line in re.findall(r"^(\w[^=\n]*?) +# (\(.*?\)|[\d.]+)", text, re.MULTILINE):
         expression, said = line
         mark = f"{expression.strip()!r}"
         text = text.replace(
@@ -84,5 +84,7 @@ def test_configurations():
 
 def test_make_targets_are_there():
     makefile = (ROOT / "Makefile").read_text()
-    for target in re.findall(r"^make (\w+)", "\n".join(blocks("console")), re.M):
+    for target in re.findall(
+        r"^make (\w+)", "\n".join(blocks("console")), re.MULTILINE
+    ):
         assert f"\n{target}:" in makefile

@@ -12,7 +12,6 @@ import pytest
 import spacy
 import srsly
 from spacy import registry as spacy_registry
-from typer.main import get_command
 from typer.testing import CliRunner
 
 import spacy_elmo
@@ -21,6 +20,7 @@ from spacy_elmo.cli import app
 from spacy_elmo.pretrain.config_file import read_config
 from spacy_elmo.registry import registry
 
+from .cli.parsing import parse
 from .models import tiny_config
 from .pipelines import add_elmo, sizes
 
@@ -174,20 +174,10 @@ def test_settings_of_training(tmp_path):
     assert config.training.softmax_first == 1000 and config.vocab.size == 16000
 
 
-def parsed(line):
-    """Parse a command line of `spacy elmo`, without running the command."""
-    command, arguments = get_command(app), shlex.split(line)
-    context = command.make_context("elmo", arguments)
-    while hasattr(command, "resolve_command"):  # a group of commands
-        given = [*context._protected_args, *context.args]  # noqa: SLF001
-        name, command, arguments = command.resolve_command(context, given)
-        context = command.make_context(name, arguments, parent=context)
-    return command
-
-
 @pytest.mark.parametrize("line", COMMANDS)
 def test_commands(line):
-    assert not parsed(line).hidden
+    command, _ = parse(app, shlex.split(line))
+    assert not command.hidden
 
 
 @pytest.mark.parametrize("line", MOVED_COMMANDS)

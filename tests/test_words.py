@@ -125,7 +125,7 @@ def faults(path):
     found = []
     text = prose(path)
     for pattern, instead in PROSE.items():
-        for match in re.finditer(rf"\b(?:{pattern})(?!\w)", text, re.I):
+        for match in re.finditer(rf"\b(?:{pattern})(?!\w)", text, re.IGNORECASE):
             context = text[max(0, match.start() - 30) : match.end() + 30]
             found.append(f"'{match[0]}' in '... {context} ...': {instead}")
     if path.suffix == ".py":

@@ -117,6 +117,7 @@ def run(config, output, *overrides, processes=1, fails=False):
         command(config, output, *overrides, processes=processes),
         capture_output=True,
         text=True,
+        check=False,
         env=environment,
     )
     said = done.stdout + done.stderr

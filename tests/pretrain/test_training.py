@@ -126,9 +126,9 @@ def test_text_prepared_before_gives_the_same_model(folder):
     ]
     assert BiLM.load(runs[0]).fingerprint() == BiLM.load(runs[1]).fingerprint()
     assert not (folder / "out1" / "text").exists()
+    both = config(folder, overrides={"text.train": [str(folder)]})
     with pytest.raises(ValueError, match="EL043"):
-        overrides = {"text.train": [str(folder)]}
-        pretrain(config(folder, overrides=overrides), folder / "out2")
+        pretrain(both, folder / "out2")
 
 
 def test_exported_weights_give_the_same_layers(folder):
