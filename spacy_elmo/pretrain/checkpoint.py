@@ -27,6 +27,7 @@ from .state_dict import Arrays, flatten, unflatten
 FILE = "checkpoint.safetensors"
 FORMAT_VERSION = 3
 _HEADER = "checkpoint"
+_DAMAGED = (SafetensorError, OSError, KeyError, TypeError, ValueError)
 
 
 def save(
@@ -72,7 +73,7 @@ def read_progress(folder: Path) -> dict[str, Any] | None:
     try:
         with safe_open(path, framework="pt") as file:
             return dict(_header(file)["progress"])
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+    except _DAMAGED as error:
         raise ValueError(Errors.EL046.format(path=path, error=error)) from error
 
 
@@ -100,14 +101,7 @@ def load(
             LstmState(*(arrays[f"state.{name}.{x}"].to(device) for x in "hc"))
             for name in ("forward", "backward")
         )
-    except (
-        SafetensorError,
-        OSError,
-        RuntimeError,
-        KeyError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except (*_DAMAGED, RuntimeError) as error:
         raise ValueError(Errors.EL046.format(path=path, error=error)) from error
     return BiLMState(forward, backward)
 

@@ -1,5 +1,6 @@
 """Whether a checkpoint is of this run: the same settings and the same text."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,8 @@ def identity(config: PretrainConfig, text_hashes: dict[str, str]) -> dict[str, A
 
 def check_same(output: Path, saved: dict[str, Any], now: dict[str, Any]) -> None:
     """Raise ValueError [EL047], naming what differs, unless two runs are the same."""
-    saved = {k: _plain(value) for k, value in saved.items() if k not in FREE}
-    now = {name: _plain(value) for name, value in now.items()}
+    saved = {name: value for name, value in saved.items() if name not in FREE}
+    now = json.loads(json.dumps(now))  # with lists for tuples, as it was saved
     differs = sorted(
         name for name in {*saved, *now} if saved.get(name) != now.get(name)
     )
@@ -72,12 +73,3 @@ def check_schedule(
             "spacy-elmo.WarmupStableDecay.v1, before it falls)"
         )
         raise ValueError(Errors.EL047.format(path=output, differs=differs))
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON gives it back, with lists for tuples."""
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return value

@@ -75,17 +75,11 @@ class Plan:
         )
 
     def memory(self) -> int:
-        """Return the bytes of weights, gradients and moments, and beside them of either
-        what the layers of one batch keep for its gradient, or a checkpoint that is
-        being written."""
-        working = max(self.activations(), self.checkpoint())
-        return LIBRARIES + self.weights() + working
-
-    def checkpoint(self) -> int:
-        """Return the bytes of a checkpoint, as arrays and as a file's content; none of
-        a GPU."""
+        """Return the bytes of weights, gradients and moments, and of either a batch or,
+        except on a GPU, a checkpoint: as arrays, and as the content of a file."""
         numbers = self.bilm_parameters + self.softmax_parameters
-        return 0 if self.on_gpu else 2 * FLOAT * numbers * (1 + self.moments)
+        saved = 0 if self.on_gpu else 2 * FLOAT * numbers * (1 + self.moments)
+        return LIBRARIES + self.weights() + max(self.activations(), saved)
 
     def weights(self) -> int:
         """Return the bytes of weights, gradients and moments."""
