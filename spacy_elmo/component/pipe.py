@@ -67,7 +67,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         self.settings.width(self.n_layers, self.width)
         self.settings.first_weights(self.n_layers)
         self.sets_tensor = self.settings.set_tensor
-        self.listener_map: dict[str, list[Model]] = {}
+        self.listener_map: dict[str, list[Model[Any, Any]]] = {}
         self._cache_advice = True  # until it is said, or a cache or none was chosen
         self._offer_replacement()
         # What belongs to the Docs in flight, and no copy takes along.
@@ -182,7 +182,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
     # -- what listeners ask for (see listener.Upstream) ---------------------------
 
     def layers_for(
-        self, listener: Model, docs: list[Doc], is_train: bool
+        self, listener: Model[Any, Any], docs: list[Doc], is_train: bool
     ) -> Iterator[LayerBatch]:
         """Yield layers of Docs for a listener, in order, some Docs at once. They are
         released once every listener has had them."""

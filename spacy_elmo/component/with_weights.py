@@ -33,7 +33,7 @@ class WithWeights:
     model: Any
     lang: str
     frozen: bool
-    listeners: list[Model]
+    listeners: list[Model[Any, Any]]
 
     @property
     def width(self) -> int:

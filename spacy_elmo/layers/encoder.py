@@ -110,7 +110,7 @@ def read_docs(docs: Sequence[DocPieces], read: Read) -> LayerBatch:
 
 def _forward(
     model: Encoder, docs: Sequence[Doc | DocPieces], is_train: bool
-) -> tuple[LayerBatch, Callable[[LayerBatch], list]]:
+) -> tuple[LayerBatch, Callable[[LayerBatch], list[Doc]]]:
     backprops = []
 
     def read(sentences: Sentences) -> Floats3d:
@@ -120,7 +120,7 @@ def _forward(
 
     layers = read_docs(cut(model, docs), read)
 
-    def backprop(d_layers: LayerBatch) -> list:
+    def backprop(d_layers: LayerBatch) -> list[Doc]:
         (backprop_sentences,) = backprops
         backprop_sentences(d_layers.values)
         return []

@@ -28,13 +28,13 @@ class ListenedTo:
     _warned_of: frozenset[str] = frozenset()
 
     @property
-    def listener_map(self) -> dict[str, list[Model]]:
+    def listener_map(self) -> dict[str, list[Model[Any, Any]]]:
         """Listeners of each component that has some. spaCy sets an empty one and has
         them found anew, from here to the end, whenever the pipeline changes."""
         return self._listener_map
 
     @listener_map.setter
-    def listener_map(self, found: dict[str, list[Model]]) -> None:
+    def listener_map(self, found: dict[str, list[Model[Any, Any]]]) -> None:
         self._listener_map = found
         if self.when_linked is not None:
             self.when_linked()
@@ -43,7 +43,7 @@ class ListenedTo:
         self._later_tok2vecs: set[str] = set()
 
     @property
-    def listeners(self) -> list[Model]:
+    def listeners(self) -> list[Model[Any, Any]]:
         """All listeners, of all components."""
         return [model for models in self.listener_map.values() for model in models]
 
@@ -52,7 +52,7 @@ class ListenedTo:
         """Names of the components that have listeners."""
         return list(self.listener_map)
 
-    def add_listener(self, listener: Model, component_name: str) -> None:
+    def add_listener(self, listener: Model[Any, Any], component_name: str) -> None:
         """Have a listener listen to this component.
 
         Raises:
@@ -66,7 +66,7 @@ class ListenedTo:
         if listener not in models:
             models.append(listener)
 
-    def remove_listener(self, listener: Model, component_name: str) -> bool:
+    def remove_listener(self, listener: Model[Any, Any], component_name: str) -> bool:
         """Remove a listener of a component; return whether it had it."""
         models = self.listener_map.get(component_name, [])
         if listener not in models:
@@ -78,7 +78,7 @@ class ListenedTo:
             del self.listener_map[component_name]
         return True
 
-    def forget_listener(self, listener: Model) -> None:
+    def forget_listener(self, listener: Model[Any, Any]) -> None:
         """Remove a listener, which listens to another component now."""
         for name in self.listening_components:
             self.remove_listener(listener, name)
@@ -115,7 +115,7 @@ class ListenedTo:
             warnings.warn(message, stacklevel=2)
 
 
-def _infer_widths_of_residuals(model: Model) -> None:
+def _infer_widths_of_residuals(model: Model[Any, Any]) -> None:
     """Have residual connections take their width from what they read.
 
     Thinc takes it from the model's output, if it is not known when the model is built
@@ -126,5 +126,5 @@ def _infer_widths_of_residuals(model: Model) -> None:
             node.init = _init_residual
 
 
-def _init_residual(model: Model, X: Any = None, Y: Any = None) -> None:
+def _init_residual(model: Model[Any, Any], X: Any = None, Y: Any = None) -> None:
     init_residual(model, X, Y if X is None else X)

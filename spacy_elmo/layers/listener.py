@@ -53,7 +53,7 @@ class Upstream(Protocol):
         """Return the fingerprint of its weights."""
 
     def layers_for(
-        self, listener: Model, docs: list[Doc], is_train: bool
+        self, listener: Model[Any, Any], docs: list[Doc], is_train: bool
     ) -> Iterable[LayerBatch]:
         """Yield the layers of Docs in order, some Docs at once."""
 
@@ -154,7 +154,7 @@ class ElmoListener(MixModel):
             return self.n_trained == n_layers
         return bool(self.has_param("gamma"))
 
-    def _copy(self, seen: dict | None = None) -> "ElmoListener":
+    def _copy(self, seen: dict[int, Any] | None = None) -> "ElmoListener":
         # Thinc's own copy is a plain Model, which nobody would link again.
         copied = ElmoListener(self.upstream_name, self.width, self.settings)
         copied.copy_mix(self)
@@ -163,7 +163,7 @@ class ElmoListener(MixModel):
         copied._upstream = self._upstream
         return copied
 
-    def __deepcopy__(self, memo: dict) -> "ElmoListener":
+    def __deepcopy__(self, memo: dict[int, Any]) -> "ElmoListener":
         return self._copy()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -207,7 +207,7 @@ def _init(model: ElmoListener, X: Any = None, Y: Any = None) -> None:
 
 def _forward(
     model: ElmoListener, docs: list[Doc], is_train: bool
-) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list]]:
+) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list[Doc]]]:
     upstream = model.upstream
     if upstream is None:
         raise ValueError(Errors.EL053.format(upstream=model.upstream_name))
@@ -226,7 +226,7 @@ def _forward(
     if is_train:
         model.attrs[TRAINED_WITH] = ""
 
-    def backprop(dY: list[Floats2d]) -> list:
+    def backprop(dY: list[Floats2d]) -> list[Doc]:
         start = 0
         for some, backprop_mix in backprops:
             d_layers = backprop_mix(dY[start : start + len(some)])
@@ -239,5 +239,5 @@ def _forward(
     return vectors, backprop
 
 
-def _no_gradient(dY: list[Floats2d]) -> list:
+def _no_gradient(dY: list[Floats2d]) -> list[Doc]:
     return []

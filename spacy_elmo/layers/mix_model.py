@@ -18,7 +18,7 @@ from .mix import ListenerSettings, d_mix, d_normalize, mix, normalize, shares
 MixBackprop = Callable[[Sequence[Floats2d]], Callable[[], LayerBatch]]
 
 
-class MixModel(Model):
+class MixModel(Model[Any, Any]):
     """Model[list[Doc], list[Floats2d]] that mixes the layers of Docs.
 
     Args:
@@ -36,7 +36,7 @@ class MixModel(Model):
         settings: ListenerSettings,
         *,
         init: Callable[..., None] | None = None,
-        layers: Sequence[Model] = (),
+        layers: Sequence[Model[Any, Any]] = (),
     ) -> None:
         super().__init__(
             name,

@@ -41,7 +41,7 @@ def build_sentence_encoder(shim: BiLMShim) -> SentenceEncoder:
 
 def _forward(
     model: SentenceEncoder, sentences: Sentences, is_train: bool
-) -> tuple[Floats3d, Callable[[Floats3d], list]]:
+) -> tuple[Floats3d, Callable[[Floats3d], list[Any]]]:
     shim: Any = model.shims[0]
     if not shim.has_weights:
         raise ValueError(Errors.EL050.format(name="spacy-elmo.BiLM.v1"))
@@ -49,7 +49,7 @@ def _forward(
     tokens, rows, n_rows = sentences
     n_layers, width = shim.bilm_config.n_layers + 1, shim.bilm_config.width
     layers_LND: Any = model.ops.alloc3f(n_layers, n_rows, width)
-    groups: list[tuple[Any, Any, tuple[int, int, int], Callable]] = []
+    groups: list[tuple[Any, Any, tuple[int, int, int], Callable[[Any], Any]]] = []
 
     def compute(group: Sequence[int]) -> tuple[PackedBatch, Any, Any]:
         batch = pack([tokens[s] for s in group])
@@ -63,7 +63,7 @@ def _forward(
             if is_train:
                 groups.append((to_N, from_N, Y_LND.shape, backprop_group))
 
-    def backprop(d_layers_LND: Any) -> list:
+    def backprop(d_layers_LND: Any) -> list[Any]:
         for to_N, from_N, shape, backprop_group in groups:
             dY_LND: Any = model.ops.alloc3f(*shape)
             dY_LND[:, from_N] = d_layers_LND[:, to_N]

@@ -88,15 +88,15 @@ class _CharCnn(nn.Module):
 
 
 def _forward_rows(
-    model: Model, inputs: tuple[Tensor, Tensor], is_train: bool
+    model: Model[Any, Any], inputs: tuple[Tensor, Tensor], is_train: bool
 ) -> tuple[Any, Callable[[Any], None]]:
     shim: Any = model.shims[0]
     return run(shim, tuple(x.to(shim.device) for x in inputs), is_train)
 
 
 def _forward(
-    model: Model, docs: list[Doc], is_train: bool
-) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list]]:
+    model: Model[Any, Any], docs: list[Doc], is_train: bool
+) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list[Doc]]]:
     number: dict[str, int] = {}
     word_N = [number.setdefault(t.text, len(number)) for doc in docs for t in doc]
     if not word_N:
@@ -107,7 +107,7 @@ def _forward(
     Y_ND, backprop_rows = wrapped(inputs, is_train)
     lengths = [len(doc) for doc in docs]
 
-    def backprop(dY: list[Floats2d]) -> list:
+    def backprop(dY: list[Floats2d]) -> list[Doc]:
         backprop_rows(model.ops.flatten(dY))
         return []
 

@@ -40,7 +40,7 @@ class OwnElmo(MixModel):
         self.set_dim("nO", settings.width(self.n_layers, config.width))
         self.set_up(self.n_layers)
 
-    def _copy(self, seen: dict | None = None) -> "OwnElmo":
+    def _copy(self, seen: dict[int, Any] | None = None) -> "OwnElmo":
         # Thinc's own copy would be a plain Model.
         copied = OwnElmo(self.layers[0].copy(), self.frozen, self.settings)
         copied.copy_mix(self)
@@ -105,7 +105,7 @@ def _listeners(block: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _forward(
     model: OwnElmo, docs: list[Doc], is_train: bool
-) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list]]:
+) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list[Doc]]]:
     encoder: Encoder = model.layers[0]
     if not is_train:
         vectors: list[Floats2d] = []
@@ -115,7 +115,7 @@ def _forward(
     layers, backprop_encoder = encoder(docs, not model.frozen)
     Y, backprop_mix = model.mix(layers, is_train)
 
-    def backprop(dY: list[Floats2d]) -> list:
+    def backprop(dY: list[Floats2d]) -> list[Doc]:
         d_layers = backprop_mix(dY)
         model.add_penalty()
         if not model.frozen:
