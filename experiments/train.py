@@ -38,7 +38,7 @@ from .scores import METRICS
 from .spacy_pretrain import begin_with, pretrained, pretraining
 from .table import PARTS, Experiment, Setup, Task, find_experiment
 
-CONFIG, LOG, LAYERS = "config.cfg", "log.jsonl", "layers"
+CONFIG, LOG = "config.cfg", "log.jsonl"
 LEARN_RATE = 0.004  # at its highest, for all setups alike
 
 
@@ -182,8 +182,9 @@ def fit(run: Run) -> float:
         "training.logger.output_file": str(run.folder / LOG),
     }
     if run.setup.has_elmo and run.setup.config.get("frozen", True):
-        layers = str(run.output / LAYERS)
-        overrides["initialize.components.elmo.layer_cache"] = layers
+        # One for each biLM, so that none is full of another's layers.
+        layers = run.output / f"layers-{Path(run.source or run.task.lang).name}"
+        overrides["initialize.components.elmo.layer_cache"] = str(layers)
     weights = None
     if run.text is not None:
         config = pretraining(run.config(), run.task.component)

@@ -1,5 +1,7 @@
 """Corpora as they are published become Docs, and the table of experiments holds."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,13 @@ def test_a_folder_is_converted_and_what_is_missing_is_said(tmp_path, capsys):
             assert [t.tag_ for doc in docs for t in doc] == [tag]
     assert not (tmp_path / "wnut17").exists()
     assert "wnut17 is left out" in capsys.readouterr().out
+
+
+def test_modules_run_from_the_folder_of_the_project(tmp_path):
+    command = [sys.executable, ".", "corpora", tmp_path]
+    folder = Path(corpora.__file__).parent
+    said = subprocess.check_output(command, cwd=folder, text=True)
+    assert "wnut17 is left out" in said
 
 
 def test_the_table_names_only_what_it_has():
