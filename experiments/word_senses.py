@@ -11,7 +11,6 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 from xml.etree import ElementTree
-from xml.etree import ElementTree
 
 import numpy as np
 import typer
