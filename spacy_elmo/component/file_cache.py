@@ -35,7 +35,7 @@ NO_ROOM = "full", "disk I/O error"  # SQLite's words, the second for quotas
 # SQLite keeps what it knows of open files, and the locks on them, once for a whole
 # process, and a fork would copy that. So there is one lock for all, and files are
 # closed before a fork (they open again by themselves).
-_lock = threading.Lock()
+_lock = threading.RLock()
 _caches: "weakref.WeakSet[FileCache]" = weakref.WeakSet()
 
 
@@ -50,6 +50,7 @@ class FileCache:
 
     def __init__(self, path: Path, max_bytes: int) -> None:
         self.path, self.max_bytes = path, max_bytes
+        self._where = f"'{path}'"
         self.hits = self.misses = 0
         self._is_full = False
         self._opened: sqlite3.Connection | None = None
@@ -69,12 +70,10 @@ class FileCache:
         if context in self._contexts:
             return
         self._contexts.add(context)
-        no_room = None
         with self._database() as db:
             known = {row[0] for row in db.execute("SELECT * FROM contexts")}
             if context not in known:
-                no_room = self._insert(db, "contexts VALUES (?)", [(context,)])
-        self._warn_of(no_room)
+                self._insert(db, "contexts VALUES (?)", [(context,)])
         if known and context not in known:
             warnings.warn(Warnings.ELW08.format(where=self._where), stacklevel=2)
 
@@ -100,19 +99,18 @@ class FileCache:
     def write(self, layers: Mapping[bytes, Any]) -> None:
         """Keep layers; warn [ELW07], once, when there is no more room; errors as of
         `use`."""
-        if self._is_full or not layers:
+        if self._is_full:
             return
         with self._database() as db:
             for rows in _few_at_once(map(_row, layers.items()), self.max_bytes // 8):
-                no_room = self._insert(db, "layers VALUES (?, ?, ?, ?, ?)", rows)
-                if no_room:
+                if self._is_full:
                     break
-        self._warn_of(no_room)
+                self._insert(db, "layers VALUES (?, ?, ?, ?, ?)", rows)
 
     def _insert(
         self, db: sqlite3.Connection, what: str, rows: Sequence[tuple[Any, ...]]
-    ) -> Exception | None:
-        """Insert rows in one transaction; return the error if there is no room."""
+    ) -> None:
+        """Insert rows in one transaction; warn [ELW07] if there is no room."""
         try:
             with db:
                 db.executemany(f"INSERT OR IGNORE INTO {what}", rows)
@@ -120,33 +118,16 @@ class FileCache:
             if not any(sign in str(error) for sign in NO_ROOM):
                 raise
             self._is_full = True
-            return error
-        return None
-
-    def _warn_of(self, no_room: Exception | None) -> None:
-        """Warn that no more layers go in.
-
-        The lock must not be held: a warning can run any code.
-        """
-        if no_room is not None:
             mb = self.max_bytes >> 20
-            message = Warnings.ELW07.format(where=self._where, mb=mb, error=no_room)
-            warnings.warn(message, stacklevel=3)
+            message = Warnings.ELW07.format(where=self._where, mb=mb, error=error)
+            warnings.warn(message, stacklevel=4)
 
     def close(self) -> None:
         """Close the file. It opens again when it is used again."""
         with _lock:
-            self.close_locked()
-
-    def close_locked(self) -> None:
-        """Close the file while the lock of this module is held."""
-        if self._opened is not None:
-            self._opened.close()
+            if self._opened is not None:
+                self._opened.close()
             self._opened = None
-
-    @property
-    def _where(self) -> str:
-        return f"'{self.path}'"
 
     @contextmanager
     def _database(self) -> Iterator[sqlite3.Connection]:
@@ -158,13 +139,11 @@ class FileCache:
                 yield self._opened
         # Locked, no permission, no folder.
         except (sqlite3.OperationalError, OSError) as error:
-            raise OSError(
-                Errors.EL087.format(where=self._where, error=error)
-            ) from error
+            message = Errors.EL087.format(where=self._where, error=error)
+            raise OSError(message) from error
         except (sqlite3.DatabaseError, ValueError) as error:
-            raise ValueError(
-                Errors.EL086.format(where=self._where, error=error)
-            ) from error
+            message = Errors.EL086.format(where=self._where, error=error)
+            raise ValueError(message) from error
 
     def _open(self) -> sqlite3.Connection:
         """Connect with patience: SQLite's own does not cover the first moments of a
@@ -240,4 +219,4 @@ def _close_before_forks() -> None:
 def _before_fork() -> None:
     _lock.acquire()
     for each in list(_caches):
-        each.close_locked()
+        each.close()

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import torch
-from thinc.types import Floats3d
 
-from ..layers.encoder import Encoder, read_docs, shim_of
+from ..layers.encoder import Encoder, sentences_of, shim_of
 from ..layers.layer_batch import LayerBatch
 from ..layers.sentences import Sentences
 from ..layers.shim import BiLMShim
@@ -51,9 +51,6 @@ class LayerCache(Protocol):
 
     def write(self, layers: Mapping[bytes, Any]) -> None:
         """Keep layers, as long as there is room."""
-
-    def close(self) -> None:
-        """Give back files and memory."""
 
 
 def open_cache(where: str | Path, max_bytes: int) -> LayerCache:
@@ -99,27 +96,23 @@ def read_through(
 ) -> LayerBatch:
     """Return the layers of Docs, those of known sentences from a cache, and keep the
     others there."""
-    shim, ops = shim_of(encoder), encoder.ops
-    xp: Any = ops.xp
-    context = context_of(shim)
+    xp: Any = encoder.ops.xp
+    context = context_of(shim_of(encoder))
     cache.use(key_of(context, []))
-
-    def read(sentences: Sentences) -> Floats3d:
-        tokens, rows, n_rows = sentences
-        keys = [key_of(context, sentence) for sentence in tokens]
-        known = cache.read(keys)
-        new = [s for s, key in enumerate(keys) if key not in known]
-        layers_LND: Any = encoder.layers[0].predict(
-            Sentences([tokens[s] for s in new], [rows[s] for s in new], n_rows)
-        )
-        computed = {keys[s]: layers_LND[:, xp.asarray(rows[s])] for s in new}
-        old = [s for s, key in enumerate(keys) if key in known]
-        if old:
-            to_N = xp.concatenate([xp.asarray(rows[s]) for s in old])
-            kept = [ops.asarray(known[keys[s]]) for s in old]
-            layers_LND[:, to_N] = xp.concatenate(kept, axis=1)
-        if context_of(shim) == context:  # not of weights that another thread changed
-            cache.write(computed)
-        return layers_LND
-
-    return read_docs(docs, read)
+    (tokens, rows, n_rows), lengths = sentences_of(docs)
+    keys = [key_of(context, sentence) for sentence in tokens]
+    known = cache.read(keys)
+    new = [s for s, key in enumerate(keys) if key not in known]
+    layers_LND: Any = encoder.layers[0].predict(
+        Sentences([tokens[s] for s in new], [rows[s] for s in new], n_rows)
+    )
+    computed = {keys[s]: layers_LND[:, xp.asarray(rows[s])] for s in new}
+    old = [s for s, key in enumerate(keys) if key in known]
+    if old:
+        to_N = xp.asarray(np.concatenate([rows[s] for s in old]))
+        kept = [xp.asarray(known[keys[s]]) for s in old]
+        layers_LND[:, to_N] = xp.concatenate(kept, axis=1)
+    # Nothing that was computed while another thread changed the weights.
+    if context_of(shim_of(encoder)) == context:
+        cache.write(computed)
+    return LayerBatch(layers_LND, lengths)

@@ -22,21 +22,13 @@ class Held:
 
 @dataclass
 class Record:
-    """What is known of a Doc.
+    """What is known of a Doc."""
 
-    Args:
-        tokens: What its tokens were when it was read, since Docs can be retokenised.
-        pieces: How it was cut.
-        held: Its layers, in those of a batch; None if nobody waits for them.
-        index: Its number in that batch.
-        waiting: Ids of the listeners that have yet to read the layers.
-    """
-
-    tokens: int
+    tokens: int  # what they were when it was read, since Docs can be retokenised
     pieces: Pieces
-    held: Held | None
-    index: int
-    waiting: set[int]
+    held: Held | None  # its layers, in those of a batch, if they are waited for
+    index: int  # its number in that batch
+    waiting: set[int]  # ids of the listeners that have yet to read the layers
 
 
 class LayerStore:

@@ -25,13 +25,15 @@ class MemoryCache:
     def use(self, context: bytes) -> None:
         """Forget what belongs to another context: other weights, or settings."""
         if context != self._context:
-            self.close()
             self._context = context
+            self._layers.clear()
+            self._n_bytes, self._is_full = 0, False
 
     def read(self, keys: Sequence[bytes]) -> dict[bytes, Any]:
         """Return the layers that are there, each float32 (L1, T, D)."""
         wanted = dict.fromkeys(keys)
-        found = {key: self._layers[key] for key in wanted if key in self._layers}
+        kept = ((key, self._layers.get(key)) for key in wanted)
+        found = {key: layers_LTD for key, layers_LTD in kept if layers_LTD is not None}
         self.hits += len(found)
         self.misses += len(wanted) - len(found)
         return found
@@ -51,8 +53,3 @@ class MemoryCache:
                 return
             self._layers[key] = layers_LTD
             self._n_bytes += layers_LTD.nbytes
-
-    def close(self) -> None:
-        """Forget all layers."""
-        self._layers.clear()
-        self._n_bytes, self._is_full = 0, False

@@ -195,12 +195,9 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
             warnings.warn(Warnings.ELW25.format(name=self.name), stacklevel=2)
         yield from self._reader.for_listener(id(listener), docs)
 
-    def learns_from(self, docs: list[Doc]) -> bool:
-        """Return whether gradients are awaited for some of these Docs."""
-        return self._tuning.deferred.awaits(docs)
-
-    def add_gradient(self, docs: list[Doc], d_layers: LayerBatch) -> None:
-        """Add the gradient that a listener has for the layers of Docs."""
+    def add_gradient(self, docs: list[Doc], d_layers: Callable[[], LayerBatch]) -> None:
+        """Add the gradient that a listener has for the layers of Docs, if the biLM
+        learns from them."""
         self._tuning.deferred.add(docs, d_layers)
 
     def layers_of(self, doc: Doc) -> Floats3d:

@@ -17,16 +17,7 @@ from .settings import ElmoSettings
 
 
 class WithWeights:
-    """A part of a component whose model is a `spacy-elmo.BiLM.v1`.
-
-    Args:
-        settings: Of the component, which may name weights.
-        name: Of the component.
-        model: The encoder.
-        lang: Of the pipeline, whose biLM ships with this package, perhaps.
-        frozen: Whether the biLM is not trained.
-        listeners: Of the component.
-    """
+    """A part of a component whose model is a `spacy-elmo.BiLM.v1`."""
 
     settings: ElmoSettings
     name: str
@@ -67,11 +58,7 @@ class WithWeights:
         return self.has_weights or self.settings.weights is not None or fit
 
     def fingerprint(self) -> str:
-        """Return the fingerprint of the weights.
-
-        Raises:
-            ValueError: As `bilm`.
-        """
+        """Return the fingerprint of the weights; errors as of `bilm`."""
         return self._with_weights().fingerprint()
 
     def load_weights(self, path: str | Path) -> None:

@@ -70,21 +70,19 @@ class DeferredBackward:
         """Whether a batch has got no gradient yet."""
         return bool(self._awaited)
 
-    def awaits(self, docs: list[Doc]) -> bool:
-        """Return whether a gradient is awaited for one of these Docs."""
-        return any(doc in self._of_doc for doc in docs)
-
     def expect(self, docs: list[Doc], lengths: list[int], backprop: Backprop) -> None:
         """Remember a forward pass whose gradients are to come."""
         awaited = Awaited(docs, lengths, backprop)
         self._of_doc.update(dict.fromkeys(docs, awaited))
         self._awaited.append(awaited)
 
-    def add(self, docs: list[Doc], d_layers: LayerBatch) -> None:
-        """Add the gradient that a listener has for the layers of Docs."""
-        passes = [self._of_doc.get(doc) for doc in docs]
-        for awaited in dict.fromkeys(found for found in passes if found is not None):
-            awaited.add(docs, d_layers)
+    def add(self, docs: list[Doc], d_layers: Callable[[], LayerBatch]) -> None:
+        """Add the gradient that a listener has for the layers of Docs, if one is
+        awaited for them."""
+        passes = {self._of_doc.get(doc): None for doc in docs}
+        for awaited in passes:
+            if awaited is not None:
+                awaited.add(docs, d_layers())
 
     def forget(self) -> None:
         """Await no gradients any more."""

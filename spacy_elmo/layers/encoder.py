@@ -13,7 +13,6 @@ from typing import Any, cast
 from spacy.tokens import Doc
 from spacy.util import registry
 from thinc.api import Model
-from thinc.types import Floats3d
 
 from ..bilm.bilm import CACHE_WORDS
 from ..bilm.config import BiLMConfig
@@ -25,7 +24,6 @@ from .shim import BiLMShim
 from .spans import DocPieces, SpanGetter, configure_windows
 
 Encoder = Model[Sequence[Doc | DocPieces], LayerBatch]
-Read = Callable[[Sentences], Floats3d]
 
 
 @registry.architectures("spacy-elmo.BiLM.v1")
@@ -95,8 +93,8 @@ def cut(encoder: Encoder, docs: Sequence[Doc | DocPieces]) -> list[DocPieces]:
     ]
 
 
-def read_docs(docs: Sequence[DocPieces], read: Read) -> LayerBatch:
-    """Return the layers of Docs, from a function that reads sentences."""
+def sentences_of(docs: Sequence[DocPieces]) -> tuple[Sentences, list[int]]:
+    """Return what the biLM reads of Docs, and the number of tokens of each."""
     lengths = [len(doc) for doc, _ in docs]
     starts = list(accumulate(lengths, initial=0))
     tokens, rows = [], []
@@ -105,24 +103,12 @@ def read_docs(docs: Sequence[DocPieces], read: Read) -> LayerBatch:
         for piece in pieces:
             tokens.append([texts[i] for i in piece.tolist()])
             rows.append(start + piece)
-    return LayerBatch(read(Sentences(tokens, rows, starts[-1])), lengths)
+    return Sentences(tokens, rows, starts[-1]), lengths
 
 
 def _forward(
     model: Encoder, docs: Sequence[Doc | DocPieces], is_train: bool
 ) -> tuple[LayerBatch, Callable[[LayerBatch], list[Doc]]]:
-    backprops = []
-
-    def read(sentences: Sentences) -> Floats3d:
-        layers_LND, backprop_sentences = model.layers[0](sentences, is_train)
-        backprops.append(backprop_sentences)
-        return layers_LND
-
-    layers = read_docs(cut(model, docs), read)
-
-    def backprop(d_layers: LayerBatch) -> list[Doc]:
-        (backprop_sentences,) = backprops
-        backprop_sentences(d_layers.values)
-        return []
-
-    return layers, backprop
+    sentences, lengths = sentences_of(cut(model, docs))
+    layers_LND, backprop = model.layers[0](sentences, is_train)
+    return LayerBatch(layers_LND, lengths), lambda d_layers: backprop(d_layers.values)

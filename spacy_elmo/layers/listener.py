@@ -28,26 +28,25 @@ TRAINED_WITH = "trained_with"
 
 
 class Upstream(Protocol):
-    """What a listener asks of the component it listens to.
-
-    Args:
-        name: Of the component.
-        width: Of its vectors.
-        n_layers: Number of its layers, the token layer included.
-        has_weights: Whether its weights have been loaded.
-        has_default_weights: Whether it has some or takes some by itself.
-    """
+    """What a listener asks of the component it listens to."""
 
     name: str
 
     @property
-    def width(self) -> int: ...  # noqa: D102
+    def width(self) -> int:
+        """Width of its vectors."""
+
     @property
-    def n_layers(self) -> int: ...  # noqa: D102
+    def n_layers(self) -> int:
+        """Number of its layers, the token layer included."""
+
     @property
-    def has_weights(self) -> bool: ...  # noqa: D102
+    def has_weights(self) -> bool:
+        """Whether it has weights now."""
+
     @property
-    def has_default_weights(self) -> bool: ...  # noqa: D102
+    def has_default_weights(self) -> bool:
+        """Whether it has weights or takes some when they are needed."""
 
     def fingerprint(self) -> str:
         """Return the fingerprint of its weights."""
@@ -57,11 +56,8 @@ class Upstream(Protocol):
     ) -> Iterable[LayerBatch]:
         """Yield the layers of Docs in order, some Docs at once."""
 
-    def learns_from(self, docs: list[Doc]) -> bool:
-        """Return whether it awaits gradients for some of these Docs."""
-
-    def add_gradient(self, docs: list[Doc], d_layers: LayerBatch) -> None:
-        """Add to the gradient of the layers of Docs."""
+    def add_gradient(self, docs: list[Doc], d_layers: Callable[[], LayerBatch]) -> None:
+        """Add to the gradient of the layers of Docs, if it learns from them."""
 
 
 class ElmoListener(MixModel):
@@ -229,10 +225,9 @@ def _forward(
     def backprop(dY: list[Floats2d]) -> list[Doc]:
         start = 0
         for some, backprop_mix in backprops:
-            d_layers = backprop_mix(dY[start : start + len(some)])
-            start += len(some)
-            if upstream.learns_from(some):
-                upstream.add_gradient(some, d_layers())
+            stop = start + len(some)
+            upstream.add_gradient(some, backprop_mix(dY[start:stop]))
+            start = stop
         model.add_penalty()
         return []
 
