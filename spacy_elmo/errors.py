@@ -306,6 +306,55 @@ class Errors(metaclass=_Coded):
         "split after 'elmo' had read the Doc. Let elmo read it again, doc = "
         "nlp.get_pipe('elmo')(doc), or name a layer to compare."
     )
+    # Vectors of whole corpora
+    EL201 = (
+        "'{path}' has another plan; what differs: {differs}. Choose another --output, "
+        "or repeat what the plan was made with."
+    )
+    EL202 = (
+        "'{path}' is damaged: {problem}. Without its plan a folder can't be "
+        "continued; start in another one."
+    )
+    EL203 = (
+        "'{path}' needs about {needed}, and {free} are free. What would fit: {smaller}."
+    )
+    EL204 = (
+        "'{path}' was changed since the plan was made. Restore it as it was, or make "
+        "a new plan in another folder."
+    )
+    EL205 = (
+        "'{path}', in the record at byte {at} (of what is unpacked): {problem}. Mend "
+        "or remove it; nothing is left out unsaid."
+    )
+    EL206 = "There is no text to embed: all inputs are empty."
+    EL207 = "{name} = '{found}' is not possible. Choose from: {known}."
+    EL208 = (
+        "'{path}' is not a whole shard: {problem}. 'spacy elmo embed repair' makes "
+        "it again."
+    )
+    EL209 = (
+        "The model '{model}' is not the one that the plan was made with: its "
+        "fingerprint is another. Restore it, or make a new plan in another "
+        "folder."
+    )
+    EL210 = (
+        "A vector has values that are not finite as {dtype}. Keep them as float32; if "
+        "it is so there too, the weights are damaged."
+    )
+    EL213 = "No document in '{path}' has the id '{key}'."
+    EL214 = (
+        "'{path}' has no plan. 'spacy elmo embed run MODEL INPUT... --output {path}' "
+        "makes one."
+    )
+    EL215 = (
+        "No mix of layers of '{name}' can be taken from '{source}'. It needs a "
+        "pipeline with an 'elmo' component and, for a component's mix, one listener in "
+        "it whose mix is a sum without layer normalisation."
+    )
+    EL216 = (
+        "Document '{key}' has other tokens than this Doc. Tokenise the same text as "
+        "the plan does."
+    )
     # Looking into a biLM
     EL082 = "'{pattern}' is not a word or regular expression: {error}."
     EL083 = "There is no layer {layer}: the token layer is 0, the last one {last}."

@@ -20,3 +20,4 @@ class registry(confection.registry):
     schedules = catalogue.create(NAMESPACE, "schedules", entry_points=True)
     formats = catalogue.create(NAMESPACE, "formats", entry_points=True)
     loggers = catalogue.create("spacy", "loggers", entry_points=True)
+    sinks = catalogue.create(NAMESPACE, "sinks", entry_points=True)

@@ -4,36 +4,20 @@ The one file of the trainer that imports spaCy, and only when a spaCy tokenizer 
 for.
 """
 
-import bz2
-import gzip
 import io
 import json
-import lzma
-import sys
 import warnings
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
-
 from ..errors import Errors, Warnings
+from .unpack import DAMAGED, UNPACK
 
 Tokenize = Callable[[Iterable[str]], Iterator[list[str]]]
 
-_UNPACK: dict[str, Callable[[IO[bytes]], Any]] = {
-    ".gz": lambda file: gzip.GzipFile(fileobj=file),
-    ".xz": lzma.LZMAFile,
-    ".bz2": bz2.BZ2File,
-    ".zst": zstd.ZstdFile,
-}
 _JSON_LINES = (".jsonl", ".ndjson")
-_DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error, zstd.ZstdError)
 LINES_AT_ONCE = 2000
 # Longer lines are read in pieces, longer tokens lose their end: a biLM reads no more of
 # a word than its first 48 bytes, and no file may decide how much memory is taken.
@@ -55,7 +39,7 @@ def read_lines(
         ValueError: [EL031] It is not UTF-8 text; [EL040] a line is not such an object.
     """
     suffixes = [suffix.lower() for suffix in path.suffixes]
-    unpack = _UNPACK.get(suffixes[-1]) if suffixes else None
+    unpack = UNPACK.get(suffixes[-1]) if suffixes else None
     kind = suffixes[-2:-1] if unpack else suffixes[-1:]
     is_json = bool(kind) and kind[0] in _JSON_LINES
     number = told = 0
@@ -79,7 +63,7 @@ def read_lines(
         raise ValueError(
             Errors.EL031.format(path=path, line=number + 1, error=error)
         ) from error
-    except _DAMAGED as error:
+    except DAMAGED as error:
         raise OSError(Errors.EL030.format(path=path, error=error)) from error
 
 

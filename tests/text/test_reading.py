@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_elmo.text import reading as module
-from spacy_elmo.text.reading import MAX_TOKEN, read_lines, read_sentences, zstd
+from spacy_elmo.text.reading import MAX_TOKEN, read_lines, read_sentences
+from spacy_elmo.text.unpack import zstd
 
 PACKERS = {
     ".gz": gzip.compress,

@@ -1,0 +1,234 @@
+"""spacy elmo embed: vectors of whole corpora, in files."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from wasabi import msg
+
+from .group import app, clear_errors
+
+if TYPE_CHECKING:
+    from ..embed.plan import Plan
+    from ..embed.verify import Report
+
+embed = typer.Typer(
+    name="embed",
+    help="Write the vectors of whole corpora, each token once, and verify them.",
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+)
+app.add_typer(embed)
+
+MODEL = typer.Argument(None, help="Name that ships, folder of weights, or pipeline")
+INPUTS = typer.Argument(None, help="Text, .jsonl, .conllu, .spacy; .gz, .xz ...; -")
+OUTPUT = typer.Option(..., "--output", "-o", help="Folder of the vectors")
+FOLDER = typer.Argument(..., help="Folder of the vectors")
+LANG = typer.Option("en", help="Language of the tokenizer")
+TOKENIZER = typer.Option("spacy", help="'spacy' or 'whitespace'")
+SENTENCES = typer.Option(True, help="Split lines at sentence ends")
+PIPELINE = typer.Option(None, help="Pipeline that sets tokens and sentences instead")
+KIND = typer.Option(None, help="text, jsonl, conllu or spacy, if names don't tell")
+TEXT_FIELD = typer.Option("text", help="Field of .jsonl with the text")
+ID_FIELD = typer.Option("id", help="Field of .jsonl with the id")
+TOKENS_FIELD = typer.Option("tokens", help="Field of .jsonl with tokens, if any")
+WINDOW = typer.Option(250, help="Tokens that the biLM reads at once at most")
+LAYERS = typer.Option("average", help="mix, average, top, all, or numbers: 0,2")
+MIX_OF = typer.Option(None, help="Component of the pipeline whose mix it is")
+DTYPE = typer.Option("float32", help="float32, float16 or int8")
+POOL = typer.Option("token", help="Vectors of each token, sentence or doc (means)")
+DIMENSIONS = typer.Option(None, help="Project to so many dimensions (PCA)")
+SINK = typer.Option("safetensors", "--format", help="safetensors, parquet or hdf5")
+SHARD_MB = typer.Option(4.0, help="Text for each shard, in MB")
+LIMIT = typer.Option(None, help="Read no more than so many MB of each input")
+PRECISION = typer.Option("float32", help="float32, half or int8")
+THREADS = typer.Option(1, help="Threads of each process")
+BATCH = typer.Option(4096, help="Tokens computed at once at most")
+GPU = typer.Option(-1, "--gpu-id", "-g", help="Number of the GPU; -1 for the CPU")
+PROCESSES = typer.Option(1, "--processes", "-n", help="Processes on this machine")
+SHARE = typer.Option("1/1", "--shards", help="Part of the work: 3/64 is the third")
+FULL = typer.Option(False, "--full", help="Recompute all vectors")
+SAMPLE = typer.Option(0.001, help="Share of the vectors that are recomputed")
+SEED = typer.Option(0, help="Of the sample")
+
+
+def _plan_or_run(*, is_run: bool) -> Any:
+    """Return a command that makes a plan, and runs it."""
+
+    def command(
+        model: str | None = MODEL,
+        inputs: list[str] | None = INPUTS,
+        output: Path = OUTPUT,
+        lang: str = LANG,
+        tokenizer: str = TOKENIZER,
+        sentences: bool = SENTENCES,
+        pipeline: str | None = PIPELINE,
+        kind: str | None = KIND,
+        text_field: str = TEXT_FIELD,
+        id_field: str = ID_FIELD,
+        tokens_field: str = TOKENS_FIELD,
+        window: int = WINDOW,
+        layers: str = LAYERS,
+        mix_of: str | None = MIX_OF,
+        dtype: str = DTYPE,
+        pool: str = POOL,
+        dimensions: int | None = DIMENSIONS,
+        sink: str = SINK,
+        shard_mb: float = SHARD_MB,
+        limit_mb: float | None = LIMIT,
+        precision: str = PRECISION,
+        threads: int = THREADS,
+        batch_tokens: int = BATCH,
+        gpu_id: int = GPU,
+        processes: int = PROCESSES,
+        shards: str = SHARE,
+    ) -> None:
+        from ..embed import Options, make_plan
+        from ..embed.model import Computing
+        from ..embed.plan import read_plan
+        from ..embed.sentences import Reading
+
+        device = "cpu" if gpu_id < 0 else "cuda"
+        fields = (text_field, id_field, tokens_field)
+        options = Options(
+            Reading(lang, tokenizer, sentences, pipeline, None, *fields, window),
+            Computing(precision, device, threads, batch_tokens),
+            *(mix_of, kind, layers, dtype, pool, dimensions, sink, shard_mb, limit_mb),
+        )
+        with clear_errors():
+            if model is None:
+                plan, encoder = read_plan(output), None
+            else:
+                plan, encoder = make_plan(model, inputs or [], output, options)
+            _show_plan(plan, output, processes)
+            if is_run:
+                _run(output, encoder, processes, shards, max(0, gpu_id))
+
+    return command
+
+
+embed.command("run", help="Write vectors; run again, it makes what is missing.")(
+    _plan_or_run(is_run=True)
+)
+embed.command("plan", help="Write the plan alone, and say what it will take.")(
+    _plan_or_run(is_run=False)
+)
+
+
+def _run(output: Path, encoder: Any, processes: int, shards: str, gpu_id: int) -> None:
+    from ..embed.run import Terminated, run
+    from ..errors import Errors
+
+    part, _, parts = shards.partition("/")
+    if not (part.isdecimal() and parts.isdecimal()):
+        known = "1/64 to 64/64"
+        raise ValueError(Errors.EL207.format(name="shards", found=shards, known=known))
+    try:
+        found = run(
+            output,
+            encoder=encoder,
+            processes=processes,
+            share=(int(part), int(parts)),
+            gpu_id=gpu_id,
+            progress=True,
+        )
+    except Terminated:
+        msg.warn("Stopped. Finished shards are whole; run it again for the others.")
+        sys.exit(143)
+    msg.good(f"{found.tokens:,} tokens in {output}")
+    if found.aside:
+        msg.fail(f"Jobs that ended their process three times: {found.aside}", exits=1)
+
+
+def _show_plan(plan: "Plan", output: Path, processes: int) -> None:
+    import shutil
+
+    from ..embed.estimate import readable
+
+    known = plan.estimate
+    hours = known["tokens"] / max(1, known["tokens_per_second"]) / 3600
+    rows = {
+        "plan": plan.hash,
+        "model": f"{plan.model} ({plan.fingerprint[:12]})",
+        "inputs": f"{len(plan.inputs):,} ({readable(known['input_bytes'])})",
+        "jobs": f"{plan.n_jobs:,}",
+        "tokens": f"about {known['tokens']:,}",
+        "row": f"{plan.kept.row_shape} {plan.kept.dtype} for each {plan.kept.pool}",
+        "on disk": f"about {readable(known['bytes'])}; "
+        f"{readable(shutil.disk_usage(output).free)} are free",
+        "time": f"about {hours / processes:,.3g} hours with {processes} processes of "
+        f"{known['tokens_per_second']:,} tokens/s",
+    }
+    if "variance_kept" in known:
+        rows["variance kept"] = f"{known['variance_kept']:.1%}"
+    msg.table(rows)
+
+
+@embed.command("status")
+def status_cli(
+    output: Path = FOLDER, as_json: bool = typer.Option(False, "--json", help="JSON")
+) -> None:
+    """Say what is done, how fast it goes, and what rounding costs."""
+    from dataclasses import asdict
+
+    from ..embed.plan import read_plan
+    from ..embed.progress import Progress, rounding_error
+
+    with clear_errors():
+        plan = read_plan(output)
+        state = asdict(Progress(plan, output).look())
+        found = {**state, "all_jobs": plan.n_jobs, **rounding_error(plan, output)}
+        if as_json:
+            typer.echo(json.dumps(found))
+        else:
+            msg.table({name: str(value) for name, value in found.items()})
+
+
+@embed.command("verify")
+def verify_cli(
+    output: Path = FOLDER,
+    sample: float = SAMPLE,
+    full: bool = FULL,
+    seed: int = SEED,
+    gpu_id: int = GPU,
+) -> None:
+    """Check that every token is there once with the right vector (or exit with 1)."""
+    with clear_errors():
+        report = _verify(output, sample, full, seed, gpu_id)
+    if report.problems:
+        msg.fail(f"{len(report.problems)} problems", exits=1)
+    counts = ", ".join(f"{n:,} {what}" for what, n in report.counts.items())
+    msg.good(
+        f"{report.shards:,} shards with {counts}; {report.recomputed:,} recomputed"
+    )
+
+
+@embed.command("repair")
+def repair_cli(
+    output: Path = FOLDER,
+    sample: float = SAMPLE,
+    full: bool = FULL,
+    seed: int = SEED,
+    gpu_id: int = GPU,
+    processes: int = PROCESSES,
+) -> None:
+    """Verify, and make those shards again that have a problem."""
+    from ..embed import repair
+
+    with clear_errors():
+        removed = repair(output, _verify(output, sample, full, seed, gpu_id))
+        msg.info(f"Removed {removed} shards")
+        _run(output, None, processes, "1/1", max(0, gpu_id))
+
+
+def _verify(
+    output: Path, sample: float, full: bool, seed: int, gpu_id: int
+) -> "Report":
+    from ..embed import verify
+
+    report = verify(output, sample=sample, full=full, seed=seed, gpu_id=max(0, gpu_id))
+    for problem in report.problems:
+        msg.warn(f"{problem.shard}: {problem.problem}")
+    return report

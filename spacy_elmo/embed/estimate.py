@@ -1,0 +1,133 @@
+"""What a plan will take: tokens, bytes on the disk and time, from a small sample."""
+
+import math
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..errors import Errors
+from .keep import Kept
+from .model import Encoder
+from .plan import Plan
+from .records import open_source
+from .sentences import Reader
+from .sinks.safetensors import HEADER_BYTES
+
+SAMPLES, SAMPLE_BYTES = 8, 1 << 14  # places that are looked at, and bytes of each
+TIMED_TOKENS = 1000
+# Bytes beside the vectors: of a token its text, offsets in it and in the source; of a
+# sentence one offset; of a document its id, position and offsets.
+TOKEN_BYTES, SENTENCE_BYTES, DOCUMENT_BYTES = 22, 8, 36
+
+
+@dataclass
+class Sample:
+    """Some of the text, and how many bytes of the inputs hold it."""
+
+    sentences: list[list[str]]
+    n_bytes: float = 0.0
+    documents: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens."""
+        return sum(map(len, self.sentences))
+
+
+def read_sample(plan: Plan, n_bytes: int = SAMPLE_BYTES) -> Sample:
+    """Read n_bytes of text at each of a few places, which are evenly spread."""
+    sample, reader = Sample([]), Reader(plan.reading)
+    n_places = min(SAMPLES, plan.n_jobs)
+    for place in range(n_places):
+        shard = next(plan.ranges(place * plan.n_jobs // n_places))
+        described = plan.inputs[shard.source]
+        source = open_source(described, plan.piece)
+        try:
+            end = min(shard.end, shard.start + n_bytes)
+            records = source.read(shard.start, end)
+            for part in reader.parts(records, described.kind, described.path):
+                sample.documents += part.begins
+                sample.sentences += [s.tokens for s in part.sentences]
+            sample.n_bytes += source.packed_size(shard.start)
+        finally:
+            source.close()
+    return sample
+
+
+def estimate(plan: Plan, encoder: Encoder) -> dict[str, Any]:
+    """Return the tokens, bytes and speed of a plan as a sample suggests them."""
+    sample = read_sample(plan)
+    some: list[list[str]] = []
+    for sentence in sample.sentences:
+        if sum(map(len, some)) >= TIMED_TOKENS:
+            break
+        some.append(sentence)
+    encoder(some[:5])  # the first call prepares the weights
+    started = time.perf_counter()
+    encoder(some)
+    seconds = time.perf_counter() - started
+    n_bytes = sum(plan.job_bytes(number) for number in range(plan.n_jobs))
+    times = n_bytes / max(1.0, sample.n_bytes)
+    found = {
+        "tokens": round(times * sample.tokens),
+        "sentences": round(times * len(sample.sentences)),
+        "documents": round(times * sample.documents),
+        "input_bytes": n_bytes,
+        "tokens_per_second": round(sum(map(len, some)) / seconds) if some else 0,
+    }
+    return {**found, "bytes": size_on_disk(plan.kept, found, plan.n_jobs)}
+
+
+def size_on_disk(kept: Kept, counts: dict[str, Any], n_shards: int) -> int:
+    """Return the bytes on the disk of so many tokens, sentences and documents."""
+    tokens, sentences, documents = (
+        counts[name] for name in ("tokens", "sentences", "documents")
+    )
+    rows = {"token": tokens, "sentence": sentences, "doc": documents}[kept.pool]
+    size = rows * kept.row_bytes + documents * DOCUMENT_BYTES + n_shards * HEADER_BYTES
+    size += sentences * SENTENCE_BYTES if kept.pool != "doc" else 0
+    return int(size + (tokens * TOKEN_BYTES if kept.pool == "token" else 0))
+
+
+def refuse_without_room(plan: Plan, output: Path, share: float = 1.0) -> None:
+    """Check that there is room for a share of the plan.
+
+    Raises:
+        OSError: [EL203] if there is not, with the options that would fit.
+    """
+    existing = next(p for p in [output, *output.resolve().parents] if p.exists())
+    free, needed = shutil.disk_usage(existing).free, share * plan.estimate["bytes"]
+    if needed <= free:
+        return
+    smaller = [
+        f"{how} ({readable(share * size)})"
+        for how, size in _reductions(plan)
+        if share * size <= free
+    ]
+    raise OSError(
+        Errors.EL203.format(
+            path=output,
+            needed=readable(needed),
+            free=readable(free),
+            smaller="; ".join(smaller) or "none of the reductions does",
+        )
+    )
+
+
+def _reductions(plan: Plan) -> Iterator[tuple[str, int]]:
+    """Yield options that take less room, and the bytes."""
+    one = replace(plan.kept, layers=plan.kept.layers[:1])
+    for pool in ("token", "sentence", "doc"):
+        for dtype in ("float16", "int8"):
+            kept = replace(one, dtype=dtype, pool=pool)
+            options = f"--layers average --dtype {dtype} --pool {pool}"
+            yield options, size_on_disk(kept, plan.estimate, plan.n_jobs)
+
+
+def readable(n_bytes: float) -> str:
+    """Return bytes for people to read."""
+    power = min(4, int(math.log10(max(1.0, n_bytes)) // 3))
+    return f"{n_bytes / 1000**power:,.3g} {('B', 'kB', 'MB', 'GB', 'TB')[power]}"

@@ -1,0 +1,176 @@
+"""What is kept of the layers: which of them, in which type, for tokens, sentences or
+documents.
+
+Shapes: L1 layers (the token layer included), T tokens, D width, K layers that are kept
+side by side, R rows that are written.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import Errors
+
+DTYPES = {"float32": np.float32, "float16": np.float16, "int8": np.int8}
+POOLS = ("token", "sentence", "doc")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a row is.
+
+    Attributes:
+        weights: Weight of each layer in a sum, gamma included; None where layers stand
+            side by side.
+        layers: Numbers of these layers.
+        width: D of a layer.
+        dtype: "float32", "float16", or "int8" with a scale for each vector.
+        pool: What has a row: each "token", or the mean of a "sentence" or "doc".
+        dimensions: Width after the projection; None for no projection.
+
+    Raises:
+        ValueError: [EL207] for a value that is not possible.
+    """
+
+    weights: tuple[float, ...] | None
+    layers: tuple[int, ...]
+    width: int
+    dtype: str = "float32"
+    pool: str = "token"
+    dimensions: int | None = None
+
+    def __post_init__(self) -> None:
+        choose("dtype", self.dtype, DTYPES)
+        choose("pool", self.pool, POOLS)
+        if self.dimensions is not None:
+            choose("dimensions", self.dimensions, range(1, self.width + 1))
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """(D,) or (K, D)."""
+        width = self.dimensions or self.width
+        several = self.weights is None and len(self.layers) > 1
+        return (len(self.layers), width) if several else (width,)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row on the disk, with its scales."""
+        scales = 4 * int(np.prod(self.row_shape[:-1])) if self.dtype == "int8" else 0
+        size = np.dtype(DTYPES[self.dtype]).itemsize * int(np.prod(self.row_shape))
+        return size + scales
+
+    def combine(self, layers_LTD: np.ndarray) -> np.ndarray:
+        """Return what is kept of the layers of a sentence, (T, D) or (T, K, D)."""
+        if self.weights is None:
+            kept = layers_LTD[list(self.layers)].swapaxes(0, 1)
+            return kept if len(self.layers) > 1 else kept[:, 0]
+        # One layer after the other: then rounding is the same at each place.
+        kept = layers_LTD[0] * np.float32(self.weights[0])
+        for weight, layer_TD in zip(self.weights[1:], layers_LTD[1:]):
+            kept += layer_TD * np.float32(weight)
+        return kept
+
+
+def choose(name: str, found: object, choices: Collection[object]) -> None:
+    """Check a setting.
+
+    Raises:
+        ValueError: [EL207] if it is none of the choices.
+    """
+    if found not in choices:
+        if isinstance(choices, range):
+            text = f"{choices[0]} to {choices[-1]}"
+        else:
+            text = ", ".join(map(str, choices))
+        raise ValueError(Errors.EL207.format(name=name, found=found, known=text))
+
+
+def parse_layers(
+    text: str, n_layers: int, mix: Sequence[float] | None
+) -> tuple[tuple[float, ...] | None, tuple[int, ...]]:
+    """Return the weights and the layers that an option `--layers` names.
+
+    Args:
+        text: "mix", "average", "top", "all" or numbers such as "0,2".
+        n_layers: L1.
+        mix: Weights of a trained mix, for "mix".
+
+    Raises:
+        ValueError: [EL207] if it is none of these.
+    """
+    every = tuple(range(n_layers))
+    if text == "mix" and mix is not None:
+        return tuple(float(weight) for weight in mix), every
+    if text == "average":
+        return (1 / n_layers,) * n_layers, every
+    if text in ("all", "top"):
+        return None, every if text == "all" else every[-1:]
+    numbers = text.split(",")
+    if not all(n.strip().isdecimal() and int(n) in every for n in numbers):
+        choices = f"average, top, all, numbers such as 0,2 up to {n_layers - 1}, mix "
+        choices += "(with a pipeline as the model)"
+        raise ValueError(Errors.EL207.format(name="layers", found=text, known=choices))
+    return None, tuple(int(number) for number in numbers)
+
+
+class Pooler:
+    """Makes rows: of tokens, or means of sentences or documents of any length.
+
+    Args:
+        pool: As in `Kept`.
+    """
+
+    def __init__(self, pool: str) -> None:
+        self.pool = pool
+        self._unit: int | None = None
+        self._sum: np.ndarray = np.zeros(())
+        self._n_tokens = 0
+
+    def add(self, unit: int, kept: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield units and their rows as far as they are complete.
+
+        Args:
+            unit: Number of the sentence, or of the document where documents are pooled.
+            kept: Vectors of its next tokens, float32 (T, ...).
+        """
+        if self.pool == "token":
+            yield unit, kept
+            return
+        if unit != self._unit:
+            yield from self.finish()
+        self._unit, self._n_tokens = unit, self._n_tokens + len(kept)
+        self._sum = self._sum + kept.sum(axis=0, dtype=np.float64)
+
+    def finish(self) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield the last unit and its row."""
+        if self._unit is not None:
+            yield self._unit, (self._sum / self._n_tokens).astype(np.float32)[None]
+        self._unit, self._sum, self._n_tokens = None, np.zeros(()), 0
+
+
+def pack(rows: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return rows (R, ..., D) in the type in which they are written and, for int8, the
+    scales (R, ...).
+
+    Raises:
+        ValueError: [EL210] for values that the type can't hold.
+    """
+    scales = None
+    with np.errstate(over="ignore", invalid="ignore"):
+        if dtype == "int8":
+            scales = np.abs(rows).max(axis=-1) / np.float32(127)
+            steps = np.where(scales > 0, scales, np.float32(1))
+            rows = np.rint(rows / steps[..., None])
+        packed = rows.astype(DTYPES[dtype], copy=False)
+        finite = np.isfinite(rows).all() and np.isfinite(packed).all()
+    if not finite:
+        raise ValueError(Errors.EL210.format(dtype=dtype))
+    return packed, scales
+
+
+def unpack(rows: np.ndarray, scales: np.ndarray | None) -> np.ndarray:
+    """Return rows as float32, without a copy if they are."""
+    if scales is None:
+        return np.asarray(rows, dtype=np.float32)
+    return rows.astype(np.float32) * scales[..., None]

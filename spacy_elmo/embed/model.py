@@ -1,0 +1,166 @@
+"""The biLM of a plan, and what it makes of sentences."""
+
+import math
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import spacy
+import torch
+from spacy.language import Language
+from spacy.pipeline import TrainablePipe
+
+from ..bilm.batch import batch_by_tokens
+from ..bilm.bilm import BiLM
+from ..bilm.kernels.processor import Precision
+from ..component.mixes import learned_mixes
+from ..component.pipe import Elmo
+from ..errors import Errors
+from ..layers.listener import ElmoListener
+from ..models import find
+from .keep import Kept
+
+EXACT_SIZES = 16  # as `BiLM.set_exact` says
+
+
+@dataclass(frozen=True)
+class Computing:
+    """How vectors are computed.
+
+    Attributes:
+        precision: As of `BiLM.set_precision`.
+        device: "cpu" or "cuda".
+        threads: Of each process.
+        batch_tokens: Tokens of a batch at most.
+        block_tokens: Tokens of the sentences that are sorted into batches.
+        exact: Whether a sentence has bit for bit the same vectors in any batch, so that
+            it can be verified alone. Otherwise a shard is verified as a whole.
+    """
+
+    precision: str = "float32"
+    device: str = "cpu"
+    threads: int = 1
+    batch_tokens: int = 4096
+    block_tokens: int = 16_384
+    exact: bool = True
+
+
+def load_model(
+    source: str, mix_of: str | None = None
+) -> tuple[BiLM, list[float] | None]:
+    """Return a biLM and, from a pipeline, the weights of a trained mix of its layers.
+
+    Args:
+        source: Name of a model that ships, a folder or file of weights, or a spaCy
+            pipeline.
+        mix_of: Component of the pipeline with the mix; None for that of `elmo` itself.
+
+    Raises:
+        ValueError: [EL215] if there is no such mix.
+        Exception: As `BiLM.load`.
+    """
+    path = find(source)
+    if not (path / "meta.json").exists() and not spacy.util.is_package(source):
+        if mix_of is not None:
+            raise ValueError(Errors.EL215.format(name=mix_of, source=source))
+        return BiLM.load(path), None
+    nlp = spacy.load(source)
+    elmos = [pipe for _, pipe in nlp.components if isinstance(pipe, Elmo)]
+    if not elmos:
+        raise ValueError(Errors.EL215.format(name=mix_of or "elmo", source=source))
+    elmo = elmos[0]
+    if mix_of is not None:
+        return elmo.bilm, _mix_of(nlp, mix_of, source)
+    e_L = np.exp(np.array(elmo.mix_weights) - max(elmo.mix_weights))
+    return elmo.bilm, list(elmo.gamma * e_L / e_L.sum())
+
+
+def _mix_of(nlp: Language, name: str, source: str) -> list[float]:
+    pipe = nlp.get_pipe(name) if name in nlp.pipe_names else None
+    nodes = pipe.model.walk() if isinstance(pipe, TrainablePipe) else ()
+    listeners = [node for node in nodes if isinstance(node, ElmoListener)]
+    mixes = [mix for mix in learned_mixes(nlp) if mix.component == name]
+    if (
+        len(listeners) != 1
+        or listeners[0].settings.layer_norm
+        or (mixes[0].kind == "concat")
+    ):
+        raise ValueError(Errors.EL215.format(name=name, source=source))
+    return [mixes[0].gamma * share for share in mixes[0].shares]
+
+
+def rows_are_exact(bilm: BiLM, computing: Computing, kept: Kept) -> bool:
+    """Return whether a sentence's rows never depend on the others of its shard."""
+    config = bilm.config
+    sizes = [config.hidden_dim, config.projection_dim, config.word_dim]
+    if config.has_characters:
+        sizes += [config.char_dim, *(n for _, n in config.filters)]
+    whole = math.gcd(*sizes) % EXACT_SIZES == 0
+    float32 = computing.precision == "float32" and computing.device == "cpu"
+    return whole and float32 and kept.dimensions is None
+
+
+def processor(device: str) -> str:
+    """Return the kind of processor that vectors are computed on."""
+    if device == "cuda":
+        return str(torch.cuda.get_device_name())
+    name = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
+        models = [line.split(":")[1] for line in lines if line.startswith("model name")]
+        name = models[0].strip() if models else name
+    return f"{name[:200]} ({torch.backends.cpu.get_cpu_capability()})"
+
+
+class Encoder:
+    """Makes of sentences what is kept of their layers.
+
+    Args:
+        bilm: The model.
+        kept: What is kept.
+        computing: How it is computed.
+        projection: Mean (D,) and axes (D, dimensions), if there is one.
+        gpu_id: Number of the GPU, where there are several.
+
+    Raises:
+        ValueError: [EL077] for a precision that the processor does not have.
+    """
+
+    def __init__(
+        self,
+        bilm: BiLM,
+        kept: Kept,
+        computing: Computing,
+        projection: tuple[np.ndarray, np.ndarray] | None = None,
+        gpu_id: int = 0,
+    ) -> None:
+        device = f"cuda:{gpu_id}" if computing.device == "cuda" else "cpu"
+        self.bilm = bilm.to(device).eval()
+        self.kept, self.computing, self.projection = kept, computing, projection
+        self.bilm.set_precision(cast(Precision, computing.precision))
+        self.start_shard()
+
+    def start_shard(self) -> None:
+        """Empty the cache of token vectors, on which the vectors of a shard must not
+        depend."""
+        self.bilm.set_exact(True)
+
+    def __call__(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        """Return float32 (T, ..., D) for each sentence."""
+        found: list[np.ndarray] = [np.empty(0)] * len(sentences)
+        for batch in batch_by_tokens(sentences, self.computing.batch_tokens):
+            in_batch = [sentences[s] for s in batch]
+            layers = self.bilm.encode(in_batch, batch_tokens=1 << 40)
+            for s, layers_LTD in zip(batch, layers):
+                found[s] = self._project(self.kept.combine(layers_LTD))
+        return found
+
+    def _project(self, kept: np.ndarray) -> np.ndarray:
+        if self.projection is None:
+            return kept
+        mean, axes = self.projection
+        return ((kept - mean) @ axes).astype(np.float32)

@@ -1,0 +1,231 @@
+"""The plan: all that the bytes of the vectors depend on, written before any of them.
+
+A job is what one worker does: a range of a file that can be read from anywhere, which
+is one shard, or a whole file that is read from its beginning, whose shards are found on
+the way. Jobs have numbers, and are cut by size alone: contents are not read.
+"""
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from itertools import accumulate, count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..errors import Errors
+from .checksums import Checksum
+from .folder import SHARDS, Workspace, names_of_shards, publish_new
+from .inputs import Input
+from .keep import Kept
+from .model import Computing
+from .records import MAX_PIECE
+from .sentences import Reading
+from .sinks import Sink, find_sink
+
+PLAN = "plan.json"
+FORMAT_VERSION = 1
+
+
+class Range(NamedTuple):
+    """What a shard is made from.
+
+    Attributes:
+        name: Name of the shard's file.
+        source: Number of the input.
+        start: As of `Source.read`.
+        end: As of `Source.read`.
+        is_last: Whether it is the last shard of its job; None if that is known only
+            when the input has been read.
+    """
+
+    name: str
+    source: int
+    start: int
+    end: int
+    is_last: bool | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that the bytes of the shards depend on.
+
+    Attributes:
+        model: As of `load_model`.
+        mix_of: As of `load_model`.
+        fingerprint: Of the biLM.
+        inputs: In order.
+        reading: How text becomes sentences.
+        kept: What a row is.
+        computing: How vectors are computed.
+        sink: Registered name of the format.
+        shard_bytes: Bytes of text for each shard.
+        limit: Bytes that are read of each input; None for all.
+        versions: Of the packages that the vectors depend on.
+        projection: Checksum of the file with the projection.
+        estimate: What was measured when the plan was made. It is not compared.
+    """
+
+    model: str
+    mix_of: str | None
+    fingerprint: str
+    inputs: tuple[Input, ...]
+    reading: Reading
+    kept: Kept
+    computing: Computing
+    sink: str
+    shard_bytes: int
+    limit: int | None
+    versions: dict[str, str]
+    projection: str | None = None
+    estimate: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    @cached_property
+    def hash(self) -> str:
+        """Name of the plan in every shard."""
+        text = json.dumps(self.fixed(), sort_keys=True)
+        return Checksum(text.encode()).hexdigest()
+
+    def fixed(self) -> dict[str, Any]:
+        """Return all but the estimate, as plain values."""
+        return {k: v for k, v in asdict(self).items() if k != "estimate"}
+
+    # -- jobs and shards ----------------------------------------------------------
+
+    @property
+    def piece(self) -> int:
+        """Bytes of a line that are read at once."""
+        return min(MAX_PIECE, self.shard_bytes // 4)
+
+    @cached_property
+    def _first_jobs(self) -> list[int]:
+        """The number of each input's first job, and of all jobs."""
+        return [0, *accumulate(self._n_jobs(source) for source in self.inputs)]
+
+    def _n_jobs(self, source: Input) -> int:
+        if source.is_sequential:
+            return 1
+        return -(-self._size(source) // self.shard_bytes)
+
+    def _size(self, source: Input) -> int:
+        return source.size if self.limit is None else min(source.size, self.limit)
+
+    @property
+    def n_jobs(self) -> int:
+        """Number of jobs."""
+        return self._first_jobs[-1]
+
+    def ranges(self, number: int) -> Iterator[Range]:
+        """Yield what the shards of a job are made from, without an end where that is
+        not known before the input is read."""
+        source = bisect_right(self._first_jobs, number) - 1
+        suffix, size = self.format.suffix, self.shard_bytes
+        if not self.inputs[source].is_sequential:
+            start = (number - self._first_jobs[source]) * size
+            end = min(start + size, self._size(self.inputs[source]))
+            yield Range(f"{number:08d}{suffix}", source, start, end, True)
+            return
+        for part in count():
+            end, is_last = (part + 1) * size, None
+            if self.limit is not None and end >= self.limit:
+                end, is_last = self.limit, True
+            name = f"{number:08d}-{part:06d}{suffix}"
+            yield Range(name, source, part * size, end, is_last)
+            if is_last:
+                return
+
+    def job_bytes(self, number: int) -> int:
+        """Return the bytes of the input that a job reads."""
+        one = next(self.ranges(number))
+        if self.inputs[one.source].is_sequential:
+            return self.inputs[one.source].size
+        return one.end - one.start
+
+    @cached_property
+    def format(self) -> Sink:
+        """The sink that reads and writes shards."""
+        return find_sink(self.sink)
+
+    def is_last(self, shard: Range, output: Path) -> bool:
+        """Return whether a shard that is there is the last of its job."""
+        if shard.is_last is None:
+            return bool(self.format.read(output / SHARDS / shard.name).header["last"])
+        return shard.is_last
+
+    def is_done(self, number: int, names: set[str], output: Path) -> bool:
+        """Return whether all shards of a job are among the names that are there."""
+        for shard in self.ranges(number):
+            if shard.name not in names:
+                return False
+            if self.is_last(shard, output):
+                break
+        return True
+
+    def jobs_left(self, output: Path, share: tuple[int, int] = (1, 1)) -> list[int]:
+        """Return the jobs that are not done, of a share such as (3, 64): the third of
+        64 parts of all jobs."""
+        names = names_of_shards(output)
+        mine = range(share[0] - 1, self.n_jobs, share[1])
+        return [n for n in mine if not self.is_done(n, names, output)]
+
+    # -- files --------------------------------------------------------------------
+
+    def save(self, output: Path) -> bool:
+        """Write the plan, unless the folder has one. Return whether it was written."""
+        data = {"format": FORMAT_VERSION, "hash": self.hash, **asdict(self)}
+        text = json.dumps(data, indent=1, ensure_ascii=False)
+        with Workspace(output) as workspace:
+            aside = workspace.folder / PLAN
+            aside.write_text(text, encoding="utf-8", newline="\n")
+            return publish_new(aside, output / PLAN)
+
+    def differences(self, other: "Plan") -> list[str]:
+        """Return what two plans differ in, by name."""
+        mine, its = self.fixed(), other.fixed()
+        its["projection"] = mine["projection"]  # fitted once, and named in the first
+        found = []
+        for name, value in mine.items():
+            if isinstance(value, dict) and isinstance(its[name], dict):
+                found += [
+                    f"{name}.{key}" if name in ("reading", "computing") else key
+                    for key in value
+                    if value[key] != its[name].get(key)
+                ]
+            elif value != its[name]:
+                found.append(name)
+        return found
+
+
+def read_plan(output: Path) -> Plan:
+    """Return the plan of a folder.
+
+    Raises:
+        FileNotFoundError: [EL214] if there is none.
+        ValueError: [EL202] if it is damaged.
+    """
+    path = output / PLAN
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        expected = data.pop("hash")
+        if data.pop("format") != FORMAT_VERSION:
+            raise ValueError("it is of another version of spacy-elmo")
+        kept = data["kept"]
+        kept["weights"] = None if kept["weights"] is None else tuple(kept["weights"])
+        kept["layers"] = tuple(kept["layers"])
+        plan = Plan(
+            **{
+                **data,
+                "inputs": tuple(Input(**source) for source in data["inputs"]),
+                "reading": Reading(**data["reading"]),
+                "kept": Kept(**kept),
+                "computing": Computing(**data["computing"]),
+            }
+        )
+        if plan.hash != expected:
+            raise ValueError("it was changed")
+    except FileNotFoundError as error:
+        raise FileNotFoundError(Errors.EL214.format(path=output)) from error
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        raise ValueError(Errors.EL202.format(path=path, problem=error)) from error
+    return plan

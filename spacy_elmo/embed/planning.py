@@ -1,0 +1,206 @@
+"""Making a plan: which inputs, which model, what is kept, and what it will take."""
+
+import hashlib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import spacy
+import torch
+
+from .. import __version__
+from ..bilm.bilm import BiLM
+from ..errors import Errors
+from .estimate import estimate, refuse_without_room
+from .folder import Workspace, publish_new
+from .inputs import Input, describe
+from .keep import Kept, choose, parse_layers
+from .model import Computing, Encoder, load_model, rows_are_exact
+from .plan import PLAN, Plan, read_plan
+from .projection import fit_projection, read_projection
+from .sentences import Reading, hash_of_pipeline
+
+STDIN, MB = "-", 1 << 20
+BLOCK_BYTES = 32 << 20  # of a block's vectors in memory
+
+
+@dataclass(frozen=True)
+class Options:
+    """What users choose.
+
+    Attributes:
+        reading: How text becomes sentences.
+        computing: How vectors are computed.
+        mix_of: As of `load_model`.
+        kind: Kind of all inputs; None to tell by their names.
+        layers: As of `parse_layers`.
+        dtype: As in `Kept`.
+        pool: As in `Kept`.
+        dimensions: As in `Kept`.
+        sink: Registered name of the format.
+        shard_mb: Megabytes of text for each shard.
+        limit_mb: Megabytes that are read of each input; None for all.
+    """
+
+    reading: Reading = field(default_factory=Reading)
+    computing: Computing = field(default_factory=Computing)
+    mix_of: str | None = None
+    kind: str | None = None
+    layers: str = "average"
+    dtype: str = "float32"
+    pool: str = "token"
+    dimensions: int | None = None
+    sink: str = "safetensors"
+    shard_mb: float = 4.0
+    limit_mb: float | None = None
+
+
+def make_plan(
+    model: str, inputs: Sequence[str], output: Path, options: Options | None = None
+) -> tuple[Plan, Encoder]:
+    """Return the plan of a folder, which is written if there is none, and its encoder.
+
+    Args:
+        model: As of `load_model`.
+        inputs: Files, "-" for standard input.
+        output: The folder.
+        options: What else can be chosen.
+
+    Raises:
+        ValueError: [EL201] if the folder has another plan, [EL206] if there is no text,
+            [EL032, EL207, EL215] for a setting that is not possible.
+        OSError: [EL203] if there is not enough room, [EL013] if the folder can't be
+            written, [EL030] if an input can't be read.
+        ImportError: [EL211] if the format needs a package that is missing.
+    """
+    bilm, plan = _plan(model, inputs, output, options or Options())
+    plan.format.check(plan.kept.dtype, plan.kept.pool)
+    if not (output / PLAN).exists():
+        _measure(plan, bilm, output).save(output)
+    found = read_plan(output)
+    differs = found.differences(plan)
+    if differs:
+        raise ValueError(Errors.EL201.format(path=output, differs=", ".join(differs)))
+    return found, make_encoder(found, output, bilm)
+
+
+def _plan(
+    model: str, inputs: Sequence[str], output: Path, options: Options
+) -> tuple[BiLM, Plan]:
+    """Return the model, and the plan without what is measured."""
+    shard_bytes = int(options.shard_mb * MB)
+    choose("shard_mb * 2**20", shard_bytes, range(256, 1024 * MB + 1))
+    bilm, mix = load_model(model, options.mix_of)
+    weights, layers = parse_layers(options.layers, bilm.config.n_layers + 1, mix)
+    dtype, pool, dimensions = options.dtype, options.pool, options.dimensions
+    kept = Kept(weights, layers, bilm.config.width, dtype, pool, dimensions)
+    reading, computing = options.reading, options.computing
+    if reading.pipeline is not None:
+        files = hash_of_pipeline(reading.pipeline)
+        where = _absolute(reading.pipeline)
+        reading = replace(reading, pipeline=where, pipeline_hash=files)
+    fits = BLOCK_BYTES // (4 * int(np.prod(kept.row_shape)))
+    computing = replace(
+        computing,
+        exact=rows_are_exact(bilm, computing, kept),
+        block_tokens=max(1, min(computing.block_tokens, fits)),
+    )
+    return bilm, Plan(
+        model=_absolute(model),
+        mix_of=options.mix_of,
+        fingerprint=bilm.fingerprint(),
+        inputs=tuple(_inputs(inputs, output, options.kind)),
+        reading=reading,
+        kept=kept,
+        computing=computing,
+        sink=options.sink,
+        shard_bytes=shard_bytes,
+        limit=None if options.limit_mb is None else int(options.limit_mb * MB),
+        versions=versions(),
+    )
+
+
+def _absolute(name: str) -> str:
+    """Return the absolute path of a folder or file, or another name as it is."""
+    return str(Path(name).resolve()) if Path(name).exists() else name
+
+
+def _measure(plan: Plan, bilm: BiLM, output: Path) -> Plan:
+    """Return a plan with what it will take, and with its projection, if it has one."""
+    projection = None
+    if plan.kept.dimensions is not None:
+        plain = Encoder(bilm, replace(plan.kept, dimensions=None), plan.computing)
+        projection, checksum, share = fit_projection(plan, plain, output)
+        plan = replace(plan, projection=checksum)
+    encoder = Encoder(bilm, plan.kept, plan.computing, projection)
+    plan = replace(plan, estimate=estimate(plan, encoder))
+    if projection is not None:
+        plan.estimate["variance_kept"] = share
+    refuse_without_room(plan, output)
+    return plan
+
+
+def make_encoder(
+    plan: Plan, output: Path, bilm: BiLM | None = None, *, gpu_id: int = 0
+) -> Encoder:
+    """Return the encoder of a plan.
+
+    Args:
+        plan: The plan.
+        output: Its folder.
+        bilm: The model, if it is loaded already.
+        gpu_id: As of `Encoder`.
+
+    Raises:
+        ValueError: [EL209] if the model has changed, [EL201] if a package has another
+            version, [EL202] if the projection is damaged.
+    """
+    if bilm is None:
+        bilm, _ = load_model(plan.model, plan.mix_of)
+    if bilm.fingerprint() != plan.fingerprint:
+        raise ValueError(Errors.EL209.format(model=plan.model))
+    if versions() != plan.versions:
+        differs = f"versions are {versions()}, were {plan.versions}"
+        raise ValueError(Errors.EL201.format(path=output, differs=differs))
+    projection = None
+    if plan.projection is not None:
+        projection = read_projection(output, plan.projection)
+    return Encoder(bilm, plan.kept, plan.computing, projection, gpu_id)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the packages that vectors depend on."""
+    return {
+        "spacy-elmo": __version__,
+        "spacy": spacy.__version__,
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }
+
+
+def _inputs(inputs: Sequence[str], output: Path, kind: str | None) -> list[Input]:
+    """Describe the inputs. Raises ValueError [EL206] if there is nothing to read."""
+    paths = [
+        _spool(sys.stdin.buffer, output) if i == STDIN else Path(i) for i in inputs
+    ]
+    found = [describe(path, kind) for path in paths]
+    if not any(source.size for source in found):
+        raise ValueError(Errors.EL206)
+    return found
+
+
+def _spool(stream: IO[bytes], output: Path) -> Path:
+    """Write standard input into the folder, named by what it is."""
+    digest = hashlib.blake2b(digest_size=16)
+    with Workspace(output) as workspace:
+        aside = workspace.folder / "stdin"
+        with aside.open("wb") as file:
+            while block := stream.read(1 << 20):
+                digest.update(block)
+                file.write(block)
+        path = output / f"stdin-{digest.hexdigest()}.txt"
+        publish_new(aside, path)
+    return path

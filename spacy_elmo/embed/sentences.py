@@ -1,0 +1,317 @@
+"""Records -> parts of documents, in sentences.
+
+A sentence here is what the biLM reads at once: a sentence of the text, or a window of a
+longer one.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import spacy
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from ..errors import Errors
+from ..text.reading import MAX_TOKEN
+from .records import Record
+
+CHARACTERS_AT_ONCE, TEXTS_AT_ONCE = 1 << 17, 1000
+_CONLLU_ID = re.compile(r"\d+([-.]\d+)?")
+_WORD = re.compile(r"\S+")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How text becomes sentences.
+
+    Attributes:
+        lang: Language of spaCy's tokenizer and rules for sentence ends.
+        tokenizer: "spacy", or "whitespace" for tokens that are separated already.
+        split: Whether lines are split at sentence ends.
+        pipeline: A spaCy pipeline that does all of this instead.
+        pipeline_hash: Hash of its files.
+        text_field: Field of JSON lines with the text.
+        id_field: Field with the id.
+        tokens_field: Field with the tokens, or a list of tokens per sentence.
+        window: Tokens that the biLM reads at once at most.
+    """
+
+    lang: str = "en"
+    tokenizer: str = "spacy"
+    split: bool = True
+    pipeline: str | None = None
+    pipeline_hash: str | None = None
+    text_field: str = "text"
+    id_field: str = "id"
+    tokens_field: str = "tokens"
+    window: int = 250
+
+
+class Sentence(NamedTuple):
+    """Tokens, and where each starts and ends, in characters of its part of the
+    document."""
+
+    tokens: list[str]
+    starts: list[int]
+    ends: list[int]
+
+
+class Part(NamedTuple):
+    """A document, or a part of a long one.
+
+    Attributes:
+        begins: Whether it is the document's first part.
+        id: The document's id in the input, if it has one.
+        position: As in `Record`.
+        sentences: Of the part.
+    """
+
+    begins: bool
+    id: str | None
+    position: int
+    sentences: list[Sentence]
+
+
+class _Content(NamedTuple):
+    """A record's text, with its offset in the part of the document, or sentences."""
+
+    text: str | None
+    id: str | None = None
+    sentences: tuple[Sentence, ...] = ()
+    offset: int = 0
+
+
+class Reader:
+    """Makes sentences of records.
+
+    Args:
+        reading: How.
+
+    Raises:
+        ValueError: [EL032] for a language or tokenizer that there is not.
+    """
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+        self._tokenize = _tokenizer(reading)
+        self._convert: dict[str, Callable[[Record], _Content]] = {
+            "text": self._text,
+            "jsonl": self._json,
+            "conllu": self._conllu,
+            "spacy": lambda record: _Content(
+                None, None, (*_sentences_of(record.data),)
+            ),
+        }
+
+    def parts(self, records: Iterable[Record], kind: str, path: str) -> Iterator[Part]:
+        """Yield the parts of documents that records hold.
+
+        Args:
+            records: Of one input.
+            kind: Of the input.
+            path: Of the input, for messages.
+
+        Raises:
+            ValueError: [EL205] for a record that is damaged.
+        """
+        some: list[tuple[Record, _Content]] = []
+        size = offset = 0
+        for record in records:
+            try:
+                content = self._convert[kind](record)
+            except (ValueError, LookupError, TypeError, RecursionError) as error:
+                raise ValueError(
+                    Errors.EL205.format(path=path, at=record.position, problem=error)
+                ) from error
+            offset = 0 if record.begins else offset
+            some.append((record, content._replace(offset=offset)))
+            n_characters = len(content.text or "")
+            offset, size = offset + n_characters, size + n_characters
+            if size >= CHARACTERS_AT_ONCE or len(some) >= TEXTS_AT_ONCE:
+                yield from self._finish(some)
+                some, size = [], 0
+        yield from self._finish(some)
+
+    def _finish(self, some: list[tuple[Record, _Content]]) -> Iterator[Part]:
+        """Tokenise what is not yet tokenised, all at once, and cut it into windows."""
+        rows = [
+            [] if content.text is None else _short_words(content.text)
+            for _, content in some
+        ]
+        tokenized = iter(self._tokenize([text for row in rows for _, text in row]))
+        for (record, content), row in zip(some, rows):
+            sentences = list(content.sentences)
+            for start, _ in row:
+                at = content.offset + start
+                sentences += [_moved(sentence, at) for sentence in next(tokenized)]
+            windows = [w for s in sentences for w in _windows(s, self.reading.window)]
+            yield Part(record.begins, content.id, record.position, windows)
+
+    def _text(self, record: Record) -> _Content:
+        text = record.data.decode("utf-8")
+        if "\0" in text:
+            raise ValueError("a zero byte")
+        return _Content(text if record.position else text.removeprefix("\ufeff"))
+
+    def _doc(self, record: Record) -> _Content:
+        return _Content(None, None, tuple(_sentences_of(record.data)))
+
+    def _json(self, record: Record) -> _Content:
+        reading, found = self.reading, json.loads(record.data)
+        if not isinstance(found, dict):
+            raise TypeError("not a JSON object")
+        name = found.get(reading.id_field)
+        name = None if name is None else _clean(str(name))
+        tokens = found.get(reading.tokens_field)
+        if tokens is None:
+            return _Content(_clean(found[reading.text_field]), name)
+        if not isinstance(tokens, list):
+            raise TypeError(f"'{reading.tokens_field}' is not a list")
+        rows = tokens if tokens and isinstance(tokens[0], list) else [tokens]
+        return _Content(None, name, _joined(rows))
+
+    def _conllu(self, record: Record) -> _Content:
+        name, words, spaces = None, [], []
+        for line in record.data.decode("utf-8").split("\n"):
+            if line.startswith("#"):
+                key, _, value = line[1:].partition("=")
+                name = value.strip() if key.strip() == "sent_id" else name
+            elif line.strip():
+                fields = line.split("\t")
+                if not _CONLLU_ID.fullmatch(fields[0]) or len(fields) < 2:
+                    raise ValueError(f"not a line of CoNLL-U: {line[:80]!r}")
+                if fields[0].isdigit():  # neither a multiword token nor an empty node
+                    words.append(fields[1])
+                    spaces.append("SpaceAfter=No" not in fields[-1])
+        return _Content(None, name, _joined([words], spaces))
+
+
+def _clean(text: str) -> str:
+    """Replace lone surrogates, which JSON can spell and UTF-8 can't."""
+    if not isinstance(text, str):
+        raise TypeError(f"a text of type {type(text).__name__}")
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _joined(
+    rows: list[list[str]], spaces: list[bool] | None = None
+) -> tuple[Sentence, ...]:
+    """Return sentences of separate tokens, placed in the text that they make."""
+    sentences, at = [], 0
+    for row in rows:
+        sentence = Sentence([], [], [])
+        for i, word in enumerate(map(_clean, row)):
+            sentence.tokens.append(word[:MAX_TOKEN])
+            sentence.starts.append(at)
+            sentence.ends.append(at + len(word))
+            at += len(word) + (spaces is None or spaces[i])
+        if sentence.tokens:
+            sentences.append(sentence)
+    return tuple(sentences)
+
+
+def _short_words(text: str) -> list[tuple[int, str]]:
+    """Return pieces of a text in which no word is longer than MAX_TOKEN, and where each
+    begins. (The time of spaCy's tokenizer grows with the square of a word's length.)
+    They are cut after what is neither letter nor digit, if there is any."""
+    cuts = [0]
+    for match in _WORD.finditer(text):
+        start = match.start()
+        while match.end() - start > MAX_TOKEN:
+            word = reversed(text[start : start + MAX_TOKEN])
+            last = next((i for i, c in enumerate(word) if not c.isalnum()), 0)
+            start += MAX_TOKEN - (last if last < MAX_TOKEN // 2 else 0)
+            cuts.append(start)
+    return [(start, text[start:end]) for start, end in pairwise([*cuts, len(text)])]
+
+
+def _moved(sentence: Sentence, by: int) -> Sentence:
+    if not by:
+        return sentence
+    tokens, starts, ends = sentence
+    return Sentence(tokens, [s + by for s in starts], [e + by for e in ends])
+
+
+def _windows(sentence: Sentence, window: int) -> Iterator[Sentence]:
+    """Cut a sentence into pieces of nearly equal length, as spacy-elmo.Windows.v1."""
+    n_tokens = len(sentence.tokens)
+    n_pieces = -(-n_tokens // window)
+    shorter, n_longer = divmod(n_tokens, n_pieces)
+    start = 0
+    for number in range(n_pieces):
+        end = start + shorter + (number < n_longer)
+        yield Sentence(*(values[start:end] for values in sentence))  # type: ignore[arg-type]
+        start = end
+
+
+def _sentences_of(
+    doc: Doc, places: list[tuple[int, int]] | None = None
+) -> Iterator[Sentence]:
+    """Yield the sentences of a Doc, or all of it where none are set; white space is not
+    a token. places: start and end of each token, if the Doc's text is not the source.
+    """
+    for span in doc.sents if doc.has_annotation("SENT_START") else [doc[:]]:
+        tokens = [token for token in span if not token.is_space]
+        if tokens:
+            texts = [token.text for token in tokens]
+            if places is None:
+                starts = [token.idx for token in tokens]
+                ends = [start + len(text) for start, text in zip(starts, texts)]
+            else:
+                starts = [places[token.i][0] for token in tokens]
+                ends = [places[token.i][1] for token in tokens]
+            yield Sentence([text[:MAX_TOKEN] for text in texts], starts, ends)
+
+
+Tokenize = Callable[[list[str]], list[list[Sentence]]]
+
+
+def _tokenizer(reading: Reading) -> Tokenize:
+    if reading.tokenizer not in ("spacy", "whitespace"):
+        problem = "the tokenizer is 'spacy' or 'whitespace'"
+        raise ValueError(Errors.EL032.format(lang=reading.tokenizer, error=problem))
+    at_spaces = reading.pipeline is None and reading.tokenizer == "whitespace"
+    nlp = _pipeline(reading)
+    nlp.max_length = 1 << 40  # what it gets is short
+
+    def tokenize(texts: list[str]) -> list[list[Sentence]]:
+        with nlp.memory_zone():  # or every new word would stay in memory
+            if not at_spaces:
+                return [list(_sentences_of(doc)) for doc in nlp.pipe(texts)]
+            places = [[match.span() for match in _WORD.finditer(t)] for t in texts]
+            docs = (
+                Doc(nlp.vocab, words=[text[a:b] for a, b in row])
+                for text, row in zip(texts, places)
+            )
+            pairs = zip(nlp.pipe(docs), places)
+            return [list(_sentences_of(doc, row)) for doc, row in pairs]
+
+    return tokenize
+
+
+def _pipeline(reading: Reading) -> Language:
+    if reading.pipeline is not None:
+        return spacy.load(reading.pipeline)
+    try:
+        nlp = spacy.blank(reading.lang)
+    except ImportError as error:
+        raise ValueError(Errors.EL032.format(lang=reading.lang, error=error)) from error
+    if reading.split:
+        nlp.add_pipe("sentencizer")
+    return nlp
+
+
+def hash_of_pipeline(name: str) -> str:
+    """Return the hash of all files of a spaCy pipeline. Raises OSError."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(str(spacy.load(name).path)).rglob("*")):
+        if path.is_file():
+            digest.update(path.name.encode())
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()

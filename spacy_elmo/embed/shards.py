@@ -1,0 +1,250 @@
+"""Shards: what a worker makes of the jobs of a plan.
+
+The header of a shard:
+    plan, shard    hash of the plan, name of the shard
+    processor      kind of processor that computed the vectors
+    counts         of documents, sentences, tokens and rows
+    input          checksum of the records that were read
+    continues      whether its first document began in the shard before
+    last           whether it is the last shard of its job
+    error          of rounding: sums of the squared differences and of the squared
+                   values, and the largest difference
+    arrays         type, shape and checksum of each
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import Errors
+from .columns import Columns
+from .folder import SHARDS, Workspace, publish
+from .keep import DTYPES, Pooler, pack, unpack
+from .model import Encoder, processor
+from .plan import Plan, Range
+from .records import Source, open_source
+from .sentences import Reader
+from .sinks import Safetensors
+from .sinks.safetensors import ShardWriter
+
+# A sentence, and the unit that its rows belong to: its own number, or that of its
+# document where documents are pooled.
+Unit = tuple[int, list[str]]
+ROWS_AT_ONCE = 2048
+
+
+def read_units(
+    plan: Plan, reader: Reader, source: Source, shard: Range, columns: Columns
+) -> Iterator[Unit]:
+    """Yield the sentences of a shard, and gather everything else in columns."""
+    described = plan.inputs[shard.source]
+    records = source.read(shard.start, shard.end)
+    for part in reader.parts(records, described.kind, described.path):
+        number = columns.n_sentences
+        document = columns.add(part)
+        for sentence in part.sentences:
+            yield document if plan.kept.pool == "doc" else number, sentence.tokens
+            number += 1
+
+
+def make_rows(
+    units: Iterable[Unit],
+    plan: Plan,
+    encoder: Encoder,
+    tell: Callable[[int], object] = lambda n_tokens: None,
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield units and their rows, float32, in the order of the units. `tell` receives
+    the number of tokens of each block."""
+    pooler = Pooler(plan.kept.pool)
+    for block in _blocks(units, plan.computing.block_tokens):
+        for (unit, _), kept in zip(block, encoder([tokens for _, tokens in block])):
+            yield from pooler.add(unit, kept)
+        tell(sum(len(tokens) for _, tokens in block))
+    yield from pooler.finish()
+
+
+def _blocks(units: Iterable[Unit], n_tokens: int) -> Iterator[list[Unit]]:
+    block: list[Unit] = []
+    size = 0
+    for unit in units:
+        if block and size + len(unit[1]) > n_tokens:
+            yield block
+            block, size = [], 0
+        block.append(unit)
+        size += len(unit[1])
+    if block:
+        yield block
+
+
+def _gathered(
+    found: Iterable[tuple[int, np.ndarray]], columns: Columns, plan: Plan
+) -> Iterator[np.ndarray]:
+    """Yield some rows at a time; rows of zeros for documents without a token."""
+    some: list[np.ndarray] = []
+    done = waiting = 0
+    by_document = plan.kept.pool == "doc"
+    empty = np.zeros((1, *plan.kept.row_shape), dtype=np.float32)
+    for unit, rows in found:
+        if by_document:
+            some += [empty] * (unit - done)
+            done = unit + 1
+        some.append(rows)
+        waiting += len(rows)
+        if waiting >= ROWS_AT_ONCE:
+            yield np.concatenate(some)
+            some, waiting = [], 0
+    if by_document:
+        some += [empty] * (columns.n_documents - done)
+    if some:
+        yield np.concatenate(some)
+
+
+class RoundingError:
+    """The difference between vectors and what is written of them, over all rows."""
+
+    def __init__(self) -> None:
+        self.sums = {"squared_error": 0.0, "squared_value": 0.0, "largest": 0.0}
+
+    def add(self, rows: np.ndarray, read_back: np.ndarray) -> None:
+        """Add rows, and what is read back of them."""
+        difference = np.abs(rows - read_back)
+        self.sums["squared_error"] += float(np.square(difference, dtype="f8").sum())
+        self.sums["squared_value"] += float(np.square(rows, dtype="f8").sum())
+        self.sums["largest"] = max(self.sums["largest"], float(difference.max()))
+
+
+class Worker:
+    """Makes the shards of a plan, one after the other.
+
+    Args:
+        plan: The plan.
+        output: Folder with the plan.
+        encoder: Of the plan.
+        workspace: Folder for unfinished files.
+        watch: Called after each block.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        output: Path,
+        encoder: Encoder,
+        workspace: Workspace,
+        watch: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.plan, self.output, self.encoder = plan, output, encoder
+        self.reader = Reader(plan.reading)
+        self.processor = processor(plan.computing.device)
+        self._workspace, self._watch = workspace, watch
+        self._started = time.monotonic()
+        self._n_bytes = self._n_tokens = 0
+
+    def make(self, number: int) -> int:
+        """Make those shards of a job that are not there. A shard is whole or not there.
+
+        Returns:
+            The number of tokens.
+
+        Raises:
+            ValueError: [EL204] if the input was changed, [EL205] if it is damaged,
+                [EL210] if vectors are not finite.
+            OSError: [EL013] if a shard can't be written, [EL030] if the input can't be
+                read.
+        """
+        source, before = None, self._n_tokens
+        try:
+            for shard in self.plan.ranges(number):
+                if (self.output / SHARDS / shard.name).exists():
+                    is_last = self.plan.is_last(shard, self.output)
+                else:
+                    source = source or self._open(shard)
+                    is_last = self._make(shard, source)["last"]
+                if is_last:
+                    break
+        except OSError as error:
+            if error.errno is None:  # it has a message that says all
+                raise
+            message = Errors.EL013.format(path=self.output, error=error)
+            raise OSError(error.errno, message) from error
+        finally:
+            if source is not None:
+                self._n_bytes += source.bytes_read
+                source.close()
+        return self._n_tokens - before
+
+    def _tell(self, source: Source, n_tokens: int) -> None:
+        self._n_tokens += n_tokens
+        self._workspace.tell(
+            job_bytes=source.bytes_read,
+            bytes=self._n_bytes + source.bytes_read,
+            tokens=self._n_tokens,
+            seconds=time.monotonic() - self._started,
+        )
+        self._watch()
+
+    def _open(self, shard: Range) -> Source:
+        return open_source(self.plan.inputs[shard.source], self.plan.piece)
+
+    def _make(self, shard: Range, source: Source) -> dict[str, Any]:
+        """Make one shard. Return its header."""
+        plan, aside = self.plan, self._workspace.folder / f"{shard.name}.new"
+        header = self.write(shard, source, aside)
+        plan.inputs[shard.source].check_unchanged()
+        if not isinstance(plan.format, Safetensors):
+            written, aside = aside, self._workspace.folder / shard.name
+            plan.format.write(Safetensors().read(written), aside)
+            written.unlink()
+        publish(aside, self.output / SHARDS / shard.name)
+        return header
+
+    def write(self, shard: Range, source: Source, path: Path) -> dict[str, Any]:
+        """Write one shard to a safetensors file. Return its header."""
+        plan, kept = self.plan, self.plan.kept
+        columns, error = Columns(kept.pool, f"{shard.source}:"), RoundingError()
+        scales: list[np.ndarray] = []
+        if not plan.computing.exact:
+            self.encoder.start_shard()
+
+        writer = ShardWriter(path, np.dtype(DTYPES[kept.dtype]), kept.row_shape)
+        try:
+            units = read_units(plan, self.reader, source, shard, columns)
+            found = make_rows(units, plan, self.encoder, partial(self._tell, source))
+            for rows in _gathered(found, columns, plan):
+                packed, some_scales = pack(rows, kept.dtype)
+                writer.add(packed)
+                if kept.dtype != "float32":
+                    error.add(rows, unpack(packed, some_scales))
+                if some_scales is not None:
+                    scales.append(some_scales)
+            arrays = columns.arrays()
+            if kept.dtype == "int8":
+                empty = np.empty((0, *kept.row_shape[:-1]), dtype=np.float32)
+                arrays["scales"] = np.concatenate([empty, *scales])
+            header = self._header(shard, source, columns, writer.n_rows, error)
+            writer.finish(header, arrays)
+        finally:
+            writer.close()
+        return header
+
+    def _header(
+        self,
+        shard: Range,
+        source: Source,
+        columns: Columns,
+        n_rows: int,
+        error: RoundingError,
+    ) -> dict[str, Any]:
+        return {
+            "plan": self.plan.hash,
+            "shard": shard.name,
+            "processor": self.processor,
+            "counts": {**columns.counts(), "rows": n_rows},
+            "input": source.take_checksum(),
+            "continues": columns.continues,
+            "last": source.at_end if shard.is_last is None else shard.is_last,
+            "error": error.sums,
+        }

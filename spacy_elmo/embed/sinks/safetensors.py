@@ -1,0 +1,161 @@
+"""A shard as one safetensors file, whose vectors are read where they lie on the disk.
+
+The header has a fixed size, so that it can be written last. It is written in one way
+only, so that every change to it is found.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import Errors
+from ...registry import registry
+from ..checksums import Checksum, bytes_of
+from .sink import Shard
+
+HEADER_BYTES = 1 << 13
+METADATA = "__metadata__"
+_NAMES = {
+    "F32": np.float32,
+    "F16": np.float16,
+    "I8": np.int8,
+    "U8": np.uint8,
+    "I32": np.int32,
+    "I64": np.int64,
+}
+_TYPES = {np.dtype(dtype): name for name, dtype in _NAMES.items()}
+
+
+class ShardWriter:
+    """Writes rows block by block, then everything else at once.
+
+    Args:
+        path: A new file.
+        dtype: Of the rows.
+        row_shape: Of a row.
+    """
+
+    def __init__(self, path: Path, dtype: np.dtype, row_shape: tuple[int, ...]) -> None:
+        self._file = path.open("xb")
+        self._file.write(b" " * HEADER_BYTES)
+        self._dtype, self._row_shape, self.n_rows = np.dtype(dtype), row_shape, 0
+        self._checksum = Checksum()
+
+    def add(self, rows: np.ndarray) -> None:
+        """Write the next rows."""
+        data = bytes_of(rows)
+        self._file.write(data)
+        self._checksum.add(data)
+        self.n_rows += len(rows)
+
+    def finish(
+        self, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+    ) -> None:
+        """Write all other arrays and the header, with the checksum of every array."""
+        shape = (self.n_rows, *self._row_shape)
+        said: dict[str, Any] = {
+            "vectors": {
+                "dtype": self._dtype.name,
+                "shape": list(shape),
+                "checksum": self._checksum.hexdigest(),
+            }
+        }
+        for name, array in arrays.items():
+            data = bytes_of(array)
+            self._file.write(data)
+            said[name] = {
+                "dtype": array.dtype.name,
+                "shape": list(array.shape),
+                "checksum": Checksum(data).hexdigest(),
+            }
+        self._file.seek(0)
+        self._file.write(pack_header({**header, "arrays": said}))
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def pack_header(header: Mapping[str, Any]) -> bytes:
+    """Return the beginning of a file with these arrays and this metadata."""
+    start, table = 0, {}
+    for name, said in header["arrays"].items():
+        dtype = np.dtype(said["dtype"])
+        end = start + dtype.itemsize * int(np.prod(said["shape"], dtype=object))
+        offsets = [start, end]
+        table[name] = {
+            "dtype": _TYPES[dtype], "shape": said["shape"], "data_offsets": offsets
+        }  # fmt: skip
+        start = end
+    text = json.dumps(header, sort_keys=False, separators=(",", ":"))
+    metadata = {"spacy_elmo": text, "checksum": Checksum(text.encode()).hexdigest()}
+    packed = json.dumps({METADATA: metadata, **table}, separators=(",", ":")).encode()
+    room = HEADER_BYTES - 8
+    if len(packed) > room:
+        raise ValueError("its header is too long")
+    return room.to_bytes(8, "little") + packed.ljust(room)
+
+
+def _read_header(path: Path) -> dict[str, Any]:
+    """Return the header, if it is exactly as it was written."""
+    with path.open("rb") as file:
+        data = file.read(HEADER_BYTES)
+    if len(data) < HEADER_BYTES:
+        raise ValueError("it is too short")
+    header: dict[str, Any] = json.loads(json.loads(data[8:])[METADATA]["spacy_elmo"])
+    if pack_header(header) != data:
+        raise ValueError("its header was changed")
+    return header
+
+
+@registry.sinks("safetensors")
+class Safetensors:
+    """Vectors and everything else in one file, read where they lie on the disk."""
+
+    suffix = ".safetensors"
+
+    def check(self, dtype: str, pool: str) -> None:
+        """Accept everything."""
+
+    def write(self, shard: Shard, path: Path) -> None:
+        """Write a shard to a new file."""
+        said = shard.header["arrays"]["vectors"]
+        writer = ShardWriter(path, np.dtype(said["dtype"]), tuple(said["shape"][1:]))
+        try:
+            for start in range(0, said["shape"][0], 8192):
+                stop = min(start + 8192, said["shape"][0])
+                writer.add(shard.read_rows(start, stop))
+            writer.finish(shard.header, shard.arrays)
+        finally:
+            writer.close()
+
+    def read(self, path: Path) -> Shard:
+        """Map a file into memory. Raises ValueError [EL208]."""
+        try:
+            header = _read_header(path)
+            arrays, start = {}, HEADER_BYTES
+            sizes = [_size(said) for said in header["arrays"].values()]
+            if path.stat().st_size != HEADER_BYTES + sum(sizes):
+                raise ValueError("its size is not what its header says")
+            mapped = np.memmap(path, np.uint8, mode="r")
+            for (name, said), size in zip(header["arrays"].items(), sizes):
+                part = mapped[start : start + size].view(np.ndarray)
+                arrays[name] = part.view(said["dtype"]).reshape(said["shape"])
+                start += size
+            vectors = arrays.pop("vectors")
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
+            raise ValueError(Errors.EL208.format(path=path, problem=error)) from error
+        return Shard(header, arrays, lambda start, stop: vectors[start:stop])
+
+
+def _size(said: Mapping[str, Any]) -> int:
+    shape = said["shape"]
+    if not all(type(size) is int and size >= 0 for size in shape):
+        raise ValueError(f"an array of the shape {shape}")
+    return int(np.dtype(said["dtype"]).itemsize * np.prod(shape, dtype=object))

@@ -1,0 +1,201 @@
+"""The plan fixes everything, is made once, and refuses what can't be."""
+
+import io
+import json
+import shutil
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from spacy_elmo import embed
+from spacy_elmo.embed import run
+from spacy_elmo.embed.inputs import Input
+from spacy_elmo.embed.keep import Kept
+from spacy_elmo.embed.model import Computing
+from spacy_elmo.embed.plan import Plan, read_plan
+from spacy_elmo.embed.sentences import Reading
+
+from .corpora import SMALL, embed_files, make_plan, save_model, shards, write_lines
+
+
+@pytest.fixture
+def model(tmp_path):
+    return save_model(tmp_path / "model")
+
+
+@pytest.fixture
+def text(tmp_path):
+    return write_lines(tmp_path / "a.txt")
+
+
+def big_plan(n_files, size):
+    return Plan(
+        model="en_elmo_sm",
+        mix_of=None,
+        fingerprint="0" * 64,
+        inputs=tuple(
+            Input(f"/text/{i:06d}.txt", "text", "", size, i) for i in range(n_files)
+        ),
+        reading=Reading(),
+        kept=Kept((1.0,), (0,), 512),
+        computing=Computing(),
+        sink="safetensors",
+        shard_bytes=4 << 20,
+        limit=None,
+        versions={},
+        estimate={"bytes": 0},
+    )
+
+
+def test_a_plan_reads_no_contents(tmp_path):
+    """A terabyte in a hundred thousand files is planned, saved and read in seconds."""
+    started = time.monotonic()
+    plan = big_plan(100_000, 10_000_000)
+    plan.save(tmp_path)
+    found = read_plan(tmp_path)
+    assert found == plan and found.hash == plan.hash
+    assert found.n_jobs == 300_000
+    first, last = next(found.ranges(0)), next(found.ranges(299_999))
+    assert (first.source, first.start, first.end) == (0, 0, 4 << 20)
+    assert (last.source, last.start, last.end) == (99_999, 8 << 20, 10_000_000)
+    assert time.monotonic() - started < 60
+
+
+def test_a_plan_is_made_once(tmp_path, model, text):
+    plan, _ = make_plan(model, [text], tmp_path / "out", shard_mb=SMALL)
+    before = (tmp_path / "out/plan.json").read_bytes()
+    again, _ = make_plan(model, [text], tmp_path / "out", shard_mb=SMALL)
+    assert again == plan and (tmp_path / "out/plan.json").read_bytes() == before
+    for changed, name in [
+        ({"dtype": "float16"}, "dtype"),
+        ({"shard_mb": 2 * SMALL}, "shard_bytes"),
+        ({"layers": "top"}, "weights, layers"),
+        ({"reading": Reading(lang="de")}, "reading.lang"),
+        ({"computing": Computing(batch_tokens=7)}, "computing.batch_tokens"),
+    ]:
+        options = {"shard_mb": SMALL, **changed}
+        with pytest.raises(ValueError, match=rf"EL201.*differs: {name}\."):
+            make_plan(model, [text], tmp_path / "out", **options)
+    other = write_lines(tmp_path / "b.txt", 9)
+    with pytest.raises(ValueError, match=r"EL201.*differs: inputs"):
+        make_plan(model, [text, other], tmp_path / "out", shard_mb=SMALL)
+    assert not any((tmp_path / "out/shards").iterdir())
+
+
+def test_a_changed_plan_is_refused(tmp_path, model, text):
+    with pytest.raises(FileNotFoundError, match="EL214"):
+        embed.open(tmp_path / "out")
+    make_plan(model, [text], tmp_path / "out")
+    path = tmp_path / "out/plan.json"
+    good = json.loads(path.read_text())
+    for changed in (
+        {**good, "shard_bytes": 3},
+        {**good, "format": 2},
+        {**good, "surprise": 1},
+        {**good, "inputs": [{"path": 3}]},
+        {**good, "kept": {**good["kept"], "pool": "all"}},
+        {},
+        [],
+    ):
+        path.write_text(json.dumps(changed))
+        with pytest.raises(ValueError, match="EL202"):
+            read_plan(tmp_path / "out")
+    path.write_text("[" * 100_000)
+    with pytest.raises(ValueError, match="EL202"):
+        read_plan(tmp_path / "out")
+
+
+def test_the_model_is_the_plans(tmp_path, model, text, monkeypatch):
+    make_plan(model, [text], tmp_path / "out")
+    shutil.rmtree(model)
+    save_model(Path(model), hidden_dim=48)
+    with pytest.raises(ValueError, match="EL209"):
+        run(tmp_path / "out")
+    shutil.rmtree(model)
+    save_model(Path(model))
+    monkeypatch.setattr("spacy.__version__", "4.0")
+    with pytest.raises(ValueError, match=r"EL201.*4\.0"):
+        run(tmp_path / "out")
+
+
+def test_too_little_room_is_refused(tmp_path, model, text, monkeypatch):
+    plan, _ = make_plan(model, [text], tmp_path / "first", layers="all")
+    assert 0.5 < plan.estimate["tokens"] / open_tokens(tmp_path / "first") < 2
+
+    def usage(path):
+        return SimpleNamespace(free=plan.estimate["bytes"] // 2)
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
+    with pytest.raises(OSError, match=r"EL203.*average --dtype int8 --pool doc") as e:
+        make_plan(model, [text], tmp_path / "out", layers="all")
+    assert "float16 --pool token" in str(e.value)
+    assert not (tmp_path / "out/plan.json").exists()
+    with pytest.raises(OSError, match="EL203"):
+        run(tmp_path / "first")
+    make_plan(model, [text], tmp_path / "out", pool="doc")
+
+
+def open_tokens(output):
+    run(output)
+    tokens = embed.open(output).n_tokens
+    shutil.rmtree(output / "shards")
+    return tokens
+
+
+def test_settings_that_are_not_possible(tmp_path, model, text):
+    def refused(**options):
+        with pytest.raises(ValueError, match="EL207"):
+            make_plan(model, [text], tmp_path / "out", **options)
+
+    refused(layers="3")
+    refused(layers="mix")
+    refused(dtype="float64")
+    refused(pool="word")
+    refused(dimensions=0)
+    refused(dimensions=33)
+    refused(sink="csv")
+    refused(kind="pdf")
+    refused(shard_mb=0)
+    with pytest.raises(ValueError, match="EL032"):
+        make_plan(
+            model, [text], tmp_path / "out", reading=Reading(tokenizer="characters")
+        )
+    with pytest.raises(ValueError, match="EL032"):
+        make_plan(model, [text], tmp_path / "out", reading=Reading(lang="qq"))
+    with pytest.raises(ValueError, match="EL215"):
+        make_plan(model, [text], tmp_path / "out", mix_of="ner")
+    make_plan(model, [text], tmp_path / "out")
+    for share in [(0, 3), (4, 3), (1, 0)]:
+        with pytest.raises(ValueError, match="EL207"):
+            run(tmp_path / "out", share=share)
+
+
+def test_no_text(tmp_path, model):
+    (tmp_path / "empty.txt").touch()
+    with pytest.raises(ValueError, match="EL206"):
+        make_plan(model, [str(tmp_path / "empty.txt")], tmp_path / "out")
+    (tmp_path / "blank.txt").write_text("\n \n\n")
+    output = embed_files(tmp_path, [str(tmp_path / "blank.txt")])
+    assert len(embed.open(output)) == 0 and len(shards(output)) == 1
+
+
+def test_standard_input_is_kept(tmp_path, model, text, monkeypatch):
+    def plan(data):
+        stdin = io.TextIOWrapper(io.BytesIO(data))
+        monkeypatch.setattr(sys, "stdin", stdin)
+        return make_plan(model, ["-"], tmp_path / "out")[0]
+
+    found = plan(b"A line.\n")
+    assert Path(found.inputs[0].path).read_bytes() == b"A line.\n"
+    assert plan(b"A line.\n") == found
+    with pytest.raises(ValueError, match="EL201"):
+        plan(b"Another line.\n")
+
+
+def test_less_can_be_read(tmp_path):
+    text = write_lines(tmp_path / "a.txt", 200)
+    output = embed_files(tmp_path, [text], limit_mb=2 * SMALL)
+    assert len(shards(output)) == 2 and 30 < len(embed.open(output)) < 100

@@ -1,0 +1,225 @@
+"""Every kind of damage is found, and mended."""
+
+import gzip
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from spacy_elmo import embed
+from spacy_elmo.embed import repair, run, verify
+from spacy_elmo.embed.model import Computing
+from spacy_elmo.embed.plan import read_plan
+from spacy_elmo.embed.sinks import Safetensors, Shard
+from spacy_elmo.embed.sinks.safetensors import HEADER_BYTES, ShardWriter
+
+from .corpora import SMALL, embed_files, make_plan, save_model, shards, write_lines
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A folder of vectors of a plain file and of a packed one."""
+    folder = tmp_path_factory.mktemp("verify")
+    text = write_lines(folder / "a.txt", 80)
+    packed = folder / "b.txt.gz"
+    packed.write_bytes(gzip.compress((folder / "a.txt").read_bytes()))
+    return embed_files(folder, [text, str(packed)])
+
+
+@pytest.fixture
+def output(whole, tmp_path):
+    return shutil.copytree(whole, tmp_path / "vectors")
+
+
+def problems(output, **options):
+    found = verify(output, **options).problems
+    return {problem.shard: problem.problem for problem in found}
+
+
+def names(output):
+    return sorted(shards(output))
+
+
+def test_a_whole_folder(output):
+    report = verify(output, full=True)
+    corpus = embed.open(output)
+    assert report.problems == [] and report.shards == len(names(output)) > 4
+    assert report.counts["documents"] == len(corpus) == 160
+    assert report.counts["tokens"] == corpus.n_tokens == report.recomputed
+    some = verify(output, sample=0.2)
+    assert some.problems == [] and 0 < some.recomputed < 0.5 * corpus.n_tokens
+
+
+def damage_byte(path, at):
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+
+
+def edit(path, change):
+    """Write a shard anew, with checksums that fit, and something changed."""
+    shard = Safetensors().read(path)
+    rows = np.array(shard.read_rows(0, shard.header["counts"]["rows"]))
+    header, arrays = (
+        dict(shard.header),
+        {n: np.array(a) for n, a in shard.arrays.items()},
+    )
+    rows = change(header, arrays, rows)
+    path.unlink()
+    writer = ShardWriter(path, rows.dtype, rows.shape[1:])
+    writer.add(rows)
+    writer.finish(header, arrays)
+    writer.close()
+
+
+def other_vector(header, arrays, rows):
+    rows[3] += 1e-6
+    return rows
+
+
+def other_token(header, arrays, rows):
+    arrays["token_text"][0] += 1
+    return rows
+
+
+def a_row_less(header, arrays, rows):
+    return rows[:-1]
+
+
+def other_plan(header, arrays, rows):
+    header["plan"] = "0" * 32
+    return rows
+
+
+def other_input(header, arrays, rows):
+    header["input"] = "0" * 32
+    return rows
+
+
+def other_place(header, arrays, rows):
+    header["continues"] = True
+    return rows
+
+
+EDITS = [other_vector, other_token, a_row_less, other_plan, other_input, other_place]
+
+
+@pytest.mark.parametrize("change", EDITS, ids=lambda change: change.__name__)
+def test_shards_that_are_whole_and_wrong(whole, output, change):
+    name = names(output)[1]
+    edit(output / "shards" / name, change)
+    report = verify(output, full=True)
+    assert [problem.shard for problem in report.problems] == [name]
+    assert repair(output, report) == 1
+    run(output)
+    assert shards(output) == shards(whole)
+
+
+def test_damaged_files(whole, output):
+    """Bytes that were changed, everywhere in a file; files cut short and empty."""
+    first, second, *_ = names(output)
+    path = output / "shards" / first
+    good, size = path.read_bytes(), path.stat().st_size
+    for at in [0, 8, 9, 100, 900, HEADER_BYTES - 1, HEADER_BYTES, size // 2, size - 1]:
+        damage_byte(path, at)
+        assert set(problems(output, sample=0)) == {first}, at
+        path.write_bytes(good)
+    for data in (good[:-1], good + b"\0", good[:100], b"", b"[" * (1 << 20)):
+        path.write_bytes(data)
+        assert "EL208" in problems(output)[first]
+    (output / "shards" / second).write_bytes(good)  # another's shard
+    report = verify(output)
+    assert [problem.shard for problem in report.problems] == [first, second]
+    repair(output, report)
+    run(output)
+    assert shards(output) == shards(whole)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_missing_and_strange_files(whole, output, packed):
+    found = [name for name in names(output) if ("-" in name) == packed]
+    missing = [found[0], found[2]]
+    for name in missing:
+        (output / "shards" / name).unlink()
+    shutil.copy(output / "shards" / found[1], output / "shards/00000099.safetensors")
+    (output / "shards" / "notes.txt").touch()
+    report = verify(output)
+    assert {problem.shard: problem.problem for problem in report.problems} == {
+        **dict.fromkeys(missing, "is missing"),
+        "00000099.safetensors": "is not of this plan",
+        "notes.txt": "is not of this plan",
+    }
+    repair(output, report)
+    run(output)
+    assert names(output) == [*names(whole), "notes.txt"]
+    (output / "shards" / "notes.txt").unlink()
+    assert shards(output) == shards(whole)
+
+
+def test_an_input_that_changes(tmp_path):
+    text = tmp_path / "a.txt"
+    write_lines(text)
+    output = embed_files(tmp_path, [str(text)])
+    before = text.stat()
+    text.write_text(text.read_text().replace("Line 3 ", "Line 4 "))
+    (output / "shards" / names(output)[0]).unlink()
+    with pytest.raises(ValueError, match="EL204"):
+        run(output)
+    # A change that keeps size and time is found by the checksum.
+    os.utime(text, ns=(before.st_atime_ns, before.st_mtime_ns))
+    run(output)
+    text.write_text(text.read_text().replace("Line 4 ", "Line 3 "))
+    os.utime(text, ns=(before.st_atime_ns, before.st_mtime_ns))
+    (problem,) = verify(output).problems
+    assert problem.shard == names(output)[0] and "checksum of the input" in (
+        problem.problem
+    )
+    text.write_text("gone")
+    assert len(verify(output).problems) == len(names(output))
+
+
+def test_another_processor(output, monkeypatch):
+    """Its vectors may differ by rounding, and by no more."""
+    path = output / "shards" / names(output)[0]
+
+    def rounded(header, arrays, rows):
+        header["processor"] = "another"
+        return rows * np.float32(1 + 1e-6)
+
+    edit(path, rounded)
+    assert problems(output, full=True) == {}
+
+    def wrong(header, arrays, rows):
+        return rows * np.float32(1 + 1e-4)
+
+    edit(path, wrong)
+    assert set(problems(output, full=True)) == {path.name}
+
+
+def test_rows_that_depend_on_their_shard_are_computed_by_shard(tmp_path):
+    save_model(tmp_path / "model", hidden_dim=20)
+    text = write_lines(tmp_path / "a.txt", 60)
+    output = tmp_path / "vectors"
+    computing = Computing(batch_tokens=50, block_tokens=200)
+    model = str(tmp_path / "model")
+    make_plan(model, [text], output, computing=computing, shard_mb=SMALL)
+    run(output)
+    assert not read_plan(output).computing.exact
+    report = verify(output, sample=0.3, seed=1)
+    counts = [Safetensors().read(p).header["counts"]["rows"]
+              for p in (output / "shards").iterdir()]  # fmt: skip
+    assert report.problems == [] and 0 < report.recomputed < sum(counts)
+    sums = {0}
+    for count in counts:
+        sums |= {total + count for total in sums}
+    assert report.recomputed in sums
+    edit(output / "shards" / names(output)[0], other_vector)
+    assert set(problems(output, full=True)) == {names(output)[0]}
+
+
+def test_a_shard_as_float32():
+    rows = np.array([[100, -50]], dtype=np.int8)
+    scales = np.array([0.5], dtype=np.float32)
+    shard = Shard({}, {"scales": scales}, lambda start, stop: rows[start:stop])
+    assert shard.vectors(0, 1).tolist() == [[50.0, -25.0]]
