@@ -169,12 +169,12 @@ class Errors(metaclass=_Coded):
         "which costs no more then."
     )
     EL046 = (
-        "Can't go on from '{path}': {error}. If it is damaged, begin anew with "
+        "Can't resume from '{path}': {error}. If it is damaged, start again with "
         "--overwrite."
     )
     EL047 = (
         "'{path}' holds another run: {differs}. Choose another --output, set these as "
-        "they were to go on with it, or begin anew with --overwrite."
+        "they were to resume it, or start again with --overwrite."
     )
     EL048 = (
         "This needs about {needed} of memory, and {available} are free. {advice}; a "
@@ -187,7 +187,7 @@ class Errors(metaclass=_Coded):
     EL049 = "tensorboard = true needs TensorBoard: pip install tensorboard ({error})."
     EL044 = (
         "A process that tokenises text was ended from outside, most often for want of "
-        "memory. Run the same command again, which goes on where it was, with fewer "
+        "memory. Run the same command again, which keeps what was done, with fewer "
         "processes than {processes}."
     )
     EL076 = (
@@ -259,12 +259,12 @@ class Errors(metaclass=_Coded):
     EL059 = "'{name}' has no labels: it makes vectors for other components."
     EL060 = (
         "A listener was trained on {found}, but '{name}' has {expected}. That is "
-        "another biLM: use the one it was trained on, or train the component anew."
+        "another biLM: use the one it was trained on, or train the component again."
     )
     EL085 = "A listener's mix: {problem}."
     EL086 = (
         "The layer cache {where} is damaged: {error}. Remove the file; what it held is "
-        "computed anew."
+        "computed again."
     )
     EL087 = (
         "The layer cache {where} can't be used: {error}. Choose a place that can be "
@@ -371,7 +371,7 @@ class Errors(metaclass=_Coded):
         "benchmarks.{module}' in a clone of the repository."
     )
     EL074 = "Can't draw '{path}': {problem}."
-    EL075 = 'Pictures need matplotlib: pip install "spacy-elmo[plot]" ({error}).'
+    EL075 = 'Plots need matplotlib: pip install "spacy-elmo[plot]" ({error}).'
 
 
 class Warnings(metaclass=_Coded):
@@ -403,8 +403,8 @@ class Warnings(metaclass=_Coded):
     )
     ELW07 = (
         "The layer cache {where} takes no more: it has reached layer_cache_mb = {mb}, "
-        "or the disk is full ({error}). What is not in it is computed anew each time; "
-        "if it holds sentences of other weights, remove it to begin anew."
+        "or the disk is full ({error}). What is not in it is computed again each time; "
+        "if it holds sentences of other weights, remove it to start again."
     )
     ELW08 = (
         "The layer cache {where} holds layers of other weights or settings, and none "
@@ -413,12 +413,13 @@ class Warnings(metaclass=_Coded):
     )
     ELW06 = (
         "The GPU's memory does not hold {tokens} tokens at once, so they are computed "
-        "in halves, after a failure each time. Set batch_tokens = {fits} or less."
+        "in smaller batches, after a failure each time. Set batch_tokens = {fits} or "
+        "less."
     )
     ELW20 = (
         "A mix that listens to '{name}' was trained with other weights than '{name}' "
         "has: vectors mean something else there, though their sizes fit. Use the biLM "
-        "that it was trained with, or train the component anew."
+        "that it was trained with, or train the component again."
     )
     ELW21 = (
         "'{other}' stands after '{name}' and overwrites its doc.tensor, so that "

@@ -58,13 +58,6 @@ OPEN = {
     "spacy_elmo/bilm/halves.py",
     "spacy_elmo/bilm/scalar_mix.py",
     "spacy_elmo/bilm/words.py",
-    "spacy_elmo/cli/mix.py",
-    "spacy_elmo/component/doc_layers.py",
-    "spacy_elmo/component/pipe.py",
-    "spacy_elmo/errors.py",
-    "spacy_elmo/layers/listened_to.py",
-    "spacy_elmo/layers/listener.py",
-    "README.md",
 }
 
 

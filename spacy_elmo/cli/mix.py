@@ -14,11 +14,11 @@ from .group import app, clear_errors
 def mix_cli(
     pipeline: str = typer.Argument(..., help="Trained pipeline: folder or package"),
     output: Path | None = typer.Option(
-        None, "--output", "-o", help="Picture to write (.png, .svg, .pdf)"
+        None, "--output", "-o", help="Plot to write (.png, .svg, .pdf)"
     ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON"),
 ) -> None:
-    """Softmax weights and gamma of every listener, as a table and a picture."""
+    """Softmax weights and gamma of every listener, as a table and a plot."""
     import spacy
 
     from ..component.mixes import draw, learned_mixes

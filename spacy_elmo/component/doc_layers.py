@@ -45,8 +45,8 @@ class ElmoLayers:
 
     @property
     def layers(self) -> Floats3d:
-        """float32 (L+1, T, D), of the last `elmo` component that the Doc went through:
-        the token layer first, row i for token i, rows of zeros for white space.
+        """Layers of the last `elmo` component that the Doc went through, float32
+        (L+1, T, D): the token layer first, row i for token i, zeros for white space.
 
         Raises:
             ValueError: [EL055] if no component here has seen the Doc.

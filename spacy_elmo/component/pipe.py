@@ -112,7 +112,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
 
     @property
     def learn_rate(self) -> float | None:
-        """Of the biLM while it is fine-tuned, None for the optimizer's."""
+        """Learning rate of a biLM that is fine-tuned, None for the optimizer's."""
         return self.settings.learn_rate
 
     @property
@@ -160,7 +160,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         """Keep the layers of sentences from now on, so that a text that is read many
         times is encoded once. The cache does not travel with the pipeline.
 
-        The biLM then gives sentences the same vectors to the last bit in any batch, as
+        The biLM then gives sentences the same vectors, bit for bit, in any batch, as
         far as `BiLM.set_exact` can, so nothing changes but the time.
 
         Args:

@@ -30,7 +30,7 @@ class ListenedTo:
     @property
     def listener_map(self) -> dict[str, list[Model[Any, Any]]]:
         """Listeners of each component that has some. spaCy sets an empty one and has
-        them found anew, from here to the end, whenever the pipeline changes."""
+        them found again, from here to the end, whenever the pipeline changes."""
         return self._listener_map
 
     @listener_map.setter
@@ -44,7 +44,7 @@ class ListenedTo:
 
     @property
     def listeners(self) -> list[Model[Any, Any]]:
-        """All listeners, of all components."""
+        """The listeners of all components."""
         return [model for models in self.listener_map.values() for model in models]
 
     @property

@@ -90,7 +90,7 @@ class ElmoListener(MixModel):
 
     @property
     def n_layers(self) -> int:
-        """Those of the upstream, or, without one, of the trained mix."""
+        """Layers of the upstream, or, without one, of the trained mix."""
         upstream = self.upstream
         return self.n_trained if upstream is None else upstream.n_layers
 
