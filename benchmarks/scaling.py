@@ -8,8 +8,8 @@ from typing import Any
 
 import typer
 
-from spacy_elmo.bilm.bilm import CACHE_WORDS, BiLM
-from spacy_elmo.bilm.token_cache import TokenCache
+from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.token_cache import CACHE_WORDS, TokenCache
 from spacy_elmo.cli.benchmark import (
     MODEL,
     Run,

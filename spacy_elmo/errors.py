@@ -449,3 +449,13 @@ class Warnings(metaclass=_Coded):
         'configuration, @callbacks = "spacy-elmo.UseLayerCache.v1" in '
         "[initialize.before_init] does."
     )
+    ELW50 = (
+        "'{path}' holds token vectors of a vocabulary, which are not used any more: "
+        "those of words that were read are kept in memory. Remove "
+        "'vocab_cache.safetensors' there."
+    )
+    ELW51 = (
+        "The state that empty sentences lead to is not reached in {passes} passes: "
+        "cells of a model without cell_clip may grow for ever. start = 'boundary' is "
+        "the state after these passes; start = 'zeros' does not depend on their number."
+    )

@@ -1,29 +1,35 @@
-"""Sentences -> what a biLM reads: distinct words, and where they stand, packed.
+"""Sentences -> batches: which are computed together, and how a batch is packed.
 
-The char-CNN runs once for each distinct word of a batch. Positions are packed
-time-major, longest sentence first (see lstm.py).
+Shapes: B sentences, N packed positions, V distinct words.
 """
 
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+import torch
 
+from ..errors import Errors, Warnings
 from .words import BOS, EOS
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class PackedBatch:
-    """Sentences with their boundaries, packed.
+    """Sentences with their boundaries, packed time-major, the longest first (lstm.py).
 
-    words: the V distinct words of the batch.
-    word_N: which word stands at each packed position.
-    reversed_N: for each packed position, the position that mirrors it in its sentence.
-        Its own inverse; it turns a forward layout into a backward one and back.
-    batch_sizes: number of sentences still running at each step.
-    positions: for every sentence, in the order given, its packed positions without the
-        boundaries.
-    order_B: order_B[row] is the sentence that row of the packed batch holds.
+    Attributes:
+        words: The V distinct words of the batch, which are encoded once.
+        word_N: The word at each packed position.
+        reversed_N: The position that mirrors each one in its sentence. Its own inverse:
+            it turns the order of one direction into that of the other.
+        batch_sizes: Number of sentences that are longer than t, for each step t.
+        positions: The packed positions of each sentence, in the order given, without
+            its boundaries.
+        order_B: The sentence that each row of the packed batch holds.
     """
 
     words: list[str]
@@ -35,7 +41,7 @@ class PackedBatch:
 
 
 def pack(sentences: Sequence[Sequence[str]]) -> PackedBatch:
-    """Pack sentences, each as <S> tokens </S>; an empty one is <S> </S>."""
+    """Return sentences packed, each as <S> tokens </S>; an empty one is <S> </S>."""
     lengths_B = np.array([len(sentence) + 2 for sentence in sentences])
     order_B = np.argsort(-lengths_B, kind="stable")
     sorted_B = lengths_B[order_B]
@@ -63,9 +69,9 @@ def pack(sentences: Sequence[Sequence[str]]) -> PackedBatch:
 def batch_by_tokens(
     sentences: Sequence[Sequence[str]], batch_tokens: int
 ) -> Iterator[list[int]]:
-    """Indices of sentences in groups of at most batch_tokens tokens, boundaries
-    counted; a longer sentence is a group of its own. Longest first, so that memory is
-    taken once and a group's sentences run together to the end."""
+    """Yield the indices of sentences in groups of at most batch_tokens tokens, with
+    boundaries; a longer sentence is a group of its own. Longest first, so that memory
+    is taken once and a group's sentences run together to the end."""
     group: list[int] = []
     tokens = 0
     for b in sorted(range(len(sentences)), key=lambda b: -len(sentences[b])):
@@ -77,3 +83,37 @@ def batch_by_tokens(
         tokens += length
     if group:
         yield group
+
+
+def compute_what_fits(
+    sentences: Sequence[Sequence[str]],
+    group: Sequence[int],
+    compute: Callable[[Sequence[int]], T],
+) -> Iterator[tuple[Sequence[int], T]]:
+    """Yield parts of a group of sentences, in order, with the result of each: the whole
+    group or, where a GPU's memory does not hold that, two parts, and parts of these.
+
+    Args:
+        sentences: The sentences.
+        group: The indices of some of them.
+        compute: Computes the result of such indices.
+
+    Raises:
+        MemoryError: [EL080] Not even one sentence fits.
+    """
+    try:
+        result = compute(group)
+    except torch.cuda.OutOfMemoryError as error:
+        tokens = sum(len(sentences[i]) + 2 for i in group)
+        if len(group) == 1:
+            message = Errors.EL080.format(tokens=tokens, fits=max(1, tokens // 2))
+            raise MemoryError(message) from error
+    else:
+        yield group, result
+        return
+    # Out of the handler, which holds what was computed so far.
+    torch.cuda.empty_cache()
+    warnings.warn(Warnings.ELW06.format(tokens=tokens, fits=tokens // 2), stacklevel=2)
+    middle = len(group) // 2
+    yield from compute_what_fits(sentences, group[:middle], compute)
+    yield from compute_what_fits(sentences, group[middle:], compute)

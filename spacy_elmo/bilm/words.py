@@ -1,12 +1,16 @@
-"""Tokens -> character ids, over their UTF-8 bytes or in a model's own alphabet.
+"""Words -> ids: of their UTF-8 bytes, in a model's alphabet, or in its vocabulary.
 
-Ids 1-256 are the bytes 0-255; 0 stands for "no token here", so everything the
+Ids 1-256 are the bytes 0-255. 0 stands for "no token here", so everything that the
 published files number from 0 is one higher here.
+
+Shapes: V words, C characters of a word.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
+
+from .config import BiLMConfig
 
 BEGIN_SENTENCE = 257
 END_SENTENCE = 258
@@ -20,61 +24,121 @@ BOS = "<S>"
 EOS = "</S>"
 UNK = "<UNK>"  # stands for the words that a vocabulary does not have
 
+# Special characters of an alphabet, entries among its others.
+MARKS = ("<oov>", "<bos>", "<eos>", "<bow>", "<eow>", "<pad>")
+
+
+class WordReader:
+    """Reads words as a model does: by characters, as entries of a vocabulary, or both.
+
+    Args:
+        config: The model's sizes.
+        vocab: Words of its word-embedding input.
+        alphabet: Its characters, if it does not read bytes.
+    """
+
+    def __init__(
+        self,
+        config: BiLMConfig,
+        vocab: Iterable[str] | None = None,
+        alphabet: Iterable[str] | None = None,
+    ) -> None:
+        self.config = config
+        self._word_ids = {word: i for i, word in enumerate(vocab or [])}
+        self._alphabet: dict[str, int] | None = None
+        self._padding = PADDING
+        if alphabet is not None:
+            self._alphabet = {c: i for i, c in enumerate(alphabet, start=1)}
+            self._padding = self._alphabet["<pad>"]
+
+    def ids(self, words: Sequence[str]) -> list[np.ndarray]:
+        """Return what the model's token encoder reads of words: character ids (V, C),
+        word ids (V,), or both."""
+        found = []
+        if self.config.has_characters:
+            found.append(self.trim(self.character_ids(words)))
+        if self.config.n_words:
+            found.append(self.word_ids(words))
+        return found
+
+    def character_ids(self, words: Sequence[str]) -> np.ndarray:
+        """Return character ids, (V, C)."""
+        if self._alphabet is None:
+            return encode_words(words, self.config.max_characters)
+        return encode_words_in(self._alphabet, words, self.config.max_characters)
+
+    def word_ids(self, words: Sequence[str]) -> np.ndarray:
+        """Return word ids, (V,), <UNK> for a word that the vocabulary does not have."""
+        unknown = self._word_ids.get(UNK, 0)
+        return np.array([self._word_ids.get(word, unknown) for word in words])
+
+    def trim(self, ids_VC: np.ndarray) -> np.ndarray:
+        """Return character ids without padding that changes no vector."""
+        widest = max(width for width, _ in self.config.filters)
+        return np.ascontiguousarray(trim(ids_VC, widest, self._padding))
+
 
 def word_to_bytes(word: str) -> bytes:
-    """UTF-8 of a token. What UTF-8 can't encode (lone surrogates) is dropped."""
+    """Return the UTF-8 bytes of a word without what UTF-8 can't encode, which are lone
+    surrogates."""
     return word.encode("utf-8", "ignore")
 
 
 def encode_words(words: Sequence[str], max_characters: int = 50) -> np.ndarray:
-    """Character ids of words.
-
-    RETURNS: int64, shape (V, max_characters): begin of word, the first
-    max_characters - 2 bytes, end of word, padding.
-    """
-    ids_VC = np.full((len(words), max_characters), PADDING, dtype=np.int64)
-    ids_VC[:, 0] = BEGIN_WORD
-    for ids_C, word in zip(ids_VC, words):
-        if word == BOS:
-            ids_C[1:3] = BEGIN_SENTENCE, END_WORD
-        elif word == EOS:
-            ids_C[1:3] = END_SENTENCE, END_WORD
-        else:
-            text = word_to_bytes(word)[: max_characters - 2]
-            end = len(text) + 1
-            ids_C[1:end] = np.frombuffer(text, dtype=np.uint8)
-            ids_C[1:end] += 1
-            ids_C[end] = END_WORD
-    return ids_VC
-
-
-# Marks of an alphabet, entries among its characters.
-MARKS = ("<oov>", "<bos>", "<eos>", "<bow>", "<eow>", "<pad>")
+    """Return ids of words' UTF-8 bytes, (V, max_characters), int64: begin of word, the
+    first max_characters - 2 bytes, end of word, padding."""
+    n = max_characters - 2
+    # A boundary has one byte, which its id is written over.
+    texts = [b"\0" if w in (BOS, EOS) else word_to_bytes(w)[:n] for w in words]
+    inner_N = np.frombuffer(b"".join(texts), dtype=np.uint8).astype(np.int64) + 1
+    marks = BEGIN_WORD, END_WORD, PADDING
+    ids_VC = _lay_out(inner_N, list(map(len, texts)), marks, max_characters)
+    return _mark_boundaries(ids_VC, words, BEGIN_SENTENCE, END_SENTENCE)
 
 
 def encode_words_in(
     alphabet: Mapping[str, int], words: Sequence[str], max_characters: int = 50
 ) -> np.ndarray:
-    """Ids of words' code points in an alphabet, whose entries are numbered from 1.
-
-    RETURNS: int64, shape (V, max_characters), laid out as by `encode_words`.
-    """
+    """Return ids of words' code points in an alphabet, whose entries are numbered from
+    1, (V, max_characters), laid out as by `encode_words`."""
     oov, bos, eos, begin, end, padding = (alphabet[mark] for mark in MARKS)
-    ids_VC = np.full((len(words), max_characters), padding, dtype=np.int64)
-    for ids_C, word in zip(ids_VC, words):
-        inner = [alphabet.get(c, oov) for c in word[: max_characters - 2]]
+    n = max_characters - 2
+    texts = [word[:1] if word in (BOS, EOS) else word[:n] for word in words]
+    inner = [alphabet.get(c, oov) for text in texts for c in text]
+    inner_N = np.array(inner, dtype=np.int64)
+    marks = begin, end, padding
+    ids_VC = _lay_out(inner_N, list(map(len, texts)), marks, max_characters)
+    return _mark_boundaries(ids_VC, words, bos, eos)
+
+
+def _lay_out(
+    inner_N: np.ndarray,
+    lengths: Sequence[int],
+    marks: tuple[int, int, int],
+    max_characters: int,
+) -> np.ndarray:
+    begin, end, padding = marks
+    lengths_V = np.array(lengths, dtype=np.int64)
+    ids_VC = np.full((len(lengths_V), max_characters), padding, dtype=np.int64)
+    ids_VC[:, 0] = begin
+    ids_VC[:, 1:][np.arange(max_characters - 1) < lengths_V[:, None]] = inner_N
+    ids_VC[np.arange(len(lengths_V)), lengths_V + 1] = end
+    return ids_VC
+
+
+def _mark_boundaries(
+    ids_VC: np.ndarray, words: Sequence[str], bos: int, eos: int
+) -> np.ndarray:
+    for row, word in enumerate(words):
         if word in (BOS, EOS):
-            inner = [bos if word == BOS else eos]
-        ids_C[: len(inner) + 2] = [begin, *inner, end]
+            ids_VC[row, 1] = bos if word == BOS else eos
     return ids_VC
 
 
 def trim(ids_VC: np.ndarray, widest_filter: int, padding: int = PADDING) -> np.ndarray:
-    """Cut padding columns that can't change a char-CNN's output.
-
-    Windows of padding only are all alike, so one of them is enough: the longest word
-    and one full window. Exact, not an approximation.
-    """
+    """Return character ids without columns of padding that can't change a char-CNN's
+    output: windows of padding only are all alike, so the longest word and one full
+    window are enough. Exact, not an approximation."""
     columns = np.flatnonzero((ids_VC != padding).any(axis=0))
     longest = int(columns[-1]) + 1 if len(columns) else 1
     return ids_VC[:, : longest + widest_filter]

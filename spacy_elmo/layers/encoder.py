@@ -14,9 +14,9 @@ from spacy.tokens import Doc
 from spacy.util import registry
 from thinc.api import Model
 
-from ..bilm.bilm import CACHE_WORDS
 from ..bilm.config import BiLMConfig
 from ..bilm.kernels.processor import Precision
+from ..bilm.token_cache import CACHE_WORDS
 from .layer_batch import LayerBatch
 from .sentences import Sentences, build_sentence_encoder
 from .settings import takes_fields_of

@@ -10,8 +10,7 @@ import numpy as np
 from thinc.api import Model
 from thinc.types import Floats3d
 
-from ..bilm.batch import PackedBatch, batch_by_tokens, pack
-from ..bilm.halves import in_halves
+from ..bilm.batch import PackedBatch, batch_by_tokens, compute_what_fits, pack
 from ..errors import Errors
 from .shim import BiLMShim
 from .torch_shim import run
@@ -56,7 +55,9 @@ def _forward(
         return batch, *run(shim, (batch,), is_train, pick=_layers)
 
     for whole in batch_by_tokens(tokens, shim.batch_tokens):
-        for group, (batch, Y_LND, backprop_group) in in_halves(tokens, whole, compute):
+        for group, (batch, Y_LND, backprop_group) in compute_what_fits(
+            tokens, whole, compute
+        ):
             to_N = xp.asarray(np.concatenate([rows[s] for s in group]))
             from_N = xp.asarray(np.concatenate(batch.positions))
             layers_LND[:, to_N] = Y_LND[:, from_N]

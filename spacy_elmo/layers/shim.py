@@ -6,12 +6,12 @@ import srsly
 import torch
 from thinc.api import get_torch_default_device
 
-from ..bilm.bilm import CACHE_WORDS, BiLM
+from ..bilm.bilm import BiLM
 from ..bilm.config import BiLMConfig
 from ..bilm.files import StoredBiLM, checked
 from ..bilm.kernels.memo import Derived
 from ..bilm.kernels.processor import Precision, check_name
-from ..bilm.token_cache import TokenCache
+from ..bilm.token_cache import CACHE_WORDS, TokenCache
 from ..errors import Errors
 from .torch_shim import SAVED, TorchShim, arrays_from_bytes, arrays_to_bytes
 

@@ -1,14 +1,18 @@
 """Vectors of a sentence depend on nothing but the sentence."""
 
 import random
+import warnings
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_elmo.bilm.batch import batch_by_tokens, pack
 from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm.encode import BOUNDARY_PASSES
 
 from ..models import any_sentence, sentences, tiny_config
 
@@ -116,3 +120,43 @@ def test_exact_to_the_bit_in_any_batch(seed):
             some = order[start : start + size]
             for i, found in zip(some, bilm.encode([sentences[i] for i in some])):
                 assert np.array_equal(found, together[i])
+
+
+def passes_of(bilm, sentences, **settings):
+    """Return how many batches a call of encode reads."""
+    passes = []
+    hook = bilm.register_forward_hook(lambda *_: passes.append(1))
+    try:
+        bilm.encode(sentences, start="boundary", **settings)
+    finally:
+        hook.remove()
+    return len(passes)
+
+
+def test_boundary_start_is_reached_once_a_call():
+    """Not for every group of sentences, and in fewer passes than the most."""
+    bilm = BiLM.random(tiny_config(), seed=1)
+    once = passes_of(bilm, [["a"]])
+    assert once < BOUNDARY_PASSES / 2
+    sentences = [["a"], ["b", "c"], ["d"]] * 5
+    assert passes_of(bilm, sentences, batch_tokens=1) == once - 1 + len(sentences)
+    assert passes_of(bilm, []) == 0
+
+
+def test_boundary_start_of_the_published_sizes_is_reached():
+    bilm = BiLM.random(BiLMConfig(hidden_dim=256, projection_dim=64), seed=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert passes_of(bilm, [["a"]]) <= BOUNDARY_PASSES
+
+
+def test_boundary_start_of_cells_that_grow_for_ever():
+    bilm = BiLM.random(tiny_config(cell_clip=None), seed=1)
+    with torch.no_grad():
+        for layer in bilm.forward_lstm.layers:
+            layer.bias.chunk(4)[1].fill_(9)  # takes everything in
+            layer.bias.chunk(4)[2].fill_(9)  # forgets nothing
+            layer.bias.chunk(4)[3].fill_(9)
+    with pytest.warns(UserWarning, match=r"ELW51.*200 passes.*zeros"):
+        (found,) = bilm.encode([["a"]], start="boundary")
+    assert np.isfinite(found).all()

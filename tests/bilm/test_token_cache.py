@@ -45,7 +45,6 @@ def test_vectors_are_those_without_it(batches, size):
             found = bilm.token_vectors(words)
             assert torch.allclose(found, plain.token_vectors(words), atol=1e-6)
             assert len(bilm.token_cache) <= size
-            assert len(bilm.token_cache._vectors_KH) <= size
 
 
 @settings(max_examples=50, deadline=None)
@@ -68,7 +67,7 @@ def test_what_was_not_used_for_longest_goes_first(batches, size):
             hits = [word for word in words if word in recent]
             recent = [word for word in recent if word not in hits] + hits + computed
             recent = recent[-size:]
-            assert list(bilm.token_cache._rows) == recent
+            assert bilm.token_cache.words == recent
 
 
 @pytest.mark.parametrize(
@@ -120,7 +119,7 @@ def test_more_words_than_fit_at_once():
     with torch.no_grad():
         found = bilm.token_vectors(words)
         assert torch.allclose(found[:3], bilm.compute_token_vectors(words[:3]))
-    assert list(bilm.token_cache._rows) == words[-4:]
+    assert bilm.token_cache.words == words[-4:]
 
 
 @pytest.mark.parametrize(
@@ -177,7 +176,7 @@ def test_a_million_distinct_words_take_no_more_memory():
         assert cache.vectors(words, encoder, compute).shape == (step, 4)
         if start == step:
             before = process.memory_info().rss
-    assert len(cache) == 1000 and len(cache._vectors_KH) == 1000
+    assert len(cache) == 1000
     assert process.memory_info().rss - before < 32 << 20
 
 

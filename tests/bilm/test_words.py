@@ -2,10 +2,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spacy_elmo import BiLM
 from spacy_elmo.bilm import words as characters
 from spacy_elmo.bilm.words import encode_words, trim
 
-from ..models import any_token
+from ..models import any_token, tiny_config
 
 
 @given(words=st.lists(any_token, min_size=1), size=st.integers(3, 60))
@@ -43,3 +44,46 @@ def test_lone_surrogates_and_long_tokens():
     ids = encode_words(["a\ud800b", "ab", "z" * 10_000, "z" * 48])
     assert np.array_equal(ids[0], ids[1])
     assert np.array_equal(ids[2], ids[3])
+
+
+ALPHABET = [*characters.MARKS, *"abc가나"]
+
+
+def one_by_one(words, size):
+    """Return ids in an alphabet, character by character."""
+    number = {c: i for i, c in enumerate(ALPHABET, start=1)}
+    rows = []
+    for word in words:
+        inner = [number.get(c, number["<oov>"]) for c in word[: size - 2]]
+        if word in ("<S>", "</S>"):
+            inner = [number["<bos>" if word == "<S>" else "<eos>"]]
+        row = [number["<bow>"], *inner, number["<eow>"]]
+        rows.append(row + [number["<pad>"]] * (size - len(row)))
+    return rows
+
+
+@given(
+    words=st.lists(
+        any_token | st.text("abc가나<S/>") | st.sampled_from(["<S>", "</S>"])
+    ),
+    size=st.integers(3, 60),
+)
+def test_ids_in_an_alphabet(words, size):
+    number = {c: i for i, c in enumerate(ALPHABET, start=1)}
+    ids = characters.encode_words_in(number, words, size)
+    assert ids.shape == (len(words), size) and ids.dtype == np.int64
+    assert ids.tolist() == one_by_one(words, size)
+
+
+def test_no_words():
+    assert encode_words([]).shape == (0, 50)
+
+
+def test_ids_follow_a_vocabulary_that_is_replaced():
+    config = tiny_config(n_words=3)
+    bilm = BiLM.random(config, vocab=["<UNK>", "a", "b"])
+    before = bilm.encode([["a"], ["b"], ["c"]])
+    bilm.vocab = ["<UNK>", "b", "a"]
+    bilm.token_cache.clear()
+    after = bilm.encode([["b"], ["a"], ["c"]])
+    assert all(np.array_equal(x, y) for x, y in zip(before, after))

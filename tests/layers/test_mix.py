@@ -90,6 +90,15 @@ def test_values_and_gradients_against_autograd(kind, layer_norm, l2):
         assert not model.has_param("W")
 
 
+def test_mix_of_allennlp(gold):
+    file = np.load(gold / "generated_by_allennlp" / "scalar_mix.npz")
+    model = model_of(ListenerSettings())
+    model.set_param("W", file["w"].astype("float32"))
+    model.set_param("gamma", np.array([file["gamma"]], dtype="float32"))
+    (found,), _ = model.mix(batch_of([file["tensors"].reshape(L1, -1, D)]), False)
+    assert abs(found - file["plain"].reshape(-1, D)).max() < 1e-5
+
+
 def test_dropout_is_of_training_alone_and_goes_back_through_its_mask():
     model = model_of(ListenerSettings(dropout=0.5))
     layers = batch_of([np.ones((L1, 50, D), dtype="float32")])

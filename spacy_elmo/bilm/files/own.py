@@ -28,7 +28,7 @@ from .text_files import read_json, read_vocab, vocab_text
 
 CONFIG, WEIGHTS, VOCAB = "config.json", "weights.safetensors", "vocab.txt"
 ALPHABET, CARD = "alphabet.json", "card.json"
-_OLD = "vocab_cache.safetensors"  # version 0.1 kept token vectors of words in it
+VOCAB_CACHE = "vocab_cache.safetensors"  # version 0.1 kept token vectors of words in it
 FORMAT_VERSION = 1
 _SAFETENSORS_FLOATS = ("F64", "F32", "F16", "BF16")
 
@@ -109,7 +109,7 @@ class OwnFormat:
             text = json.dumps(signed, indent=2, ensure_ascii=False)
             writers[CARD] = partial(write_text, text)
         writers[CONFIG] = partial(write_text, json.dumps(header, indent=2))
-        others = [objectives.FILE, VOCAB, ALPHABET, CARD, _OLD]
+        others = [objectives.FILE, VOCAB, ALPHABET, CARD, VOCAB_CACHE]
         write_files(folder, writers, remove=others)
 
 

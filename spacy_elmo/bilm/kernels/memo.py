@@ -34,15 +34,20 @@ class Derived(Generic[T]):
 
     def __call__(self, *weights: Tensor, **settings: object) -> T:
         """Return the value for these weights and settings."""
-        state = state_of(weights), settings
+        state = _state_of(weights), settings
         kept = self._kept
         if kept is None or kept[0] != state:
-            kept = state, pinned(weights), self._make(*weights, **settings)
+            kept = state, _pinned(weights), self._make(*weights, **settings)
             self._kept = kept
         return kept[2]
 
+    @property
+    def kept(self) -> T | None:
+        """The value that was made last, whatever became of the weights since."""
+        return None if self._kept is None else self._kept[2]
+
     def clear(self) -> None:
-        """Forget the value."""
+        """Drop the value."""
         self._kept = None
 
     def __reduce__(self) -> Any:
@@ -50,7 +55,7 @@ class Derived(Generic[T]):
         return Derived, (self._make,)
 
 
-def state_of(weights: Iterable[Tensor]) -> tuple[object, ...]:
+def _state_of(weights: Iterable[Tensor]) -> tuple[object, ...]:
     """Return what differs whenever one of these weights is replaced or changed."""
     return tuple(_state(weight) for weight in weights)
 
@@ -74,7 +79,7 @@ def _count_gradient(weight: Tensor) -> None:
     setattr(weight, _COUNT, getattr(weight, _COUNT) + 1)
 
 
-def pinned(weights: Iterable[Tensor]) -> list[Tensor]:
+def _pinned(weights: Iterable[Tensor]) -> list[Tensor]:
     """Return references that keep weights and their memory alive, so that no other
     weight gets the same address while the value is kept."""
     return [tensor for w in weights for tensor in (w, w.detach())]

@@ -29,7 +29,7 @@ def holding(bilm, tokens):
 
 @settings(max_examples=30, deadline=None)
 @given(budget=st.integers(1, 80), memory=st.integers(11, 60))
-def test_vectors_are_the_same_in_halves(budget, memory):
+def test_vectors_are_the_same_in_parts(budget, memory):
     expected = BiLM.random(tiny_config()).encode(SENTENCES)
     bilm = holding(BiLM.random(tiny_config()), memory)
     with warnings.catch_warnings(record=True) as caught:
