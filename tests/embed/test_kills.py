@@ -147,7 +147,7 @@ def test_two_runs_at_once(tmp_path):
 
 def test_stopped_by_a_signal(tmp_path):
     """SIGTERM and Ctrl-C: nothing half is left, not even for the next run to remove."""
-    text = write_lines(tmp_path / "a.txt", 200)
+    text = write_lines(tmp_path / "a.txt", 2000)
     expected = shards(embed_files(tmp_path, [text]))
     for number in (signal.SIGTERM, signal.SIGINT):
         output = tmp_path / str(number)
