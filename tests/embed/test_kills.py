@@ -153,6 +153,8 @@ def test_stopped_by_a_signal(tmp_path):
         output = tmp_path / str(number)
         child = os.fork()
         if child == 0:
+            # As in a terminal; processes that share out tests may ignore it.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             try:
                 embed(tmp_path, text, output)
             except KeyboardInterrupt as stop:
