@@ -2,6 +2,7 @@
 
 import os
 import signal
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -41,12 +42,36 @@ def interrupt_at(monkeypatch, step, number=signal.SIGINT):
     monkeypatch.setattr(loop, "train_step", train_step)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("objective", [{}, ADAPTIVE, SAMPLED])
-def test_stopped_in_the_middle(folder, monkeypatch, number, objective):
+OBJECTIVES = {"full": {}, "adaptive": ADAPTIVE, "sampled": SAMPLED}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """Return what a run leaves that nothing disturbs, by the name of its objective."""
+
+    @cache
+    def leaves(objective):
+        folder = tmp_path_factory.mktemp(objective)
+        write_text(folder)
+        config = read_config(write_config(folder, **OBJECTIVES[objective]))
+        pretrain(config, folder / "out")
+        return settled(folder / "out")
+
+    return leaves
+
+
+@pytest.mark.parametrize(
+    ("objective", "number"),
+    [
+        ("full", signal.SIGINT),
+        ("full", signal.SIGTERM),
+        ("adaptive", signal.SIGTERM),
+        ("sampled", signal.SIGINT),
+    ],
+)
+def test_stopped_in_the_middle(folder, monkeypatch, undisturbed, number, objective):
     """Between two saves, evaluations and lines of the log; dropout at work."""
-    config = read_config(write_config(folder, **objective))
-    pretrain(config, folder / "whole")
+    config = read_config(write_config(folder, **OBJECTIVES[objective]))
     interrupt_at(monkeypatch, 33, number)
     with pytest.raises(Stopped, match="after step 34 of 69") as stopped:
         pretrain(config, folder / "out")
@@ -55,7 +80,7 @@ def test_stopped_in_the_middle(folder, monkeypatch, number, objective):
     assert log(folder / "out")[-1]["step"] == 30
     monkeypatch.undo()
     pretrain(config, folder / "out")
-    assert settled(folder / "out") == settled(folder / "whole")
+    assert settled(folder / "out") == undisturbed(objective)
 
 
 def test_gradient_descent_in_parts_is_resumed_too(folder, monkeypatch):
@@ -197,9 +222,10 @@ def test_damaged_checkpoint(folder, spoil):
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("at", [checkpoint.FILE, "weights.safetensors", "card.json"])
-def test_full_disk_stops_with_the_last_checkpoint_whole(folder, monkeypatch, at):
+def test_full_disk_stops_with_the_last_checkpoint_whole(
+    folder, monkeypatch, undisturbed, at
+):
     config = read_config(write_config(folder))
-    pretrain(config, folder / "whole")
     real, seen = files.fill_aside, []
 
     def fill(write, aside):
@@ -213,7 +239,7 @@ def test_full_disk_stops_with_the_last_checkpoint_whole(folder, monkeypatch, at)
     assert checkpoint.read_progress(folder / "out")["step"] >= 20
     assert BiLM.load(folder / "out" / "model-last")
     pretrain(config, folder / "out")
-    assert settled(folder / "out") == settled(folder / "whole")
+    assert settled(folder / "out") == undisturbed("full")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
