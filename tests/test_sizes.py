@@ -18,9 +18,7 @@ EXCEPTIONS = {
 }
 # What is still to be split.
 OPEN = dict.fromkeys(
-    [
-        "spacy_elmo/bilm/config.py:__post_init__",
-    ],
+    [],
     "open",
 )
 

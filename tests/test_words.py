@@ -52,9 +52,7 @@ OPENINGS = (
     "Whose ", "Where ", "Which ", "All ", "Another ", "Inside", "RETURNS:", "Raises ",
 )  # fmt: skip
 # What is still to be put in the field's words.
-OPEN = {
-    "spacy_elmo/bilm/config.py",
-}
+OPEN = {}
 
 
 def name(path):
