@@ -2,11 +2,19 @@
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 from wasabi import msg
 
 from .group import app, clear_errors, model_folder
+
+if TYPE_CHECKING:
+    from ..bilm.config import BiLMConfig
+
+
+# Name -> sentences at once, and whether a gradient is asked for.
+CASES = {"1 sentence": (1, False), "64 sentences": (64, False), "training": (64, True)}
 
 
 @app.command("info")
@@ -20,8 +28,11 @@ def info_cli(
     as_config: bool = typer.Option(
         False, "--config", help="Print the section of a pipeline's configuration"
     ),
+    kernels: bool = typer.Option(
+        False, "--kernels", help="Print what computes it on this machine"
+    ),
 ) -> None:
-    """Sizes, fingerprint and card of a biLM."""
+    """Sizes, fingerprint and card of a biLM, or the kernels that compute it here."""
     from confection import Config
 
     from ..bilm import files
@@ -33,6 +44,9 @@ def info_cli(
             section = {"@architectures": "spacy-elmo.BiLM.v1", **sizes}
             nested = {"components": {"elmo": {"factory": "elmo", "model": section}}}
             typer.echo(Config(nested).to_str())
+            return
+        if kernels:
+            msg.table(_kernels(files.read_config(model)), header=["", *CASES])
             return
         stored = files.load(model)
         found = {
@@ -54,3 +68,20 @@ def info_cli(
             msg.table(
                 {key: json.dumps(card.get(key), ensure_ascii=False) for key in keys}
             )
+
+
+def _kernels(config: "BiLMConfig") -> list[list[str]]:
+    """Return a row for each part of a model: its kernel in each of CASES."""
+    import torch
+
+    from ..bilm.kernels.case import Case
+    from ..bilm.kernels.choose import KERNELS, choose_all
+    from ..bilm.kernels.processor import processor_of
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    case, n_threads = Case(processor_of(device)), torch.get_num_threads()
+    chosen = [
+        choose_all(case._replace(gradient=gradient), config, rows, n_threads)
+        for rows, gradient in CASES.values()
+    ]
+    return [[part, *(each[part] for each in chosen)] for part in KERNELS]

@@ -78,6 +78,9 @@ def test_info(tiny, tmp_path):
     assert found == json.loads(run("info", tmp_path / "weights.safetensors", "--json"))
     assert found["format"] == "spacy-elmo"
     assert str(tiny.n_parameters) in run("info", tmp_path)
+    kernels = run("info", tmp_path, "--kernels")
+    for name in ("cpu_lstm", "autograd_lstm", "char_cnn", "matmul", "directions"):
+        assert name in kernels
     section = run("info", tmp_path, "--config")
     assert "[components.elmo.model]" in section and "hidden_dim = 12" in section
     assert "perplexity" in run("info", SHIPPED)

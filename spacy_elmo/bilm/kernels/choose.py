@@ -86,6 +86,22 @@ def choose_directions(case: Case, cells: int, rows: float, n_threads: int) -> st
     return "two_threads" if rows * cells >= LEAST_WORK else "one_thread"
 
 
+def choose_all(
+    case: Case, config: BiLMConfig, rows: float, n_threads: int
+) -> dict[str, str]:
+    """Return the kernel of each part. Arguments are those of the functions above."""
+    matmul = "torch" if case.gradient else choose_matmul(case)
+    cells = config.hidden_dim
+    return {
+        "token_encoder": choose_token_encoder(case)
+        if config.has_characters
+        else "table",
+        "lstm": choose_lstm(case, config),
+        "matmul": matmul,
+        "directions": choose_directions(case, cells, rows, n_threads),
+    }
+
+
 @contextmanager
 def force(**kernels: str) -> Iterator[None]:
     """Use these kernels in this thread inside, to test them or to find a fault.

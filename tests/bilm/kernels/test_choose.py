@@ -8,6 +8,7 @@ from spacy_elmo.bilm.kernels.case import Case
 from spacy_elmo.bilm.kernels.choose import (
     KERNELS,
     LEAST_WORK,
+    choose_all,
     choose_directions,
     choose_lstm,
     choose_matmul,
@@ -85,6 +86,21 @@ def test_token_encoder():
 )
 def test_directions(case, rows, n_threads, expected):
     assert choose_directions(case, 100, rows, n_threads) == expected
+
+
+def test_all_parts_are_told_at_once():
+    found = choose_all(Case(FAST), tiny_config(), 1, 1)
+    assert found == {
+        "token_encoder": "char_cnn",
+        "lstm": "cpu_lstm",
+        "matmul": "onednn",
+        "directions": "all_threads",
+    }
+    assert all(name in KERNELS[part] for part, name in found.items())
+    training = choose_all(Case(FAST, gradient=True), tiny_config(), 64, 2)
+    assert (training["lstm"], training["matmul"]) == ("autograd_lstm", "torch")
+    table = choose_all(Case(FAST), tiny_config(n_words=3), 1, 1)
+    assert table["token_encoder"] == "table"
 
 
 def test_a_kernel_can_be_forced():
