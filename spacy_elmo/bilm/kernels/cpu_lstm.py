@@ -79,6 +79,8 @@ def run(
     outputs = y_NH.split(batch_sizes)
     h, c2 = h_BH, 2 * c_BC
     c2_BC, m = c2, torch.empty_like(c2)
+    add_recurrent = packed.h.add_to
+    project = None if packed.p is None else packed.p.linear
     for steps, rows in _blocks(batch_sizes, BLOCK_BYTES // (16 * C)):
         gates_N4C = packed.x.linear(x_NI[rows], bias, total=len(x_NI))
         gates_N4C[:, 3 * C :] *= 2
@@ -90,7 +92,7 @@ def run(
             if len(z) < len(h):
                 b = len(z)
                 h, c2, m = h[:b], c2[:b], m[:b]
-            packed.h.add_to(z, h)
+            add_recurrent(z, h)
             z.sigmoid_()
             # 2 i tanh(.) = 4 i g - 2 i
             c2.mul_(f).addcmul_(i, g, value=4).sub_(i, alpha=2)
@@ -98,10 +100,10 @@ def run(
                 c2.clamp_(-2 * cell_clip, 2 * cell_clip)
             # -o tanh(c) = o - 2 o sigmoid(2c)
             torch.addcmul(o, o, torch.sigmoid(c2, out=m), value=-2, out=m)
-            if packed.p is None:
+            if project is None:
                 h = torch.neg(m, out=y)
             else:
-                h = y.copy_(packed.p.linear(m))
+                h = y.copy_(project(m))
                 if proj_clip is not None:
                     h.clamp_(-proj_clip, proj_clip)
     return y_NH, _last(outputs, batch_sizes), c2_BC / 2
