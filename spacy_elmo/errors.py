@@ -341,6 +341,14 @@ class Errors(metaclass=_Coded):
         "A vector has values that are not finite as {dtype}. Keep them as float32; if "
         "it is so there too, the weights are damaged."
     )
+    EL211 = (
+        "This needs {name}, which is missing: pip install 'spacy-elmo[{extra}]' "
+        "({error})."
+    )
+    EL212 = (
+        "Processes are ended from outside before they begin, most often for want of "
+        "memory. Run the same command again with fewer processes than {processes}."
+    )
     EL213 = "No document in '{path}' has the id '{key}'."
     EL214 = (
         "'{path}' has no plan. 'spacy elmo embed run MODEL INPUT... --output {path}' "
@@ -354,6 +362,10 @@ class Errors(metaclass=_Coded):
     EL216 = (
         "Document '{key}' has other tokens than this Doc. Tokenise the same text as "
         "the plan does."
+    )
+    EL217 = (
+        "'{path}' is not finished: {left} jobs are not done. 'spacy elmo embed run' "
+        "makes what is missing."
     )
     # Looking into a biLM
     EL082 = "'{pattern}' is not a word or regular expression: {error}."

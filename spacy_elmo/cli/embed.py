@@ -186,6 +186,19 @@ def status_cli(
             msg.table({name: str(value) for name, value in found.items()})
 
 
+@embed.command("export")
+def export_cli(
+    output: Path = FOLDER,
+    target: Path = typer.Argument(..., help="Folder, or one file ending in .hdf5"),
+    sink: str = typer.Option("parquet", "--format", help="parquet, hdf5 or another"),
+) -> None:
+    """Write finished vectors in another format; HDF5 as AllenNLP's command does."""
+    from ..embed import export
+
+    with clear_errors():
+        msg.good(f"Wrote {export(output, target, sink):,} shards to {target}")
+
+
 @embed.command("verify")
 def verify_cli(
     output: Path = FOLDER,

@@ -10,12 +10,22 @@ verify.py proves that they are right.
 
 from pathlib import Path
 
+from .export import export
 from .planning import Options, make_plan
 from .reader import Corpus
 from .run import run
 from .verify import repair, verify
 
-__all__ = ["Corpus", "Options", "make_plan", "open", "repair", "run", "verify"]
+__all__ = [
+    "Corpus",
+    "Options",
+    "export",
+    "make_plan",
+    "open",
+    "repair",
+    "run",
+    "verify",
+]
 
 
 def open(output: str | Path) -> Corpus:  # noqa: A001  (read as spacy_elmo.embed.open)

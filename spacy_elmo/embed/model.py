@@ -20,6 +20,7 @@ from ..component.mixes import learned_mixes
 from ..component.pipe import Elmo
 from ..errors import Errors
 from ..layers.listener import ElmoListener
+from ..layers.mix import shares
 from ..models import find
 from .keep import Kept
 
@@ -70,26 +71,33 @@ def load_model(
     nlp = spacy.load(source)
     elmos = [pipe for _, pipe in nlp.components if isinstance(pipe, Elmo)]
     if not elmos:
+        raise ValueError(Errors.EL215.format(name="elmo", source=source))
+    mix = _own_mix(elmos[0]) if mix_of is None else _mix_of(nlp, mix_of)
+    if mix is None:
         raise ValueError(Errors.EL215.format(name=mix_of or "elmo", source=source))
-    elmo = elmos[0]
-    if mix_of is not None:
-        return elmo.bilm, _mix_of(nlp, mix_of, source)
-    e_L = np.exp(np.array(elmo.mix_weights) - max(elmo.mix_weights))
-    return elmo.bilm, list(elmo.gamma * e_L / e_L.sum())
+    return elmos[0].bilm, mix
 
 
-def _mix_of(nlp: Language, name: str, source: str) -> list[float]:
+def _own_mix(elmo: Elmo) -> list[float] | None:
+    """Return the weights of the mix that is `doc.tensor`, if it is a sum of layers."""
+    settings, ops = elmo.settings, elmo.model.ops
+    if settings.layer_norm or settings.mix == "concat":
+        return None
+    weights_L = ops.asarray1f(settings.first_weights(elmo.n_layers))
+    return [float(w) for w in settings.gamma * shares(ops, settings, weights_L)]
+
+
+def _mix_of(nlp: Language, name: str) -> list[float] | None:
+    """Return the weights of the mix of a component, if it has one that is a sum."""
     pipe = nlp.get_pipe(name) if name in nlp.pipe_names else None
     nodes = pipe.model.walk() if isinstance(pipe, TrainablePipe) else ()
     listeners = [node for node in nodes if isinstance(node, ElmoListener)]
-    mixes = [mix for mix in learned_mixes(nlp) if mix.component == name]
-    if (
-        len(listeners) != 1
-        or listeners[0].settings.layer_norm
-        or (mixes[0].kind == "concat")
-    ):
-        raise ValueError(Errors.EL215.format(name=name, source=source))
-    return [mixes[0].gamma * share for share in mixes[0].shares]
+    if len(listeners) != 1 or listeners[0].settings.layer_norm:
+        return None
+    (mix,) = [mix for mix in learned_mixes(nlp) if mix.component == name]
+    if mix.kind == "concat":
+        return None
+    return [mix.gamma * share for share in mix.shares]
 
 
 def rows_are_exact(bilm: BiLM, computing: Computing, kept: Kept) -> bool:

@@ -4,6 +4,7 @@ import multiprocessing
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import torch
 
+from ..errors import Errors
 from .folder import Workspace
 from .plan import read_plan
 from .planning import make_encoder
@@ -39,43 +41,77 @@ def run_in_processes(
     Returns:
         The number of tokens, and the jobs that were set aside because they ended their
         workers three times.
+
+    Raises:
+        OSError: [EL212] if no worker can start.
     """
-    workers = [_Process(output, gpu_id) for _ in range(min(n_processes, len(jobs)))]
-    waiting, attempts = list(reversed(jobs)), dict.fromkeys(jobs, 0)
-    tokens = 0
-    aside: list[int] = []
+    pool = _Pool(output, jobs, n_processes, gpu_id)
     try:
-        while True:
-            for worker in workers:
-                if worker.job is None and waiting:
-                    worker.begin(waiting.pop())
-            busy = [worker for worker in workers if worker.job is not None]
-            if not busy:
-                return tokens, aside
-            wait([worker.connection for worker in busy], WAIT)
+        while pool.give_jobs():
+            pool.wait()
             watch()
-            for worker in busy:
-                job, found = worker.job, worker.result()
-                if isinstance(found, BaseException):
-                    raise found
-                if found is not None:
-                    tokens += found
-                elif not worker.is_alive and job is not None:
-                    attempts[job] += 1
-                    (aside if attempts[job] == ATTEMPTS else waiting).append(job)
-                    workers[workers.index(worker)] = _Process(output, gpu_id)
+        return pool.tokens, pool.aside
     finally:
-        for worker in workers:
+        pool.end()
+
+
+class _Pool:
+    def __init__(
+        self, output: Path, jobs: Sequence[int], n_processes: int, gpu_id: int
+    ) -> None:
+        self.tokens = 0
+        self.aside: list[int] = []
+        self._start = partial(_Process, output, gpu_id)
+        self._workers = [self._start() for _ in range(min(n_processes, len(jobs)))]
+        self._waiting = list(reversed(jobs))
+        self._attempts = dict.fromkeys(jobs, 0)
+        self._failed_starts = 0
+
+    def give_jobs(self) -> bool:
+        """Give jobs to idle workers. Return whether there is anything to wait for."""
+        for worker in self._workers:
+            if worker.is_ready and worker.job is None and self._waiting:
+                worker.begin(self._waiting.pop())
+        busy = any(worker.job is not None for worker in self._workers)
+        return busy or bool(self._waiting)
+
+    def wait(self) -> None:
+        """Wait for a while, and take in what has happened."""
+        wait([worker.connection for worker in self._workers], WAIT)
+        for number, worker in enumerate(self._workers):
+            job, found = worker.job, worker.receive()
+            if isinstance(found, BaseException):
+                raise found
+            if found is not None:
+                self.tokens, self._failed_starts = self.tokens + found, 0
+            elif not worker.is_alive:
+                self._note_death(worker, job)
+                self._workers[number] = self._start()
+
+    def _note_death(self, worker: "_Process", job: int | None) -> None:
+        if job is not None:
+            self._attempts[job] += 1
+            failed = self._attempts[job] == ATTEMPTS
+            (self.aside if failed else self._waiting).append(job)
+        elif not worker.is_ready:
+            self._failed_starts += 1
+            if self._failed_starts == ATTEMPTS:
+                n_processes = len(self._workers)
+                raise OSError(Errors.EL212.format(processes=n_processes))
+
+    def end(self) -> None:
+        for worker in self._workers:
             worker.end()
 
 
 class _Process:
-    """A worker, and the job that it does, None for none."""
+    """A worker, whether it has loaded the model, and the job that it does, if any."""
 
     def __init__(self, output: Path, gpu_id: int) -> None:
         # Not a copy of this process, which would copy torch's threads, locked.
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
+        self.is_ready = False
         self.job: int | None = None
         self._process: BaseProcess = context.Process(
             target=_serve, args=(theirs, output, gpu_id), daemon=True
@@ -84,19 +120,20 @@ class _Process:
         theirs.close()
 
     def begin(self, job: int) -> None:
+        """Give it a job."""
         self.job = job
         with suppress(OSError):  # it is gone: `is_alive` says so
             self.connection.send(job)
 
-    def result(self) -> Any:
-        """Return the number of tokens of the job, an error, or None for neither."""
+    def receive(self) -> Any:
+        """Return the number of tokens of a job that is done, an error, or None."""
         try:
             found = self.connection.recv() if self.connection.poll() else None
         except (EOFError, OSError):
             self._process.join()
             return None
         if found is not None:
-            self.job = None
+            self.is_ready, self.job = True, None
         return found
 
     @property
@@ -118,6 +155,7 @@ def _serve(connection: Connection, output: Path, gpu_id: int) -> None:
         encoder = make_encoder(plan, output, gpu_id=gpu_id)
         with Workspace(output) as workspace:
             worker = Worker(plan, output, encoder, workspace)
+            connection.send(0)  # it is ready
             while True:
                 connection.send(worker.make(connection.recv()))
     except (EOFError, BrokenPipeError):

@@ -130,7 +130,7 @@ class _Checker:
                         described = self.plan.inputs[shard.source]
                         source = open_source(described, self.plan.piece)
                     is_last = self._check(shard, source)
-                except (ValueError, OSError) as error:
+                except (ValueError, LookupError, OSError) as error:
                     self._problem(shard, str(error))
                     is_last = not mine - seen
                 if is_last:

@@ -1,1 +1,1 @@
-"""An objective, a weight format, an optimizer and a schedule for spacy-elmo."""
+"""An objective, a weight format, an optimizer, a schedule and a sink for spacy-elmo."""

@@ -1,0 +1,104 @@
+"""HDF5 as AllenNLP's command `elmo` writes it, for code that reads that.
+
+Each sentence is a dataset named by its number: (T, D), or (layers, T, D) where several
+layers are kept. The dataset `sentence_to_index` holds a JSON object from sentences to
+these numbers. What else a shard holds are attributes of the file.
+"""
+
+import json
+from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from ...errors import Errors
+from ...registry import registry
+from ..columns import strings
+from ..keep import choose
+from .sink import Shard
+
+VERSIONS = ("v108", "v110")  # attributes of any size, and files that old code reads
+
+
+@registry.sinks("hdf5")
+class Hdf5:
+    """One dataset for each sentence; for rows of tokens that are not int8."""
+
+    suffix = ".hdf5"
+
+    def check(self, dtype: str, pool: str) -> None:
+        """Accept tokens in a floating-point type. Raises ValueError [EL207]."""
+        choose("dtype", dtype, ["float32", "float16"])
+        choose("pool", pool, ["token"])
+
+    def write(self, shard: Shard, path: Path) -> None:
+        """Write a shard to a new file."""
+        with h5py.File(path, "x", libver=VERSIONS) as file:
+            index = _write_sentences(file, shard, shard.read_rows, 0)
+            _write_index(file, index)
+            file.attrs["header"] = json.dumps(shard.header)
+            for name, array in shard.arrays.items():
+                file.attrs[name] = h5py.Empty(array.dtype) if not len(array) else array
+
+    def join(self, shards: Iterable[Shard], path: Path) -> None:
+        """Write the sentences of several shards to one new file, as float32."""
+        with h5py.File(path, "x", libver=VERSIONS) as file:
+            index: dict[str, str] = {}
+            n_sentences = 0
+            for shard in shards:
+                index |= _write_sentences(file, shard, shard.vectors, n_sentences)
+                n_sentences += len(shard.arrays["sentence_offsets"]) - 1
+            _write_index(file, index)
+
+    def read(self, path: Path) -> Shard:
+        """Open a file. Raises ValueError [EL208]."""
+        try:
+            file = h5py.File(path, "r")
+            header = json.loads(file.attrs["header"])
+            arrays = {}
+            for name in [name for name in header["arrays"] if name != "vectors"]:
+                found: Any = file.attrs[name]
+                empty = isinstance(found, h5py.Empty)
+                arrays[name] = np.zeros(0, found.dtype) if empty else found
+            offsets = arrays["sentence_offsets"]
+        except (OSError, ValueError, LookupError, TypeError, RuntimeError) as error:
+            raise ValueError(Errors.EL208.format(path=path, problem=error)) from error
+        vectors = header["arrays"]["vectors"]
+
+        def read_rows(start: int, stop: int) -> np.ndarray:
+            first = int(np.searchsorted(offsets, start, "right")) - 1
+            last = int(np.searchsorted(offsets[:-1], stop, "left"))
+            rows = [_by_token(file[str(number)][...]) for number in range(first, last)]
+            empty = np.zeros((0, *vectors["shape"][1:]), vectors["dtype"])
+            skip = start - int(offsets[first])
+            return np.concatenate([empty, *rows])[skip : skip + stop - start]
+
+        return Shard(header, arrays, read_rows)
+
+
+def _by_token(array: np.ndarray) -> np.ndarray:
+    """Swap tokens and layers, if there are layers."""
+    return array.swapaxes(0, 1) if array.ndim > 2 else array
+
+
+def _write_sentences(
+    file: Any, shard: Shard, read: Any, first_number: int
+) -> dict[str, str]:
+    """Write datasets, numbered from a number on. Return the index of sentences."""
+    arrays, index = shard.arrays, {}
+    offsets = arrays["sentence_offsets"].tolist()
+    for number, (start, stop) in enumerate(pairwise(offsets)):
+        places = arrays["token_text_offsets"][start : stop + 1]
+        key = str(first_number + number)
+        index[" ".join(strings(arrays["token_text"], places))] = key
+        file.create_dataset(key, data=_by_token(np.asarray(read(start, stop))))
+    return index
+
+
+def _write_index(file: Any, index: dict[str, str]) -> None:
+    text = h5py.special_dtype(vlen=str)
+    dataset = file.create_dataset("sentence_to_index", (1,), dtype=text)
+    dataset[0] = json.dumps(index)

@@ -1,0 +1,147 @@
+"""Parquet with one row for each vector, for data frames and SQL (extra `arrow`).
+
+Columns: document (id), position (in the input), sentence (number in the shard) and
+vector, a list; for tokens also token, start and end, otherwise tokens, their number;
+scale where vectors are int8. The footer holds the header and the documents.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import Errors
+from ...registry import registry
+from ..columns import strings
+from .sink import Shard
+
+ROWS = 8192  # of a row group
+DAMAGED = (OSError, ValueError, LookupError, TypeError)
+
+
+@registry.sinks("parquet")
+class Parquet:
+    """One row for each vector."""
+
+    suffix = ".parquet"
+
+    def check(self, dtype: str, pool: str) -> None:
+        """Accept everything. Raises ImportError [EL211] if pyarrow is missing."""
+        try:
+            import pyarrow  # noqa: F401
+        except ImportError as error:
+            message = Errors.EL211.format(name="pyarrow", extra="arrow", error=error)
+            raise ImportError(message) from error
+
+    def write(self, shard: Shard, path: Path) -> None:
+        """Write a shard to a new file."""
+        import pyarrow.parquet as pq
+
+        columns = _columns(shard)
+        n_rows = shard.header["arrays"]["vectors"]["shape"][0]
+        in_footer = {
+            name: array.tolist()
+            for name, array in shard.arrays.items()
+            if not name.startswith("token_") and name != "scales"
+        }
+        text = json.dumps({"header": dict(shard.header), **in_footer})
+        empty = _table(columns, shard, 0, 0)
+        schema = empty.schema.with_metadata({"spacy_elmo": text})
+        with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+            for start in range(0, n_rows, ROWS):
+                table = _table(columns, shard, start, min(start + ROWS, n_rows))
+                writer.write_table(table.cast(schema), row_group_size=ROWS)
+
+    def read(self, path: Path) -> Shard:
+        """Open a file. Raises ValueError [EL208]."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            file = pq.ParquetFile(path)
+            footer = json.loads(file.schema_arrow.metadata[b"spacy_elmo"])
+            header = footer.pop("header")
+            said = header["arrays"]
+            arrays = {n: np.array(footer[n], dtype=said[n]["dtype"]) for n in footer}
+            if "scales" in said:
+                scales = _flat(file.read(["scale"]).column("scale"))
+                arrays["scales"] = scales.reshape(said["scales"]["shape"])
+            if "token_text" in said:
+                arrays |= _tokens(file.read(["token", "start", "end"]))
+            shape = said["vectors"]["shape"][1:]
+        except (
+            OSError,
+            ValueError,
+            LookupError,
+            TypeError,
+            pa.ArrowException,
+        ) as error:
+            raise ValueError(Errors.EL208.format(path=path, problem=error)) from error
+
+        def read_rows(start: int, stop: int) -> np.ndarray:
+            groups = range(start // ROWS, -(-stop // ROWS))
+            groups = groups[: max(0, file.num_row_groups - groups.start)]
+            column = file.read_row_groups([*groups], ["vector"]).column("vector")
+            rows = _flat(column).reshape(-1, *shape)
+            skip = start - ROWS * groups.start
+            return rows[skip : skip + stop - start]
+
+        return Shard(header, arrays, read_rows)
+
+
+def _columns(shard: Shard) -> dict[str, Any]:
+    """Return all columns but vectors and scales."""
+    import pyarrow as pa
+
+    arrays = shard.arrays
+    ids = strings(arrays["document_ids"], arrays["document_id_offsets"])
+    lengths = np.diff(arrays["document_offsets"])
+    documents, columns = np.arange(len(ids)), {}
+    if "sentence_offsets" in arrays:
+        documents = np.repeat(documents, lengths)
+        lengths = np.diff(arrays["sentence_offsets"])
+        columns["sentence"] = np.arange(len(lengths))
+    if "token_text" in arrays:
+        documents = np.repeat(documents, lengths)
+        columns["sentence"] = np.repeat(columns["sentence"], lengths)
+        texts = strings(arrays["token_text"], arrays["token_text_offsets"])
+        columns["token"] = pa.array(texts, pa.string())
+        columns["start"], columns["end"] = arrays["token_starts"], arrays["token_ends"]
+    else:
+        columns["tokens"] = lengths
+    columns["position"] = arrays["document_positions"][documents]
+    columns["document"] = pa.array(ids, pa.string()).take(pa.array(documents))
+    return columns
+
+
+def _table(columns: dict[str, Any], shard: Shard, start: int, stop: int) -> Any:
+    import pyarrow as pa
+
+    def lists(rows: np.ndarray) -> Any:
+        length = int(np.prod(rows.shape[1:]))
+        return pa.FixedSizeListArray.from_arrays(pa.array(rows.reshape(-1)), length)
+
+    found = {name: pa.array(column[start:stop]) for name, column in columns.items()}
+    found["vector"] = lists(np.ascontiguousarray(shard.read_rows(start, stop)))
+    if "scales" in shard.arrays:
+        found["scale"] = lists(np.array(shard.arrays["scales"][start:stop]))
+    return pa.table(found)
+
+
+def _flat(column: Any) -> np.ndarray:
+    values: np.ndarray = (
+        column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    )
+    return values
+
+
+def _tokens(table: Any) -> dict[str, np.ndarray]:
+    texts = [text.encode("utf-8") for text in table.column("token").to_pylist()]
+    lengths = np.array([0, *map(len, texts)], dtype=np.int64)
+    return {
+        "token_text": np.frombuffer(b"".join(texts), dtype=np.uint8),
+        "token_text_offsets": np.cumsum(lengths),
+        "token_starts": table.column("start").to_numpy(),
+        "token_ends": table.column("end").to_numpy(),
+    }

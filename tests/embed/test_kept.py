@@ -1,0 +1,209 @@
+"""Smaller vectors: what is kept, what it costs, and how much room it takes."""
+
+import numpy as np
+import pytest
+import spacy
+import torch
+
+from spacy_elmo import embed
+from spacy_elmo.bilm.kernels.processor import check_precision
+from spacy_elmo.embed import run, verify
+from spacy_elmo.embed.estimate import readable, size_on_disk
+from spacy_elmo.embed.keep import Kept
+from spacy_elmo.embed.model import Computing
+from spacy_elmo.embed.plan import read_plan
+from spacy_elmo.embed.progress import Progress, rounding_error
+
+from ..models import tiny_config
+from ..pipelines import add_elmo, examples, pipeline
+from .corpora import (
+    SMALL,
+    embed_files,
+    lines,
+    make_plan,
+    save_model,
+    shards,
+    write_lines,
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kept")
+    write_lines(folder / "a.txt")
+    save_model(folder / "model")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def float32(folder):
+    """Vectors of each document, and of its sentences."""
+    corpus = embed.open(embed_files(folder, [str(folder / "a.txt")]))
+    return [[s.vectors for s in document.sentences] for document in corpus]
+
+
+def kept(folder, tmp_path, **options):
+    output = tmp_path / "vectors"
+    inputs = [str(folder / "a.txt")]
+    make_plan(str(folder / "model"), inputs, output, shard_mb=SMALL, **options)
+    run(output)
+    assert verify(output, full=True).problems == []
+    return embed.open(output)
+
+
+def test_float16(folder, tmp_path, float32):
+    corpus = kept(folder, tmp_path, dtype="float16")
+    for document, sentences in zip(corpus, float32, strict=True):
+        expected = np.concatenate(sentences).astype(np.float16)
+        assert np.array_equal(document.vectors, expected)
+
+
+@pytest.mark.parametrize("layers", ["average", "all"])
+def test_int8_has_a_scale_for_each_vector(folder, tmp_path, float32, layers):
+    corpus = kept(folder, tmp_path, dtype="int8", layers=layers)
+    for document, sentences in zip(corpus, float32, strict=True):
+        found = document.vectors
+        if layers == "average":
+            expected = np.concatenate(sentences)
+            bound = np.abs(expected).max(axis=-1, keepdims=True) / 254 * 1.0001
+            assert (np.abs(found - expected) <= bound).all()
+        assert found.dtype == np.float32 and np.abs(found).max() > 0
+
+
+@pytest.mark.parametrize(("dtype", "low", "high"), [("float16", 1e-5, 1e-3),
+                                                    ("int8", 1e-3, 1e-2)])  # fmt: skip
+def test_what_rounding_costs_is_measured(folder, tmp_path, float32, dtype, low, high):
+    corpus = kept(folder, tmp_path, dtype=dtype)
+    said = rounding_error(corpus.plan, corpus.output)
+    expected = np.concatenate([rows for document in float32 for rows in document])
+    found = np.concatenate([document.vectors for document in corpus])
+    difference = found.astype("f8") - expected
+    relative = np.sqrt((difference**2).sum() / (expected.astype("f8") ** 2).sum())
+    assert low < relative < high
+    assert said["relative_error"] == pytest.approx(relative, rel=1e-6)
+    assert said["largest_error"] == pytest.approx(np.abs(difference).max(), rel=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+@pytest.mark.parametrize("pool", ["sentence", "doc"])
+def test_pooled_vectors_are_means(folder, tmp_path, float32, pool, dtype):
+    corpus = kept(folder, tmp_path, pool=pool, dtype=dtype)
+    tolerance = {"float32": 1e-7, "float16": 1e-3, "int8": 1e-2}[dtype]
+    for document, sentences in zip(corpus, float32, strict=True):
+        if pool == "doc":
+            expected = np.concatenate(sentences).mean(axis=0, dtype=np.float64)
+        else:
+            expected = [rows.mean(axis=0, dtype=np.float64) for rows in sentences]
+            assert len(list(document.sentences)) == len(sentences)
+        assert np.abs(document.vectors - expected).max() <= tolerance
+
+
+def test_a_projection_keeps_most_of_the_variance(folder, tmp_path, float32):
+    corpus = kept(folder, tmp_path, dimensions=8)
+    rows = np.concatenate([r for document in float32 for r in document]).astype("f8")
+    found = np.concatenate([document.vectors for document in corpus])
+    assert found.shape == (len(rows), 8)
+    # Computed independently, from all rows: the sample is most of them.
+    centered = rows - rows.mean(axis=0)
+    variances = np.linalg.svd(centered, compute_uv=False) ** 2
+    share = variances[:8].sum() / variances.sum()
+    assert corpus.plan.estimate["variance_kept"] == pytest.approx(share, rel=0.02)
+    kept_share = found.var(axis=0).sum() / rows.var(axis=0).sum()
+    assert kept_share == pytest.approx(share, rel=0.02)
+    (path,) = corpus.output.glob("projection-*")
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    with pytest.raises(ValueError, match=r"EL202.*projection"):
+        run(corpus.output)
+
+
+def test_half_and_int8_arithmetic_is_deterministic(folder, tmp_path):
+    for precision in ("half", "int8"):
+        output, again = tmp_path / precision, tmp_path / f"{precision}-again"
+        options = {"computing": Computing(precision=precision), "shard_mb": SMALL}
+        inputs = [str(folder / "a.txt")]
+        try:
+            check_precision(precision, torch.device("cpu"))
+        except ValueError:
+            pytest.skip("this processor has not both")
+        plan, _ = make_plan(str(folder / "model"), inputs, output, **options)
+        assert not plan.computing.exact
+        run(output)
+        make_plan(str(folder / "model"), inputs, again, **options)
+        for part in (2, 1):
+            run(again, share=(part, 2))
+        assert shards(again) == shards(output)
+        assert verify(output, full=True).problems == []
+
+
+# -- mixes ------------------------------------------------------------------------
+
+
+def sizes():
+    return tiny_config(hidden_dim=32, projection_dim=16, char_dim=16)
+
+
+def test_the_mix_of_a_pipeline_is_its_tensor(folder, tmp_path):
+    nlp = spacy.blank("en")
+    weights = [0.5, -1.0, 2.0]
+    add_elmo(nlp, sizes=sizes(), mix_weights=weights, gamma=1.5)
+    nlp.to_disk(tmp_path / "pipeline")
+    output = tmp_path / "vectors"
+    text = [str(folder / "a.txt")]
+    options = {"layers": "mix", "shard_mb": SMALL}
+    make_plan(str(tmp_path / "pipeline"), text, output, **options)
+    run(output)
+    nlp.add_pipe("sentencizer", first=True)
+    for number, line in enumerate(lines()):
+        doc, found = nlp(line), nlp.make_doc(line)
+        embed.open(output).set_tensor(found, number)
+        assert np.abs(found.tensor - doc.tensor).max() < 1e-6
+
+
+def test_the_mix_of_a_component(folder, tmp_path):
+    nlp = pipeline()
+    nlp.initialize(lambda: examples(nlp))
+    mixes = [("tagger", [0.0, 1.0, 2.0], 0.5), ("ner", [3.0, 0.0, 0.0], 2.0)]
+    for name, weights, gamma in mixes:
+        (listener,) = [
+            node
+            for node in nlp.get_pipe(name).model.walk()
+            if node.name == "elmo-listener"
+        ]
+        listener.set_param("W", np.array(weights, dtype=np.float32))
+        listener.set_param("gamma", np.array([gamma], dtype=np.float32))
+    nlp.to_disk(tmp_path / "pipeline")
+    model, text = str(tmp_path / "pipeline"), [str(folder / "a.txt")]
+    for name, weights, gamma in mixes:
+        options = {"layers": "mix", "mix_of": name}
+        plan, _ = make_plan(model, text, tmp_path / name, **options)
+        expected = gamma * np.exp(weights) / np.exp(weights).sum()
+        assert plan.kept.weights == pytest.approx(expected, rel=1e-6)
+    with pytest.raises(ValueError, match="EL215"):
+        make_plan(model, text, tmp_path / "x", layers="mix", mix_of="parser")
+    spacy.blank("en").to_disk(tmp_path / "other")
+    with pytest.raises(ValueError, match="EL215"):
+        make_plan(str(tmp_path / "other"), text, tmp_path / "x", layers="mix")
+
+
+# -- sizes ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"dtype": "int8", "layers": "all"}, {"pool": "sentence"}, {"pool": "doc"}],
+)
+def test_size_is_known_beforehand(folder, tmp_path, options):
+    corpus = kept(folder, tmp_path, **options)
+    found = sum(p.stat().st_size for p in (corpus.output / "shards").iterdir())
+    plan = read_plan(corpus.output)
+    assert plan.estimate["bytes"] == pytest.approx(found, rel=0.1)
+    state = Progress(plan, corpus.output).look()
+    assert state.jobs == plan.n_jobs and state.n_bytes == plan.estimate["input_bytes"]
+
+
+def test_size_of_a_billion_tokens():
+    counts = {"tokens": 10**9, "sentences": 10**9 // 22, "documents": 10**9 // 22}
+    average = Kept((1 / 3,) * 3, (0, 1, 2), 512)
+    assert readable(size_on_disk(average, counts, 1200)) == "2.07 TB"
+    assert readable(999) == "999 B" and readable(0) == "0 B"
+    assert readable(1.2e15) == "1.2e+03 TB"

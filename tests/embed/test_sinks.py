@@ -1,0 +1,163 @@
+"""Every format holds everything: it is verified, and read as the default one is."""
+
+import json
+import shutil
+
+import h5py
+import numpy as np
+import pytest
+
+from spacy_elmo import embed
+from spacy_elmo.embed import run, verify
+from spacy_elmo.embed.sentences import Reading
+from spacy_elmo.embed.sinks import find_sink
+from spacy_elmo.registry import registry
+
+from .corpora import make_plan, save_model, shards, write_jsonl
+
+NPZ = "elmo-extension-npz"
+SINKS = ["safetensors", "parquet", "hdf5", NPZ]
+RECORDS = [
+    *(
+        {"text": f"Text {i}. Two sentences, 고양이.", "id": f"id {i}"}
+        for i in range(70)
+    ),
+    {"text": "", "id": "empty"},
+    {"tokens": ["", "a token of\nwhite space"]},
+]
+
+
+@pytest.fixture(autouse=True)
+def extension():
+    if NPZ not in registry.sinks.get_all():
+        pytest.fail("run 'make install', or: pip install -e tests/extension_package")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sinks")
+    write_jsonl(folder / "a.jsonl", RECORDS)
+    save_model(folder / "model")
+    return folder
+
+
+def embedded(folder, output, **options):
+    inputs = [str(folder / "a.jsonl")]
+    options = {"shard_mb": 0.002, **options}
+    make_plan(str(folder / "model"), inputs, output, **options)
+    run(output)
+    return output
+
+
+@pytest.mark.parametrize("sink", SINKS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"layers": "0,2", "dtype": "float16"},
+        {"dtype": "int8"},
+        {"layers": "all", "dtype": "int8"},
+        {"pool": "sentence"},
+        {"pool": "doc", "dtype": "int8"},
+    ],
+    ids=lambda options: ",".join(map(str, options.values())) or "default",
+)
+def test_round_trip(folder, tmp_path, sink, options):
+    if sink == "hdf5" and (options.get("dtype") == "int8" or "pool" in options):
+        with pytest.raises(ValueError, match="EL207"):
+            embedded(folder, tmp_path / "a", sink=sink, **options)
+        return
+    expected = embed.open(embedded(folder, tmp_path / "a", **options))
+    output = embedded(folder, tmp_path / "b", sink=sink, **options)
+    found = embed.open(output)
+    assert len(found) == len(expected) == 72
+    for one, other in zip(found, expected):
+        assert one.id == other.id and np.array_equal(one.vectors, other.vectors)
+        if "pool" not in options:
+            assert one.tokens == other.tokens
+            for a, b in zip(one.offsets, other.offsets):
+                assert all(np.array_equal(x, y) for x, y in zip(a, b))
+    report = verify(output, full=True)
+    empty = options.get("pool") == "doc"  # whose row is zeros
+    assert report.problems == []
+    assert report.recomputed == report.counts["rows"] - empty
+    again = embedded(folder, tmp_path / "c", sink=sink, **options)
+    assert shards(again) == shards(output) and len(shards(output)) > 1
+
+
+@pytest.mark.parametrize("sink", ["parquet", "hdf5"])
+def test_damage_is_found(folder, tmp_path, sink):
+    output = embedded(folder, tmp_path / "a", sink=sink)
+    path = min((output / "shards").iterdir())
+    good = path.read_bytes()
+    problems = []
+    for at in range(40, len(good), len(good) // 12):
+        data = bytearray(good)
+        data[at] ^= 255
+        path.write_bytes(data)
+        problems.append(len(verify(output, sample=0).problems))
+    # What a byte of these formats means nothing, or is not read, can't be found.
+    assert sum(problems) > 7 and set(problems) <= {0, 1}
+    path.write_bytes(good[:-7])
+    assert "EL208" in verify(output).problems[0].problem
+    path.write_bytes(b"")
+    assert "EL208" in verify(output).problems[0].problem
+
+
+def test_hdf5_is_as_allennlp_wrote_it(folder, tmp_path):
+    """One file, a dataset for each sentence by its number, and an index of them."""
+    reading = Reading(tokenizer="whitespace", split=False)
+    for layers, shape in [("all", (3, 5, 32)), ("average", (5, 32))]:
+        options = {"layers": layers, "dtype": "float16", "reading": reading}
+        output = embedded(folder, tmp_path / layers, **options)
+        path = tmp_path / layers / "vectors.hdf5"
+        assert embed.export(output, path, "hdf5") == len(shards(output))
+        sentences = list(embed.open(output).sentences())
+        with h5py.File(path, "r") as file:
+            index = json.loads(file["sentence_to_index"][0])
+            assert len(file) == len(sentences) + 1 == 72
+            assert file["3"].shape == shape and file["3"].dtype == np.float32
+            for number, sentence in enumerate(sentences):
+                assert index[" ".join(sentence.tokens)] == str(number)
+                found = file[str(number)][...]
+                found = found.swapaxes(0, 1) if layers == "all" else found
+                assert np.array_equal(found, sentence.vectors.astype(np.float32))
+
+
+def test_parquet_is_read_by_pyarrow(folder, tmp_path):
+    pq = pytest.importorskip("pyarrow.parquet")
+    output = embedded(folder, tmp_path / "a", dtype="float16")
+    target = tmp_path / "parquet"
+    assert embed.export(output, target, "parquet") == len(shards(output))
+    found = pq.read_table(target).to_pydict()
+    corpus = embed.open(output)
+    assert len(found["token"]) == corpus.n_tokens
+    expected = np.concatenate([document.vectors for document in corpus])
+    assert np.array_equal(np.array(found["vector"], dtype=np.float16), expected)
+    assert found["token"] == [token for document in corpus for token in document.tokens]
+    assert found["document"][:9] == ["id 0"] * 8 + ["id 1"]
+    assert set(found) == {
+        "document", "position", "sentence", "token", "start", "end", "vector",
+    }  # fmt: skip
+
+
+def test_export_of_what_can_not_be(folder, tmp_path):
+    output = embedded(folder, tmp_path / "a", pool="doc")
+    with pytest.raises(ValueError, match="EL207"):
+        embed.export(output, tmp_path / "a.hdf5", "hdf5")
+    with pytest.raises(ValueError, match="EL207"):
+        embed.export(output, tmp_path / "b", "csv")
+    min((output / "shards").iterdir()).unlink()
+    with pytest.raises(ValueError, match="EL217"):
+        embed.export(output, tmp_path / "b", "parquet")
+    assert not (tmp_path / "b").exists()
+
+
+def test_parquet_needs_pyarrow(folder, tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"EL211.*spacy-elmo\[arrow\]"):
+        embedded(folder, tmp_path / "a", sink="parquet")
+    with pytest.raises(ImportError, match="EL211"):
+        find_sink("parquet").check("float32", "token")
+    shutil.rmtree(tmp_path / "a", ignore_errors=True)
+    embedded(folder, tmp_path / "a")
