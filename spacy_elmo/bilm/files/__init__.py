@@ -1,25 +1,24 @@
 """Reading and writing biLMs in any format that `registry.formats` has.
 
-A format is a class in one file (format.py says what it does). It turns files into a
-`StoredBiLM` and back, and never makes a model.
+A format (format.py) turns files into a `StoredBiLM` and back, and never makes a model.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from ...errors import Errors
+from ...registry import registry
 from ..config import BiLMConfig
 from ..objectives import Objective
 from . import bilm_tf, many_langs, own  # noqa: F401  (they register their formats)
-from .checks import checked
-from .format import Format, WritableFormat, folder_of, formats, not_found
-from .stored import DTYPES, StoredBiLM
+from .format import Format, WritableFormat, folder_of
+from .stored import DTYPES, StoredBiLM, checked
 
 __all__ = [
-    "DTYPES", "OWN", "Format", "StoredBiLM", "WritableFormat", "checked", "find_format",
+    "OWN", "Format", "StoredBiLM", "WritableFormat", "checked", "find_format",
     "folder_of", "load", "not_found", "read_config", "save", "writable_format",
 ]  # fmt: skip
 
@@ -37,7 +36,7 @@ def find_format(path: str | Path) -> Format:
         ValueError: [EL005] if the folder holds models in several formats.
     """
     path = Path(path)
-    found = [known for known in formats().values() if known.matches(path)]
+    found = [known for known in _formats().values() if known.matches(path)]
     if not found:
         raise not_found(path)
     if len(found) > 1:
@@ -47,15 +46,7 @@ def find_format(path: str | Path) -> Format:
 
 
 def read_config(path: str | Path) -> BiLMConfig:
-    """Return the sizes of a model without reading its weights.
-
-    Args:
-        path: Model folder in any format, or a file in it.
-
-    Raises:
-        FileNotFoundError: [EL001] if there is no model.
-        ValueError: If a file of it is damaged.
-    """
+    """Return the sizes of a model without reading its weights. Raises as `load`."""
     return find_format(path).read_config(Path(path))
 
 
@@ -70,19 +61,6 @@ def load(path: str | Path) -> StoredBiLM:
         ValueError: If a file of it is damaged, or its parts don't fit together.
     """
     return checked(find_format(path).load(Path(path)), path)
-
-
-def writable_format(name: str) -> WritableFormat:
-    """Return a format that models can be written in. Raises ValueError [EL073] if there
-    is none of that name."""
-    known = {
-        name: each
-        for name, each in formats().items()
-        if isinstance(each, WritableFormat)
-    }
-    if name not in known:
-        raise ValueError(Errors.EL073.format(found=name, known=", ".join(known)))
-    return known[name]
 
 
 def save(
@@ -120,7 +98,7 @@ def save(
     if not (writer.keeps_training or (objective is None and card is None)):
         problem = "it has no place for an objective or a card"
         raise ValueError(Errors.EL027.format(format=format, problem=problem))
-    for name, other in formats().items():
+    for name, other in _formats().items():
         if name != format and other.matches(folder):
             raise ValueError(Errors.EL016.format(path=folder, name=name))
     stored = stored.to(DTYPES[dtype])
@@ -129,3 +107,27 @@ def save(
             raise ValueError(Errors.EL019.format(name=name, dtype=dtype))
     writer.save(stored, folder, objective=objective, card=card)
     return stored.fingerprint
+
+
+def writable_format(name: str) -> WritableFormat:
+    """Return a format that models can be written in. Raises ValueError [EL073] if there
+    is none of that name."""
+    found = _formats().items()
+    known = {key: each for key, each in found if isinstance(each, WritableFormat)}
+    if name not in known:
+        raise ValueError(Errors.EL073.format(found=name, known=", ".join(known)))
+    return known[name]
+
+
+def not_found(path: str | Path, names: Sequence[str] = ()) -> FileNotFoundError:
+    """Return the error [EL001] of a path that is a model in no format; `names` are of
+    shipped models that could have been meant."""
+    layouts = "; ".join(f"{f.layout} ({name})" for name, f in _formats().items())
+    named = f" The biLMs in this package are {', '.join(names)}." if names else ""
+    message = Errors.EL001.format(path=path, layouts=layouts, names=named)
+    return FileNotFoundError(message)
+
+
+def _formats() -> dict[str, Format]:
+    """Return an instance of every format that is installed, by name."""
+    return {name: make() for name, make in sorted(registry.formats.get_all().items())}

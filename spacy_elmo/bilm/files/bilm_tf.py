@@ -8,11 +8,14 @@ Foreign names stay in this file.
 import json
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
+import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ...atomic_files import write_files, write_text
@@ -20,14 +23,25 @@ from ...errors import Errors
 from ...registry import registry
 from ..config import BiLMConfig
 from ..objectives import Objective
-from .bilm_tf_arrays import Array, arrays_of
-from .checks import check_shapes, check_words
 from .format import folder_of
 from .hdf5 import array_shapes, open_file
-from .stored import StoredBiLM
+from .stored import StoredBiLM, check_shapes, check_words, empty_arrays
 from .text_files import read_json, read_vocab, vocab_text
 
 OPTIONS, WEIGHTS, VOCAB = "options.json", "weights.hdf5", "vocab.txt"
+# Their names of our settings, and what those stand for that are not there.
+_LSTM = {
+    "cell_clip": "cell_clip",
+    "dim": "hidden_dim",
+    "n_layers": "n_layers",
+    "proj_clip": "proj_clip",
+    "projection_dim": "projection_dim",
+    "use_skip_connections": "skip_connections",
+}
+_LSTM_DEFAULTS = {"cell_clip": None, "proj_clip": None, "use_skip_connections": False}
+_DIRECTIONS = {"forward_lstm": "RNN_0", "backward_lstm": "RNN_1"}
+_THEIRS_TO_OURS = (3, 0, 2, 1)  # where our gates o, i, f, g stand among i, j, f, o
+_OURS_TO_THEIRS = (1, 3, 2, 0)
 
 
 @registry.formats("bilm-tf")
@@ -61,12 +75,17 @@ class BilmTfFormat:
             vocab_path = path.parent / VOCAB
             vocab = read_vocab(vocab_path) if vocab_path.exists() else None
             check_words(path.parent, config, vocab, None)
-            names = arrays_of(config)
-            _check_arrays(names, shapes, config, path)
+            expected = _to_theirs(empty_arrays(config), config)
+            # Others than weights of ours do no harm: counters and the like.
+            weights = {n for n in shapes if n.startswith(("CNN", "RNN"))} | set(
+                expected
+            )
+            found = {name: shapes[name] for name in shapes if name in weights}
+            check_shapes(path, found, expected)
             try:
                 arrays = {
-                    ours: array.read(np.asarray(file[array.theirs], dtype=np.float32))
-                    for ours, array in names.items()
+                    ours: _to_ours(ours, np.asarray(file[theirs], dtype=np.float32))
+                    for ours, theirs in _names(config).items()
                 }
             except OSError as error:  # a damaged block
                 raise ValueError(Errors.EL004.format(path=path, error=error)) from error
@@ -87,8 +106,9 @@ class BilmTfFormat:
         if names := [p.name for p in others if p.name not in (OPTIONS, WEIGHTS)]:
             names = [WEIGHTS, *sorted(names)]
             raise ValueError(Errors.EL005.format(path=folder, names=", ".join(names)))
+        arrays = _to_theirs(stored.arrays, stored.config)
         writers: dict[str, Callable[[Path], object]] = {
-            WEIGHTS: partial(_write_arrays, stored.arrays, arrays_of(stored.config))
+            WEIGHTS: partial(_write_arrays, arrays)
         }
         if stored.vocab is not None:
             writers[VOCAB] = partial(write_text, vocab_text(stored.vocab))
@@ -143,36 +163,75 @@ def _stem(path: Path) -> str:
 # -- arrays -----------------------------------------------------------------------
 
 
-def _check_arrays(
-    names: dict[str, Array],
-    shapes: dict[str, tuple[int, ...]],
-    config: BiLMConfig,
-    path: Path,
-) -> None:
-    """Raise ValueError [EL006, EL007, EL011] unless a file has exactly the arrays that
-    sizes ask for."""
-    for array in names.values():
-        if array.theirs not in shapes:
-            raise ValueError(Errors.EL006.format(path=path, name=array.theirs))
-    used = {array.theirs for array in names.values()}
-    unused = [n for n in shapes if n not in used and n.startswith(("CNN", "RNN"))]
-    if unused:  # the options are of a smaller model
-        raise ValueError(Errors.EL011.format(path=path, names=", ".join(unused[:5])))
-    ours = {
-        name: array.our_shape(shapes[array.theirs]) for name, array in names.items()
-    }
-    check_shapes(path, ours, config)
+def _names(config: BiLMConfig) -> dict[str, str]:
+    """Return their name of the array that each parameter of ours is in."""
+    names: dict[str, str] = {}
+    encoder = "token_encoder"
+    if config.n_words:
+        names[f"{encoder}.embedding"] = "embedding"
+    else:
+        names[f"{encoder}.char_embedding"] = "char_embed"
+        for i in range(len(config.filters)):
+            names[f"{encoder}.conv_weights.{i}"] = f"CNN/W_cnn_{i}"
+            names[f"{encoder}.conv_biases.{i}"] = f"CNN/b_cnn_{i}"
+        for k, gate in product(range(config.n_highway), ("carry", "transform")):
+            ours = f"{encoder}.highways.{k}.{gate}"
+            names[f"{ours}_weight"] = f"CNN_high_{k}/W_{gate}"
+            names[f"{ours}_bias"] = f"CNN_high_{k}/b_{gate}"
+        if config.token_projection:
+            names[f"{encoder}.projection_weight"] = "CNN_proj/W_proj"
+            names[f"{encoder}.projection_bias"] = "CNN_proj/b_proj"
+    for direction, rnn in _DIRECTIONS.items():
+        for layer in range(config.n_layers):
+            ours = f"{direction}.layers.{layer}"
+            theirs = f"{rnn}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
+            names[f"{ours}.weight_x"] = names[f"{ours}.weight_h"] = f"{theirs}/W_0"
+            names[f"{ours}.bias"] = f"{theirs}/B"
+            if config.lstm_projection:
+                names[f"{ours}.weight_p"] = f"{theirs}/W_P_0"
+    return names
 
 
-def _write_arrays(
-    tensors: dict[str, Tensor], names: dict[str, Array], path: Path
-) -> None:
-    parts: dict[str, list[np.ndarray]] = {}  # W_0 comes in two
-    for ours, array in names.items():
-        parts.setdefault(array.theirs, []).append(array.write(tensors[ours]))
+def _to_theirs(arrays: Mapping[str, Tensor], config: BiLMConfig) -> dict[str, Tensor]:
+    """Return arrays of ours by their names, laid out as theirs are."""
+    found: dict[str, Tensor] = {}
+    for ours, theirs in _names(config).items():
+        array = arrays[ours]
+        if ours.endswith("char_embedding"):
+            array = array[1:]
+        elif "conv_weights" in ours:  # (n, char_dim, width) -> (1, width, char_dim, n)
+            array = array.permute(2, 1, 0)[None]
+        elif ours.endswith(("weight_x", "weight_h", "bias")) and "_lstm" in ours:
+            array = _reorder(array, _OURS_TO_THEIRS)
+        # W_0 is [W_x; W_h], and W_x comes first.
+        found[theirs] = torch.cat([found[theirs], array]) if theirs in found else array
+    return found
+
+
+def _to_ours(ours: str, array: np.ndarray) -> Tensor:
+    """Return the parameter of ours that an array of theirs holds."""
+    tensor = torch.from_numpy(array)
+    if ours.endswith("char_embedding"):
+        return F.pad(tensor, (0, 0, 1, 0))
+    if "conv_weights" in ours:
+        return tensor[0].permute(2, 1, 0)
+    if ours.endswith(("weight_x", "weight_h")):
+        tensor = tensor.chunk(2)[ours.endswith("weight_h")]
+    elif "_lstm" not in ours or ours.endswith("weight_p"):
+        return tensor
+    return _reorder(tensor, _THEIRS_TO_OURS)
+
+
+def _reorder(array: Tensor, order: tuple[int, ...]) -> Tensor:
+    """Return the four gates along the last axis in another order."""
+    gates = array.chunk(4, dim=-1)
+    return torch.cat([gates[i] for i in order], dim=-1)
+
+
+def _write_arrays(arrays: Mapping[str, Tensor], path: Path) -> None:
     with h5py.File(path, "w") as file:
-        for theirs, arrays in parts.items():
-            file.create_dataset(theirs, data=np.concatenate(arrays))
+        for name, array in arrays.items():
+            file.create_dataset(name, data=array.numpy())
 
 
 # -- options ----------------------------------------------------------------------
@@ -199,25 +258,19 @@ def _config(
     """Return the sizes in the options; what they leave open is read from the arrays."""
     options = read_json(options_path)
     try:
-        lstm = options["lstm"]
-        dim, projection_dim = lstm["dim"], lstm["projection_dim"]
-        sizes: dict[str, Any] = {
-            "hidden_dim": dim,
-            "projection_dim": projection_dim,
-            "n_layers": lstm["n_layers"],
-            "skip_connections": bool(lstm.get("use_skip_connections", False)),
-            "cell_clip": lstm.get("cell_clip"),
-            "proj_clip": lstm.get("proj_clip"),
-            "lstm_projection": any(name.endswith("W_P_0") for name in shapes),
-        }
-        if "embedding" in shapes or "char_cnn" not in options:
-            if "embedding" not in shapes:
-                raise ValueError(Errors.EL006.format(path=path, name="embedding"))
-            sizes["n_words"] = shapes["embedding"][0] if shapes["embedding"] else 0
+        lstm = {**_LSTM_DEFAULTS, **options["lstm"]}
+        sizes: dict[str, Any] = {ours: lstm[theirs] for theirs, ours in _LSTM.items()}
+        sizes["skip_connections"] = bool(sizes["skip_connections"])
+        sizes["lstm_projection"] = any(name.endswith("W_P_0") for name in shapes)
+        reads_words = "embedding" in shapes or "char_cnn" not in options
+        table = "embedding" if reads_words else "char_embed"
+        if table not in shapes:
+            raise ValueError(Errors.EL006.format(path=path, name=table))
+        n_rows = (shapes[table] or (0,))[0]
+        if reads_words:
+            sizes["n_words"] = n_rows
         else:
             cnn = options["char_cnn"]
-            if "char_embed" not in shapes:
-                raise ValueError(Errors.EL006.format(path=path, name="char_embed"))
             sizes |= {
                 "char_dim": cnn["embedding"]["dim"],
                 "filters": cnn["filters"],
@@ -226,13 +279,12 @@ def _config(
                 "max_characters": cnn["max_characters_per_token"],
                 "token_projection": "CNN_proj/W_proj" in shapes,
                 # The options count the characters in two ways: the array decides.
-                "n_characters": (shapes["char_embed"] or (0,))[0] + 1,
+                "n_characters": n_rows + 1,
             }
     except (KeyError, TypeError, AttributeError) as error:
         problem = f"a setting is missing or of the wrong kind ({error})"
-        raise ValueError(
-            Errors.EL003.format(path=options_path, problem=problem)
-        ) from error
+        message = Errors.EL003.format(path=options_path, problem=problem)
+        raise ValueError(message) from error
     return BiLMConfig.from_dict(sizes)
 
 
@@ -241,20 +293,13 @@ def _options(stored: StoredBiLM) -> dict[str, Any]:
     config = stored.config
     options: dict[str, Any] = {
         "bidirectional": True,
-        "lstm": {
-            "cell_clip": config.cell_clip,
-            "dim": config.hidden_dim,
-            "n_layers": config.n_layers,
-            "proj_clip": config.proj_clip,
-            "projection_dim": config.projection_dim,
-            "use_skip_connections": config.skip_connections,
-        },
+        "lstm": {theirs: getattr(config, ours) for theirs, ours in _LSTM.items()},
     }
     if not config.n_words:
         options["char_cnn"] = {
             "activation": config.activation,
             "embedding": {"dim": config.char_dim},
-            "filters": [list(pair) for pair in config.filters],
+            "filters": config.filters,
             "max_characters_per_token": config.max_characters,
             "n_characters": config.n_characters,
             "n_highway": config.n_highway,

@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from ...errors import Errors
-from ...registry import registry
 from ..config import BiLMConfig
 from ..objectives import Objective
 from .stored import StoredBiLM
@@ -70,22 +68,3 @@ class WritableFormat(Format, Protocol):
 def folder_of(path: Path) -> Path:
     """Return the folder that a file is in, or the folder itself."""
     return path.parent if path.is_file() else path
-
-
-def formats() -> dict[str, Format]:
-    """Return an instance of every format that is installed, by name."""
-    return {name: make() for name, make in sorted(registry.formats.get_all().items())}
-
-
-def not_found(path: str | Path, names: Sequence[str] = ()) -> FileNotFoundError:
-    """Return the error [EL001] of a path that is a model in no format.
-
-    Args:
-        path: Where none was found.
-        names: Names of shipped models that could have been meant.
-    """
-    layouts = "; ".join(f"{f.layout} ({name})" for name, f in formats().items())
-    named = f" The biLMs in this package are {', '.join(names)}." if names else ""
-    return FileNotFoundError(
-        Errors.EL001.format(path=path, layouts=layouts, names=named)
-    )

@@ -24,10 +24,6 @@ def open_file(path: Path) -> h5py.File:
 def array_shapes(file: h5py.File, path: Path) -> dict[str, tuple[int, ...]]:
     """Return the shapes of all arrays, none of them read.
 
-    Args:
-        file: The open file.
-        path: Where it is.
-
     Raises:
         ValueError: [EL004] if the file is damaged; [EL009] on links and external or
             virtual storage, which could reach other files of this machine, and on
@@ -38,9 +34,8 @@ def array_shapes(file: h5py.File, path: Path) -> dict[str, tuple[int, ...]]:
     try:
         for name, item in _walk(file, "", set()):
             if problem := _problem(item, most_bytes):
-                raise ValueError(
-                    Errors.EL009.format(name=name, path=path, problem=problem)
-                )
+                message = Errors.EL009.format(name=name, path=path, problem=problem)
+                raise ValueError(message)
             shapes[name] = tuple(item.shape)
     except (OSError, RuntimeError, KeyError) as error:
         raise ValueError(Errors.EL004.format(path=path, error=error)) from error

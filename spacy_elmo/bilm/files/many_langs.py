@@ -8,10 +8,13 @@ Foreign names stay in this file.
 """
 
 import pickle
+from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ...errors import Errors
@@ -28,6 +31,7 @@ FILES = (CONFIG, CHARACTERS, WORDS, ENCODER, EMBEDDER)
 _SPECIAL_WORDS = {"<bos>": BOS, "<eos>": EOS, "<oov>": UNK}
 # Their code looks the two marks up under each other's names, and was trained so.
 _SWAPPED = {"<bow>": "<eow>", "<eow>": "<bow>"}
+Getter = Callable[[str], Tensor]
 
 
 @registry.formats("many-langs")
@@ -52,11 +56,8 @@ class ManyLangsFormat:
         """Read a model."""
         folder = folder_of(path)
         config, vocab, alphabet = _read_texts(folder)
-        embedder, encoder = folder / EMBEDDER, folder / ENCODER
-        arrays = {
-            **_token_encoder(_read_arrays(embedder), config, embedder),
-            **_lstms(_read_arrays(encoder), config, encoder),
-        }
+        arrays = _token_encoder(_getter(folder / EMBEDDER), config)
+        arrays |= _lstms(_getter(folder / ENCODER), config)
         return StoredBiLM(config, vocab, alphabet, arrays)
 
 
@@ -100,13 +101,9 @@ def _config(folder: Path, n_words: int, n_characters: int) -> BiLMConfig:
     return BiLMConfig.from_dict(settings)
 
 
-def _token_encoder(
-    theirs: dict[str, Tensor], config: BiLMConfig, path: Path
-) -> dict[str, Tensor]:
-    get = _Getter(theirs, path)
-    chars = get("char_emb_layer.embedding.weight")
+def _token_encoder(get: Getter, config: BiLMConfig) -> dict[str, Tensor]:
     ours = {
-        "char_embedding": torch.cat([chars.new_zeros(1, *chars.shape[1:]), chars]),
+        "char_embedding": F.pad(get("char_emb_layer.embedding.weight"), (0, 0, 1, 0)),
         "word_embedding": get("word_emb_layer.embedding.weight"),
         "projection_weight": get("projection.weight").t(),
         "projection_bias": get("projection.bias"),
@@ -115,52 +112,44 @@ def _token_encoder(
         ours[f"conv_weights.{i}"] = get(f"convolutions.{i}.weight")
         ours[f"conv_biases.{i}"] = get(f"convolutions.{i}.bias")
     for k in range(config.n_highway):
-        transform, keep = get(f"highways._layers.{k}.weight").chunk(2)
-        ours[f"highways.{k}.transform_weight"] = transform.t()
-        ours[f"highways.{k}.carry_weight"] = -keep.t()
-        transform, keep = get(f"highways._layers.{k}.bias").chunk(2)
-        ours[f"highways.{k}.transform_bias"] = transform
-        ours[f"highways.{k}.carry_bias"] = -keep
+        for name in ("weight", "bias"):
+            transform, keep = get(f"highways._layers.{k}.{name}").chunk(2)
+            ours[f"highways.{k}.transform_{name}"] = transform.t()
+            ours[f"highways.{k}.carry_{name}"] = -keep.t()
     return {f"token_encoder.{name}": array for name, array in ours.items()}
 
 
-def _lstms(
-    theirs: dict[str, Tensor], config: BiLMConfig, path: Path
-) -> dict[str, Tensor]:
-    get = _Getter(theirs, path)
-    ours = {}
-    for direction in ("forward", "backward"):
-        for layer in range(config.n_layers):
-            source = f"{direction}_layer_{layer}"
-            arrays = {
-                "weight_x": _gates(get(f"{source}.input_linearity.weight")).t(),
-                "weight_h": _gates(get(f"{source}.state_linearity.weight")).t(),
-                "bias": _gates(get(f"{source}.state_linearity.bias")),
-                "weight_p": get(f"{source}.state_projection.weight").t(),
-            }
-            for name, array in arrays.items():
-                ours[f"{direction}_lstm.layers.{layer}.{name}"] = array
-    return ours
+def _lstms(get: Getter, config: BiLMConfig) -> dict[str, Tensor]:
+    found = {}
+    for direction, layer in product(("forward", "backward"), range(config.n_layers)):
+        theirs = f"{direction}_layer_{layer}"
+        ours = f"{direction}_lstm.layers.{layer}"
+        found[f"{ours}.weight_x"] = _gates(get(f"{theirs}.input_linearity.weight"))
+        found[f"{ours}.weight_h"] = _gates(get(f"{theirs}.state_linearity.weight"))
+        found[f"{ours}.bias"] = _gates(get(f"{theirs}.state_linearity.bias"))
+        found[f"{ours}.weight_p"] = get(f"{theirs}.state_projection.weight").t()
+    return found
 
 
 def _gates(array: Tensor) -> Tensor:
-    """Return gates i, f, g, o in the order o, i, f, g, along the first axis."""
+    """Return gates i, f, g, o along the first axis as o, i, f, g along the last one."""
     *others, o = array.chunk(4)
-    return torch.cat([o, *others])
+    return torch.cat([o, *others]).t()
 
 
-class _Getter:
-    """Gives arrays by name, of as many axes as each must have."""
+def _getter(path: Path) -> Getter:
+    """Return a function that gives a file's arrays by name, with as many axes as each
+    must have."""
+    arrays = _read_arrays(path)
 
-    def __init__(self, arrays: dict[str, Tensor], path: Path) -> None:
-        self.arrays, self.path = arrays, path
-
-    def __call__(self, name: str) -> Tensor:
-        array = self.arrays.get(name)
+    def get(name: str) -> Tensor:
+        array = arrays.get(name)
         n_axes = 1 if name.endswith("bias") else 3 if "convolutions" in name else 2
         if array is None or array.dim() != n_axes:
-            raise ValueError(Errors.EL006.format(path=self.path, name=name))
+            raise ValueError(Errors.EL006.format(path=path, name=name))
         return array
+
+    return get
 
 
 def _read_arrays(path: Path) -> dict[str, Tensor]:

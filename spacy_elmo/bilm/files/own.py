@@ -1,8 +1,6 @@
 """Our own model folder: `config.json`, `weights.safetensors`, `vocab.txt` if known.
 
-safetensors holds plain arrays and no code, says their shapes before any is read, and
-is read by every framework. Sizes are compared with the configuration first, so memory
-is only ever taken for arrays that fit.
+safetensors holds plain arrays and no code, and says their shapes before any is read.
 """
 
 import json
@@ -13,7 +11,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file
+from torch import Tensor
 
 from ...atomic_files import write_files, write_text
 from ...errors import Errors
@@ -21,9 +19,8 @@ from ...registry import registry
 from .. import objectives
 from ..config import BiLMConfig
 from ..objectives.storage import write_safetensors
-from .checks import check_shapes, check_words
 from .format import folder_of
-from .stored import DTYPES, StoredBiLM
+from .stored import DTYPES, StoredBiLM, check_shapes, check_words, empty_arrays
 from .text_files import read_json, read_vocab, vocab_text
 
 CONFIG, WEIGHTS, VOCAB = "config.json", "weights.safetensors", "vocab.txt"
@@ -62,19 +59,12 @@ class OwnFormat:
         has_alphabet = config.characters == "alphabet"
         alphabet = read_json(folder / ALPHABET) if has_alphabet else None
         check_words(folder, config, vocab, alphabet)
-        check_shapes(path, _safetensors_shapes(path), config)
-        # Copies: what safetensors gives is the file itself, mapped into memory.
-        arrays = {
-            name: array.to(torch.float32, copy=True)
-            for name, array in load_file(path).items()
-        }
-        stored = StoredBiLM(config, vocab, alphabet, arrays)
+        stored = StoredBiLM(config, vocab, alphabet, _read_arrays(path, config))
         found, expected = stored.fingerprint, header.get("fingerprint")
         if expected is not None and found != expected:
+            files = {"path": path, "config": folder / CONFIG}
             raise ValueError(
-                Errors.EL012.format(
-                    path=path, config=folder / CONFIG, found=found, expected=expected
-                )
+                Errors.EL012.format(found=found, expected=expected, **files)
             )
         return stored
 
@@ -124,23 +114,24 @@ def _header(path: Path) -> dict[str, Any]:
         problem = f"its format is {version!r}"
         raise ValueError(Errors.EL003.format(path=path, problem=problem))
     if version > FORMAT_VERSION:
-        raise ValueError(
-            Errors.EL014.format(path=path, found=version, known=FORMAT_VERSION)
-        )
+        versions = {"found": version, "known": FORMAT_VERSION}
+        raise ValueError(Errors.EL014.format(path=path, **versions))
     return header
 
 
-def _safetensors_shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of all arrays, none of them read."""
+def _read_arrays(path: Path, config: BiLMConfig) -> dict[str, Tensor]:
+    """Return all arrays as float32, read if all their shapes fit."""
     try:
         with safe_open(path, framework="pt") as file:
-            slices = {name: file.get_slice(name) for name in list(file.keys())}
-            shapes = {name: tuple(part.get_shape()) for name, part in slices.items()}
-            dtypes = {name: part.get_dtype() for name, part in slices.items()}
+            names = list(file.keys())
+            parts = {name: file.get_slice(name) for name in names}
+            shapes = {name: tuple(part.get_shape()) for name, part in parts.items()}
+            for name, part in parts.items():
+                if part.get_dtype() not in _SAFETENSORS_FLOATS:
+                    found = {"name": name, "problem": f"of type {part.get_dtype()}"}
+                    raise ValueError(Errors.EL009.format(path=path, **found))
+            check_shapes(path, shapes, empty_arrays(config))
+            # Copies: what safetensors gives is the file itself, mapped into memory.
+            return {n: file.get_tensor(n).to(torch.float32, copy=True) for n in names}
     except (SafetensorError, OSError) as error:
         raise ValueError(Errors.EL010.format(path=path, error=error)) from error
-    for name, dtype in dtypes.items():
-        if dtype not in _SAFETENSORS_FLOATS:
-            problem = f"of type {dtype}"
-            raise ValueError(Errors.EL009.format(name=name, path=path, problem=problem))
-    return shapes

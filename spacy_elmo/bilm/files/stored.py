@@ -1,15 +1,20 @@
-"""A biLM as its files hold it, between a format and the model."""
+"""A biLM as its files hold it, between a format and the model, and its checks."""
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ...errors import Errors
 from ..config import BiLMConfig
+from ..model import BidirectionalLM
+from ..words import MARKS
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
 
@@ -63,3 +68,78 @@ class StoredBiLM:
             array = self.arrays[name].detach().cpu().float().contiguous()
             digest.update(array.numpy().data)
         return digest.hexdigest()
+
+
+def checked(stored: StoredBiLM, path: str | Path) -> StoredBiLM:
+    """Return a model that was read from a path, its arrays as float32.
+
+    Raises:
+        ValueError: As `check_words` and `check_shapes`; [EL008] on NaN or infinity.
+    """
+    check_words(path, stored.config, stored.vocab, stored.alphabet)
+    shapes = {name: tuple(array.shape) for name, array in stored.arrays.items()}
+    check_shapes(path, shapes, empty_arrays(stored.config))
+    for name, array in stored.arrays.items():
+        if not torch.isfinite(array).all():
+            raise ValueError(Errors.EL008.format(name=name, path=path))
+    return stored.to(torch.float32)
+
+
+def empty_arrays(config: BiLMConfig) -> dict[str, Tensor]:
+    """Return the parameters of a biLM by name: their shapes, without memory."""
+    with torch.device("meta"):
+        return BidirectionalLM(config).state_dict()
+
+
+def check_shapes(
+    path: str | Path,
+    found: Mapping[str, tuple[int, ...]],
+    expected: Mapping[str, Tensor],
+) -> None:
+    """Compare shapes with those of empty arrays. Formats do so before they read an
+    array, so that memory is only taken for arrays that fit.
+
+    Raises:
+        ValueError: [EL006] if one is missing, [EL007] if one has another shape, [EL011]
+            if there is one that the model does not have.
+    """
+    for name, array in expected.items():
+        shape = tuple(array.shape)
+        if name not in found:
+            raise ValueError(Errors.EL006.format(path=path, name=name))
+        if found[name] != shape:
+            problem = {"name": name, "found": found[name], "expected": shape}
+            raise ValueError(Errors.EL007.format(path=path, **problem))
+    unknown = sorted(set(found) - set(expected))
+    if unknown:
+        raise ValueError(Errors.EL011.format(path=path, names=", ".join(unknown[:5])))
+
+
+def check_words(
+    path: str | Path,
+    config: BiLMConfig,
+    vocab: list[str] | None,
+    alphabet: list[str] | None,
+) -> None:
+    """Compare a vocabulary and an alphabet with the embeddings that they belong to.
+
+    Raises:
+        ValueError: [EL022] if the vocabulary is missing, [EL023] if it has another
+            number of words, [EL003] if the alphabet is not one or has another size.
+    """
+    if config.n_words and vocab is None:
+        raise ValueError(Errors.EL022.format(path=path))
+    if config.n_words and vocab is not None and len(vocab) != config.n_words:
+        sizes = {"found": len(vocab), "expected": config.n_words}
+        raise ValueError(Errors.EL023.format(path=path, **sizes))
+    if config.characters != "alphabet":
+        return
+    n_expected, problem = config.n_characters - 1, None
+    if not isinstance(alphabet, list) or not all(isinstance(c, str) for c in alphabet):
+        problem = "its alphabet is not a list of characters"
+    elif len(alphabet) != n_expected:
+        problem = f"its alphabet has {len(alphabet)} characters for {n_expected} rows"
+    elif missing := [mark for mark in MARKS if mark not in alphabet]:
+        problem = f"its alphabet has no {', '.join(missing)}"
+    if problem:
+        raise ValueError(Errors.EL003.format(path=path, problem=problem))
