@@ -15,9 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from ..layers.encoder import Encoder, sentences_of, shim_of
+from ..layers.encoder import Encoder, Sentences, sentences_of, shim_of
 from ..layers.layer_batch import LayerBatch
-from ..layers.sentences import Sentences
 from ..layers.shim import BiLMShim
 from ..layers.spans import DocPieces
 from .file_cache import FileCache

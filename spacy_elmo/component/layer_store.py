@@ -63,7 +63,7 @@ class LayerStore:
         if held is not None:
             self._batches.pop(id(held), None)  # of one that is gone, and had this id
             self._batches[id(held)] = weakref.ref(held)
-            self._most_bytes += layers.nbytes
+            self._most_bytes += layers.values.nbytes
             self._trim()
 
     def release(self) -> None:
@@ -128,7 +128,7 @@ class LayerStore:
     def held_bytes(self) -> int:
         """Size of all layers that are held. A batch counts as long as one of its Docs
         is waited for."""
-        return sum(layers.nbytes for _, layers in self._all_held())
+        return sum(layers.values.nbytes for _, layers in self._all_held())
 
     def _all_held(self) -> list[tuple[Held, LayerBatch]]:
         """Return the batches that have layers, the oldest first."""
@@ -148,7 +148,7 @@ class LayerStore:
         excess += self.max_bytes // 8 if excess > 0 else 0
         for held, layers in self._all_held():
             if excess > 0:
-                excess -= layers.nbytes
+                excess -= layers.values.nbytes
                 held.layers = None
         for key, reference in known:
             batch = reference()

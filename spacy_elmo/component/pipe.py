@@ -19,7 +19,7 @@ from .. import models as shipped
 from ..bilm.bilm import BiLM
 from ..errors import Errors, Warnings
 from ..layers.encoder import Encoder, cut
-from ..layers.fine_tuning import FineTuning
+from ..layers.fine_tuning import FineTuning, ForwardPass
 from ..layers.layer_batch import LayerBatch
 from ..layers.listened_to import ListenedTo
 from ..layers.mix import first_mix
@@ -198,7 +198,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
     def add_gradient(self, docs: list[Doc], d_layers: Callable[[], LayerBatch]) -> None:
         """Add the gradient that a listener has for the layers of Docs, if the biLM
         learns from them."""
-        self._tuning.deferred.add(docs, d_layers)
+        self._tuning.add(docs, d_layers)
 
     def layers_of(self, doc: Doc) -> Floats3d:
         """Return the layers of a Doc that the component has seen, (L+1, T, D)."""
@@ -286,7 +286,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         self._with_weights()
         cut_docs = cut(self.model, docs)
         layers, backprop = self.model.begin_update(cut_docs)
-        self._tuning.deferred.expect(docs, layers.lengths, backprop)
+        self._tuning.expect(ForwardPass(docs, layers.lengths, backprop))
         self._hold(Reading(cut_docs, layers))
         if sgd:
             self.finish_update(sgd)

@@ -1,9 +1,33 @@
-"""How a biLM learns from the gradients that listeners add."""
+"""How a biLM learns from the gradients that listeners add.
 
+In spaCy's own protocol the last listener runs the upstream's backward pass, so when
+that one is frozen or disabled the upstream silently learns nothing. Here listeners only
+add, and the component runs the pass when it finishes its update.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from spacy.tokens import Doc
 from thinc.api import Adam, Optimizer
 
-from .deferred import DeferredBackward
 from .encoder import Encoder, shim_of
+from .layer_batch import LayerBatch
+
+
+@dataclass(eq=False)
+class ForwardPass:
+    """A batch of Docs, the number of tokens of each, its backward pass, and the
+    gradient of its layers, summed over the listeners; None until there is one."""
+
+    docs: list[Doc]
+    lengths: list[int]
+    backprop: Callable[[LayerBatch], Any]
+    gradient: LayerBatch | None = None
+
+    def __post_init__(self) -> None:
+        self.index = {id(doc): d for d, doc in enumerate(self.docs)}
 
 
 class FineTuning:
@@ -21,10 +45,6 @@ class FineTuning:
     ) -> None:
         self.encoder = encoder
         self.learn_rate, self.unfreeze_every = learn_rate, unfreeze_every
-        self.deferred = DeferredBackward()
-        self._own: Optimizer | None = None
-        # For gradients that come after their update was finished.
-        self._late: Optimizer | None = None
         self.restart()
 
     def restart(self) -> None:
@@ -34,28 +54,63 @@ class FineTuning:
         rate = self.learn_rate
         self._own = None if rate is None else Adam(rate, use_averages=False)
 
+    def forget(self) -> None:
+        """Await no gradients any more."""
+        self._awaited: list[ForwardPass] = []
+        # For gradients that come after their update was finished.
+        self._late: Optimizer | None = None
+
     def begin(self) -> None:
         """Apply what is due before an update's forward pass.
 
         nlp.update finishes its components in their order, this one before the listeners
         have added anything: what they added last time is due.
         """
-        self.deferred.run()
+        self._backpropagate()
         if self._late is not None:
             self._step(self._late)
             self._late = None
 
+    def expect(self, forward_pass: ForwardPass) -> None:
+        """Remember a forward pass whose gradients are to come."""
+        self._awaited.append(forward_pass)
+
+    def add(self, docs: list[Doc], d_layers: Callable[[], LayerBatch]) -> None:
+        """Add the gradient that a listener has for the layers of Docs, if one is
+        awaited for them."""
+        newest_first = list(reversed(self._awaited))
+        places = [
+            next((each for each in newest_first if id(doc) in each.index), None)
+            for doc in docs
+        ]
+        if not any(places):
+            return
+        ops: Any = self.encoder.ops
+        gradient = d_layers()
+        n_layers, _, width = gradient.values.shape
+        for place, doc, d_LTD in zip(places, docs, gradient):
+            if place is not None:
+                if place.gradient is None:
+                    zeros = ops.alloc3f(n_layers, sum(place.lengths), width)
+                    place.gradient = LayerBatch(zeros, place.lengths)
+                sum_LTD: Any = place.gradient[place.index[id(doc)]]
+                sum_LTD += d_LTD
+
     def finish(self, sgd: Optimizer) -> None:
         """Run the backward passes that are due, and one step of the optimizer."""
-        self.deferred.run()
+        self._backpropagate()
         self.n_updates += 1
         self._step(sgd)
-        self._late = sgd if self.deferred.is_waiting else None
+        self._late = sgd if self._awaited else None
 
-    def forget(self) -> None:
-        """Await no gradients any more."""
-        self.deferred.forget()
-        self._late = None
+    def _backpropagate(self) -> None:
+        """Run the backward passes of the batches that have got gradients."""
+        # The newest may wait for listeners to come; older ones had their chance.
+        waiting = [each for each in self._awaited if each.gradient is None]
+        before, self._awaited = self._awaited, waiting[-1:]
+        for each in before:
+            if each.gradient is not None:
+                each.backprop(each.gradient)
 
     def _step(self, sgd: Optimizer) -> None:
         if self.unfreeze_every:

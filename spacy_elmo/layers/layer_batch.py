@@ -1,8 +1,4 @@
-"""The layers of several Docs in one array.
-
-Shapes: L1 layers (the token layer included), N tokens of all Docs, T tokens of one, D
-width.
-"""
+"""The layers of several Docs in one array."""
 
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
@@ -18,7 +14,7 @@ class LayerBatch(Sequence[Floats3d]):
     whole array in memory as long as one of them is kept.
 
     Args:
-        values: float32 (L1, N, D).
+        values: float32 (L1 layers, N tokens of all Docs, width D).
         lengths: Number of tokens of each Doc; their sum is N.
     """
 
@@ -38,9 +34,7 @@ class LayerBatch(Sequence[Floats3d]):
         """Return the layers of one Doc, or those of neighbouring Docs as a batch."""
         values: Any = self.values
         if isinstance(which, int):
-            if not -len(self) <= which < len(self):
-                raise IndexError(which)
-            d = which % len(self)
+            d = range(len(self))[which]
             return values[:, self._starts[d] : self._starts[d + 1]]
         start, stop, _ = which.indices(len(self))
         part = values[:, self._starts[start] : self._starts[max(start, stop)]]
@@ -50,12 +44,6 @@ class LayerBatch(Sequence[Floats3d]):
         shape = tuple(self.values.shape)
         return f"LayerBatch of {len(self)} Docs, (layers, tokens, width) = {shape}"
 
-    @property
-    def nbytes(self) -> int:
-        """Size of the array in bytes."""
-        return int(self.values.nbytes)
-
     def split(self, rows: Any) -> list[Any]:
         """Return the rows of each Doc, of an array (N, ...) with one a token."""
-        starts = self._starts
-        return [rows[start:stop] for start, stop in pairwise(starts)]
+        return [rows[start:stop] for start, stop in pairwise(self._starts)]

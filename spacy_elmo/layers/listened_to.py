@@ -14,17 +14,11 @@ from .listener import ElmoListener
 
 
 class ListenedTo:
-    """A part of a component that is an `Upstream` (see listener.py).
-
-    Args:
-        name: Of the component.
-        sets_tensor: Whether it sets `doc.tensor`, as spaCy's `tok2vec` does too.
-        when_linked: Called once, when the component is in a pipeline.
-    """
+    """A part of a component that is an `Upstream` (see listener.py)."""
 
     name: str
-    sets_tensor: bool
-    when_linked: Callable[[], None] | None = None
+    sets_tensor: bool  # `doc.tensor`, as spaCy's `tok2vec` does too
+    when_linked: Callable[[], None] | None = None  # called once, in a pipeline
     _warned_of: frozenset[str] = frozenset()
 
     @property
@@ -53,14 +47,12 @@ class ListenedTo:
         return list(self.listener_map)
 
     def add_listener(self, listener: Model[Any, Any], component_name: str) -> None:
-        """Have a listener listen to this component.
-
-        Raises:
-            ValueError: [EL054, EL060, EL083] if it does not fit.
-        """
+        """Have a listener listen to this component; [EL054, EL060, EL083] if it does
+        not fit."""
         previous = getattr(listener, "upstream", None)
         if previous is not None and previous is not self:
-            previous.forget_listener(listener)
+            for name in previous.listening_components:
+                previous.remove_listener(listener, name)
         listener.connect(self)  # type: ignore[attr-defined]
         models = self.listener_map.setdefault(component_name, [])
         if listener not in models:
@@ -78,11 +70,6 @@ class ListenedTo:
             del self.listener_map[component_name]
         return True
 
-    def forget_listener(self, listener: Model[Any, Any]) -> None:
-        """Remove a listener, which listens to another component now."""
-        for name in self.listening_components:
-            self.remove_listener(listener, name)
-
     def find_listeners(self, component: Any) -> None:
         """Have the listeners in the model of a later component listen to this one, if
         they name it or none."""
@@ -95,18 +82,15 @@ class ListenedTo:
                 self.add_listener(node, component.name)
                 _infer_widths_of_residuals(component.model)
             if isinstance(node, Tok2VecListener) and self.sets_tensor:
-                self._check_stock_listener(node, component.name)
+                # At prediction it reads the doc.tensor of a tok2vec, perhaps of one
+                # that stands before this component.
+                later, wanted = self._later_tok2vecs, node.upstream_name
+                if not (later if wanted == "*" else wanted in later):
+                    self._warn_once(Warnings.ELW22, component.name)
         if isinstance(component, Tok2Vec):
             self._later_tok2vecs.add(component.name)
             if self.sets_tensor:
                 self._warn_once(Warnings.ELW21, component.name)
-
-    def _check_stock_listener(self, listener: Tok2VecListener, owner: str) -> None:
-        """Warn [ELW22] of one that reads, at prediction, the `doc.tensor` of a tok2vec
-        before this component."""
-        later, wanted = self._later_tok2vecs, listener.upstream_name
-        if not (later if wanted == "*" else wanted in later):
-            self._warn_once(Warnings.ELW22, owner)
 
     def _warn_once(self, message: str, other: str) -> None:
         message = message.format(name=self.name, other=other)

@@ -18,8 +18,7 @@ from thinc.types import Floats2d
 
 from ..errors import Errors, Warnings
 from .layer_batch import LayerBatch
-from .mix import ListenerSettings
-from .mix_model import MixModel
+from .mix import ListenerSettings, MixModel
 from .settings import takes_fields_of
 
 # Attribute that is saved with a listener: the fingerprint of the biLM that its mix was
@@ -28,28 +27,14 @@ TRAINED_WITH = "trained_with"
 
 
 class Upstream(Protocol):
-    """What a listener asks of the component it listens to."""
+    """What a listener asks of the component that it listens to."""
 
     name: str
-
-    @property
-    def width(self) -> int:
-        """Width of its vectors."""
-
-    @property
-    def n_layers(self) -> int:
-        """Number of its layers, the token layer included."""
-
-    @property
-    def has_weights(self) -> bool:
-        """Whether it has weights now."""
-
-    @property
-    def has_default_weights(self) -> bool:
-        """Whether it has weights or takes some when they are needed."""
-
-    def fingerprint(self) -> str:
-        """Return the fingerprint of its weights."""
+    width: int  # of its vectors
+    n_layers: int  # the token layer included
+    has_weights: bool
+    has_default_weights: bool  # or takes some when they are needed
+    fingerprint: Callable[[], str]  # of its weights
 
     def layers_for(
         self, listener: Model[Any, Any], docs: list[Doc], is_train: bool
@@ -107,27 +92,26 @@ class ElmoListener(MixModel):
                 trained with another number of layers or width, [EL083] if it mixes a
                 layer that there is not.
         """
-        width = self.settings.width(upstream.n_layers, upstream.width)
-        if self.width is not None and self.width != width:
-            raise ValueError(
-                Errors.EL054.format(
-                    found=self.width, expected=width, name=upstream.name
-                )
-            )
+        name, n_layers = upstream.name, upstream.n_layers
+        width = self.settings.width(n_layers, upstream.width)
+        if self.width not in (None, width):
+            message = Errors.EL054.format(found=self.width, expected=width, name=name)
+            raise ValueError(message)
+        if self.settings.is_learned:
+            has_params = self.n_trained == n_layers
+        else:
+            has_params = bool(self.has_param("gamma"))
         before = self._dims["nO"]
-        fits = self._has_params_for(upstream.n_layers) and before in (None, width)
+        fits = has_params and before in (None, width)
         if not fits and self.is_trained:
-            found = f"{self.n_trained} layers" if self.n_trained else "a fixed mix"
-            raise ValueError(
-                Errors.EL060.format(
-                    found=f"{found} (vectors of width {before})",
-                    expected=f"{upstream.n_layers} layers (width {width})",
-                    name=upstream.name,
-                )
-            )
+            mix = f"{self.n_trained} layers" if self.n_trained else "a fixed mix"
+            found = f"{mix} (vectors of width {before})"
+            expected = f"{n_layers} layers (width {width})"
+            message = Errors.EL060.format(found=found, expected=expected, name=name)
+            raise ValueError(message)
         self._dims["nO"] = width
         if not fits:
-            self.set_up(upstream.n_layers)
+            self.set_up(n_layers)
         self._check_weights(upstream)
         # Weak, or a component sourced into another pipeline would keep this one alive.
         self._upstream = weakref.ref(upstream)
@@ -139,16 +123,9 @@ class ElmoListener(MixModel):
         known, before = self.attrs[TRAINED_WITH], self.upstream
         if before is not None and before is not upstream and before.has_weights:
             known = before.fingerprint()
-        if not known or self._warned_of == known:
-            return
-        if known != upstream.fingerprint():
+        if known and known not in (self._warned_of, upstream.fingerprint()):
             self._warned_of = known
             warnings.warn(Warnings.ELW20.format(name=upstream.name), stacklevel=2)
-
-    def _has_params_for(self, n_layers: int) -> bool:
-        if self.settings.is_learned:
-            return self.n_trained == n_layers
-        return bool(self.has_param("gamma"))
 
     def _copy(self, seen: dict[int, Any] | None = None) -> "ElmoListener":
         # Thinc's own copy is a plain Model, which nobody would link again.
@@ -210,7 +187,7 @@ def _forward(
     is_sample, model.sample = docs is model.sample, None
     if is_sample and not (is_train or upstream.has_default_weights):
         width = model.get_dim("nO")
-        return [model.ops.alloc2f(len(doc), width) for doc in docs], _no_gradient
+        return [model.ops.alloc2f(len(doc), width) for doc in docs], lambda dY: []
     vectors: list[Floats2d] = []
     backprops: list[tuple[list[Doc], Any]] = []
     for layers in upstream.layers_for(model, docs, is_train):
@@ -232,7 +209,3 @@ def _forward(
         return []
 
     return vectors, backprop
-
-
-def _no_gradient(dY: list[Floats2d]) -> list[Doc]:
-    return []

@@ -2,10 +2,9 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any, TypeVar, get_args, get_type_hints
 
-from pydantic import BaseModel
+from pydantic import TypeAdapter
 
 F = TypeVar("F", bound=Callable[..., Any])
 CHECKED = int, float, bool, str, type(None)
@@ -19,44 +18,26 @@ def takes_fields_of(settings: type) -> Callable[[F], F]:
     Types other than plain values are left to the checks of the class itself, whose
     messages say more.
     """
+    # With lists in place of tuples, as configurations hold them.
+    defaults = TypeAdapter(settings).dump_python(settings(), mode="json")
+    hints = get_type_hints(settings)
+    named = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=default,
+            annotation=_checked(hints[name]),
+        )
+        for name, default in defaults.items()
+    ]
 
     def decorate(function: F) -> F:
         signature = inspect.signature(function)
-        own = [
-            parameter
-            for parameter in signature.parameters.values()
-            if parameter.kind is not parameter.VAR_KEYWORD
-        ]
-        defaults = _plain(_values(settings()))
-        hints = get_type_hints(settings)
-        named = [
-            inspect.Parameter(
-                name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=default,
-                annotation=_checked(hints[name]),
-            )
-            for name, default in defaults.items()
-        ]
+        own = [p for p in signature.parameters.values() if p.kind != p.VAR_KEYWORD]
         function.__signature__ = signature.replace(parameters=[*own, *named])  # type: ignore[attr-defined]
         return function
 
     return decorate
-
-
-def _values(settings: Any) -> dict[str, Any]:
-    if isinstance(settings, BaseModel):
-        return settings.model_dump()
-    return asdict(settings)
-
-
-def _plain(value: Any) -> Any:
-    """Return a value with lists in place of tuples, as configurations hold it."""
-    if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
-    return (
-        [_plain(each) for each in value] if isinstance(value, (list, tuple)) else value
-    )
 
 
 def _checked(hint: Any) -> Any:

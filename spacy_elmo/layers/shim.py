@@ -13,7 +13,7 @@ from ..bilm.kernels.memo import Derived
 from ..bilm.kernels.processor import Precision, check_name
 from ..bilm.token_cache import CACHE_WORDS, TokenCache
 from ..errors import Errors
-from .torch_shim import SAVED, TorchShim, arrays_from_bytes, arrays_to_bytes
+from .torch_shim import SAVED, TorchShim, arrays_from_bytes
 
 
 class BiLMShim(TorchShim):
@@ -61,17 +61,9 @@ class BiLMShim(TorchShim):
         return self._model.device.type != "meta"
 
     def set_weights(self, bilm: BiLM, source: object) -> None:
-        """Take over a biLM.
-
-        Args:
-            bilm: With weights.
-            source: Where it is from, for messages.
-
-        Raises:
-            ValueError: [EL052] if its sizes are others, [EL077] if the device does not
-                have the precision.
-        """
-        check_sizes(self.bilm_config, bilm.config, source)
+        """Take over a biLM from a source, which messages name; [EL052] if its sizes are
+        others, [EL077] if the device does not have the precision."""
+        self._check_sizes(bilm.config, source)
         bilm = bilm.to(get_torch_default_device()).eval()
         bilm.set_precision(self.precision).set_exact(self.exact)
         bilm.token_cache = TokenCache(self.cache_words)
@@ -90,7 +82,9 @@ class BiLMShim(TorchShim):
 
     def learns(self, name: str) -> bool:
         """Return whether the parameter of a name is of a layer that learns."""
-        return _layer_of(name) > self.bilm_config.n_layers - self.thawed
+        match = re.match(r"(?:forward|backward)_lstm\.layers\.(\d+)\.", name)
+        layer = int(match[1]) + 1 if match else 0  # the token layer
+        return layer > self.bilm_config.n_layers - self.thawed
 
     def to_device(self, device_type: str, device_id: int) -> None:
         """Move the weights to a device."""
@@ -104,49 +98,33 @@ class BiLMShim(TorchShim):
                 "config": self.bilm_config.to_dict(),
                 "vocab": self._model.vocab if self.bilm_config.n_words else None,
                 "alphabet": self._model.alphabet,
-                "weights": arrays_to_bytes(self._model) if self.has_weights else None,
+                "weights": super().to_bytes() if self.has_weights else None,
             }
         )
 
     def from_bytes(self, bytes_data: bytes) -> "BiLMShim":
-        """Load weights, if there are some.
-
-        Raises:
-            ValueError: [EL006-EL008, EL010] if the weights are damaged, [EL052] if
-                their sizes are others.
-        """
+        """Load weights, if there are some; [EL006-EL008, EL010] if they are damaged,
+        [EL052] if their sizes are others."""
         message = srsly.msgpack_loads(bytes_data)
         config = BiLMConfig.from_dict(message["config"])
-        check_sizes(self.bilm_config, config, SAVED)
+        self._check_sizes(config, SAVED)
         if message["weights"]:  # none if saved before it had any
             arrays = arrays_from_bytes(message["weights"])
             stored = StoredBiLM(config, message["vocab"], message["alphabet"], arrays)
             self.set_weights(BiLM.from_stored(checked(stored, SAVED)), SAVED)
         return self
 
+    def _check_sizes(self, found: BiLMConfig, source: object) -> None:
+        ours, theirs = self.bilm_config.to_dict(), found.to_dict()
+        differing = [
+            f"{name} = {theirs[name]} (configured: {ours[name]})"
+            for name in ours
+            if ours[name] != theirs[name]
+        ]
+        if differing:
+            sizes = "; ".join(differing)
+            raise ValueError(Errors.EL052.format(source=source, sizes=sizes))
+
 
 def _fingerprint(*weights: torch.Tensor, bilm: BiLM) -> str:
     return bilm.fingerprint()
-
-
-def _layer_of(name: str) -> int:
-    """Return the number of the layer that a parameter of a biLM belongs to, 0 the token
-    layer."""
-    match = re.match(r"(?:forward|backward)_lstm\.layers\.(\d+)\.", name)
-    return int(match[1]) + 1 if match else 0
-
-
-def check_sizes(expected: BiLMConfig, found: BiLMConfig, source: object) -> None:
-    """Check that weights have the sizes of a configuration.
-
-    Raises:
-        ValueError: [EL052], which names each size that differs.
-    """
-    ours, theirs = expected.to_dict(), found.to_dict()
-    differing = [
-        f"{name} = {theirs[name]} (configured: {ours[name]})"
-        for name in ours
-        if ours[name] != theirs[name]
-    ]
-    if differing:
-        raise ValueError(Errors.EL052.format(source=source, sizes="; ".join(differing)))

@@ -21,8 +21,7 @@ PIPE_TOKENS = 16_384
 
 
 class DocPieces(NamedTuple):
-    """A Doc and the token indices of each piece of it that the biLM reads as a
-    sentence."""
+    """A Doc and the pieces of it that the biLM reads as sentences."""
 
     doc: Doc
     pieces: Pieces
@@ -58,36 +57,26 @@ class Windows:
 
     def __call__(self, doc: Doc) -> Pieces:
         """Return the token indices of each piece of a Doc."""
+        if doc.has_annotation("SENT_START"):
+            sentences = [(sentence.start, sentence.end) for sentence in doc.sents]
+        else:
+            sentences = [(0, len(doc))]
+            if len(doc) > self.length and not self._warned:
+                self._warned = True
+                warnings.warn(Warnings.ELW01.format(length=self.length), stacklevel=2)
         pieces: Pieces = []
         is_word = doc.to_array(IS_SPACE) == 0
-        for start, end in self._sentences(doc):
+        for start, end in sentences:
             words = start + np.flatnonzero(is_word[start:end])
             if len(words):
-                n_pieces = -(-len(words) // self.length)
-                pieces.extend(np.array_split(words, n_pieces))
+                pieces += np.array_split(words, -(-len(words) // self.length))
         return pieces
-
-    def _sentences(self, doc: Doc) -> Iterator[tuple[int, int]]:
-        if doc.has_annotation("SENT_START"):
-            for sentence in doc.sents:
-                yield sentence.start, sentence.end
-            return
-        if len(doc) > self.length and not self._warned:
-            self._warned = True
-            warnings.warn(Warnings.ELW01.format(length=self.length), stacklevel=2)
-        yield 0, len(doc)
 
 
 @registry.misc("spacy-elmo.Windows.v1")
 def configure_windows(length: int = 250) -> SpanGetter:
-    """Return a function that cuts Docs into what the biLM reads at once.
-
-    Args:
-        length: Tokens of a piece at most, which bounds memory and time.
-
-    Raises:
-        ValueError: [EL056] if length is below 1.
-    """
+    """Return a function that cuts Docs into what the biLM reads at once, pieces of at
+    most `length` tokens, which bounds memory and time; [EL056] if that is below 1."""
     if length < 1:
         raise ValueError(Errors.EL056.format(found=length))
     return Windows(length)

@@ -14,8 +14,7 @@ from thinc.types import Floats2d
 from ..errors import Warnings
 from .encoder import Encoder, shim_of
 from .listener import ElmoListener
-from .mix import ListenerSettings
-from .mix_model import MixModel
+from .mix import ListenerSettings, MixModel
 from .settings import takes_fields_of
 from .spans import docs_by_tokens
 
@@ -24,13 +23,7 @@ LISTENER = "spacy-elmo.ElmoListener.v1"
 
 
 class OwnElmo(MixModel):
-    """Model[list[Doc], list[Floats2d]]: as a listener, with the biLM inside.
-
-    Args:
-        bilm: The encoder of `spacy-elmo.BiLM.v1`.
-        frozen: Don't train the biLM, only the mix.
-        settings: Of the mix.
-    """
+    """Model[list[Doc], list[Floats2d]]: as a listener, with the biLM inside."""
 
     def __init__(self, bilm: Encoder, frozen: bool, settings: ListenerSettings) -> None:
         super().__init__("elmo-tok2vec", _forward, settings, layers=[bilm])
@@ -82,13 +75,8 @@ def replace_listener(copied: Encoder, listener: ElmoListener, upstream: Any) -> 
 def replace_listener_cfg(
     bilm_cfg: dict[str, Any], tok2vec_cfg: dict[str, Any], *, frozen: bool
 ) -> dict[str, Any]:
-    """Return the configuration of what takes a listener's place.
-
-    Args:
-        bilm_cfg: Of the upstream's model.
-        tok2vec_cfg: Of the component's tok2vec: the listener, or what it is a part of.
-        frozen: Whether the biLM is.
-    """
+    """Return the configuration of what takes a listener's place, from those of the
+    upstream's model and of the component's tok2vec: the listener, or what it is in."""
     names = {field.name for field in fields(ListenerSettings)}
     listener_cfg = next(_listeners(tok2vec_cfg), {})
     settings = {name: v for name, v in listener_cfg.items() if name in names}

@@ -53,7 +53,7 @@ class TorchShim(PyTorchShim):
                     cast(FloatsXd, torch2xp(parameter.data)),
                     cast(FloatsXd, torch2xp(parameter.grad)),
                 )
-                _write(parameter, xp2torch(weights, device=parameter.device))
+                _write(parameter, weights)
             parameter.grad = None
 
     def key(self, name: str) -> tuple[int, str]:
@@ -67,18 +67,16 @@ class TorchShim(PyTorchShim):
     @contextlib.contextmanager
     def use_params(self, params: Any) -> Iterator[None]:
         """Have the parameters hold averages, or other values, for a while."""
-        backup = {}
+        backup = []
         for name, parameter in self._model.named_parameters():
             if self.key(name) in params:
-                backup[name] = parameter.data.clone()
-                average = xp2torch(params[self.key(name)], device=parameter.device)
-                _write(parameter, average)
+                backup.append((parameter, torch2xp(parameter.data.clone())))
+                _write(parameter, params[self.key(name)])
         try:
             yield
         finally:
-            for name, parameter in self._model.named_parameters():
-                if name in backup:
-                    _write(parameter, backup[name])
+            for parameter, weights in backup:
+                _write(parameter, weights)
 
     def copy(self) -> "TorchShim":
         """Return a copy with an id of its own."""
@@ -90,14 +88,11 @@ class TorchShim(PyTorchShim):
 
     def to_bytes(self) -> bytes:
         """Return the module's state in the format of safetensors."""
-        return arrays_to_bytes(self._model)
+        state = self._model.state_dict()
+        return serialize({k: v.detach().cpu().contiguous() for k, v in state.items()})
 
     def from_bytes(self, bytes_data: bytes) -> "TorchShim":
-        """Load the module's state.
-
-        Raises:
-            ValueError: [EL010] if it is damaged, or of another module.
-        """
+        """Load the module's state; [EL010] if it is damaged, or of another module."""
         arrays = arrays_from_bytes(bytes_data)
         try:
             self._model.load_state_dict(arrays)
@@ -113,17 +108,8 @@ def run(
     is_train: bool,
     pick: Callable[[Any], torch.Tensor] = lambda output: output,
 ) -> tuple[Any, Callable[[Any], None]]:
-    """Run a shim's module.
-
-    Args:
-        shim: Holds the module.
-        inputs: Arguments of its forward method, which gradients don't flow to.
-        is_train: Whether there will be a backward pass.
-        pick: Takes the tensor that counts from what the module returns.
-
-    Returns:
-        That tensor as an array, and the backward pass from its gradient, an array too.
-    """
+    """Return what a shim's module makes of inputs, which gradients don't flow to, and
+    the backward pass, both of arrays; `pick` takes the tensor that counts."""
     output, backprop = shim(ArgsKwargs(inputs, {}), is_train)
     Y = pick(output)
 
@@ -134,18 +120,8 @@ def run(
     return torch2xp(Y), backprop_array
 
 
-def arrays_to_bytes(module: torch.nn.Module) -> bytes:
-    """Return a module's state in the format of safetensors."""
-    state = module.state_dict()
-    return serialize({k: v.detach().cpu().contiguous() for k, v in state.items()})
-
-
 def arrays_from_bytes(data: bytes) -> dict[str, torch.Tensor]:
-    """Return arrays from the format of safetensors.
-
-    Raises:
-        ValueError: [EL010] if it is damaged.
-    """
+    """Return arrays from the format of safetensors; [EL010] if it is damaged."""
     try:
         return deserialize(data)
     except SafetensorError as error:
@@ -153,10 +129,10 @@ def arrays_from_bytes(data: bytes) -> dict[str, torch.Tensor]:
 
 
 @torch.no_grad()
-def _write(parameter: torch.Tensor, values: torch.Tensor) -> None:
-    """Write values into a parameter.
+def _write(parameter: torch.Tensor, values: Any) -> None:
+    """Write an array into a parameter.
 
     Not into parameter.data: what is written there goes unnoticed, and vectors that were
     computed before would still be taken for those of these weights.
     """
-    parameter.copy_(values)
+    parameter.copy_(xp2torch(values, device=parameter.device))
