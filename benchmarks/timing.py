@@ -3,9 +3,9 @@
 import psutil
 import torch
 
-from spacy_elmo.bilm.kernels.case import Settings, case_of
 from spacy_elmo.bilm.kernels.choose import choose_matmul
 from spacy_elmo.bilm.kernels.matmul import prepare
+from spacy_elmo.bilm.kernels.processor import Settings, case_of
 from spacy_elmo.cli.benchmark import Run, in_turn
 
 

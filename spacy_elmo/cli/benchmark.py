@@ -234,9 +234,10 @@ def precisions() -> list[str]:
     """Return the precisions that this processor has instructions for."""
     import torch
 
-    from ..bilm.kernels.processor import PRECISIONS, check_precision
+    from ..bilm.kernels.choose import check_precision
+    from ..bilm.kernels.processor import PRECISIONS
 
-    found = []
+    found: list[str] = []
     for precision in PRECISIONS:
         try:
             check_precision(precision, torch.device("cpu"))

@@ -74,9 +74,8 @@ def _kernels(config: "BiLMConfig") -> list[list[str]]:
     """Return a row for each part of a model: its kernel in each of CASES."""
     import torch
 
-    from ..bilm.kernels.case import Case
     from ..bilm.kernels.choose import KERNELS, choose_all
-    from ..bilm.kernels.processor import processor_of
+    from ..bilm.kernels.processor import Case, processor_of
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     case, n_threads = Case(processor_of(device)), torch.get_num_threads()

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from wasabi import Printer
 
+from ..bilm.kernels.matmul import onednn_for_training
 from ..bilm.kernels.processor import check_bfloat16
-from ..bilm.kernels.training_matmul import onednn_matmul
 from ..bilm.lstm import BiLMState
 from ..errors import Errors
 from ..text.streams import Batch, read_ahead
@@ -66,7 +66,7 @@ def pretrain(
     with ExitStack() as scope:
         scope.enter_context(torch_settings(training))
         workers = scope.enter_context(start(training.device))
-        scope.enter_context(onednn_matmul(workers.device))
+        scope.enter_context(onednn_for_training(workers.device))
         gpus = [workers.device] if workers.device.type == "cuda" else []
         scope.enter_context(torch.random.fork_rng(gpus))
         if training.precision == "bfloat16":

@@ -9,7 +9,7 @@ import pytest
 import spacy
 import torch
 
-from spacy_elmo.bilm.kernels.processor import check_precision
+from spacy_elmo.bilm.kernels.choose import check_precision
 from spacy_elmo.bilm.token_cache import TokenCache
 from spacy_elmo.component.layer_store import LayerStore
 from spacy_elmo.layers.layer_batch import LayerBatch

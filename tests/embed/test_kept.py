@@ -6,7 +6,7 @@ import spacy
 import torch
 
 from spacy_elmo import embed
-from spacy_elmo.bilm.kernels.processor import check_precision
+from spacy_elmo.bilm.kernels.choose import check_precision
 from spacy_elmo.embed import run, verify
 from spacy_elmo.embed.estimate import readable, size_on_disk
 from spacy_elmo.embed.keep import Kept

@@ -15,13 +15,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ..lstm import LstmLayer
-from .case import Case
 from .cpu_lstm import gate_bias
-
-
-def can_run(case: Case) -> bool:
-    """Return True: it runs everywhere, with a gradient and without."""
-    return True
 
 
 def run(
@@ -37,10 +31,12 @@ def run(
     Both sides of matrix multiplications are rounded to dtype. The state is not: its
     errors would add up over a text.
     """
+    config = layer.config
+    bias = gate_bias(layer.bias, config.forget_bias)
+    settings = batch_sizes, config.cell_clip, config.proj_clip, dtype
     return _LstmFunction.apply(
-        x_NI, layer.weight_x, layer.weight_h, gate_bias(layer), layer.weight_p,
-        h_BH, c_BC, batch_sizes, layer.config.cell_clip, layer.config.proj_clip, dtype,
-    )  # fmt: skip
+        x_NI, layer.weight_x, layer.weight_h, bias, layer.weight_p, h_BH, c_BC, settings
+    )
 
 
 class _LstmFunction(torch.autograd.Function):
@@ -56,19 +52,16 @@ class _LstmFunction(torch.autograd.Function):
         weight_p: Tensor | None,
         h_BH: Tensor,
         c_BC: Tensor,
-        batch_sizes: Sequence[int],
-        cell_clip: float | None,
-        proj_clip: float | None,
-        dtype: torch.dtype,
+        settings: tuple[Sequence[int], float | None, float | None, torch.dtype],
     ) -> tuple[Tensor, Tensor, Tensor]:
+        batch_sizes, cell_clip, proj_clip, dtype = ctx.settings = settings
         C = c_BC.shape[1]
         first = h_BH, c_BC
         h_BH, c_BC = h_BH.clone(), c_BC.clone()
         # The input half of every gate of every step at once.
         gates_N4C = _mm(x_NI, weight_x, dtype).add_(bias)
-        low_h, low_p = weight_h.to(dtype), None
-        if weight_p is not None:
-            low_p = weight_p.to(dtype)
+        low_h = weight_h.to(dtype)
+        low_p = None if weight_p is None else weight_p.to(dtype)
         y_NH = x_NI.new_empty(len(x_NI), h_BH.shape[1])
         cells_NC = x_NI.new_empty(len(x_NI), C)
         for z, y, cell in zip(
@@ -94,7 +87,6 @@ class _LstmFunction(torch.autograd.Function):
         ctx.save_for_backward(
             x_NI, weight_x, weight_h, weight_p, *first, gates_N4C, cells_NC, y_NH
         )
-        ctx.settings = batch_sizes, cell_clip, proj_clip, dtype
         return y_NH, h_BH, c_BC
 
     @staticmethod
@@ -105,7 +97,8 @@ class _LstmFunction(torch.autograd.Function):
         )
         batch_sizes, cell_clip, proj_clip, dtype = ctx.settings
         d_h_BH, d_c_BC = d_h_BH.clone(), d_c_BC.clone()
-        by = _derivatives(gates_N4C, cells_NC, c_0BC, batch_sizes, cell_clip)
+        c_before_NC = _one_step_before(cells_NC, c_0BC, batch_sizes)
+        by = _derivatives(gates_N4C, cells_NC, c_before_NC, cell_clip)
         C = cells_NC.shape[1]
         passes_NH = None
         if proj_clip is not None and weight_p is not None:
@@ -138,35 +131,25 @@ class _LstmFunction(torch.autograd.Function):
         if weight_p is not None:
             d_weight_p = _mm(d_p_NH.t(), by.m, dtype).t()
         d_x_NI = _mm(d_z_N4C, weight_x.t(), dtype)
-        d_bias = d_z_N4C.sum(0)
-        weights = d_weight_x, d_weight_h, d_bias, d_weight_p
-        return d_x_NI, *weights, d_h_BH, d_c_BC, None, None, None, None
+        weights = d_weight_x, d_weight_h, d_z_N4C.sum(0), d_weight_p
+        return d_x_NI, *weights, d_h_BH, d_c_BC, None
 
 
 class _Derivatives(NamedTuple):
-    """Pointwise derivatives of all steps, and m = o tanh(c), each (N, C).
+    """Pointwise derivatives of all steps, of gates before their nonlinearity."""
 
-    o_of_m: of the gate o before its sigmoid, by m. ifg_of_c: of i, f and g before
-    theirs, by c, (N, 3C). c_of_m: of c by m. c_of_c: of the c before by c.
-    """
-
-    m: Tensor
+    m: Tensor  # o tanh(c) itself, (N, C)
     o_of_m: Tensor
-    ifg_of_c: Tensor
+    ifg_of_c: Tensor  # of i, f and g by c, (N, 3C)
     c_of_m: Tensor
-    c_of_c: Tensor
+    c_of_c: Tensor  # of the c before by c
 
 
 def _derivatives(
-    gates_N4C: Tensor,
-    cells_NC: Tensor,
-    c_0BC: Tensor,
-    batch_sizes: Sequence[int],
-    cell_clip: float | None,
+    gates_N4C: Tensor, cells_NC: Tensor, before_NC: Tensor, cell_clip: float | None
 ) -> _Derivatives:
     C = cells_NC.shape[1]
     o, i, f, g = gates_N4C.split(C, dim=1)
-    before_NC = _one_step_before(cells_NC, c_0BC, batch_sizes)
     tanh_c_NC = torch.tanh(cells_NC)
     parts = g * i * (1 - i), before_NC * f * (1 - f), i * (1 - g * g)
     ifg_of_c, c_of_c = torch.cat(parts, dim=1), f
@@ -174,13 +157,8 @@ def _derivatives(
         passes_NC = (cells_NC.abs() < cell_clip).to(cells_NC.dtype)
         ifg_of_c = (ifg_of_c.view(-1, 3, C) * passes_NC[:, None]).view(-1, 3 * C)
         c_of_c = f * passes_NC
-    return _Derivatives(
-        m=o * tanh_c_NC,
-        o_of_m=tanh_c_NC * o * (1 - o),
-        ifg_of_c=ifg_of_c,
-        c_of_m=o * (1 - tanh_c_NC * tanh_c_NC),
-        c_of_c=c_of_c,
-    )
+    o_of_m, c_of_m = tanh_c_NC * o * (1 - o), o * (1 - tanh_c_NC * tanh_c_NC)
+    return _Derivatives(o * tanh_c_NC, o_of_m, ifg_of_c, c_of_m, c_of_c)
 
 
 def _mm(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:

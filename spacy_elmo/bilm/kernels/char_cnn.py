@@ -7,37 +7,23 @@ Shapes: V distinct words sorted by length, C characters, d width of a character,
 S filters, W width of the widest filter.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .case import Case
-
 WORDS_AT_ONCE = 32  # of like length
-
-
-def can_run(case: Case) -> bool:
-    """Return whether the lengths of words are known without waiting for a GPU."""
-    return case.processor.device == "cpu"
 
 
 def run(
     char_embedding: Tensor,
-    conv_weights: Iterable[Tensor],
+    conv_weights: Sequence[Tensor],
     multiply: Callable[[Tensor], Tensor],
     ids_VC: Tensor,
 ) -> Tensor:
-    """Return every filter's maximum over all positions, before the bias, (V, S).
-
-    Args:
-        char_embedding: A row for each character id, (n, d).
-        conv_weights: The filters of each width, (n, d, width).
-        multiply: Multiplies rows by `join_filters(*conv_weights)`.
-        ids_VC: Character ids of words sorted by `lengths`.
-    """
-    conv_weights = list(conv_weights)
+    """Return every filter's maximum over all positions, before the bias, (V, S), of
+    words sorted by `lengths`. multiply: multiplies by `join_filters(*conv_weights)`."""
     W, C = max(weight.shape[2] for weight in conv_weights), ids_VC.shape[1]
     length_V = lengths(ids_VC)
     # One window of padding is enough. Words without room for it are convolved.

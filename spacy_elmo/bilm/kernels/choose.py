@@ -5,15 +5,17 @@ and of sizes, and returns a kernel's name, which is its file's; "definition" is
 token_encoder.py or lstm.py. `force` overrides the choice.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+import torch
+
 from ...errors import Errors
 from ..config import BiLMConfig
-from . import autograd_lstm, char_cnn, cpu_lstm, cudnn_lstm, threads
-from .case import Case
+from . import cudnn_lstm, threads
 from .matmul import FORMS
+from .processor import Case, Precision, check_name, processor_of
 
 # Rows of a step times its cells from which two threads of Python, of which one at a
 # time has the interpreter, are faster than one: 5 rows of 1024 cells are, 5 of 512 not.
@@ -31,40 +33,43 @@ _forced: ContextVar[dict[str, str]] = ContextVar("forced", default={})  # noqa: 
 
 def choose_token_encoder(case: Case) -> str:
     """Return the kernel of the char-CNN."""
-    can_run = char_cnn.can_run(case)
-    if name := _forced.get().get("token_encoder"):
-        return _check("token_encoder", name, name == "definition" or can_run)
-    return "char_cnn" if can_run else "definition"
+    # On a GPU the lengths of words would have to be waited for.
+    can_run = {"char_cnn": case.processor.device == "cpu", "definition": True}
+    return _choose("token_encoder", _first(can_run), can_run)
 
 
 def choose_lstm(case: Case, config: BiLMConfig) -> str:
     """Return the kernel of an LSTM layer."""
     can_run = {
         "cudnn_lstm": cudnn_lstm.can_run(config),
-        "autograd_lstm": autograd_lstm.can_run(case),
-        "cpu_lstm": cpu_lstm.can_run(case),
+        "cpu_lstm": not case.gradient,
+        "autograd_lstm": True,
         "definition": True,
     }
-    if name := _forced.get().get("lstm"):
-        return _check("lstm", name, can_run[name])
-    if case.processor.device == "cuda" and can_run["cudnn_lstm"]:
-        return "cudnn_lstm"
-    return "autograd_lstm" if case.gradient else "cpu_lstm"
+    on_gpu = case.processor.device == "cuda"
+    best = _first({**can_run, "cudnn_lstm": on_gpu and can_run["cudnn_lstm"]})
+    return _choose("lstm", best, can_run)
 
 
 def choose_matmul(case: Case) -> str:
     """Return the form of multiplications by weights, where no gradient is asked for.
 
     Raises:
-        ValueError: The processor has none of the precision that is set [EL077].
+        ValueError: [EL077] The processor has none of the precision that is set.
     """
-    if name := _forced.get().get("matmul"):
-        return _check("matmul", name, FORMS[name].can_run(case))
-    for name, form in FORMS.items():
-        if form.can_run(case):
-            return name
-    device = case.processor.device
-    raise ValueError(Errors.EL077.format(precision=case.precision, device=device))
+    processor, precision = case.processor, case.precision
+    float32, half = precision == "float32", precision == "half"
+    can_run = {
+        "onednn_int8": precision == "int8" and processor.int8,
+        "onednn_bfloat16": half and processor.onednn and processor.bfloat16,
+        "cuda_float16": half and processor.device == "cuda",
+        "onednn": float32 and processor.onednn and case.dtype == torch.float32,
+        "torch": float32,
+    }
+    if not any(can_run.values()):
+        device = processor.device
+        raise ValueError(Errors.EL077.format(precision=precision, device=device))
+    return _choose("matmul", _first(can_run), can_run)
 
 
 def choose_directions(case: Case, cells: int, rows: float, n_threads: int) -> str:
@@ -78,28 +83,34 @@ def choose_directions(case: Case, cells: int, rows: float, n_threads: int) -> st
         n_threads: What torch may use.
     """
     on_cpu = case.processor.device == "cpu" and not case.gradient
-    can_run = on_cpu and n_threads > 1 and threads.can_run()
-    if name := _forced.get().get("directions"):
-        return _check("directions", name, name == "all_threads" or can_run)
-    if not can_run:
-        return "all_threads"
-    return "two_threads" if rows * cells >= LEAST_WORK else "one_thread"
+    several = on_cpu and n_threads > 1 and threads.can_run()
+    can_run = {"two_threads": several, "one_thread": several, "all_threads": True}
+    enough = {**can_run, "two_threads": several and rows * cells >= LEAST_WORK}
+    return _choose("directions", _first(enough), can_run)
 
 
 def choose_all(
     case: Case, config: BiLMConfig, rows: float, n_threads: int
 ) -> dict[str, str]:
     """Return the kernel of each part. Arguments are those of the functions above."""
-    matmul = "torch" if case.gradient else choose_matmul(case)
-    cells = config.hidden_dim
+    reads_characters = config.has_characters
     return {
-        "token_encoder": choose_token_encoder(case)
-        if config.has_characters
-        else "table",
+        "token_encoder": choose_token_encoder(case) if reads_characters else "table",
         "lstm": choose_lstm(case, config),
-        "matmul": matmul,
-        "directions": choose_directions(case, cells, rows, n_threads),
+        "matmul": "torch" if case.gradient else choose_matmul(case),
+        "directions": choose_directions(case, config.hidden_dim, rows, n_threads),
     }
+
+
+def check_precision(precision: Precision, device: torch.device) -> None:
+    """Check that inference in a precision pays on a device.
+
+    Raises:
+        ValueError: [EL073] The precision is not known. [EL077] The processor has no
+            instructions for it, so that it would be slower, not faster.
+    """
+    check_name(precision)
+    choose_matmul(Case(processor_of(device), precision))
 
 
 @contextmanager
@@ -110,14 +121,14 @@ def force(**kernels: str) -> Iterator[None]:
         kernels: By part: token_encoder, lstm, matmul, directions; names as in KERNELS.
 
     Raises:
-        ValueError: A part or kernel is not known [EL073]; a kernel can't run what it is
-            asked for, inside [EL150].
+        ValueError: [EL073] A part or kernel is not known. [EL150] A kernel can't run
+            what it is asked for, inside.
     """
     for part, name in kernels.items():
-        known = KERNELS.get(part, tuple(KERNELS))
-        if part not in KERNELS or name not in known:
-            found = name if part in KERNELS else part
-            raise ValueError(Errors.EL073.format(found=found, known=", ".join(known)))
+        for found, known in ((part, KERNELS), (name, KERNELS.get(part, ()))):
+            if found not in known:
+                message = Errors.EL073.format(found=found, known=", ".join(known))
+                raise ValueError(message)
     token = _forced.set({**_forced.get(), **kernels})
     try:
         yield
@@ -125,7 +136,12 @@ def force(**kernels: str) -> Iterator[None]:
         _forced.reset(token)
 
 
-def _check(part: str, name: str, can_run: bool) -> str:
-    if not can_run:
+def _first(can_run: Mapping[str, bool]) -> str:
+    return next(name for name, can in can_run.items() if can)
+
+
+def _choose(part: str, best: str, can_run: Mapping[str, bool]) -> str:
+    name = _forced.get().get(part, best)
+    if not can_run[name]:
         raise ValueError(Errors.EL150.format(part=part, name=name))
     return name

@@ -23,7 +23,6 @@ import torch
 from torch import Tensor
 
 from ..lstm import LstmLayer
-from .case import Case
 from .matmul import TorchMatmul, prepare
 
 # The input half of the gates is computed for so much at once: a block stays in the
@@ -32,23 +31,21 @@ BLOCK_BYTES = 16 << 20
 
 
 class PackedWeights(NamedTuple):
-    """A layer's weights, prepared to be multiplied by."""
+    """A layer's weights, prepared to be multiplied by, and its bias."""
 
     x: TorchMatmul
     h: TorchMatmul
+    bias: Tensor
     p: TorchMatmul | None
-
-
-def can_run(case: Case) -> bool:
-    """Return whether no gradient is asked for."""
-    return not case.gradient
 
 
 def pack(
     weight_x: Tensor,
     weight_h: Tensor,
+    bias: Tensor,
     weight_p: Tensor | None = None,
     *,
+    forget_bias: float,
     form: str,
     exact: bool,
 ) -> PackedWeights:
@@ -60,7 +57,8 @@ def pack(
     p = None
     if weight_p is not None:
         p = prepare(-weight_p.detach(), form=form, exact=exact, is_copy=True)
-    return PackedWeights(prepare(weight_x, form=form, exact=exact), h, p)
+    x = prepare(weight_x, form=form, exact=exact)
+    return PackedWeights(x, h, gate_bias(bias.detach(), forget_bias), p)
 
 
 def run(
@@ -74,24 +72,22 @@ def run(
     """Return what `layer` returns. packed: its weights, by `pack`."""
     C = c_BC.shape[1]
     cell_clip, proj_clip = layer.config.cell_clip, layer.config.proj_clip
-    bias = gate_bias(layer)
     y_NH = x_NI.new_empty(len(x_NI), h_BH.shape[1])
     outputs = y_NH.split(batch_sizes)
-    h, c2 = h_BH, 2 * c_BC
-    c2_BC, m = c2, torch.empty_like(c2)
-    add_recurrent = packed.h.add_to
-    project = None if packed.p is None else packed.p.linear
-    for steps, rows in _blocks(batch_sizes, BLOCK_BYTES // (16 * C)):
-        gates_N4C = packed.x.linear(x_NI[rows], bias, total=len(x_NI))
+    h, c2_BC = h_BH, 2 * c_BC
+    c2, m, rows = c2_BC, torch.empty_like(c2_BC), 0
+    for steps, block in _blocks(batch_sizes, BLOCK_BYTES // (16 * C)):
+        gates_N4C = packed.x.linear(x_NI[block], packed.bias, total=len(x_NI))
         gates_N4C[:, 3 * C :] *= 2
         sizes = batch_sizes[steps]
         views = [part.split(sizes) for part in gates_N4C.split(C, dim=1)]
-        for z, o, i, f, g, y in zip(
-            gates_N4C.split(sizes), *views, outputs[steps], strict=True
+        for b, z, o, i, f, g, y in zip(
+            sizes, gates_N4C.split(sizes), *views, outputs[steps], strict=True
         ):
-            if len(z) < len(h):
-                b = len(z)
-                h, c2, m = h[:b], c2[:b], m[:b]
+            if b != rows:
+                rows, h, c2, m = b, h[:b], c2[:b], m[:b]
+                add_recurrent = packed.h.at(b).add_to
+                project = None if packed.p is None else packed.p.at(b).linear
             add_recurrent(z, h)
             z.sigmoid_()
             # 2 i tanh(.) = 4 i g - 2 i
@@ -106,17 +102,20 @@ def run(
                 h = y.copy_(project(m))
                 if proj_clip is not None:
                     h.clamp_(-proj_clip, proj_clip)
-    return y_NH, _last(outputs, batch_sizes), c2_BC / 2
+    # The last output of every sequence: what a step has and the next has not.
+    ends = zip(outputs, pairwise([*batch_sizes, 0]))
+    last = [y[b_next:] for y, (b, b_next) in ends if b_next < b]
+    return y_NH, torch.cat(last[::-1]), c2_BC / 2
 
 
-def gate_bias(layer: LstmLayer) -> Tensor:
+def gate_bias(bias: Tensor, forget_bias: float) -> Tensor:
     """Return a layer's bias, the forget gate's constant included, (4C,)."""
-    o, i, f, g = layer.bias.chunk(4)
-    return torch.cat([o, i, f + layer.config.forget_bias, g])
+    o, i, f, g = bias.chunk(4)
+    return torch.cat([o, i, f + forget_bias, g])
 
 
 def _blocks(batch_sizes: Sequence[int], n_rows: int) -> Iterator[tuple[slice, slice]]:
-    """Steps, and their rows, in blocks of n_rows or of one step at least."""
+    """Yield steps, and their rows, in blocks of n_rows or of one step at least."""
     first_step = first_row = rows = 0
     for step, b in enumerate(batch_sizes):
         if rows and rows + b > n_rows:
@@ -124,13 +123,3 @@ def _blocks(batch_sizes: Sequence[int], n_rows: int) -> Iterator[tuple[slice, sl
             first_step, first_row, rows = step, first_row + rows, 0
         rows += b
     yield slice(first_step, len(batch_sizes)), slice(first_row, first_row + rows)
-
-
-def _last(outputs: Sequence[Tensor], batch_sizes: Sequence[int]) -> Tensor:
-    """The last output of every sequence: what a step has and the next has not."""
-    ends = [
-        y[b_next:]
-        for y, (b, b_next) in zip(outputs, pairwise([*batch_sizes, 0]))
-        if b_next < b
-    ]
-    return torch.cat(ends[::-1])

@@ -31,14 +31,12 @@ def run(
     c_BC: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return what `layer` returns."""
-    weight_x, weight_h, bias = (
-        torch.cat([i, f, g, o]).contiguous()
-        for o, i, f, g in (
-            part.chunk(4)
-            for part in (layer.weight_x.t(), layer.weight_h.t(), gate_bias(layer))
-        )
-    )
-    weights = [weight_x, weight_h, bias, torch.zeros_like(bias)]
+    bias = gate_bias(layer.bias, layer.config.forget_bias)
+    weights = []
+    for weight in (layer.weight_x.t(), layer.weight_h.t(), bias):
+        o, i, f, g = weight.chunk(4)
+        weights.append(torch.cat([i, f, g, o]).contiguous())
+    weights.append(torch.zeros_like(bias))
     if layer.weight_p is not None:
         weights.append(layer.weight_p.t().contiguous())
     y_NH, h_1BH, c_1BC = torch.lstm(

@@ -2,20 +2,26 @@
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from ..config import BiLMConfig
-from ..lstm import BiLMState, LstmLayer, LstmState
+from ..lstm import BiLMState, LstmLayer
 from ..model import BidirectionalLM, Parts
 from ..token_encoder import CharCnnEncoder, Highway
 from . import autograd_lstm, char_cnn, cpu_lstm, cudnn_lstm, threads
-from .case import Case, Settings, case_of
-from .choose import choose_directions, choose_lstm, choose_matmul, choose_token_encoder
+from .choose import (
+    check_precision,
+    choose_directions,
+    choose_lstm,
+    choose_matmul,
+    choose_token_encoder,
+)
 from .matmul import TorchMatmul, prepare
 from .memo import Derived
-from .processor import check_precision
+from .processor import Case, Settings, case_of
 
 # Words encoded at once without gradients: as many as the processor's cache holds, which
 # takes a third of the memory.
@@ -89,14 +95,13 @@ class FastCharCnnEncoder(FastPart, CharCnnEncoder):
         case = case_of(self.settings, self.char_embedding)
         if choose_token_encoder(case) == "definition":
             return super().char_features(ids_VC)
+        weights = list(self.conv_weights)
         if case.gradient:
-            filters = TorchMatmul(char_cnn.join_filters(*self.conv_weights))
+            filters = TorchMatmul(char_cnn.join_filters(*weights))
         else:
             form = choose_matmul(case)
-            filters = self._filters(*self.conv_weights, form=form, exact=case.exact)
-        largest_VS = char_cnn.run(
-            self.char_embedding, self.conv_weights, filters.linear, ids_VC
-        )
+            filters = self._filters(*weights, form=form, exact=case.exact)
+        largest_VS = char_cnn.run(self.char_embedding, weights, filters.linear, ids_VC)
         # The bias is added after the maximum, which leaves C times fewer sums.
         return self.activation(largest_VS + torch.cat(list(self.conv_biases)))
 
@@ -126,21 +131,25 @@ class FastLstmLayer(FastPart, LstmLayer):
         # Under autocast matrices are rounded to be multiplied; the state is carried in
         # float32, since its errors would add up over a text.
         device, dtype = x_NH.device.type, h_BH.dtype
-        if torch.is_autocast_enabled(device):
+        autocast = torch.is_autocast_enabled(device)
+        if autocast:
             dtype = torch.get_autocast_dtype(device)
         case = case_of(self.settings, self.weight_x)
         kernel = choose_lstm(case, self.config)
-        with torch.autocast(device, enabled=False):
+        with torch.autocast(device, enabled=False) if autocast else nullcontext():
             inputs = x_NH.to(h_BH.dtype), batch_sizes, h_BH, c_BC
             if kernel == "cudnn_lstm":
                 return cudnn_lstm.run(self, *inputs)
             if kernel == "autograd_lstm":
                 return autograd_lstm.run(self, *inputs, dtype)
             if kernel == "cpu_lstm":
-                weights = [self.weight_x, self.weight_h]
-                weights += [] if self.weight_p is None else [self.weight_p]
-                form = choose_matmul(case)
-                packed = self._packed(*weights, form=form, exact=case.exact)
+                weights = self.weight_x, self.weight_h, self.bias, self.weight_p
+                packed = self._packed(
+                    *(weight for weight in weights if weight is not None),
+                    forget_bias=self.config.forget_bias,
+                    form=choose_matmul(case),
+                    exact=case.exact,
+                )
                 return cpu_lstm.run(self, packed, *inputs)
             return super().forward(*inputs)
 
@@ -155,12 +164,7 @@ class FastBidirectionalLM(FastPart, BidirectionalLM):
         super().__init__(config, FAST)
 
     def set_settings(self, settings: Settings) -> None:
-        """Compute without gradients in this way.
-
-        Raises:
-            ValueError: [EL073] The precision is not known. [EL077] It does not pay on
-                this device.
-        """
+        """Compute without gradients in this way. Raises as `check_precision`."""
         check_precision(settings.precision, next(self.parameters()).device)
         for module in self.modules():
             if isinstance(module, FastPart):
@@ -176,29 +180,19 @@ class FastBidirectionalLM(FastPart, BidirectionalLM):
         dropout: float = 0.0,
     ) -> tuple[list[Tensor], list[Tensor], BiLMState]:
         """Read as the definition does, both directions at once where that is faster."""
-        if dropout and self.training:  # numbers are drawn in one order
+        case, rows = case_of(self.settings, x_VH), len(forward_N) / len(batch_sizes)
+        cells, n_threads = self.config.hidden_dim, torch.get_num_threads()
+        directions = choose_directions(case, cells, rows, n_threads)
+        if directions == "two_threads" and not (dropout and self.training):
+            (ahead, ahead_state), (back, back_state) = threads.at_once(
+                partial(self.forward_lstm, x_VH[forward_N], batch_sizes, state.forward),
+                partial(
+                    self.backward_lstm, x_VH[backward_N], batch_sizes, state.backward
+                ),
+            )
+            return ahead, back, BiLMState(ahead_state, back_state)
+        one = directions == "one_thread"
+        with threads.thread_count(1) if one else nullcontext():
             return super().read(
                 x_VH, forward_N, backward_N, batch_sizes, state, dropout
             )
-
-        def read_forward() -> tuple[list[Tensor], LstmState]:
-            x_NH = x_VH[forward_N]
-            return self.forward_lstm(x_NH, batch_sizes, state.forward)
-
-        def read_backward() -> tuple[list[Tensor], LstmState]:
-            x_NH = x_VH[backward_N]
-            return self.backward_lstm(x_NH, batch_sizes, state.backward)
-
-        case = case_of(self.settings, x_VH)
-        rows = len(forward_N) / len(batch_sizes)
-        with threads.safe_after_fork():
-            n_threads = torch.get_num_threads()
-            cells = self.config.hidden_dim
-            directions = choose_directions(case, cells, rows, n_threads)
-            if directions == "two_threads":
-                ahead, back = threads.at_once(read_forward, read_backward)
-            else:
-                one = directions == "one_thread"
-                with threads.thread_count(1) if one else nullcontext():
-                    ahead, back = read_forward(), read_backward()
-        return ahead[0], back[0], BiLMState(ahead[1], back[1])

@@ -9,7 +9,7 @@ through `.data`, and a step of a fused optimizer with gradients that were put in
 `.grad` by hand and removed again before the value is next asked for.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -22,23 +22,19 @@ _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 class Derived(Generic[T]):
-    """A value that is made from weights once, until they change.
-
-    Args:
-        make: Makes the value from the weights and from settings.
-    """
+    """A value that is made from weights, and from settings, once, until they change."""
 
     def __init__(self, make: Callable[..., T]) -> None:
         self._make = make
-        self._kept: tuple[object, list[Tensor], T] | None = None
+        self._kept: tuple[object, object, T] | None = None
 
     def __call__(self, *weights: Tensor, **settings: object) -> T:
         """Return the value for these weights and settings."""
-        state = _state_of(weights), settings
-        kept = self._kept
+        state, kept = ([_state(w) for w in weights], settings), self._kept
         if kept is None or kept[0] != state:
-            kept = state, _pinned(weights), self._make(*weights, **settings)
-            self._kept = kept
+            # Weights and their memory are kept alive, or others may get their address.
+            alive = weights, [weight.detach() for weight in weights]
+            kept = self._kept = state, alive, self._make(*weights, **settings)
         return kept[2]
 
     @property
@@ -55,12 +51,8 @@ class Derived(Generic[T]):
         return Derived, (self._make,)
 
 
-def _state_of(weights: Iterable[Tensor]) -> tuple[object, ...]:
-    """Return what differs whenever one of these weights is replaced or changed."""
-    return tuple(_state(weight) for weight in weights)
-
-
 def _state(weight: Tensor) -> tuple[object, ...]:
+    """Return what differs whenever a weight is replaced or changed."""
     version = 0 if weight.is_inference() else weight._version  # noqa: SLF001
     state = id(weight), weight.data_ptr(), version
     if not (weight.requires_grad and weight.is_leaf):
@@ -77,9 +69,3 @@ def _state(weight: Tensor) -> tuple[object, ...]:
 
 def _count_gradient(weight: Tensor) -> None:
     setattr(weight, _COUNT, getattr(weight, _COUNT) + 1)
-
-
-def _pinned(weights: Iterable[Tensor]) -> list[Tensor]:
-    """Return references that keep weights and their memory alive, so that no other
-    weight gets the same address while the value is kept."""
-    return [tensor for w in weights for tensor in (w, w.detach())]

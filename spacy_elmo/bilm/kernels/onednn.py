@@ -7,7 +7,6 @@ Shapes: M rows, K columns in, N columns out.
 """
 
 from collections.abc import Callable
-from functools import cache
 
 import torch
 import torch.nn.functional as F
@@ -19,14 +18,12 @@ def is_enabled() -> bool:
     return torch.backends.mkldnn.is_available() and bool(torch.backends.mkldnn.enabled)
 
 
-@cache
-def has_linear() -> bool:
+def linear_works() -> bool:
     """Return whether `pack` and `linear` work."""
     return _is_one(lambda one: linear(one, pack(one)))
 
 
-@cache
-def has_linear_int8() -> bool:
+def linear_int8_works() -> bool:
     """Return whether `pack_int8` and `linear_int8` work."""
 
     def multiply(one: Tensor) -> Tensor:
@@ -54,8 +51,8 @@ def pack(weight_KN: Tensor) -> Tensor:
 def linear(x_MK: Tensor, weight_NK: Tensor, bias_N: Tensor | None = None) -> Tensor:
     """Return x W + b, (M, N), with a packed weight, or one transposed where it lies."""
     operator = torch.ops.mkldnn._linear_pointwise.default  # noqa: SLF001
-    y_MN = operator(_round_up(x_MK), weight_NK, bias_N, "none", [], "")
-    return y_MN[: len(x_MK)]
+    padded, M = _round_up(x_MK)
+    return operator(padded, weight_NK, bias_N, "none", [], "")[:M]
 
 
 def pack_int8(weight_NK: Tensor) -> Tensor:
@@ -67,17 +64,16 @@ def linear_int8(
     x_MK: Tensor, packed: Tensor, scale_N: Tensor, zero_N: Tensor
 ) -> Tensor:
     """Return (x - 128) W scale in float32, (M, N), of x as uint8."""
-    operator = torch.ops.onednn.qlinear_pointwise.default
-    y_MN = operator(
-        _round_up(x_MK), 1.0, 128, packed, scale_N, zero_N,
+    padded, M = _round_up(x_MK)
+    return torch.ops.onednn.qlinear_pointwise.default(
+        padded, 1.0, 128, packed, scale_N, zero_N,
         None, 1.0, 0, torch.float32, "none", [], "",
-    )  # fmt: skip
-    return y_MN[: len(x_MK)]
+    )[:M]  # fmt: skip
 
 
-def _round_up(x_MK: Tensor) -> Tensor:
-    """Fill x up with rows of zeros to one of four sizes an octave: for each size that
-    it meets oneDNN makes code, a megabyte of it, and keeps it."""
-    M = len(x_MK)
+def _round_up(x_MK: Tensor) -> tuple[Tensor, int]:
+    """Return x filled up with rows of zeros to one of four sizes an octave, and its
+    rows: for each size that it meets oneDNN makes a megabyte of code, and keeps it."""
+    M = x_MK.shape[0]
     missing = -M % (1 << max(2, M.bit_length() - 3))
-    return F.pad(x_MK, (0, 0, 0, missing)) if missing else x_MK
+    return (F.pad(x_MK, (0, 0, 0, missing)) if missing else x_MK), M

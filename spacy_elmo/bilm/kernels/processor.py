@@ -1,4 +1,6 @@
-"""What a processor and this torch can compute fast, and the precisions that pay on it.
+"""What a processor and this torch can compute fast, and what kernels are chosen by.
+
+Precisions of inference:
 
 float32  as torch computes it, up to rounding
 half     inputs, weights and results rounded to 16 bits, summed up in float32
@@ -6,15 +8,25 @@ int8     weights rounded to 8 bits by the largest of each column, inputs by the
          largest of each row, so that no row depends on the others; summed up exactly
 """
 
-from typing import Literal, NamedTuple
+from functools import cache
+from typing import Literal, NamedTuple, get_args
 
 import torch
+from torch import Tensor
 
 from ...errors import Errors
 from . import onednn
 
 Precision = Literal["float32", "half", "int8"]
-PRECISIONS = ("float32", "half", "int8")
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+
+
+class Settings(NamedTuple):
+    """What users choose of a model's inference. exact: whether a sentence has the same
+    vectors in any batch, bit for bit."""
+
+    precision: Precision = "float32"
+    exact: bool = False
 
 
 class Processor(NamedTuple):
@@ -32,18 +44,43 @@ class Processor(NamedTuple):
     int8: bool = False
 
 
+class Case(NamedTuple):
+    """What a kernel is chosen by. gradient: whether one is asked for. dtype: of the
+    weights."""
+
+    processor: Processor
+    precision: Precision = "float32"
+    exact: bool = False
+    gradient: bool = False
+    dtype: torch.dtype = torch.float32
+
+
+def case_of(settings: Settings, weight: Tensor) -> Case:
+    """Return the case that a layer with this weight is in."""
+    gradient = torch.is_grad_enabled()
+    return Case(processor_of(weight.device), *settings, gradient, weight.dtype)
+
+
 def processor_of(device: torch.device) -> Processor:
     """Return what a device of this machine can compute fast."""
-    if device.type != "cpu":
-        return Processor(device.type, bfloat16=device.type == "cuda")
-    if not onednn.is_enabled():
-        return Processor("cpu", bfloat16=_cpu_has_bfloat16())
+    return probe(device.type, onednn.is_enabled())
+
+
+@cache
+def probe(device: str, with_onednn: bool) -> Processor:
+    """Return what a type of device can compute fast, with oneDNN or without."""
+    if device != "cpu":
+        return Processor(device, bfloat16=device == "cuda")
+    amx = _cpu_has("amx_tile")
+    bfloat16 = amx or _cpu_has("avx512_bf16")
+    if not with_onednn:
+        return Processor("cpu", bfloat16=bfloat16)
     return Processor(
         "cpu",
-        onednn=onednn.has_linear(),
-        avx512=_cpu_has("avx512") and not _cpu_has("amx_tile"),
-        bfloat16=_cpu_has_bfloat16(),
-        int8=_cpu_has("vnni") and onednn.has_linear_int8(),
+        onednn=onednn.linear_works(),
+        avx512=_cpu_has("avx512") and not amx,
+        bfloat16=bfloat16,
+        int8=_cpu_has("vnni") and onednn.linear_int8_works(),
     )
 
 
@@ -51,43 +88,14 @@ def _cpu_has(instructions: str) -> bool:
     return bool(getattr(torch.cpu, f"_is_{instructions}_supported", lambda: False)())
 
 
-def _cpu_has_bfloat16() -> bool:
-    return _cpu_has("avx512_bf16") or _cpu_has("amx_tile")
-
-
 def check_name(precision: str) -> None:
-    """Check the name of a precision.
-
-    Raises:
-        ValueError: It is not known [EL073].
-    """
+    """Raise ValueError [EL073] if there is no such precision."""
     if precision not in PRECISIONS:
         known = ", ".join(PRECISIONS)
         raise ValueError(Errors.EL073.format(found=precision, known=known))
 
 
-def check_precision(precision: str, device: torch.device) -> None:
-    """Check that inference in a precision pays on a device.
-
-    Raises:
-        ValueError: The precision is not known [EL073], or the processor has no
-            instructions for it, so that it would be slower, not faster [EL077].
-    """
-    check_name(precision)
-    found = processor_of(device)
-    if device.type == "cpu":
-        pays = {"half": found.onednn and found.bfloat16, "int8": found.int8}
-    else:
-        pays = {"half": found.bfloat16, "int8": False}
-    if not pays.get(precision, True):
-        raise ValueError(Errors.EL077.format(precision=precision, device=device.type))
-
-
 def check_bfloat16(device: torch.device) -> None:
-    """Check that training in bfloat16 pays on a device.
-
-    Raises:
-        ValueError: The processor has no instructions for it [EL077].
-    """
+    """Raise ValueError [EL077] if a CPU has no instructions to train in bfloat16."""
     if device.type == "cpu" and not processor_of(device).bfloat16:
         raise ValueError(Errors.EL077.format(precision="bfloat16", device=device.type))

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.kernels.case import Case
 from spacy_elmo.bilm.kernels.choose import (
     KERNELS,
     LEAST_WORK,
@@ -15,7 +14,7 @@ from spacy_elmo.bilm.kernels.choose import (
     choose_token_encoder,
     force,
 )
-from spacy_elmo.bilm.kernels.processor import Processor
+from spacy_elmo.bilm.kernels.processor import Case, Processor
 
 from ...models import SENTENCES, tiny_config
 

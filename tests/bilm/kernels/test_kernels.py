@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from spacy_elmo import BiLM
 from spacy_elmo.bilm.initial_weights import draw_weights
 from spacy_elmo.bilm.kernels import cpu_lstm
-from spacy_elmo.bilm.kernels.case import Settings
-from spacy_elmo.bilm.kernels.choose import force
+from spacy_elmo.bilm.kernels.choose import check_precision, force
 from spacy_elmo.bilm.kernels.fast import FastCharCnnEncoder, FastLstmLayer
-from spacy_elmo.bilm.kernels.processor import PRECISIONS, check_precision
+from spacy_elmo.bilm.kernels.processor import PRECISIONS, Settings
 from spacy_elmo.bilm.lstm import LstmLayer
 from spacy_elmo.bilm.token_encoder import CharCnnEncoder
 

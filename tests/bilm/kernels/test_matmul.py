@@ -11,18 +11,30 @@ from hypothesis import strategies as st
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.kernels import onednn
-from spacy_elmo.bilm.kernels.case import Case, Settings, case_of
-from spacy_elmo.bilm.kernels.choose import choose_matmul
-from spacy_elmo.bilm.kernels.matmul import MANY_ROWS, prepare
+from spacy_elmo.bilm.kernels.choose import check_precision, choose_matmul
+from spacy_elmo.bilm.kernels.matmul import MANY_ROWS, onednn_for_training, prepare
 from spacy_elmo.bilm.kernels.memo import Derived
-from spacy_elmo.bilm.kernels.processor import PRECISIONS, check_precision
-from spacy_elmo.bilm.kernels.training_matmul import onednn_matmul
+from spacy_elmo.bilm.kernels.processor import (
+    PRECISIONS,
+    Case,
+    Settings,
+    case_of,
+    probe,
+)
 
 from ...models import SENTENCES, tiny_config
 
 CPU = torch.device("cpu")
 # Errors relative to the largest value, by what the matrices are rounded to.
 TOLERANCE = {"float32": 1e-6, "half": 2e-2, "int8": 5e-2}
+
+
+@pytest.fixture
+def new_probe():
+    """Find out anew what this processor can, before and after."""
+    probe.cache_clear()
+    yield
+    probe.cache_clear()
 
 
 def form_of(precision, weight):
@@ -130,7 +142,7 @@ def test_without_onednn_torch_multiplies(monkeypatch):
 
 
 @pytest.mark.parametrize("problem", [RuntimeError, TypeError, AttributeError])
-def test_operators_that_do_not_work_are_not_used(problem, monkeypatch):
+def test_operators_that_do_not_work_are_not_used(problem, monkeypatch, new_probe):
     """torch may change what it keeps for itself: then its own multiplications do."""
     bilm = BiLM.random(tiny_config())
     before = bilm.encode(SENTENCES)
@@ -140,17 +152,12 @@ def test_operators_that_do_not_work_are_not_used(problem, monkeypatch):
 
     monkeypatch.setattr(onednn, "pack", fails)
     monkeypatch.setattr(onednn, "pack_int8", fails)
-    onednn.has_linear.cache_clear()
-    onednn.has_linear_int8.cache_clear()
-    try:
-        for a, b in zip(before, bilm.encode(SENTENCES)):
-            assert a == pytest.approx(b, abs=1e-6)
-        for precision in ("half", "int8"):
-            with pytest.raises(ValueError, match="EL077"):
-                bilm.set_precision(precision)
-    finally:
-        onednn.has_linear.cache_clear()
-        onednn.has_linear_int8.cache_clear()
+    probe.cache_clear()
+    for a, b in zip(before, bilm.encode(SENTENCES)):
+        assert a == pytest.approx(b, abs=1e-6)
+    for precision in ("half", "int8"):
+        with pytest.raises(ValueError, match="EL077"):
+            bilm.set_precision(precision)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +165,7 @@ def test_operators_that_do_not_work_are_not_used(problem, monkeypatch):
     [("half", "_is_avx512_bf16_supported"), ("int8", "_is_vnni_supported")],
 )
 def test_a_precision_that_the_processor_has_not_is_refused(
-    precision, missing, monkeypatch
+    precision, missing, monkeypatch, new_probe
 ):
     monkeypatch.setattr(torch.cpu, missing, lambda: False)
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
@@ -180,7 +187,7 @@ def test_matmul_of_training_is_rounded_as_float32(m, k, n):
     rng = np.random.default_rng(m + k + n)
     x, weight = rng.normal(size=(m, k)), rng.normal(size=(k, n))
     a, b = (torch.tensor(array, dtype=torch.float32) for array in (x, weight))
-    with onednn_matmul(CPU):
+    with onednn_for_training(CPU):
         found = (a @ b).numpy()
     expected = a.double().numpy() @ b.double().numpy()
     largest = np.abs(a.double().numpy()) @ np.abs(b.double().numpy())
@@ -199,11 +206,11 @@ def test_matmul_of_training_leaves_settings_that_torch_can_read(before):
     torch.set_float32_matmul_precision(before)
     try:
         each = precisions()
-        with onednn_matmul(CPU):
+        with onednn_for_training(CPU):
             assert torch.get_float32_matmul_precision() in ("medium", before)
         assert torch.get_float32_matmul_precision() == before
         assert precisions() == each
-        with onednn_matmul(torch.device("cuda")):
+        with onednn_for_training(torch.device("cuda")):
             assert precisions() == each
     finally:
         torch.set_float32_matmul_precision(own)
@@ -216,7 +223,7 @@ def test_matmul_of_training_after_precisions_of_single_backends():
     matmul.fp32_precision = "tf32"
     try:
         each = precisions()
-        with onednn_matmul(CPU):
+        with onednn_for_training(CPU):
             torch.randn(9, 9) @ torch.randn(9, 9)
         assert precisions() == each
     finally:
