@@ -1,11 +1,9 @@
-"""Numbered words and running text: what a biLM is trained on.
+"""Numbered words and running text: <S> tokens </S> <S> tokens </S> ...
 
-A corpus is one long run of <S> tokens </S> <S> tokens </S> ... Words are numbered by
-frequency. The first ones are the vocabulary; every other word is <UNK> when it has to
-be predicted, but is still read by its characters.
-
-A corpus is in memory (`build_corpus`) or in mapped files (`shards.py`); nothing that
-reads it knows which. Shapes: V distinct words, C characters.
+Words are numbered by frequency. The first ones are the vocabulary; every other word is
+<UNK> when it has to be predicted, but is still read by its characters. A corpus is in
+memory (`build_corpus`) or in mapped files (`shards.py`); nothing that reads it knows
+which. Shapes: V distinct words, C characters.
 """
 
 from array import array
@@ -78,11 +76,10 @@ class Corpus:
 
     def limit_vocab(self, size: int, min_count: int = 1) -> "Corpus":
         """Return the same text with a vocabulary of its most frequent words, `size` at
-        most (three special ones included), each seen min_count times or more."""
-        n_vocab = vocabulary_size(self.counts_V, size, min_count)
-        target_V = np.arange(len(self.words), dtype=np.int32)
-        target_V[n_vocab:] = UNK_ID
-        return replace(self, vocab=self.words[:n_vocab], target_V=target_V)
+        most (special tokens included), each seen min_count times or more."""
+        return self.with_vocab(
+            self.words[: vocabulary_size(self.counts_V, size, min_count)]
+        )
 
     def with_vocab(self, vocab: Sequence[str]) -> "Corpus":
         """Return the same text, to be predicted in a given vocabulary."""
@@ -102,10 +99,10 @@ class Corpus:
                 break
             max_tokens -= count_tokens(ids)
         forward = RunningText(self.forward.pieces, stop)
+        backward = RunningText(self.backward.pieces, stop)
         counts_V = np.zeros_like(self.counts_V)
         for ids in forward.blocks():
             counts_V += np.bincount(ids, minlength=len(counts_V))
-        backward = RunningText(self.backward.pieces, stop)
         return replace(self, counts_V=counts_V, forward=forward, backward=backward)
 
     @cached_property
@@ -134,22 +131,23 @@ def build_corpus(
     min_count: int = 1,
     max_tokens: int | None = None,
 ) -> Corpus:
-    """Return a corpus in memory, of sentences of tokens.
+    """Return a corpus in memory.
 
-    It is to be predicted in a given vocabulary, or else in one of its most frequent
-    words, vocab_size at most (three special ones included), each seen min_count times
-    or more. It ends with the sentence that holds the token number max_tokens.
+    Args:
+        sentences: Lists of tokens.
+        vocab: The words that are predicted; the most frequent ones of the text if None.
+        vocab_size: How many of these at most, special tokens included.
+        min_count: How often each of these is seen at least.
+        max_tokens: Number of the token with whose sentence the text ends.
 
     Raises:
         ValueError: [EL033] There is no sentence.
     """
-    words, ids = number_words(take(sentences, max_tokens))
+    words, ids = number_words(sentences, max_tokens)
     if not len(ids):
         raise ValueError(Errors.EL033)
-    words, rank = by_frequency(words, counts := np.bincount(ids, minlength=len(words)))
+    words, counts_V, rank = by_frequency(words, np.bincount(ids, minlength=len(words)))
     ids = rank[ids]
-    counts_V = np.empty_like(counts)
-    counts_V[rank] = counts
     corpus = Corpus(
         words=words,
         counts_V=counts_V,
@@ -164,52 +162,47 @@ def build_corpus(
     return corpus.limit_vocab(vocab_size, min_count)
 
 
-def take(
-    sentences: Iterable[Sequence[str]], max_tokens: int | None
-) -> Iterator[Sequence[str]]:
-    """Yield the sentences that hold the first max_tokens tokens; all if None."""
-    for sentence in sentences:
-        yield sentence
-        if max_tokens is not None:
-            max_tokens -= len(sentence)
-            if max_tokens <= 0:
-                return
-
-
-def number_words(sentences: Iterable[Sequence[str]]) -> tuple[list[str], np.ndarray]:
-    """Return the distinct words in order of appearance, the special ones first, and the
-    running text in their numbers (int32)."""
+def number_words(
+    sentences: Iterable[Sequence[str]], max_tokens: int | None = None
+) -> tuple[list[str], np.ndarray]:
+    """Return the distinct words in order of appearance, the special tokens first, and
+    the running text in their numbers (int32), which ends with the sentence that holds
+    the token number max_tokens."""
     index = {word: i for i, word in enumerate(SPECIALS)}
-    ids = array("i")
+    ids, n_tokens = array("i"), 0
     for sentence in sentences:
         ids.append(BOS_ID)
         # A token that is spelled like a boundary is none.
         words_read = (UNK if word in (BOS, EOS) else word for word in sentence)
         ids.extend([index.setdefault(word, len(index)) for word in words_read])
         ids.append(EOS_ID)
+        n_tokens += len(sentence)
+        if max_tokens is not None and n_tokens >= max_tokens:
+            break
     return list(index), np.array(ids, dtype=np.int32)
 
 
-def by_frequency(words: list[str], counts: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """Return the words by falling count, the special ones first, and the new number of
-    each old one (int32). Words of equal count stay in their order."""
+def by_frequency(
+    words: list[str], counts: np.ndarray
+) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Return the words by falling count, the special tokens first, their counts, and
+    the new number of each old one (int32). Words of equal count stay in their order."""
     n = len(SPECIALS)
     order = np.concatenate([np.arange(n), np.argsort(-counts[n:], kind="stable") + n])
     rank = np.empty(len(words), dtype=np.int32)
     rank[order] = np.arange(len(words), dtype=np.int32)
-    return [words[i] for i in order], rank
+    return [words[i] for i in order], counts[order], rank
 
 
 def vocabulary_size(counts_V: np.ndarray, size: int, min_count: int) -> int:
-    """Return the size of a vocabulary of words by falling frequency: at most size words
-    (special ones included), each seen min_count times or more."""
-    frequent = int((counts_V[len(SPECIALS) :] >= min_count).sum())
-    return len(SPECIALS) + min(frequent, max(0, size - len(SPECIALS)))
+    """Return the size of the vocabulary that `Corpus.limit_vocab` makes."""
+    n = len(SPECIALS)
+    return n + min(int((counts_V[n:] >= min_count).sum()), max(0, size - n))
 
 
 def count_tokens(ids: np.ndarray) -> int:
     """Return the number of words that are no boundaries."""
-    return len(ids) - int(((ids == BOS_ID) | (ids == EOS_ID)).sum())
+    return int(((ids != BOS_ID) & (ids != EOS_ID)).sum())
 
 
 def sentence_end(ids: np.ndarray, max_tokens: int) -> int | None:
@@ -221,11 +214,8 @@ def sentence_end(ids: np.ndarray, max_tokens: int) -> int | None:
 
 
 def check_vocab(vocab: Sequence[str], where: object) -> None:
-    """Check that a vocabulary begins with the special words and has each word once.
-
-    Raises:
-        ValueError: [EL034] The special words are missing; [EL039] a word is twice.
-    """
+    """Raise ValueError unless a vocabulary begins with the special tokens [EL034] and
+    has each word once [EL039]."""
     if len(set(vocab)) != len(vocab):
         raise ValueError(Errors.EL039.format(path=where))
     if tuple(vocab[:3]) != SPECIALS:

@@ -15,7 +15,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
@@ -49,18 +49,12 @@ class Request:
     max_tokens: int | None = None
 
 
-def part_name(number: int) -> str:
-    """Return the file name of a part."""
-    return f"{number:05d}.npz"
-
-
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """The running text of one block, in numbers of its own words."""
 
     words: list[str]
     ids: np.ndarray
-    lines: int
+    n_lines: int
 
 
 def make_parts(
@@ -77,7 +71,7 @@ def make_parts(
     shown = {"unit": "B", "unit_scale": True, "disable": not progress}
     n_parts = tokens = 0
     with tqdm(desc="reading text", total=total, **shown) as bar:
-        for made in _made(_blocks(sources, bar), folder, request, processes):
+        for made in _make_all(_blocks(sources, bar), folder, request, processes):
             n_parts, tokens = n_parts + 1, tokens + made
             bar.set_postfix(tokens=f"{tokens:,}", refresh=False)
             if request.max_tokens is not None and tokens >= request.max_tokens:
@@ -90,18 +84,21 @@ def read_parts(
 ) -> Iterator[Part]:
     """Yield the parts in order, as far as the sentence that holds the token number
     max_tokens; all if None."""
-    left = max_tokens
     for number in tqdm(range(n_parts), desc=desc, leave=False, disable=None):
-        if left is not None and left <= 0:
+        if max_tokens is not None and max_tokens <= 0:
             return
-        with np.load(folder / part_name(number), allow_pickle=False) as part:
+        with np.load(_path(folder, number), allow_pickle=False) as part:
             words = part["words"].tobytes().decode("utf-8").split("\n")
-            ids, lines = part["ids"], int(part["lines"])
-        if left is not None:
-            ids = ids[: sentence_end(ids, left)]
-            left -= count_tokens(ids)
+            ids, n_lines = part["ids"], int(part["lines"])
+        if max_tokens is not None:
+            ids = ids[: sentence_end(ids, max_tokens)]
+            max_tokens -= count_tokens(ids)
         if len(ids):
-            yield Part(words, ids, lines)
+            yield Part(words, ids, n_lines)
+
+
+def _path(folder: Path, number: int) -> Path:
+    return folder / f"{number:05d}.npz"
 
 
 def _blocks(sources: Sequence[Path], bar: "tqdm[Any]") -> Iterator[list[str]]:
@@ -119,11 +116,11 @@ def _blocks(sources: Sequence[Path], bar: "tqdm[Any]") -> Iterator[list[str]]:
         yield lines
 
 
-def _made(
+def _make_all(
     blocks: Iterator[list[str]], folder: Path, request: Request, processes: int
 ) -> Iterator[int]:
     """Yield the number of tokens of each part, in order, while others are made."""
-    tasks = ((lines, folder / part_name(i), request) for i, lines in enumerate(blocks))
+    tasks = ((lines, _path(folder, i), request) for i, lines in enumerate(blocks))
     if processes == 1:
         yield from (make_part(*task) for task in tasks)
         return
@@ -149,12 +146,11 @@ def make_part(lines: list[str], path: Path, request: Request) -> int:
     if path.exists():
         with np.load(path, allow_pickle=False) as part:
             return count_tokens(part["ids"])
-    sentences = _tokenizer(request.lang, request.tokenizer, request.sentences)(lines)
-    words, ids = number_words(sentences)
+    tokenize = _tokenizer(request.lang, request.tokenizer, request.sentences)
+    words, ids = number_words(tokenize(lines))
     # As bytes: NumPy would make every string as long as the longest.
     text = np.frombuffer("\n".join(words).encode("utf-8"), dtype=np.uint8)
-    n_lines = np.array(len(lines))
-    save = partial(_save_part, ids=ids, words=text, lines=n_lines)
+    save = partial(_save, ids=ids, words=text, lines=np.array(len(lines)))
     write_files(path.parent, {path.name: save})
     return count_tokens(ids)
 
@@ -162,19 +158,19 @@ def make_part(lines: list[str], path: Path, request: Request) -> int:
 _tokenizer = cache(tokenize_with)
 
 
-def _save_part(path: Path, **arrays: np.ndarray) -> None:
+def _save(path: Path, **arrays: np.ndarray) -> None:
     with path.open("wb") as file:  # given a name, NumPy would add an ending to it
         np.savez(file, allow_pickle=False, **arrays)
 
 
 def _follow_parent() -> None:
     """Leave interrupts to the parent process, and end when it does, however it ends."""
+
+    def end_with_parent() -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    threading.Thread(target=end_with_parent, daemon=True).start()

@@ -9,22 +9,33 @@ not depend on the number of processes, nor on how often the work was interrupted
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..atomic_files import recover, sha256, write_files, write_text
+import numpy as np
+
+from ..atomic_files import Writer, recover, sha256, write_files, write_text
+from ..bilm.words import BOS, encode_words
 from ..errors import Errors
-from .join import join_parts
-from .parts import Request, make_parts
+from . import shards
+from .corpus import (
+    MAX_CHARACTERS,
+    SPECIALS,
+    UNK_ID,
+    by_frequency,
+    reverse_sentences,
+    vocabulary_size,
+)
+from .parts import Part, Request, make_parts, read_parts
 from .reading import tokenize_with
-from .shards import FORMAT_VERSION, MANIFEST, check_files, is_prepared
 
 __all__ = ["PARTS", "Request", "prepare"]
 
 PARTS, REQUEST = "unfinished", "request.json"
+SHARD = 16_000_000  # words of a shard, boundaries counted
 
 
 def prepare(
@@ -55,13 +66,11 @@ def prepare(
         OSError: [EL013] A file can't be written; [EL044] a process was killed; also as
             `read_lines`. What was done until then is kept, to resume from.
     """
-    wanted = {
-        "request": asdict(request),
-        "sources": [sha256(path) for path in sources],
-    }
-    if is_prepared(output):
+    hashes = [sha256(path) for path in sources]
+    wanted = {"request": asdict(request), "sources": hashes}
+    if shards.is_prepared(output):
         try:
-            manifest = check_files(output)
+            manifest = shards.check_files(output)
         except ValueError:
             if not overwrite:
                 raise
@@ -71,34 +80,116 @@ def prepare(
         if not overwrite:
             raise ValueError(Errors.EL042.format(path=output))
     tokenize_with(request.lang, request.tokenizer, request.sentences)  # or refuse now
-    if output.exists():
-        recover(output)
-    parts = _resume(output, wanted)
+    recover(output)
+    parts = _parts_folder(output, wanted)
     n_parts = make_parts(
         sources, parts, request, processes=processes, progress=progress
     )
-    (output / MANIFEST).unlink(missing_ok=True)
-    manifest = {"format": FORMAT_VERSION, **wanted}
-    manifest |= join_parts(parts, n_parts, output, request)
+    (output / shards.MANIFEST).unlink(missing_ok=True)
+    read = partial(read_parts, parts, n_parts, request.max_tokens)
+    manifest = {"format": shards.FORMAT_VERSION, **wanted}
+    manifest |= _join_parts(read, output, request)
     for path in output.glob("*.npy"):
         if path.name not in manifest["files"]:
             path.unlink()
     text = json.dumps(manifest, indent=2, ensure_ascii=False)
-    write_files(output, {MANIFEST: partial(write_text, text)})
+    write_files(output, {shards.MANIFEST: partial(write_text, text)})
     shutil.rmtree(parts)
     return manifest
 
 
-def _resume(output: Path, wanted: dict[str, Any]) -> Path:
+def _parts_folder(output: Path, wanted: dict[str, Any]) -> Path:
     """Return the folder of parts, emptied unless they were made for the same."""
-    parts = output / PARTS
+    parts, text = output / PARTS, json.dumps(wanted, sort_keys=True)
     request = parts / REQUEST
-    text = json.dumps(wanted, sort_keys=True)
-    if parts.exists() and not (
-        request.exists() and request.read_text(encoding="utf-8") == text
-    ):
+    found = request.read_text(encoding="utf-8") if request.exists() else None
+    if parts.exists() and found != text:
         shutil.rmtree(parts)
-    if parts.exists():
-        recover(parts)
+    recover(parts)
     write_files(parts, {REQUEST: partial(write_text, text)})
     return parts
+
+
+def _join_parts(
+    read: Callable[[str], Iterator[Part]], output: Path, request: Request
+) -> dict[str, Any]:
+    """Number the words of all parts by frequency, write the shards, and return what the
+    manifest says of them."""
+    n_lines, n_sentences, words, counts_V = _count_words(read("counting words"))
+    files: dict[str, Any] = {}
+
+    def write(name: str, writer: Writer) -> None:
+        write_files(output, {name: writer})
+        size = (output / name).stat().st_size
+        files[name] = {"bytes": size, "sha256": sha256(output / name)}
+
+    def write_array(name: str, array: np.ndarray) -> None:
+        write(name, partial(_save, array=array))
+
+    n_shards = 0
+    for ids in _shards(read("writing shards"), words):
+        write_array(shards.shard_name(n_shards, "forward"), ids)
+        write_array(shards.shard_name(n_shards, "backward"), reverse_sentences(ids))
+        n_shards += 1
+    write_array(shards.COUNTS, counts_V)
+    write_array(shards.CHARACTERS, _characters(words))
+    write(shards.WORDS, partial(write_text, "".join(f"{word}\n" for word in words)))
+    n_vocab = vocabulary_size(counts_V, request.vocab_size, request.min_count)
+    n_tokens = int(counts_V.sum()) - 2 * n_sentences
+    found = {
+        "lines": n_lines,
+        "sentences": n_sentences,
+        "tokens": n_tokens,
+        "types": len(words),
+        "vocab": n_vocab,
+        "coverage": int(counts_V[len(SPECIALS) : n_vocab].sum()) / max(1, n_tokens),
+        "shards": n_shards,
+    }
+    return {"counts": found, "files": files}
+
+
+def _count_words(parts: Iterable[Part]) -> tuple[int, int, list[str], np.ndarray]:
+    """Return the numbers of lines and sentences, and the words by frequency with their
+    counts."""
+    n_lines, counts = 0, dict.fromkeys(SPECIALS, 0)
+    for part in parts:
+        n_lines += part.n_lines
+        found = np.bincount(part.ids, minlength=len(part.words))
+        for word, count in zip(part.words, found.tolist()):
+            if count:
+                counts[word] = counts.get(word, 0) + count
+    if not counts[BOS]:
+        raise ValueError(Errors.EL033)
+    counts_V = np.fromiter(counts.values(), dtype=np.int64, count=len(counts))
+    words, counts_V, _ = by_frequency(list(counts), counts_V)
+    return n_lines, counts[BOS], words, counts_V
+
+
+def _shards(parts: Iterable[Part], words: Sequence[str]) -> Iterator[np.ndarray]:
+    """Yield the running text in the words' final numbers, SHARD of them at a time or a
+    little more: each file that is mapped costs one of the few that may be open."""
+    index = {word: i for i, word in enumerate(words)}
+    ids: list[np.ndarray] = []
+    size = 0
+    for part in parts:
+        number_V = np.array([index.get(w, UNK_ID) for w in part.words], dtype=np.int32)
+        ids.append(number_V[part.ids])
+        size += len(part.ids)
+        if size >= SHARD:
+            yield np.concatenate(ids)
+            ids, size = [], 0
+    if ids:
+        yield np.concatenate(ids)
+
+
+def _characters(words: Sequence[str]) -> np.ndarray:
+    table = np.empty((len(words), MAX_CHARACTERS), dtype=np.uint16)
+    for start in range(0, len(words), 1 << 16):
+        some = words[start : start + (1 << 16)]
+        table[start : start + len(some)] = encode_words(some, MAX_CHARACTERS)
+    return table
+
+
+def _save(path: Path, *, array: np.ndarray) -> None:
+    with path.open("wb") as file:
+        np.save(file, array, allow_pickle=False)

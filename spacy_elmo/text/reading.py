@@ -1,8 +1,5 @@
-"""Text files -> sentences of tokens, by spaCy's tokenizers.
-
-The one file of the trainer that imports spaCy, and only when a spaCy tokenizer is asked
-for.
-"""
+"""Text files -> sentences of tokens, by spaCy's tokenizers: the one file of the trainer
+that imports spaCy, and only where such a tokenizer is asked for."""
 
 import io
 import json
@@ -17,7 +14,7 @@ from .unpack import DAMAGED, UNPACK
 
 Tokenize = Callable[[Iterable[str]], Iterator[list[str]]]
 
-_JSON_LINES = (".jsonl", ".ndjson")
+JSON_LINES = (".jsonl", ".ndjson")
 LINES_AT_ONCE = 2000
 # Longer lines are read in pieces, longer tokens lose their end: a biLM reads no more of
 # a word than its first 48 bytes, and no file may decide how much memory is taken.
@@ -32,7 +29,7 @@ def read_lines(
 
     Args:
         path: The file.
-        progress: Called now and then with the number of bytes read since the last call.
+        progress: Called with the number of bytes read since the last call.
 
     Raises:
         OSError: [EL030] The file can't be read.
@@ -41,18 +38,17 @@ def read_lines(
     suffixes = [suffix.lower() for suffix in path.suffixes]
     unpack = UNPACK.get(suffixes[-1]) if suffixes else None
     kind = suffixes[-2:-1] if unpack else suffixes[-1:]
-    is_json = bool(kind) and kind[0] in _JSON_LINES
+    read = _json_lines if set(kind) & set(JSON_LINES) else _pieces
     number = told = 0
     try:
         with path.open("rb") as file:
-            text = io.TextIOWrapper(
-                unpack(file) if unpack else file, encoding="utf-8-sig"
-            )
-            read = _json_texts if is_json else _pieces
+            unpacked = unpack(file) if unpack else file
+            text = io.TextIOWrapper(unpacked, encoding="utf-8-sig")
             for number, line in read(text, path):
                 if "\0" in line:
+                    problem = "a zero byte"
                     raise ValueError(
-                        Errors.EL031.format(path=path, line=number, error="a zero byte")
+                        Errors.EL031.format(path=path, line=number, error=problem)
                     )
                 if line := line.strip():
                     yield line
@@ -60,9 +56,8 @@ def read_lines(
                     progress(file.tell() - told)
                     told = file.tell()
     except UnicodeDecodeError as error:
-        raise ValueError(
-            Errors.EL031.format(path=path, line=number + 1, error=error)
-        ) from error
+        message = Errors.EL031.format(path=path, line=number + 1, error=error)
+        raise ValueError(message) from error
     except DAMAGED as error:
         raise OSError(Errors.EL030.format(path=path, error=error)) from error
 
@@ -86,7 +81,7 @@ def _pieces(text: IO[str], path: Path) -> Iterator[tuple[int, str]]:
         yield number, line
 
 
-def _json_texts(text: IO[str], path: Path) -> Iterator[tuple[int, str]]:
+def _json_lines(text: IO[str], path: Path) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(text, start=1):
         if not line.strip():
             continue
@@ -95,9 +90,8 @@ def _json_texts(text: IO[str], path: Path) -> Iterator[tuple[int, str]]:
             if not isinstance(found, str):
                 raise TypeError(f"'text' is of type {type(found).__name__}")
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise ValueError(
-                Errors.EL040.format(path=path, line=number, error=repr(error))
-            ) from error
+            message = Errors.EL040.format(path=path, line=number, error=repr(error))
+            raise ValueError(message) from error
         # JSON can spell half a character (a lone surrogate), which no text file can.
         clean = found.encode("utf-8", "replace").decode("utf-8")
         for _, piece in _pieces(io.StringIO(clean), path):
@@ -115,45 +109,39 @@ def tokenize_with(lang: str, tokenizer: str, sentences: bool) -> Tokenize:
     Raises:
         ValueError: [EL032] There is no such language or tokenizer.
     """
-    if tokenizer == "whitespace" and not sentences:
-        return lambda lines: (t for line in lines if (t := _cut(line.split())))
     if tokenizer not in ("spacy", "whitespace"):
         problem = "the tokenizer is 'spacy' or 'whitespace'"
         raise ValueError(Errors.EL032.format(lang=tokenizer, error=problem))
-    return _SpacyTokenizer(lang, tokenizer, sentences)
+    if tokenizer == "whitespace" and not sentences:
+        return lambda lines: (t for line in lines if (t := _cut(line.split())))
+    import spacy
+    from spacy.tokens import Doc
 
+    try:
+        nlp = spacy.blank(lang)
+    except ImportError as error:
+        # spaCy's "can't import language", or what its tokenizer needs is missing.
+        if "E048" not in str(error) and lang not in ("ja", "ko", "zh", "th", "vi"):
+            raise
+        raise ValueError(Errors.EL032.format(lang=lang, error=error)) from error
+    nlp.max_length = 1 << 40  # nothing here needs memory beyond the line
+    if sentences:
+        nlp.add_pipe("sentencizer")
 
-class _SpacyTokenizer:
-    def __init__(self, lang: str, tokenizer: str, sentences: bool) -> None:
-        import spacy
+    def read(line: str) -> Any:
+        return line if tokenizer == "spacy" else Doc(nlp.vocab, words=line.split())
 
-        try:
-            self.nlp = spacy.blank(lang)
-        except ImportError as error:
-            # spaCy's "can't import language", or what its tokenizer needs is missing.
-            if "E048" not in str(error) and lang not in ("ja", "ko", "zh", "th", "vi"):
-                raise
-            raise ValueError(Errors.EL032.format(lang=lang, error=error)) from error
-        self.split_at_spaces = tokenizer == "whitespace"
-        self.nlp.max_length = 1 << 40  # nothing here needs memory beyond the line
-        if sentences:
-            self.nlp.add_pipe("sentencizer")
-
-    def __call__(self, lines: Iterable[str]) -> Iterator[list[str]]:
+    def tokenize(lines: Iterable[str]) -> Iterator[list[str]]:
         lines = iter(lines)
         while chunk := list(islice(lines, LINES_AT_ONCE)):
-            with self.nlp.memory_zone():  # or every new word would stay in memory
-                for doc in self.nlp.pipe(map(self._read, chunk)):
+            with nlp.memory_zone():  # or every new word would stay in memory
+                for doc in nlp.pipe(map(read, chunk)):
                     split = doc.has_annotation("SENT_START")
                     for sentence in doc.sents if split else [doc]:
-                        tokens = _cut(t.text for t in sentence if not t.is_space)
-                        if tokens:
+                        if tokens := _cut(t.text for t in sentence if not t.is_space):
                             yield tokens
 
-    def _read(self, line: str) -> Any:
-        from spacy.tokens import Doc
-
-        return Doc(self.nlp.vocab, words=line.split()) if self.split_at_spaces else line
+    return tokenize
 
 
 def _cut(tokens: Iterable[str]) -> list[str]:
@@ -167,11 +155,8 @@ def read_sentences(
     tokenizer: str = "spacy",
     sentences: bool = True,
 ) -> Iterator[list[str]]:
-    """Yield all sentences of text files, in order.
-
-    Raises:
-        ValueError, OSError: As `read_lines` and `tokenize_with`.
-    """
+    """Yield all sentences of text files, in order. Raises as `read_lines` and
+    `tokenize_with`."""
     tokenize = tokenize_with(lang, tokenizer, sentences)
     for path in paths:
         yield from tokenize(read_lines(path))

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..bilm.config import BiLMConfig
 from ..errors import Errors
-from .corpus import BOS_ID, EOS_ID, MAX_CHARACTERS, Corpus, RunningText
+from .corpus import BOS_ID, EOS_ID, MAX_CHARACTERS, Corpus
 
 # Steps of a stream that are read from the text at once.
 STEPS_AT_ONCE = 1024
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class CharacterModel(Protocol):
-    """What streams ask of a biLM: the character ids that it reads words by."""
+    """What streams ask of a biLM."""
 
     config: BiLMConfig
 
@@ -47,9 +47,8 @@ class Direction(Generic[A]):
 
     def map(self, convert: Callable[[A], B]) -> "Direction[B]":
         """Return the direction with each of its arrays converted."""
-        return Direction(
-            convert(self.word_N), convert(self.position_P), convert(self.target_P)
-        )
+        arrays = (self.word_N, self.position_P, self.target_P)
+        return Direction(*map(convert, arrays))
 
 
 @dataclass(frozen=True)
@@ -64,12 +63,8 @@ class Batch(Generic[A]):
 
     def map(self, convert: Callable[[A], B]) -> "Batch[B]":
         """Return the batch with each of its arrays converted."""
-        return Batch(
-            convert(self.characters_VC),
-            self.forward.map(convert),
-            self.backward.map(convert),
-            self.n_streams,
-        )
+        directions = self.forward.map(convert), self.backward.map(convert)
+        return Batch(convert(self.characters_VC), *directions, self.n_streams)
 
     @property
     def batch_sizes(self) -> list[int]:
@@ -90,6 +85,7 @@ class Streams:
     always: it is read but not predicted, so it flatters no perplexity.
 
     Args:
+        corpus: What is read.
         model: What the character ids are made for.
         batch_size: B.
         unroll_steps: T.
@@ -107,23 +103,20 @@ class Streams:
         unroll_steps: int,
         rows: range | None = None,
     ) -> None:
-        n_targets = len(corpus.forward) - 1
-        if n_targets < batch_size:
-            raise ValueError(
-                Errors.EL035.format(
-                    tokens=len(corpus.forward), batch=batch_size, fits=n_targets
-                )
+        n_words = len(corpus.forward)
+        if n_words - 1 < batch_size:
+            message = Errors.EL035.format(
+                tokens=n_words, batch=batch_size, fits=n_words - 1
             )
-        self.unroll_steps = unroll_steps
+            raise ValueError(message)
+        self.corpus, self.unroll_steps = corpus, unroll_steps
         self.rows = range(batch_size) if rows is None else rows
-        self.length = -(-n_targets // batch_size)
-        self._n_targets = n_targets
-        self._target_V = np.asarray(corpus.target_V)
+        self.length = math.ceil((n_words - 1) / batch_size)
         self._characters_VC = character_table(corpus, model)
         self._trim = model.trim
-        self._texts = ((corpus.forward, EOS_ID), (corpus.backward, BOS_ID))
-        self._windows_at_once = max(1, STEPS_AT_ONCE // unroll_steps)
-        self._read_ahead: tuple[int, list[tuple[np.ndarray, np.ndarray]]] = (-1, [])
+        self._batches_at_once = max(1, STEPS_AT_ONCE // unroll_steps)
+        self._group = -1
+        self._words_and_targets: np.ndarray = np.empty((2, 2, 0, 0), dtype=np.int32)
 
     def __len__(self) -> int:
         """Number of batches of the text."""
@@ -131,50 +124,41 @@ class Streams:
 
     def batch(self, number: int) -> Batch[np.ndarray]:
         """Return the T steps with a number, from 0."""
-        group, within = divmod(number, self._windows_at_once)
-        if self._read_ahead[0] != group:
-            steps = self._windows_at_once * self.unroll_steps
-            read = [self._read(*text, group * steps, steps) for text in self._texts]
-            self._read_ahead = (group, read)
+        group, within = divmod(number, self._batches_at_once)
+        if group != self._group:
+            steps = self._batches_at_once * self.unroll_steps
+            self._words_and_targets = self._read(group * steps, steps)
+            self._group = group
         window = slice(within * self.unroll_steps, (within + 1) * self.unroll_steps)
-        windows = [
-            (words_TB[window].reshape(-1), targets_TB[window].reshape(-1))
-            for words_TB, targets_TB in self._read_ahead[1]
-        ]
-        distinct, where = np.unique(
-            np.concatenate([words_N for words_N, _ in windows]), return_inverse=True
+        words_2N, targets_2N = (
+            both[:, window].reshape(2, -1) for both in self._words_and_targets
         )
-        where = where.reshape(2, -1)  # both directions have as many steps
+        distinct_V, where = np.unique(words_2N, return_inverse=True)
         directions = []
-        for word_N, (_, target_N) in zip(where, windows):
+        for word_N, target_N in zip(where.reshape(2, -1), targets_2N):
             position_P = np.flatnonzero(target_N >= 0)
             target_P = target_N[position_P].astype(np.int64)
-            directions.append(
-                Direction(np.ascontiguousarray(word_N), position_P, target_P)
-            )
-        characters = self._characters_VC[distinct].astype(np.int64)
+            directions.append(Direction(word_N, position_P, target_P))
+        characters_VC = self._characters_VC[distinct_V].astype(np.int64)
         forward, backward = directions
-        return Batch(self._trim(characters), forward, backward, len(self.rows))
+        return Batch(self._trim(characters_VC), forward, backward, len(self.rows))
 
-    def _read(
-        self, text: RunningText, sentence_end: int, first: int, steps: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return words and targets of some steps, each (steps, B); -1 for no target."""
+    def _read(self, first: int, steps: int) -> np.ndarray:
+        """Return words, and targets or -1, of both directions: (2, 2, steps, B)."""
         steps = min(steps, self.length - first)
-        words_TB = np.full((steps, len(self.rows)), BOS_ID, dtype=np.int32)
-        targets_TB = np.full((steps, len(self.rows)), -1, dtype=np.int32)
-        for column, row in enumerate(self.rows):
-            start = row * self.length + first
-            stop = min(start + steps, self._n_targets)
-            if stop <= start:
-                continue
-            ids = text.read(start, stop + 1)
-            n = stop - start
-            words_TB[:n, column] = ids[:-1]
-            target = self._target_V[ids[1:]]
-            target[ids[:-1] == sentence_end] = -1
-            targets_TB[:n, column] = target
-        return words_TB, targets_TB
+        read = np.empty((2, 2, steps, len(self.rows)), dtype=np.int32)
+        read[0], read[1] = BOS_ID, -1
+        texts = ((self.corpus.forward, EOS_ID), (self.corpus.backward, BOS_ID))
+        for direction, (text, sentence_end) in enumerate(texts):
+            for column, row in enumerate(self.rows):
+                start = row * self.length + first
+                ids = text.read(start, min(start + steps, len(text) - 1) + 1)
+                n = max(0, len(ids) - 1)
+                target = self.corpus.target_V[ids[1:]]
+                target[ids[:-1] == sentence_end] = -1
+                read[0, direction, :n, column] = ids[:-1]
+                read[1, direction, :n, column] = target
+        return read
 
 
 def character_table(corpus: Corpus, model: CharacterModel) -> np.ndarray:

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from spacy_elmo import BiLM
 from spacy_elmo.atomic_files import sha256
-from spacy_elmo.text import join, parts
+from spacy_elmo.text import parts
+from spacy_elmo.text import prepare as module
 from spacy_elmo.text.corpus import BOS_ID, EOS_ID, build_corpus
 from spacy_elmo.text.prepare import PARTS, Request, prepare
 from spacy_elmo.text.reading import read_sentences
@@ -31,7 +32,7 @@ PLAIN = Request(tokenizer="whitespace", sentences=False)
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     monkeypatch.setattr(parts, "BLOCK", 200)
-    monkeypatch.setattr(join, "SHARD", 90)  # of several parts each
+    monkeypatch.setattr(module, "SHARD", 90)  # of several parts each
 
 
 @pytest.fixture
@@ -94,7 +95,7 @@ def test_number_of_processes_changes_nothing(text, tmp_path, monkeypatch):
     monkeypatch.undo()  # processes started anew would not see the small blocks
     text.write_text(text.read_text("utf-8") * 300, encoding="utf-8")
     monkeypatch.setattr(parts, "BLOCK", 50_000)
-    monkeypatch.setattr(join, "SHARD", 20_000)
+    monkeypatch.setattr(module, "SHARD", 20_000)
     for n in (1, 2):
         prepare([text], tmp_path / str(n), PLAIN, processes=n, progress=False)
     assert contents(tmp_path / "1") == contents(tmp_path / "2")
@@ -117,14 +118,14 @@ def test_goes_on_where_it_was_interrupted(text, tmp_path, monkeypatch, after):
 
     monkeypatch.setattr(parts, "make_part", make)
     if after == "joining":
-        monkeypatch.setattr(join, "reverse_sentences", interrupted)
+        monkeypatch.setattr(module, "reverse_sentences", interrupted)
     with pytest.raises(KeyboardInterrupt):
         prepare([text], tmp_path / "out", PLAIN, progress=False)
     assert not (tmp_path / "out" / "manifest.json").exists()
     done = len(made)
     monkeypatch.undo()
     monkeypatch.setattr(parts, "BLOCK", 200)
-    monkeypatch.setattr(join, "SHARD", 90)
+    monkeypatch.setattr(module, "SHARD", 90)
 
     def make_again(lines, path, request):
         if not path.exists():
