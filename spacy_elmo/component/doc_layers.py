@@ -5,28 +5,19 @@ the component, so they never travel in `user_data`, to other processes or into f
 """
 
 import weakref
-from typing import Protocol
+from typing import Any
 
 from spacy.tokens import Doc
 from thinc.types import Floats3d
 
 from ..errors import Errors
 
-
-class Component(Protocol):
-    """Has the layers of the Docs that went through it."""
-
-    name: str
-
-    def layers_of(self, doc: Doc) -> Floats3d:
-        """Return the layers of a Doc, (L+1, T, D)."""
-
-
-_components: "weakref.WeakKeyDictionary[Doc, dict[str, weakref.ref[Component]]]"
+# The components that each Doc went through, by name, the last one at the end.
+_components: "weakref.WeakKeyDictionary[Doc, dict[str, weakref.ref[Any]]]"
 _components = weakref.WeakKeyDictionary()
 
 
-def remember(doc: Doc, component: Component) -> None:
+def remember(doc: Doc, component: Any) -> None:
     """Let `doc._.elmo` ask a component, which the Doc went through."""
     known = _components.setdefault(doc, {})
     known.pop(component.name, None)  # so that it counts as the last
@@ -34,11 +25,7 @@ def remember(doc: Doc, component: Component) -> None:
 
 
 class ElmoLayers:
-    """What `doc._.elmo` gives.
-
-    Args:
-        doc: Whose layers they are.
-    """
+    """What `doc._.elmo` gives."""
 
     def __init__(self, doc: Doc) -> None:
         self._doc = doc
@@ -51,7 +38,7 @@ class ElmoLayers:
         Raises:
             ValueError: [EL055] if no component here has seen the Doc.
         """
-        return self._component(None).layers_of(self._doc)
+        return self[next(reversed(_components.get(self._doc, {})), "elmo")]
 
     def __getitem__(self, name: str) -> Floats3d:
         """Return the layers by the component of a name.
@@ -59,21 +46,12 @@ class ElmoLayers:
         Raises:
             ValueError: [EL055] if no such component here has seen the Doc.
         """
-        return self._component(name).layers_of(self._doc)
-
-    def _component(self, name: str | None) -> Component:
-        known = _components.get(self._doc, {})
-        reference = known.get(name) if name else next(reversed(known.values()), None)
+        reference = _components.get(self._doc, {}).get(name)
         component = reference() if reference else None
         if component is None:
-            raise ValueError(Errors.EL055.format(name=name or "elmo"))
-        return component
-
-
-def get_elmo(doc: Doc) -> ElmoLayers:
-    """Return what `doc._.elmo` gives."""
-    return ElmoLayers(doc)
+            raise ValueError(Errors.EL055.format(name=name))
+        return component.layers_of(self._doc)
 
 
 if not Doc.has_extension("elmo"):
-    Doc.set_extension("elmo", getter=get_elmo)
+    Doc.set_extension("elmo", getter=ElmoLayers)

@@ -2,8 +2,6 @@
 
 Several processes can use a file at once, a write is whole or not there, and SQLite
 itself sees to it that the file grows no larger than it may.
-
-Shapes: L1 layers (the token layer included), T tokens of a sentence, D width.
 """
 
 import os
@@ -23,14 +21,25 @@ import numpy as np
 from thinc.api import to_numpy
 
 from ..errors import Errors, Warnings
+from .layer_cache import LayerCache
 
 PAGE_BYTES = 1 << 16  # SQLite's largest: layers of a sentence take a few of them
 MAPPED_BYTES = 1 << 31  # of the file, which is SQLite's most; the rest is read
 WRITTEN_BYTES = 8 << 20  # at once, about: what is not yet in its place takes room too
 WAIT = 60.0  # seconds for another process's write
-AT_ONCE = 500  # keys in one question
 NO_ROOM = "full", "disk I/O error"  # SQLite's words, the second for quotas
-
+SETTINGS = f"""
+    PRAGMA page_size = {PAGE_BYTES};
+    PRAGMA journal_mode = WAL;  -- reading while another writes
+    PRAGMA wal_autocheckpoint = {WRITTEN_BYTES // PAGE_BYTES};
+    PRAGMA synchronous = NORMAL;
+    PRAGMA mmap_size = {MAPPED_BYTES};
+    CREATE TABLE IF NOT EXISTS layers (
+        key BLOB PRIMARY KEY, checksum INTEGER, n_layers INTEGER, width INTEGER,
+        data BLOB
+    );
+    CREATE TABLE IF NOT EXISTS contexts (context BLOB PRIMARY KEY);
+"""
 
 # SQLite keeps what it knows of open files, and the locks on them, once for a whole
 # process, and a fork would copy that. So there is one lock for all, and files are
@@ -39,20 +48,17 @@ _lock = threading.RLock()
 _caches: "weakref.WeakSet[FileCache]" = weakref.WeakSet()
 
 
-class FileCache:
-    """A `LayerCache` in a file.
+class FileCache(LayerCache):
+    """A layer cache in a file, which need not be there yet. What is just being written
+    stands beside it, some WRITTEN_BYTES.
 
-    Args:
-        path: The file, which need not be there yet.
-        max_bytes: Its size at most. What is just being written stands beside it, some
-            WRITTEN_BYTES.
+    Its methods raise ValueError [EL086] if the file is damaged, and OSError [EL087] if
+    it can't be used.
     """
 
     def __init__(self, path: Path, max_bytes: int) -> None:
-        self.path, self.max_bytes = path, max_bytes
-        self._where = f"'{path}'"
-        self.hits = self.misses = 0
-        self._is_full = False
+        super().__init__(f"'{path}'", max_bytes)
+        self.path = path
         self._opened: sqlite3.Connection | None = None
         self._contexts: set[bytes] = set()
         _close_before_forks()
@@ -61,12 +67,7 @@ class FileCache:
 
     def use(self, context: bytes) -> None:
         """Warn [ELW08], once, if all that is in the file belongs to other contexts, so
-        nothing of it will be found.
-
-        Raises:
-            ValueError: [EL086] if the file is damaged.
-            OSError: [EL087] if it can't be opened.
-        """
+        nothing of it will be found."""
         if context in self._contexts:
             return
         self._contexts.add(context)
@@ -75,32 +76,21 @@ class FileCache:
             if context not in known:
                 self._insert(db, "contexts VALUES (?)", [(context,)])
         if known and context not in known:
-            warnings.warn(Warnings.ELW08.format(where=self._where), stacklevel=2)
+            warnings.warn(Warnings.ELW08.format(where=self.where), stacklevel=2)
 
-    def read(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
-        """Return the layers that are there, each float32 (L1, T, D); errors as of
-        `use`."""
+    def _find(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
+        question = "SELECT checksum, n_layers, width, data FROM layers WHERE key = ?"
         found: dict[bytes, np.ndarray] = {}
-        wanted = list(dict.fromkeys(keys))
         with self._database() as db:
-            for start in range(0, len(wanted), AT_ONCE):
-                some = wanted[start : start + AT_ONCE]
-                marks = ",".join("?" * len(some))
-                question = f"SELECT * FROM layers WHERE key IN ({marks})"  # noqa: S608 (marks)
-                for key, checksum, n_layers, width, data in db.execute(question, some):
+            for key in keys:
+                for checksum, n_layers, width, data in db.execute(question, (key,)):
                     if _checksum(key, n_layers, width, data) != checksum:
                         raise sqlite3.DatabaseError("a checksum is wrong")
                     values = np.frombuffer(data, dtype=np.float32)
                     found[key] = values.reshape(n_layers, -1, width)
-        self.hits += len(found)
-        self.misses += len(wanted) - len(found)
         return found
 
-    def write(self, layers: Mapping[bytes, Any]) -> None:
-        """Keep layers; warn [ELW07], once, when there is no more room; errors as of
-        `use`."""
-        if self._is_full:
-            return
+    def _keep(self, layers: Mapping[bytes, Any]) -> None:
         with self._database() as db:
             for rows in _few_at_once(map(_row, layers.items()), self.max_bytes // 8):
                 if self._is_full:
@@ -117,10 +107,7 @@ class FileCache:
         except sqlite3.OperationalError as error:
             if not any(sign in str(error) for sign in NO_ROOM):
                 raise
-            self._is_full = True
-            mb = self.max_bytes >> 20
-            message = Warnings.ELW07.format(where=self._where, mb=mb, error=error)
-            warnings.warn(message, stacklevel=4)
+            self._warn_full(error)
 
     def close(self) -> None:
         """Close the file. It opens again when it is used again."""
@@ -139,40 +126,29 @@ class FileCache:
                 yield self._opened
         # Locked, no permission, no folder.
         except (sqlite3.OperationalError, OSError) as error:
-            message = Errors.EL087.format(where=self._where, error=error)
+            message = Errors.EL087.format(where=self.where, error=error)
             raise OSError(message) from error
         except (sqlite3.DatabaseError, ValueError) as error:
-            message = Errors.EL086.format(where=self._where, error=error)
+            message = Errors.EL086.format(where=self.where, error=error)
             raise ValueError(message) from error
 
     def _open(self) -> sqlite3.Connection:
         """Connect with patience: SQLite's own does not cover the first moments of a
         file."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         until = time.monotonic() + WAIT
         while True:
             try:
-                return self._connect()
+                db = sqlite3.connect(self.path, timeout=WAIT, check_same_thread=False)
+                db.executescript(SETTINGS)
+                (page_bytes,) = db.execute("PRAGMA page_size").fetchone()
+                pages = max(4, self.max_bytes // page_bytes)
+                db.execute(f"PRAGMA max_page_count = {pages}")
+                return db
             except sqlite3.OperationalError as error:
                 if "locked" not in str(error) or time.monotonic() > until:
                     raise
             time.sleep(0.02)
-
-    def _connect(self) -> sqlite3.Connection:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        db = sqlite3.connect(str(self.path), timeout=WAIT, check_same_thread=False)
-        db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-        db.execute("PRAGMA journal_mode = WAL")  # reading while another writes
-        db.execute(f"PRAGMA wal_autocheckpoint = {WRITTEN_BYTES // PAGE_BYTES}")
-        db.execute("PRAGMA synchronous = NORMAL")
-        db.execute(f"PRAGMA mmap_size = {MAPPED_BYTES}")
-        db.execute(
-            "CREATE TABLE IF NOT EXISTS layers (key BLOB PRIMARY KEY, checksum INTEGER,"
-            " n_layers INTEGER, width INTEGER, data BLOB)"
-        )
-        db.execute("CREATE TABLE IF NOT EXISTS contexts (context BLOB PRIMARY KEY)")
-        (page_bytes,) = db.execute("PRAGMA page_size").fetchone()
-        db.execute(f"PRAGMA max_page_count = {max(4, self.max_bytes // page_bytes)}")
-        return db
 
 
 Row = tuple[bytes, int, int, int, bytes]
@@ -209,10 +185,9 @@ def _few_at_once(rows: Iterable[Row], max_bytes: int) -> Iterator[list[Row]]:
 def _close_before_forks() -> None:
     """See to it that files are closed before each fork, from the first cache on."""
     if hasattr(os, "register_at_fork"):  # where there is no fork there is no need
+        release = _lock.release
         os.register_at_fork(
-            before=_before_fork,
-            after_in_parent=_lock.release,
-            after_in_child=_lock.release,
+            before=_before_fork, after_in_parent=release, after_in_child=release
         )
 
 

@@ -3,69 +3,110 @@
 With a frozen biLM a sentence always has the same layers, so a corpus that is read many
 times need be encoded once.
 
-Shapes: L1 layers (the token layer included), T tokens of a sentence, N tokens of a
-batch of Docs, D width.
+Shapes: L1 layers (the token layer included), T tokens of a sentence, D width.
 """
 
 import hashlib
+import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 
+from ..errors import Warnings
 from ..layers.encoder import Encoder, Sentences, sentences_of, shim_of
 from ..layers.layer_batch import LayerBatch
 from ..layers.shim import BiLMShim
 from ..layers.spans import DocPieces
-from .file_cache import FileCache
-from .memory_cache import MemoryCache
 
 # The version of this package that last changed a bit of any vector. What a cache holds
 # of other versions is not found.
 VECTORS_OF = "0.1.0"
 
 
-class LayerCache(Protocol):
-    """Where layers of sentences are kept.
+class LayerCache(ABC):
+    """Where layers of sentences are kept, each float32 (L1, T, D).
+
+    When it is full it takes no more, since what an epoch reads is read again in the
+    same order, and the oldest would always be gone when its turn comes.
 
     Args:
-        hits: Number of sentences that were found so far.
-        misses: Number of those that were not.
-        max_bytes: Size at most. When it is full it takes no more, since what an epoch
-            reads is read again in the same order, and the oldest would always be gone
-            when its turn comes.
+        where: It is, for messages.
+        max_bytes: Size of it at most.
     """
 
-    hits: int
-    misses: int
-    max_bytes: int
+    def __init__(self, where: str, max_bytes: int) -> None:
+        self.where, self.max_bytes = where, max_bytes
+        self.hits = self.misses = 0  # sentences that were found, and that were not
+        self._is_full = False
 
+    @abstractmethod
     def use(self, context: bytes) -> None:
         """Prepare for keys of a context."""
 
     def read(self, keys: Sequence[bytes]) -> dict[bytes, Any]:
-        """Return the layers that are there, each float32 (L1, T, D)."""
+        """Return the layers that are there."""
+        wanted = list(dict.fromkeys(keys))
+        found = self._find(wanted)
+        self.hits += len(found)
+        self.misses += len(wanted) - len(found)
+        return found
 
     def write(self, layers: Mapping[bytes, Any]) -> None:
-        """Keep layers, as long as there is room."""
+        """Keep layers; warn [ELW07], once, when there is no more room."""
+        if not self._is_full:
+            self._keep(layers)
+
+    @abstractmethod
+    def _find(self, keys: Sequence[bytes]) -> dict[bytes, Any]: ...
+
+    @abstractmethod
+    def _keep(self, layers: Mapping[bytes, Any]) -> None: ...
+
+    def _warn_full(self, error: object) -> None:
+        self._is_full = True
+        mb = self.max_bytes >> 20
+        message = Warnings.ELW07.format(where=self.where, mb=mb, error=error)
+        warnings.warn(message, stacklevel=4)
 
 
-def open_cache(where: str | Path, max_bytes: int) -> LayerCache:
-    """Return a cache in a file, or in "memory"."""
-    if where == "memory":
-        return MemoryCache(max_bytes)
-    return FileCache(Path(where), max_bytes)
+class MemoryCache(LayerCache):
+    """A layer cache in memory, on the device that the layers are on."""
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__("in memory", max_bytes)
+        self._context = b""
+        self._clear()
+
+    def _clear(self) -> None:
+        self._layers: dict[bytes, Any] = {}
+        self._n_bytes = 0
+        self._is_full = False
+
+    def use(self, context: bytes) -> None:
+        """Forget what belongs to another context: other weights, or settings."""
+        if context != self._context:
+            self._context = context
+            self._clear()
+
+    def _find(self, keys: Sequence[bytes]) -> dict[bytes, Any]:
+        return {key: self._layers[key] for key in keys if key in self._layers}
+
+    def _keep(self, layers: Mapping[bytes, Any]) -> None:
+        for key, layers_LTD in layers.items():
+            if key in self._layers:
+                continue
+            if self._n_bytes + layers_LTD.nbytes > self.max_bytes:
+                self._warn_full("full")
+                return
+            self._layers[key] = layers_LTD
+            self._n_bytes += layers_LTD.nbytes
 
 
 def key_of(context: str, tokens: Sequence[str]) -> bytes:
-    """Return the key of a sentence.
-
-    Args:
-        context: Whatever else than the tokens its layers depend on.
-        tokens: Of the sentence.
-    """
+    """Return the key of a sentence, whose layers depend on a context and its tokens."""
     digest = hashlib.sha256(context.encode())
     for token in tokens:
         data = token.encode("utf-8", "surrogatepass")

@@ -26,12 +26,8 @@ class Reading(NamedTuple):
 
 
 class LayerReader:
-    """Reads Docs by the biLM, and holds their layers for listeners.
-
-    Args:
-        model: The encoder.
-        max_bytes: Size of the layers that are held at most.
-    """
+    """Reads Docs by the biLM of an encoder, and holds their layers for listeners, of
+    max_bytes at most."""
 
     def __init__(self, model: Encoder, max_bytes: int) -> None:
         self.model = model
@@ -58,12 +54,8 @@ class LayerReader:
 
     def for_listener(self, listener: int, docs: Sequence[Doc]) -> Iterator[LayerBatch]:
         """Yield the layers of Docs in order, as many Docs at once as stand together in
-        memory. They are released when every listener has had them.
-
-        Args:
-            listener: Its id, one of those that the layers were held for.
-            docs: With these tokens or with others than they were read with.
-        """
+        memory. They are released when every listener, of those whose ids they were held
+        for, has had them. The Docs may have other tokens than when they were read."""
         for run, layers in self.store.runs(docs):
             if layers is not None:
                 self.store.was_read(run, listener)
@@ -75,8 +67,11 @@ class LayerReader:
     def _read_again(self, docs: list[Doc], listener: int) -> LayerBatch:
         """Read Docs whose layers are not held, and hold them for the other listeners
         that wait for them."""
-        if any(self.store.was_released(doc, listener) for doc in docs):
-            self._warn_of_released()
+        released = any(self.store.was_released(doc, listener) for doc in docs)
+        if released and not self._has_warned:
+            self._has_warned = True
+            mb = self.store.max_bytes >> 20
+            warnings.warn(Warnings.ELW23.format(mb=mb), stacklevel=2)
         reading = self.read(map(self._as_cut_before, docs))
         waiting = set[int]().union(*map(self.store.waiting, docs)) - {listener}
         if waiting:
@@ -107,9 +102,3 @@ class LayerReader:
         since, as long as it has the same tokens."""
         record = self.store.record(doc)
         return doc if record is None else DocPieces(doc, record.pieces)
-
-    def _warn_of_released(self) -> None:
-        if not self._has_warned:
-            self._has_warned = True
-            mb = self.store.max_bytes >> 20
-            warnings.warn(Warnings.ELW23.format(mb=mb), stacklevel=2)

@@ -3,6 +3,7 @@
 import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count, groupby
 
 from spacy.attrs import ORTH
 from spacy.tokens import Doc
@@ -33,24 +34,19 @@ class Record:
 
 class LayerStore:
     """How Docs were cut into pieces and, until every listener has read them, their
-    layers.
-
-    Args:
-        max_bytes: Size of the layers at most. The oldest are released beyond it.
-    """
+    layers, of which the oldest are released beyond max_bytes."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self._records: weakref.WeakKeyDictionary[Doc, Record] = (
             weakref.WeakKeyDictionary()
         )
-        # By their ids, the oldest first. A batch is gone when no record has it.
-        self._batches: dict[int, weakref.ref[Held]] = {}
+        # The oldest first. A batch is gone when no record has it.
+        self._batches: weakref.WeakValueDictionary[int, Held] = (
+            weakref.WeakValueDictionary()
+        )
+        self._numbers = count()
         self._most_bytes = 0  # of all batches: no fewer than there are
-
-    def __len__(self) -> int:
-        """Number of Docs."""
-        return len(self._records)
 
     def put(
         self, docs: Sequence[DocPieces], layers: LayerBatch, readers: set[int]
@@ -61,16 +57,15 @@ class LayerStore:
             tokens = tokens_of(doc)
             self._records[doc] = Record(tokens, pieces, held, index, set(readers))
         if held is not None:
-            self._batches.pop(id(held), None)  # of one that is gone, and had this id
-            self._batches[id(held)] = weakref.ref(held)
+            self._batches[next(self._numbers)] = held
             self._most_bytes += layers.values.nbytes
-            self._trim()
+            if self._most_bytes > self.max_bytes:
+                self._trim()
 
     def release(self) -> None:
         """Hold no layers any more."""
-        for held, _ in self._all_held():
+        for held, _ in self._sizes():
             held.layers = None
-        self._batches.clear()
         self._most_bytes = 0
 
     def record(self, doc: Doc) -> Record | None:
@@ -91,29 +86,30 @@ class LayerStore:
             return False
         return record.held.layers is None
 
+    def find(self, doc: Doc) -> tuple[LayerBatch, int] | None:
+        """Return the layers that hold those of a Doc, and its number in them."""
+        record = self.record(doc)
+        layers = record.held.layers if record and record.held else None
+        return (layers, record.index) if record and layers is not None else None
+
     def runs(
         self, docs: Sequence[Doc]
     ) -> Iterator[tuple[list[Doc], LayerBatch | None]]:
         """Yield neighbouring Docs whose layers stand side by side in one array, and
         these layers; None for neighbours whose layers are not held."""
-        run: list[Doc] = []
-        first: tuple[LayerBatch, int] | None = None
-        for doc in docs:
-            found = self.find(doc)
-            if run and not _follows(found, first, len(run)):
-                yield run, first and first[0][first[1] : first[1] + len(run)]
-                run = []
-            first = first if run else found
-            run.append(doc)
-        if run:
-            yield run, first and first[0][first[1] : first[1] + len(run)]
 
-    def find(self, doc: Doc) -> tuple[LayerBatch, int] | None:
-        """Return the layers that hold those of a Doc, and its number in them."""
-        record = self.record(doc)
-        held = record.held if record else None
-        layers = held.layers if held else None
-        return (layers, record.index) if record and layers is not None else None
+        def place(numbered: tuple[int, Doc]) -> tuple[LayerBatch, int] | None:
+            number, doc = numbered
+            found = self.find(doc)
+            return found and (found[0], found[1] - number)
+
+        for found, group in groupby(enumerate(docs), key=place):
+            numbers, run = zip(*group)
+            if found is None:
+                yield list(run), None
+            else:
+                start = numbers[0] + found[1]
+                yield list(run), found[0][start : start + len(run)]
 
     def was_read(self, docs: Sequence[Doc], reader: int) -> None:
         """Release the layers once the last reader has had them."""
@@ -128,45 +124,27 @@ class LayerStore:
     def held_bytes(self) -> int:
         """Size of all layers that are held. A batch counts as long as one of its Docs
         is waited for."""
-        return sum(layers.values.nbytes for _, layers in self._all_held())
+        return sum(n_bytes for _, n_bytes in self._sizes())
 
-    def _all_held(self) -> list[tuple[Held, LayerBatch]]:
-        """Return the batches that have layers, the oldest first."""
-        batches = [reference() for reference in list(self._batches.values())]
+    def _sizes(self) -> list[tuple[Held, int]]:
+        """Return the batches that have layers, with their bytes, the oldest first."""
+        # Other threads may add or release some meanwhile.
+        batches = [reference() for reference in self._batches.valuerefs()]
         layers = [(held, held.layers) for held in batches if held is not None]
-        return [(held, each) for held, each in layers if each is not None]
+        return [(held, each.values.nbytes) for held, each in layers if each is not None]
 
     def _trim(self) -> None:
-        """Release the oldest layers beyond max_bytes, and forget batches that are gone.
-
-        They are only counted when they may have become too many, and then released down
-        to seven eighths, so that not every batch counts them."""
-        if self._most_bytes <= self.max_bytes:
-            return
-        known = list(self._batches.items())  # other threads may add some meanwhile
+        """Release the oldest layers beyond max_bytes, down to seven eighths, so that
+        not every new batch makes it necessary to count them."""
         excess = self.held_bytes - self.max_bytes
         excess += self.max_bytes // 8 if excess > 0 else 0
-        for held, layers in self._all_held():
+        for held, n_bytes in self._sizes():
             if excess > 0:
-                excess -= layers.values.nbytes
+                excess -= n_bytes
                 held.layers = None
-        for key, reference in known:
-            batch = reference()
-            is_gone = batch is None or batch.layers is None
-            if is_gone and self._batches.get(key) is reference:
-                del self._batches[key]
         self._most_bytes = self.held_bytes
 
 
 def tokens_of(doc: Doc) -> int:
     """Return a number that differs, as far as 64 bits go, if a Doc's tokens do."""
     return hash(doc.to_array(ORTH).tobytes())
-
-
-def _follows(
-    found: tuple[LayerBatch, int] | None, first: tuple[LayerBatch, int] | None, n: int
-) -> bool:
-    """Return whether a Doc's layers stand n Docs behind those of the first."""
-    if found is None or first is None:
-        return found is first
-    return found[0] is first[0] and found[1] == first[1] + n

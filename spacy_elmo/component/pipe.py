@@ -27,7 +27,8 @@ from ..layers.settings import takes_fields_of
 from ..layers.spans import docs_by_tokens
 from ..layers.tok2vec import replace_listener, replace_listener_cfg
 from .doc_layers import remember
-from .layer_cache import LayerCache, open_cache
+from .file_cache import FileCache
+from .layer_cache import LayerCache, MemoryCache
 from .layer_reader import LayerReader, Reading
 from .settings import ElmoSettings
 from .similarity import install_hooks
@@ -39,7 +40,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
 
     Args:
         vocab: Of the pipeline.
-        model: `spacy-elmo.BiLM.v1`.
+        model: `spacy-elmo.BiLM.v1`, whose L+1 layers have width D.
         name: Of the component.
         lang: Of the pipeline, whose biLM ships with this package, perhaps.
         settings: As in `ElmoSettings`.
@@ -47,8 +48,6 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
     Raises:
         ValueError: [EL057] if mix_weights are not one a layer, [EL083] if there is no
             such layer, and as `ElmoSettings`.
-
-    Shapes: L+1 layers, T tokens of a Doc, D width.
     """
 
     @takes_fields_of(ElmoSettings)
@@ -78,25 +77,21 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
 
     def _offer_replacement(self) -> None:
         """Tell spaCy what takes the place of listeners that it replaces."""
+        make_cfg = partial(replace_listener_cfg, frozen=self.frozen)
         self.model.attrs["replace_listener"] = replace_listener
-        self.model.attrs["replace_listener_cfg"] = partial(
-            replace_listener_cfg, frozen=self.frozen
-        )
+        self.model.attrs["replace_listener_cfg"] = make_cfg
 
     def __reduce__(self) -> Any:
         build = partial(Elmo, lang=self.lang, **asdict(self.settings))
-        state = {
-            "listener_map": self.listener_map,
-            "error_handler": getattr(self, "error_handler", None),
-        }
+        names = "listener_map", "error_handler"
+        state = {name: getattr(self, name) for name in names if hasattr(self, name)}
         return build, (self.vocab, self.model, self.name), state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.listener_map = state["listener_map"]
+        for name, value in state.items():
+            setattr(self, name, value)
         for listener in self.listeners:
             listener.connect(self)  # type: ignore[attr-defined]
-        if state["error_handler"] is not None:
-            self.error_handler = state["error_handler"]
 
     # -- settings -----------------------------------------------------------------
 
@@ -109,11 +104,6 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
     def frozen(self, frozen: bool) -> None:
         self.settings = replace(self.settings, frozen=frozen)
         self._offer_replacement()
-
-    @property
-    def learn_rate(self) -> float | None:
-        """Learning rate of a biLM that is fine-tuned, None for the optimizer's."""
-        return self.settings.learn_rate
 
     @property
     def is_trainable(self) -> bool:
@@ -132,8 +122,8 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         """Load the weights, and keep layers if a layer_cache is named.
 
         Args:
-            get_examples: Examples, which are not used.
-            nlp: The pipeline, which is not used either.
+            get_examples: Not used.
+            nlp: Not used.
             weights: From `spacy-elmo.WeightsReader.v1`. Without it: what has been
                 loaded before, or the weights that the settings name, or those of this
                 package if they fit, or, if the biLM is to be trained here, random ones.
@@ -175,8 +165,11 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         if where is not None and not self.frozen:
             raise ValueError(Errors.EL088.format(name=self.name))
         self._reader.cache = None
+        if where == "memory":
+            self._reader.cache = MemoryCache(mb << 20)
+        elif where is not None:
+            self._reader.cache = FileCache(Path(where), mb << 20)
         if where is not None:
-            self._reader.cache = open_cache(where, mb << 20)
             self._shim.set_exact(True)
 
     # -- what listeners ask for (see listener.Upstream) ---------------------------
@@ -196,8 +189,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         yield from self._reader.for_listener(id(listener), docs)
 
     def add_gradient(self, docs: list[Doc], d_layers: Callable[[], LayerBatch]) -> None:
-        """Add the gradient that a listener has for the layers of Docs, if the biLM
-        learns from them."""
+        """Add the gradient that a listener has for the layers of Docs."""
         self._tuning.add(docs, d_layers)
 
     def layers_of(self, doc: Doc) -> Floats3d:
@@ -219,11 +211,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
 
     def set_annotations(self, docs: Iterable[Doc], scores: Reading) -> None:
         """Set `doc.tensor` (T, D) to the component's own mix, and hold the layers for
-        the listeners.
-
-        Raises:
-            ValueError: [EL058] if the layers are those of other tokens.
-        """
+        the listeners; [EL058] if they are those of other tokens."""
         docs = list(docs)
         for doc, length in zip(docs, scores.layers.lengths):
             if length != len(doc):

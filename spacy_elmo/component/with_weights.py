@@ -38,12 +38,8 @@ class WithWeights:
 
     @property
     def bilm(self) -> BiLM:
-        """The biLM with its weights.
-
-        Raises:
-            ValueError: If there are none, [EL081] if that is because nothing ships for
-                the language, else [EL050].
-        """
+        """The biLM with its weights; if there are none, ValueError [EL081] if that is
+        because nothing ships for the language, else [EL050]."""
         return self._with_weights().bilm
 
     @property
@@ -77,29 +73,34 @@ class WithWeights:
     def _with_weights(self) -> BiLMShim:
         """Return the shim; if it has no weights, with those that are named, or those
         of this package if they fit."""
-        named = self.settings.weights
-        if not self.has_weights and named is not None:
-            self._shim.set_weights(BiLM.load(shipped.find(named)), named)
-        elif not self.has_weights:
+        if not self.has_weights:
             if not self.has_default_weights:
                 raise ValueError(Errors.EL050.format(name=self.name))
-            weights = shipped.load(self.lang)
-            self._shim.set_weights(weights, shipped.MODELS[self.lang])
+            if self.settings.weights is not None:
+                self.load_weights(self.settings.weights)
+            else:
+                self._take_shipped()
         return self._shim
+
+    def _take_shipped(self) -> None:
+        bilm = shipped.load(self.lang)
+        self._shim.set_weights(bilm, shipped.MODELS[self.lang])
 
     def _initialize_weights(self, weights: Callable[[], BiLM] | None) -> None:
         """Take weights from a reader, or those of this package; if there are none and
         the biLM is to be trained, random ones."""
-        shim = self._shim
+        config = self._shim.bilm_config
         if weights is not None:
             path = getattr(weights, "path", "[initialize]")
-            bilm = shipped.load(self.lang) if path is None else weights()
-            shim.set_weights(bilm, path or shipped.MODELS[self.lang])
+            if path is None:
+                self._take_shipped()
+            else:
+                self._shim.set_weights(weights(), path)
         elif not (self.frozen or self.has_default_weights):
-            if shim.bilm_config.n_words:  # rows of unknown words mean nothing
+            if config.n_words:  # rows of unknown words mean nothing
                 raise ValueError(Errors.EL050.format(name=self.name))
             warnings.warn(Warnings.ELW03.format(name=self.name), stacklevel=3)
-            shim.set_weights(BiLM.random(shim.bilm_config), "random")
+            self._shim.set_weights(BiLM.random(config), "random")
 
     def _sign_mixes(self) -> None:
         """Tell listeners, which are saved after this component, what their mixes were

@@ -62,7 +62,7 @@ def replace_listener(copied: Encoder, listener: ElmoListener, upstream: Any) -> 
     """Return a tok2vec of its own for the place of a listener, whose mix it keeps."""
     if not upstream.frozen:
         shim_of(copied).thawed = upstream.n_layers
-        if upstream.learn_rate is not None:
+        if upstream.settings.learn_rate is not None:
             message = Warnings.ELW02.format(name=upstream.name)
             warnings.warn(message, stacklevel=2)
     if not shim_of(copied).has_weights and upstream.has_default_weights:
