@@ -1,7 +1,7 @@
 """`spacy elmo benchmark`: the speed of each setting, and what lower precision costs.
 
-The benchmarks of training, pipelines and memory are run from a clone of the repository
-(`benchmarks/README.md`); they take their clock and their made-up text from this module.
+The benchmarks that are run from a clone of the repository (`benchmarks/README.md`) take
+their clock and their made-up text from this module.
 """
 
 import copy
@@ -19,7 +19,7 @@ import typer
 from tqdm import tqdm
 from wasabi import msg
 
-from .group import app, clear_errors
+from .group import AsJson, app, clear_errors
 
 if TYPE_CHECKING:
     from ..bilm.bilm import BiLM
@@ -33,7 +33,6 @@ MADE_UP_WORDS = 50_000
 SENTENCE_TOKENS = 20  # of made-up text, and of the sentences whose latency is measured
 LATENCY_RUNS = 40
 SCORES = ("tag_acc", "pos_acc", "ents_f", "dep_las")
-ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 benchmark_app = typer.Typer(
     help="Measure the speed and the quality of settings.", no_args_is_help=True
@@ -42,6 +41,7 @@ app.add_typer(benchmark_app, name="benchmark")
 
 
 @benchmark_app.command("inference")
+@clear_errors()
 def inference_cli(
     text: Path | None = typer.Argument(None, help=TEXT),
     model: list[str] = typer.Option(
@@ -51,37 +51,34 @@ def inference_cli(
     threads: list[int] = typer.Option([1, 2], help="CPU threads"),
     tokens: int = typer.Option(4_000, help="Tokens of the text that are read"),
     rounds: int = typer.Option(3, help="Times each setting is measured, in turn"),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON"),
+    as_json: AsJson = False,
 ) -> None:
     """Measure tokens/s from sentences to layers by model, threads, batch size and
     precision, and the latency of single sentences (cold: no token was read before)."""
-    with clear_errors():
-        sentences = read_sentences(text, tokens)
-        speeds: list[dict[str, Any]] = []
-        latencies: list[dict[str, Any]] = []
-        for name, n in tqdm(list(product(model, threads)), leave=False):
-            settings: dict[str, Any] = {"model": name, "threads": n}
-            with torch_threads(n):
-                bilms = encoders(load_model(name))
-                for size in batch_size:
-                    runs = inference_runs(bilms, sentences, size)
-                    speed = in_turn(runs, rounds)
-                    speeds.append({**settings, "batch": size, **speed})
-                latencies.append({**settings, **latency(bilms, sentences)})
+    sentences = read_sentences(text, tokens)
+    speeds: list[dict[str, Any]] = []
+    latencies: list[dict[str, Any]] = []
+    for name, n in tqdm(list(product(model, threads)), leave=False):
+        settings: dict[str, Any] = {"model": name, "threads": n}
+        with torch_threads(n):
+            bilms = encoders(load_model(name))
+            for size in batch_size:
+                speed = in_turn(inference_runs(bilms, sentences, size), rounds)
+                speeds.append({**settings, "batch": size, **speed})
+            latencies.append({**settings, **latency(bilms, sentences)})
     show({"tokens/s": speeds, "milliseconds of 20 tokens": latencies}, as_json)
 
 
 @benchmark_app.command("precision")
+@clear_errors()
 def precision_cli(
     pipeline: Path = typer.Argument(..., help="Trained pipeline with an elmo"),
     corpus: Path = typer.Argument(..., help="Annotated .spacy file"),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON"),
+    as_json: AsJson = False,
 ) -> None:
     """Measure what half precision and 8 bits cost a trained pipeline: errors of its
     vectors in units of their root mean square, and its scores."""
-    with clear_errors():
-        rows = compare_precisions(pipeline, corpus)
-    show({"precision": rows}, as_json)
+    show({"precision": compare_precisions(pipeline, corpus)}, as_json)
 
 
 def show(tables: Mapping[str, Sequence[Mapping[str, Any]]], as_json: bool) -> None:
@@ -100,21 +97,6 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
     return "-" if value is None else str(value)
-
-
-def _run_from_the_clone(ctx: typer.Context) -> None:
-    from ..errors import Errors
-
-    name = ctx.info_name or ""
-    with clear_errors():
-        message = Errors.EL110.format(name=name, module=name.replace("-", "_"))
-        raise ValueError(message)
-
-
-for _name in ("pretrain", "ngram", "pipe", "scaling", "layer-cache"):
-    benchmark_app.command(_name, hidden=True, context_settings=ANY_ARGUMENTS)(
-        _run_from_the_clone
-    )
 
 
 # -- what is read, and by which model ---------------------------------------------
@@ -291,12 +273,9 @@ def latency(bilms: Mapping[str, Any], sentences: Sentences) -> dict[str, float]:
 
 
 def compare_precisions(pipeline: Path, corpus: Path) -> list[dict[str, Any]]:
-    """Evaluate a pipeline on a .spacy file in every precision of this processor.
-
-    Returns:
-        A row for each precision: the mean and the largest difference of the layers of
-        its `elmo` from float32, in units of their root mean square, and its scores.
-    """
+    """Return a row for each precision of this processor: the mean and the largest
+    difference of the layers of a pipeline's `elmo` from float32, in units of their root
+    mean square, and the pipeline's scores on a .spacy file."""
     import numpy as np
     import spacy
     from spacy.training import Corpus
@@ -312,8 +291,8 @@ def compare_precisions(pipeline: Path, corpus: Path) -> list[dict[str, Any]]:
         layers = np.concatenate([doc._.elmo.layers.ravel() for doc in docs])
         exact = layers if exact is None else exact
         errors = abs(layers - exact) / np.sqrt(np.mean(exact**2))
-        scores = nlp.evaluate(examples)
         row = {"precision": precision, "mean error": float(errors.mean())}
-        row |= {"largest error": float(errors.max())}
+        row["largest error"] = float(errors.max())
+        scores = nlp.evaluate(examples)
         rows.append(row | {name: scores[name] for name in SCORES if scores.get(name)})
     return rows

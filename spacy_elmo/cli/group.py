@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated
 
 import typer
 from spacy.cli import app as spacy_app
@@ -16,6 +17,8 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 spacy_app.add_typer(app)
+# Of a command whose arguments are all passed on.
+ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 @contextmanager
@@ -31,12 +34,20 @@ def clear_errors() -> Iterator[None]:
         sys.exit(130)
 
 
+@clear_errors()
 def model_folder(model: Path) -> Path:
     """Return the path of a model: itself, or that of a shipped model by its name."""
     from ..models import find
 
-    with clear_errors():
-        return find(model)
+    return find(model)
+
+
+MODEL = "Model folder, or a file in it, in any format, or a name that ships"
+Model = Annotated[Path, typer.Argument(callback=model_folder, help=MODEL)]
+Lang = Annotated[str, typer.Option(help="Language of the tokenizer")]
+Tokenizer = Annotated[str, typer.Option(help="'spacy' or 'whitespace'")]
+Sentences = Annotated[bool, typer.Option(help="Split lines at sentence ends")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON")]
 
 
 def markdown_table(rows: Iterable[Sequence[str]]) -> str:

@@ -11,6 +11,7 @@ from .group import app, clear_errors
 
 
 @app.command("init-config")
+@clear_errors()
 def init_config_cli(
     output: Path = typer.Argument(
         ..., help="Configuration to write (.cfg), '-' for stdout"
@@ -40,22 +41,21 @@ def init_config_cli(
     from ..component.training_config import make_config
     from ..errors import Errors
 
-    with clear_errors():
-        text = make_config(
-            [name.strip() for name in pipeline.split(",") if name.strip()],
-            lang=lang,
-            weights=weights,
-            frozen=frozen,
-            places=[place.strip() for place in elmo.split(",")],
-            static=static,
-            layer_cache=None if layer_cache in ("", "none") else layer_cache,
-        )
-        if str(output) == "-":  # as in spaCy: the configuration and nothing else
-            typer.echo(text, nl=False)
-            return
-        if output.exists() and not force:
-            raise FileExistsError(Errors.EL130.format(path=output))
-        write_files(output.parent, {output.name: partial(write_text, text)})
+    text = make_config(
+        [name.strip() for name in pipeline.split(",") if name.strip()],
+        lang=lang,
+        weights=weights,
+        frozen=frozen,
+        places=[place.strip() for place in elmo.split(",")],
+        static=static,
+        layer_cache=None if layer_cache in ("", "none") else layer_cache,
+    )
+    if str(output) == "-":  # as in spaCy: the configuration and nothing else
+        typer.echo(text, nl=False)
+        return
+    if output.exists() and not force:
+        raise FileExistsError(Errors.EL130.format(path=output))
+    write_files(output.parent, {output.name: partial(write_text, text)})
     msg.good(f"Wrote {output}")
     # Not by msg, which would wrap a line that is to be pasted.
     typer.echo(

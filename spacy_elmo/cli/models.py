@@ -1,39 +1,46 @@
-"""spacy elmo models: what ships, and how it was made."""
+"""spacy elmo models, info, convert: what ships, what a folder holds, other formats."""
 
 import json
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 from wasabi import msg
 
-from .group import app, clear_errors
+from .group import AsJson, Model, app, clear_errors
 
-MARKS = ("forward", "backward", "bits_per_character")
+if TYPE_CHECKING:
+    from ..bilm.config import BiLMConfig
+
+TEXTS, MARKS = ("dev", "test"), ("forward", "backward", "bits_per_character")
+IN_SHORT = ("text", "tokens_seen", "dev_perplexity", "hardware", "command")
+# Name -> sentences at once, and whether a gradient is asked for.
+CASES = {"1 sentence": (1, False), "64 sentences": (64, False), "training": (64, True)}
 
 
 @app.command("models")
+@clear_errors()
 def models_cli(
     name: str | None = typer.Argument(None, help="Show this one's whole card"),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON"),
+    as_json: AsJson = False,
 ) -> None:
     """The biLMs inside this package: what they are for and how they were made."""
     from .. import models as shipped
     from ..pretrain.card import read_card
 
-    with clear_errors():
-        cards: dict[str, Any] = {}
-        for lang, model in shipped.MODELS.items():
-            if name in (None, model, lang):
-                card = read_card(shipped.folder(lang)) or {}
-                cards[model] = {"lang": lang, **card}
-        if not cards:
-            shipped.folder(str(name))  # says what there is
+    cards: dict[str, Any] = {}
+    for lang, model in shipped.MODELS.items():
+        if name in (None, model, lang):
+            cards[model] = {"lang": lang, **(read_card(shipped.folder(lang)) or {})}
+    if not cards:
+        shipped.folder(str(name))  # says what there is
     if as_json:
         typer.echo(json.dumps(cards, ensure_ascii=False, indent=2))
         return
     if name is None:
+        marks = [f"{t}, {m.replace('_', ' ')}" for t in TEXTS for m in MARKS]
+        header = ("name", "lang", "parameters", "tokens seen", *marks)
         rows = [_row(model, card) for model, card in cards.items()]
-        header = ("name", "lang", "parameters", "tokens seen", *_measured())
         msg.table(rows, header=header, divider=True)
         return
     for model, card in cards.items():
@@ -41,19 +48,11 @@ def models_cli(
         msg.table({key: _readable(key, value) for key, value in card.items()})
 
 
-def _measured() -> list[str]:
-    readable = [mark.replace("_", " ") for mark in MARKS]
-    return [f"{text}, {mark}" for text in ("dev", "test") for mark in readable]
-
-
 def _row(model: str, card: dict[str, Any]) -> tuple[str, ...]:
-    found = [
-        f"{card.get(f'{text}_perplexity', {}).get(mark, float('nan')):.2f}"
-        for text in ("dev", "test")
-        for mark in MARKS
-    ]
     numbers = (f"{card.get(key, 0):,}" for key in ("parameters", "tokens_seen"))
-    return model, card["lang"], *numbers, *found
+    perplexities = [card.get(f"{text}_perplexity", {}) for text in TEXTS]
+    marks = (f"{p.get(m, float('nan')):.2f}" for p in perplexities for m in MARKS)
+    return model, card["lang"], *numbers, *marks
 
 
 def _readable(key: str, value: Any) -> str:
@@ -62,3 +61,98 @@ def _readable(key: str, value: Any) -> str:
     if key == "seconds":
         return f"{value:,.0f} ({duration(value)})"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+@app.command("info")
+@clear_errors()
+def info_cli(
+    model: Model,
+    as_json: AsJson = False,
+    as_config: bool = typer.Option(
+        False, "--config", help="Print the section of a pipeline's configuration"
+    ),
+    kernels: bool = typer.Option(
+        False, "--kernels", help="Print what computes it on this machine"
+    ),
+) -> None:
+    """Sizes, fingerprint and card of a biLM, or the kernels that compute it here."""
+    from confection import Config
+
+    from ..bilm import files
+    from ..pretrain.card import read_card
+
+    if as_config:
+        sizes = files.read_config(model).to_dict()
+        section = {"@architectures": "spacy-elmo.BiLM.v1", **sizes}
+        nested = {"components": {"elmo": {"factory": "elmo", "model": section}}}
+        typer.echo(Config(nested).to_str())
+        return
+    if kernels:
+        msg.table(_kernels(files.read_config(model)), header=["", *CASES])
+        return
+    stored = files.load(model)
+    found = {
+        **stored.config.to_dict(),
+        "vector width": stored.config.width,
+        "parameters": stored.n_parameters,
+        "vocabulary": len(stored.vocab) if stored.vocab else None,
+        "format": files.find_format(model).name,
+        "fingerprint": stored.fingerprint,
+    }
+    card = read_card(files.folder_of(model))
+    if as_json:
+        typer.echo(json.dumps({**found, "card": card}, ensure_ascii=False))
+        return
+    msg.table({name: str(value) for name, value in found.items()})
+    if card:
+        msg.divider("Card")
+        short = {key: json.dumps(card.get(key), ensure_ascii=False) for key in IN_SHORT}
+        msg.table(short)
+
+
+def _kernels(config: "BiLMConfig") -> list[list[str]]:
+    """Return a row for each part of a model: its kernel in each of CASES."""
+    import torch
+
+    from ..bilm.kernels.choose import KERNELS, choose_all
+    from ..bilm.kernels.processor import Case, processor_of
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    case, n_threads = Case(processor_of(device)), torch.get_num_threads()
+    chosen = [
+        choose_all(case._replace(gradient=gradient), config, rows, n_threads)
+        for rows, gradient in CASES.values()
+    ]
+    return [[part, *(each[part] for each in chosen)] for part in KERNELS]
+
+
+@app.command("convert")
+@clear_errors()
+def convert_cli(
+    source: Model,
+    target: Path = typer.Argument(..., help="Folder to write"),
+    to: str | None = typer.Option(
+        None,
+        help="Format to write; that of this package by default. An unknown name lists "
+        "the formats that there are",
+    ),
+    half: bool = typer.Option(False, help="Half-precision weights"),
+) -> None:
+    """Read a biLM and write it in another format, with the same vectors."""
+    from ..bilm import files, objectives
+    from ..pretrain.card import read_card
+
+    writer = files.writable_format(to or files.OWN)
+    stored, folder = files.load(source), files.folder_of(source)
+    path, card = folder / objectives.FILE, read_card(folder)
+    training: dict[str, Any] = {}
+    if writer.keeps_training:
+        if path.exists():
+            sizes = stored.config.projection_dim, len(stored.vocab or [])
+            training["objective"] = objectives.load(path, *sizes)
+        training["card"] = card
+    elif path.exists() or card:
+        msg.info(f"The format {writer.name} has no place for softmax and card")
+    dtype = "float16" if half else "float32"
+    files.save(stored, target, format=writer.name, dtype=dtype, **training)
+    msg.good(f"Wrote {target} ({stored.n_parameters:,} parameters, {writer.name})")

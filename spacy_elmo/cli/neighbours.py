@@ -1,7 +1,7 @@
 """spacy elmo neighbours: in which contexts a word has the most similar vectors."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 from wasabi import msg
 
-from .group import app, clear_errors, markdown_table, model_folder
+from .group import AsJson, Lang, Model, Tokenizer, app, clear_errors, markdown_table
 
 if TYPE_CHECKING:
     from ..bilm.bilm import BiLM
@@ -20,19 +20,15 @@ HEADER = ("context", "nearest contexts", "cosine")
 
 
 @app.command("neighbours")
+@clear_errors()
 def neighbours_cli(
-    model: Path = typer.Argument(
-        ...,
-        callback=model_folder,
-        help="Model folder, or a file in it, in any format, or a shipped name",
-    ),
+    model: Model,
     text: list[Path] = typer.Argument(..., help="Text files to look for contexts in"),
     word: str = typer.Option(
         ..., help="The word; a regular expression, '배(가|를|는)?' for instance"
     ),
     context: list[str] = typer.Option(
-        [],
-        help="A sentence with it to compare with; else some of the text",
+        [], help="A sentence with it to compare with; else some of the text"
     ),
     n_contexts: int = typer.Option(4, min=1, help="How many of them"),
     max_contexts: int = typer.Option(
@@ -40,35 +36,35 @@ def neighbours_cli(
     ),
     n: int = typer.Option(3, "--n", min=1, help="Nearest contexts of each"),
     layer: int = typer.Option(-1, help="0 is the token layer, -1 the last one"),
-    lang: str = typer.Option("en", help="Language of the tokenizer"),
-    tokenizer: str = typer.Option("spacy", help="'spacy' or 'whitespace'"),
+    lang: Lang = "en",
+    tokenizer: Tokenizer = "spacy",
     output: Path | None = typer.Option(None, help="Markdown file to add the table to"),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON"),
+    as_json: AsJson = False,
 ) -> None:
     """Nearest contexts of a word, as in the paper's table 4."""
     from ..bilm.bilm import BiLM
     from ..bilm.neighbours import contexts_of, lines_with, nearest_contexts
     from ..text.reading import read_lines, tokenize_with
 
-    with clear_errors():
-        bilm = BiLM.load(model)
-        lines = (line for path in text for line in lines_with(word, read_lines(path)))
-        sentences = tokenize_with(lang, tokenizer, True)(lines)
-        found = _some(contexts_of(word, sentences), max_contexts, word, text[0])
-        queries = found[:: max(1, len(found) // n_contexts)][:n_contexts]
-        if context:
-            split = tokenize_with(lang, tokenizer, False)
-            firsts = (_some(contexts_of(word, split([c])), 1, word, c) for c in context)
-            queries = [first for (first,) in firsts]
-        near = nearest_contexts(bilm, queries, found, n, layer)
-        words = _nearest_words(bilm, model, word)
-        table = [(str(x.context), str(x.nearest), f"{x.cosine:.3f}") for x in near]
-        if output is not None:
-            title = f"**{word}** ({len(found):,} contexts). {words}"
-            _append(output, title, [HEADER, *table])
+    bilm = BiLM.load(model)
+    lines = (line for path in text for line in lines_with(word, read_lines(path)))
+    sentences = tokenize_with(lang, tokenizer, True)(lines)
+    found = _some(contexts_of(word, sentences), max_contexts, word, text[0])
+    queries = found[:: max(1, len(found) // n_contexts)][:n_contexts]
+    if context:
+        split = tokenize_with(lang, tokenizer, False)
+        firsts = (_some(contexts_of(word, split([c])), 1, word, c) for c in context)
+        queries = [first for (first,) in firsts]
+    near = nearest_contexts(bilm, queries, found, n, layer)
+    words = _nearest_words(bilm, model, word)
+    table = [(str(x.context), str(x.nearest), f"{x.cosine:.3f}") for x in near]
+    if output is not None:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with output.open("a", encoding="utf-8") as file:
+            file.write(f"**{word}** ({len(found):,} contexts). {words}\n\n")
+            file.write(f"{markdown_table([HEADER, *table])}\n")
     if as_json:
-        keys = ("context", "nearest", "cosine")
-        rows = [dict(zip(keys, (*row[:2], float(row[2])))) for row in table]
+        rows = [{"context": a, "nearest": b, "cosine": float(c)} for a, b, c in table]
         typer.echo(json.dumps(rows, ensure_ascii=False))
         return
     msg.info(f"{len(found):,} contexts of '{word}'. {words}")
@@ -76,7 +72,7 @@ def neighbours_cli(
 
 
 def _some(
-    contexts: "Iterator[Context]", n: int, word: str, where: str | Path
+    contexts: "Iterable[Context]", n: int, word: str, where: str | Path
 ) -> "list[Context]":
     """Return the first n contexts. Raises ValueError [EL084] if there is none."""
     from ..errors import Errors
@@ -98,10 +94,3 @@ def _nearest_words(bilm: "BiLM", model: Path, word: str) -> str:
     vectors_VH = objectives.load(path, bilm.config.projection_dim, len(bilm.vocab))
     words = nearest_words(word, bilm.vocab, vectors_VH.vectors().numpy(), N_WORDS)
     return f"By one vector a word: {', '.join(words) or 'not in the vocabulary'}"
-
-
-def _append(output: Path, title: str, table: list[tuple[str, ...]]) -> None:
-    """Add a title and a Markdown table to a file."""
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with output.open("a", encoding="utf-8") as file:
-        file.write(f"{title}\n\n{markdown_table(table)}\n")

@@ -1,23 +1,67 @@
-"""spacy elmo pretrain: train a biLM from text."""
+"""spacy elmo prepare, pretrain, perplexity, curve: a biLM from text."""
 
+import json
+import time
 from pathlib import Path
 
 import typer
+from wasabi import msg
 
-from .group import app, clear_errors
-
-
-@app.command(
-    "pretrain",
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+from .group import (
+    ANY_ARGUMENTS,
+    AsJson,
+    Lang,
+    Model,
+    Sentences,
+    Tokenizer,
+    app,
+    clear_errors,
 )
+
+
+@app.command("prepare")
+@clear_errors()
+def prepare_cli(
+    text: list[Path] = typer.Argument(
+        ..., help="UTF-8 text, .jsonl with a field 'text'; .gz, .xz, .bz2, .zst of them"
+    ),
+    output: Path = typer.Option(..., "--output", "-o", help="Folder to write"),
+    lang: Lang = "en",
+    tokenizer: Tokenizer = "spacy",
+    sentences: Sentences = True,
+    vocab_size: int = typer.Option(50_000, help="Words of the vocabulary at most"),
+    min_count: int = typer.Option(1, help="Times a word of it is seen at least"),
+    max_tokens: int | None = typer.Option(
+        None, help="Read no more than about so many tokens"
+    ),
+    processes: int = typer.Option(1, "--processes", "-n", help="Tokenise in so many"),
+    overwrite: bool = typer.Option(False, help="Replace what was prepared otherwise"),
+) -> None:
+    """Tokenize text once, and write what training reads. The same command resumes it;
+    what it writes does not depend on the number of processes."""
+    from ..text.prepare import Request, prepare
+
+    request = Request(lang, tokenizer, sentences, vocab_size, min_count, max_tokens)
+    started = time.time()
+    manifest = prepare(text, output, request, processes=processes, overwrite=overwrite)
+    counts, seconds = manifest["counts"], time.time() - started
+    msg.good(
+        f"{counts['tokens']:,} tokens in {counts['sentences']:,} sentences, "
+        f"{counts['types']:,} different words; the vocabulary of "
+        f"{counts['vocab']:,} covers {counts['coverage']:.1%} of the text"
+    )
+    speed = counts["tokens"] / seconds
+    msg.info(f"{output}: {seconds:,.0f} seconds, {speed:,.0f} tokens/s")
+
+
+@app.command("pretrain", context_settings=ANY_ARGUMENTS)
+@clear_errors()
 def pretrain_cli(
     ctx: typer.Context,
     config: Path = typer.Argument(..., help="Configuration (.cfg)"),
     output: Path = typer.Option(..., "--output", "-o", help="Folder for the models"),
     overwrite: bool = typer.Option(
-        False,
-        help="Start from scratch, replacing another run",
+        False, help="Start from scratch, replacing another run"
     ),
 ) -> None:
     """Train a biLM, both directions jointly, or resume a run that was stopped.
@@ -30,5 +74,65 @@ def pretrain_cli(
     """
     from ..pretrain.__main__ import run
 
-    with clear_errors():
-        run(config, output, overwrite=overwrite, overrides=ctx.args, module="spacy")
+    run(config, output, overwrite=overwrite, overrides=ctx.args, module="spacy")
+
+
+@app.command("perplexity")
+@clear_errors()
+def perplexity_cli(
+    model: Model,
+    text: list[Path] = typer.Argument(
+        ..., help="Held-out text files, or one folder that 'prepare' made"
+    ),
+    lang: Lang = "en",
+    tokenizer: Tokenizer = "spacy",
+    sentences: Sentences = True,
+    max_tokens: int | None = typer.Option(
+        None, help="Read no more than so many tokens"
+    ),
+    as_json: AsJson = False,
+) -> None:
+    """Perplexity of held-out text, exact: forward, backward, mean."""
+    from ..pretrain.corpora import prepared_folder
+    from ..pretrain.model import LanguageModel
+    from ..pretrain.perplexity import perplexity
+    from ..text.corpus import build_corpus
+    from ..text.reading import read_sentences
+    from ..text.shards import open_corpus
+
+    language_model = LanguageModel.load(model)
+    vocab = language_model.bilm.vocab or []
+    folder = prepared_folder(text)
+    if folder is not None:
+        corpus = open_corpus(folder).with_vocab(vocab).first(max_tokens)
+    else:
+        read = read_sentences(text, lang=lang, tokenizer=tokenizer, sentences=sentences)
+        corpus = build_corpus(read, vocab=vocab, max_tokens=max_tokens)
+    found = perplexity(language_model, corpus, progress=not as_json)
+    if as_json:
+        typer.echo(json.dumps(found.to_dict()))
+        return
+    table = {
+        "forward": f"{found.forward:.2f}",
+        "backward": f"{found.backward:.2f}",
+        "mean": f"{found.mean:.2f}",
+        "bits per character": f"{found.bits_per_character:.3f}",
+        "tokens": f"{found.tokens:,}",
+        "in the vocabulary": f"{found.coverage:.1%}",
+    }
+    msg.table(table)
+
+
+@app.command("curve")
+@clear_errors()
+def curve_cli(
+    runs: list[Path] = typer.Argument(..., help="Output folders of 'pretrain'"),
+    output: Path = typer.Option(
+        Path("curve.png"), "--output", "-o", help="File to write (.png, .svg, .pdf)"
+    ),
+) -> None:
+    """Loss and dev perplexity against tokens read, of one run or several."""
+    from ..pretrain.curve import draw
+
+    draw(runs, output)
+    msg.good(f"Wrote {output}")
