@@ -1,6 +1,6 @@
 """Sentences -> batches: which are computed together, and how a batch is packed.
 
-Shapes: B sentences, N packed positions, V distinct words.
+Shapes: B sentences, T steps, N packed positions, V distinct words.
 """
 
 import warnings
@@ -40,16 +40,26 @@ class PackedBatch:
     order_B: np.ndarray
 
 
+def check_sentences(sentences: Sequence[Sequence[str]]) -> None:
+    """Raise ValueError [EL025] if these are not lists of tokens."""
+    for sentence in [sentences, *sentences]:
+        if isinstance(sentence, str) or not isinstance(sentence, Sequence):
+            raise ValueError(Errors.EL025.format(found=type(sentence).__name__))
+    for sentence in sentences:
+        for token in sentence:
+            if not isinstance(token, str):
+                found = f"a {type(token).__name__} token"
+                raise ValueError(Errors.EL025.format(found=found))
+
+
 def pack(sentences: Sequence[Sequence[str]]) -> PackedBatch:
     """Return sentences packed, each as <S> tokens </S>; an empty one is <S> </S>."""
     lengths_B = np.array([len(sentence) + 2 for sentence in sentences])
     order_B = np.argsort(-lengths_B, kind="stable")
     sorted_B = lengths_B[order_B]
-    # batch_sizes[t]: sentences longer than t; offsets[t]: rows before step t
-    batch_sizes_T = len(sorted_B) - np.searchsorted(
-        sorted_B[::-1], np.arange(sorted_B[0]), side="right"
-    )
-    offsets_T = np.concatenate([[0], np.cumsum(batch_sizes_T)[:-1]])
+    steps_T = np.arange(sorted_B[0])
+    batch_sizes_T = len(sorted_B) - np.searchsorted(sorted_B[::-1], steps_T, "right")
+    offsets_T = np.cumsum(batch_sizes_T) - batch_sizes_T  # rows before each step
 
     index: dict[str, int] = {}
     word_N = np.empty(int(lengths_B.sum()), dtype=np.int64)
@@ -90,17 +100,9 @@ def compute_what_fits(
     group: Sequence[int],
     compute: Callable[[Sequence[int]], T],
 ) -> Iterator[tuple[Sequence[int], T]]:
-    """Yield parts of a group of sentences, in order, with the result of each: the whole
-    group or, where a GPU's memory does not hold that, two parts, and parts of these.
-
-    Args:
-        sentences: The sentences.
-        group: The indices of some of them.
-        compute: Computes the result of such indices.
-
-    Raises:
-        MemoryError: [EL080] Not even one sentence fits.
-    """
+    """Yield parts of a group of sentences (their indices), in order, with what is
+    computed for each: the whole group or, where a GPU's memory does not hold that, two
+    parts, and parts of these. Raises MemoryError [EL080] if not even one fits."""
     try:
         result = compute(group)
     except torch.cuda.OutOfMemoryError as error:

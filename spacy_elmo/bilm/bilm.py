@@ -1,26 +1,31 @@
-"""The biLM that users hold: it reads words, and loads and saves itself.
+"""The biLM that users hold: it reads words, encodes sentences, loads and saves itself.
 
-The model is in model.py, what computes it in kernels/, sentences become arrays in
-encode.py, files are read and written in files/.
+The model is in model.py, what computes it in kernels/, files are read and written in
+files/.
 
-Shapes: V distinct words, C characters, N packed positions, L LSTM layers, H projection,
-D = 2H.
+Shapes: V distinct words, C characters, N packed positions, L LSTM layers, T tokens,
+H projection, D = 2H.
 """
 
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import Warnings
-from . import encode, files
-from .batch import PackedBatch
+from ..errors import Errors, Warnings
+from . import files
+from .batch import (
+    PackedBatch,
+    batch_by_tokens,
+    check_sentences,
+    compute_what_fits,
+    pack,
+)
 from .config import BiLMConfig
-from .encode import Start
 from .files import StoredBiLM
 from .files.own import VOCAB_CACHE
 from .initial_weights import draw_weights
@@ -31,6 +36,14 @@ from .lstm import BiLMState
 from .objectives import Objective
 from .token_cache import CACHE_WORDS, TokenCache
 from .words import WordReader
+
+Start = Literal["zeros", "boundary"]
+
+# The state that <S> </S> repeated leads to is taken as reached when a pass moves it by
+# less than this part of its largest value: a few roundings of float32. It takes about
+# 120 passes at the small published size.
+BOUNDARY_TOLERANCE = 1e-6
+BOUNDARY_PASSES = 200
 
 
 class BiLM(FastBidirectionalLM):
@@ -84,24 +97,9 @@ class BiLM(FastBidirectionalLM):
         """The number of its weights."""
         return sum(p.numel() for p in self.parameters())
 
-    # -- how it computes without gradients ----------------------------------------
-
-    @property
-    def precision(self) -> Precision:
-        """The precision of inference."""
-        return self.settings.precision
-
-    @property
-    def exact(self) -> bool:
-        """Whether a sentence has the same vectors in any batch, bit for bit."""
-        return self.settings.exact
-
     def set_precision(self, precision: Precision) -> "BiLM":
         """Compute without gradients in "float32", or in "half" or "int8", which are
-        faster and less exact (kernels/processor.py). The weights stay as they are.
-
-        Returns:
-            The biLM itself.
+        faster and less exact (kernels/processor.py), and return the biLM itself.
 
         Raises:
             ValueError: [EL073] There is no such precision. [EL077] It does not pay on
@@ -115,12 +113,7 @@ class BiLM(FastBidirectionalLM):
         """Give a sentence the same vectors in any batch, bit for bit, on a CPU and
         without gradients, if all sizes are multiples of 16: processors round what is
         left over otherwise. Without it they differ by rounding, and a single sentence
-        takes three quarters of the time (8.3 ms for 11.2, 20 tokens at the small
-        published size on one core of an AMD EPYC).
-
-        Returns:
-            The biLM itself.
-        """
+        takes three quarters of the time. Return the biLM itself."""
         self.set_settings(self.settings._replace(exact=exact))
         self.token_cache.clear()
         return self
@@ -157,12 +150,7 @@ class BiLM(FastBidirectionalLM):
         self, batch: PackedBatch, state: BiLMState | None = None
     ) -> tuple[Tensor, BiLMState]:
         """Return the layers of a packed batch, (L+1, N, D), and the state after it.
-
-        Args:
-            batch: The sentences.
-            state: What both directions start from, rows in packed order; None for
-                zeros.
-        """
+        state: what both directions start from, rows in packed order; None for zeros."""
         if state is None:
             state = self.zero_state(len(batch.positions))
         with safe_after_fork():
@@ -203,7 +191,27 @@ class BiLM(FastBidirectionalLM):
                 batch_tokens.
             MemoryError: [EL080] A GPU's memory does not hold a sentence.
         """
-        return encode.encode(self, sentences, batch_tokens, start)
+        check_sentences(sentences)
+        if batch_tokens < 1:
+            raise ValueError(Errors.EL026.format(found=batch_tokens))
+        if start not in get_args(Start):
+            raise ValueError(Errors.EL021.format(start=start))
+        encoded: list[np.ndarray] = [np.empty(0)] * len(sentences)
+        boundary = None
+        if sentences and start == "boundary":
+            boundary = self._boundary_state()
+
+        def encode_group(group: Sequence[int]) -> list[np.ndarray]:
+            state = self.zero_state(len(group))
+            if boundary is not None:
+                state = boundary.map(lambda part: part.repeat(1, len(group), 1))
+            return self._encode_batch([sentences[b] for b in group], state)[0]
+
+        for whole in batch_by_tokens(sentences, batch_tokens):
+            for group, arrays in compute_what_fits(sentences, whole, encode_group):
+                for b, array in zip(group, arrays):
+                    encoded[b] = array
+        return encoded
 
     @torch.inference_mode(False)
     @torch.no_grad()
@@ -221,7 +229,41 @@ class BiLM(FastBidirectionalLM):
             ValueError: [EL024] The state has another number of rows. [EL025] These are
                 no sentences.
         """
-        return encode.encode_stateful(self, sentences, state)
+        check_sentences(sentences)
+        if state is None:
+            state = self.zero_state(len(sentences))
+        rows = state.forward.h.shape[1]
+        if rows != len(sentences):
+            raise ValueError(Errors.EL024.format(found=rows, expected=len(sentences)))
+        return self._encode_batch(sentences, state) if sentences else ([], state)
+
+    def _encode_batch(
+        self, sentences: Sequence[Sequence[str]], state: BiLMState
+    ) -> tuple[list[np.ndarray], BiLMState]:
+        """Return float32 layers (L+1, T, D) of each sentence, boundaries removed, and
+        the state after the last step, row by row in the order of the sentences."""
+        batch = pack(sentences)
+        order_B = torch.from_numpy(batch.order_B).to(state.forward.h.device)
+        layers_LND, packed_state = self(batch, state.select(order_B))
+        layers = layers_LND.float().cpu().numpy()
+        arrays = [np.ascontiguousarray(layers[:, where]) for where in batch.positions]
+        return arrays, packed_state.select(torch.argsort(order_B))
+
+    def _boundary_state(self) -> BiLMState:
+        """Return the state that empty sentences lead to, of one sequence. Cells of a
+        model without cell_clip may grow with every sentence, and lead nowhere."""
+        batch, state = pack([[]]), self.zero_state(1)
+        for _ in range(BOUNDARY_PASSES):
+            before, (_, state) = state, self(batch, state)
+            moves = [
+                float((new - old).abs().max() / new.abs().max())
+                for directions in zip(before, state)
+                for old, new in zip(*directions)
+            ]
+            if max(moves) < BOUNDARY_TOLERANCE:
+                return state
+        warnings.warn(Warnings.ELW51.format(passes=BOUNDARY_PASSES), stacklevel=5)
+        return state
 
     # -- files --------------------------------------------------------------------
 

@@ -15,8 +15,10 @@ MAX_CHARACTERS = 10_000
 MAX_NUMBER = 1e30
 
 Size = Annotated[int, Field(ge=1, le=MAX_SIZE)]
+Count = Annotated[int, Field(ge=0, le=MAX_SIZE)]
 # A whole number stays one: fingerprints are over the settings as files have them.
 Clip = Annotated[int | float, Field(gt=0, le=MAX_NUMBER)]
+Bias = Annotated[int | float, Field(ge=-MAX_NUMBER, le=MAX_NUMBER)]
 Filter = Annotated[tuple[Size, Size], Field(strict=False)]
 Filters = Annotated[tuple[Filter, ...], Field(strict=False)]
 # Filters of the published English models: (width in characters, number of filters).
@@ -35,71 +37,31 @@ class BiLMConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    hidden_dim: Size = Field(1024, description="LSTM cells of a direction (C).")
-    projection_dim: Size = Field(
-        128,
-        description="Width of a direction's output (H); vectors have 2H columns.",
-    )
-    n_layers: int = Field(
-        2, ge=1, le=MAX_LAYERS, description="LSTM layers of a direction (L)."
-    )
-    n_words: int = Field(
-        0, ge=0, le=MAX_SIZE, description="Rows of a word-embedding input; 0 for none."
-    )
-    word_dim: int = Field(
-        0,
-        ge=0,
-        le=MAX_SIZE,
-        description="Width of the word embedding where it stands beside the char-CNN; "
-        "0 where it stands in its place.",
-    )
-    characters: Literal["bytes", "alphabet"] = Field(
-        "bytes", description="Bytes of UTF-8, or code points of the model's alphabet."
-    )
-    char_dim: Size = Field(16, description="Width of the character embedding (d).")
-    filters: Filters = Field(
-        PUBLISHED_FILTERS,
-        description="Filters of the char-CNN: (width in characters, number).",
-    )
-    activation: Literal["relu", "tanh"] = Field(
-        "relu", description="Activation of the filters."
-    )
-    n_highway: int = Field(1, ge=0, le=MAX_LAYERS, description="Highway layers.")
-    max_characters: int = Field(
-        50,
-        ge=3,
-        le=MAX_CHARACTERS,
-        description="Characters of a word that are read, begin and end included.",
-    )
-    n_characters: int = Field(
-        262,
-        ge=7,
-        le=MAX_SIZE,
-        description="Rows of the character embedding, the absent row 0 included.",
-    )
-    token_projection: bool = Field(
-        True,
-        description="Whether a projection follows the highway layers; without it the "
-        "filters sum to projection_dim.",
-    )
-    lstm_projection: bool = Field(
-        True,
-        description="Whether cells are projected; without it hidden_dim is "
-        "projection_dim.",
-    )
-    skip_connections: bool = Field(
-        True, description="Residual connections around all layers but the first."
-    )
-    cell_clip: Clip | None = Field(3.0, description="Clip of the cells; none if null.")
-    proj_clip: Clip | None = Field(
-        3.0, description="Clip of the projected state; none if null."
-    )
-    forget_bias: int | float = Field(
-        1.0,
-        ge=-MAX_NUMBER,
-        le=MAX_NUMBER,
-        description="Added to the forget gate, apart from the stored bias.",
-    )
+    # The LSTM layers
+    hidden_dim: Size = 1024  # cells of a direction (C)
+    projection_dim: Size = 128  # width of a direction's output (H); vectors are 2H wide
+    n_layers: Annotated[int, Field(ge=1, le=MAX_LAYERS)] = 2  # of a direction (L)
+
+    # What words are read by: a row of a table, their characters, or both
+    n_words: Count = 0  # rows of the word embedding; 0 for none
+    word_dim: Count = 0  # its width beside the char-CNN; 0 where it stands in its place
+    # Bytes of UTF-8, or code points of the model's alphabet
+    characters: Literal["bytes", "alphabet"] = "bytes"
+    char_dim: Size = 16  # width of the character embedding (d)
+    filters: Filters = PUBLISHED_FILTERS  # (width in characters, number) of each kind
+    activation: Literal["relu", "tanh"] = "relu"  # of the filters
+    n_highway: Annotated[int, Field(ge=0, le=MAX_LAYERS)] = 1
+    # Characters of a word that are read, begin and end included
+    max_characters: Annotated[int, Field(ge=3, le=MAX_CHARACTERS)] = 50
+    # Rows of the character embedding, the absent row 0 included
+    n_characters: Annotated[int, Field(ge=7, le=MAX_SIZE)] = 262
+
+    token_projection: bool = True  # without it the filters sum to projection_dim
+    lstm_projection: bool = True  # without it hidden_dim is projection_dim
+    skip_connections: bool = True  # residual, around all layers but the first
+    cell_clip: Clip | None = 3.0  # null for none, as below
+    proj_clip: Clip | None = 3.0  # of the projected state
+    forget_bias: Bias = 1.0  # added to the forget gate, apart from the stored bias
 
     def __init__(self, **sizes: Any) -> None:
         try:

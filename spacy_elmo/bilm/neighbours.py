@@ -44,21 +44,10 @@ def nearest_contexts(
     n: int,
     layer: int = -1,
 ) -> list[Neighbour]:
-    """Return the contexts in other sentences that are nearest to each query.
-
-    Args:
-        bilm: The model whose vectors are compared.
-        queries: Contexts to compare with.
-        contexts: Contexts to choose from; they may include the queries.
-        n: How many to choose for each query.
-        layer: 0 for the token layer, -1 for the last.
-
-    Returns:
-        The neighbours of the first query, nearest first, then those of the next.
-
-    Raises:
-        ValueError: [EL083] if there is no such layer.
-    """
+    """Return the n contexts in other sentences that are nearest to each query by their
+    vectors of a layer (0: the token layer, -1: the last): the neighbours of the first
+    query, nearest first, then those of the next. Contexts may include the queries.
+    Raises ValueError [EL083] if there is no such layer."""
     among_ND = unit_vectors(bilm, contexts, layer)
     query_QD = unit_vectors(bilm, queries, layer)
     found = []
@@ -99,15 +88,9 @@ def _compile(pattern: str) -> re.Pattern[str]:
 def nearest_words(
     pattern: str, vocab: Sequence[str], vectors_VH: np.ndarray, n: int
 ) -> list[str]:
-    """Return the words whose vectors without context are nearest to that of the most
-    frequent word that the pattern matches whole; none if it matches none.
-
-    Args:
-        pattern: A regular expression.
-        vocab: Words by falling frequency.
-        vectors_VH: One vector for each of them.
-        n: How many words to return.
-    """
+    """Return the n words whose vectors without context are nearest to that of the most
+    frequent word that the pattern matches whole; none if it matches none. vocab: words
+    by falling frequency."""
     matches = _compile(pattern).fullmatch
     asked = next((i for i, word in enumerate(vocab) if matches(word)), None)
     if asked is None:
@@ -121,16 +104,8 @@ def nearest_words(
 def unit_vectors(
     bilm: BiLM, contexts: Sequence[Context], layer: int = -1
 ) -> np.ndarray:
-    """Return the vectors of one layer for each occurrence, of length 1: (N, D).
-
-    Args:
-        bilm: The model.
-        contexts: The occurrences.
-        layer: 0 for the token layer, -1 for the last.
-
-    Raises:
-        ValueError: [EL083] if there is no such layer.
-    """
+    """Return the vectors of one layer for each occurrence, of length 1: (N, D). Raises
+    ValueError [EL083] if there is no such layer."""
     n_layers = bilm.config.n_layers + 1
     if not -n_layers <= layer < n_layers:
         raise ValueError(Errors.EL083.format(layer=layer, last=n_layers - 1))

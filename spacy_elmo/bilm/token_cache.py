@@ -23,11 +23,7 @@ CACHE_WORDS = 50_000
 
 
 class TokenCache:
-    """A cache of token vectors, which threads can share.
-
-    Args:
-        size: Words kept at most, 0 for none.
-    """
+    """A cache of token vectors of at most so many words, which threads can share."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -37,8 +33,7 @@ class TokenCache:
     @property
     def words(self) -> list[str]:
         """The words whose vectors are kept, the one unused for longest first."""
-        rows = self._rows.kept
-        return [] if rows is None else list(rows.numbers)
+        return [] if self._rows.kept is None else list(self._rows.kept.numbers)
 
     def __len__(self) -> int:
         return len(self.words)
@@ -58,32 +53,25 @@ class TokenCache:
         encoder: nn.Module,
         compute: Callable[[Sequence[str]], Tensor],
     ) -> Tensor:
-        """Return the vectors of distinct words, (V, H).
-
-        Args:
-            words: The words.
-            encoder: The module whose weights the vectors depend on.
-            compute: Returns the vectors of words that are missing.
-        """
+        """Return the vectors of distinct words, (V, H). compute: returns those of words
+        that are missing, by the weights of the encoder."""
         with self._lock:
             rows = self._rows(*encoder.parameters())
-            numbers = rows.find(words)
-            missing = [i for i, number in enumerate(numbers) if number < 0]
-            if not missing:
-                return rows.vectors_KH[torch.tensor(numbers)]
-            hits = [i for i, number in enumerate(numbers) if number >= 0]
-            known = torch.tensor([numbers[i] for i in hits], dtype=torch.int64)
-            found = rows.vectors_KH[known] if hits else None
+            known = [word for word in words if word in rows.numbers]
+            known_KH = rows.take(known) if known else None
+        if known_KH is not None and len(known) == len(words):
+            return known_KH
+        found = set(known)
+        missing = [word for word in words if word not in found]
         # Not under the lock: another thread may compute at the same time.
-        new_MH = compute([words[i] for i in missing])
-        vectors_VH = new_MH.new_empty(len(words), new_MH.shape[1])
-        vectors_VH[torch.tensor(missing)] = new_MH
-        if found is not None:
-            vectors_VH[torch.tensor(hits)] = found
+        new_MH = compute(missing)
         if self.size:
             with self._lock:
-                rows.keep([words[i] for i in missing], new_MH, self.size)
-        return vectors_VH
+                rows.keep(missing[-self.size :], new_MH[-self.size :], self.size)
+        if known_KH is None:
+            return new_MH
+        row = {word: i for i, word in enumerate([*known, *missing])}
+        return torch.cat([known_KH, new_MH])[torch.tensor([row[w] for w in words])]
 
 
 class _Rows:
@@ -93,18 +81,21 @@ class _Rows:
         self.numbers: OrderedDict[str, int] = OrderedDict()  # longest unused first
         self.vectors_KH = torch.empty(0, 0)
 
-    def find(self, words: Sequence[str]) -> list[int]:
-        """Return the row of each word, now in use again; -1 where there is none."""
-        numbers = [self.numbers.get(word, -1) for word in words]
-        for word, number in zip(words, numbers):
-            if number >= 0:
-                self.numbers.move_to_end(word)
-        return numbers
+    def take(self, words: Sequence[str]) -> Tensor:
+        """Return the vectors of words, which are now in use again."""
+        for word in words:
+            self.numbers.move_to_end(word)
+        return self.vectors_KH[torch.tensor([self.numbers[word] for word in words])]
 
     def keep(self, words: Sequence[str], new_MH: Tensor, size: int) -> None:
-        """Keep new words, the last ones if there are more than fit."""
-        words, new_MH = words[-size:], new_MH[-size:]
-        self._grow(len(self.numbers) + len(words), size, new_MH)
+        """Keep new words in place of those that were not used for longest."""
+        have, need = len(self.vectors_KH), min(size, len(self.numbers) + len(words))
+        if need > have:  # twice as many: a small text takes little
+            rows = min(size, max(need, 2 * have, 1024))
+            larger = new_MH.new_empty(rows, new_MH.shape[1])
+            if have:
+                larger[:have] = self.vectors_KH
+            self.vectors_KH = larger
         chosen = []
         for word in words:
             number = self.numbers.pop(word, None)  # another thread was first
@@ -115,13 +106,3 @@ class _Rows:
             self.numbers[word] = number
             chosen.append(number)
         self.vectors_KH[torch.tensor(chosen)] = new_MH
-
-    def _grow(self, n: int, size: int, like_MH: Tensor) -> None:
-        """Make room for n rows, doubled each time: a small text takes little."""
-        have = len(self.vectors_KH)
-        if n <= have or have == size:
-            return
-        larger = like_MH.new_empty(min(size, max(n, 2 * have, 1024)), like_MH.shape[1])
-        if have:
-            larger[:have] = self.vectors_KH
-        self.vectors_KH = larger

@@ -29,13 +29,8 @@ MARKS = ("<oov>", "<bos>", "<eos>", "<bow>", "<eow>", "<pad>")
 
 
 class WordReader:
-    """Reads words as a model does: by characters, as entries of a vocabulary, or both.
-
-    Args:
-        config: The model's sizes.
-        vocab: Words of its word-embedding input.
-        alphabet: Its characters, if it does not read bytes.
-    """
+    """Reads words as a model does: by characters, as entries of a vocabulary (that of
+    its word-embedding input), or both."""
 
     def __init__(
         self,
@@ -53,12 +48,14 @@ class WordReader:
 
     def ids(self, words: Sequence[str]) -> list[np.ndarray]:
         """Return what the model's token encoder reads of words: character ids (V, C),
-        word ids (V,), or both."""
+        word ids (V,), <UNK> for a word that the vocabulary does not have, or both."""
         found = []
         if self.config.has_characters:
             found.append(self.trim(self.character_ids(words)))
         if self.config.n_words:
-            found.append(self.word_ids(words))
+            unknown = self._word_ids.get(UNK, 0)
+            ids = [self._word_ids.get(word, unknown) for word in words]
+            found.append(np.array(ids, dtype=np.int64))
         return found
 
     def character_ids(self, words: Sequence[str]) -> np.ndarray:
@@ -66,11 +63,6 @@ class WordReader:
         if self._alphabet is None:
             return encode_words(words, self.config.max_characters)
         return encode_words_in(self._alphabet, words, self.config.max_characters)
-
-    def word_ids(self, words: Sequence[str]) -> np.ndarray:
-        """Return word ids, (V,), <UNK> for a word that the vocabulary does not have."""
-        unknown = self._word_ids.get(UNK, 0)
-        return np.array([self._word_ids.get(word, unknown) for word in words])
 
     def trim(self, ids_VC: np.ndarray) -> np.ndarray:
         """Return character ids without padding that changes no vector."""
@@ -91,9 +83,8 @@ def encode_words(words: Sequence[str], max_characters: int = 50) -> np.ndarray:
     # A boundary has one byte, which its id is written over.
     texts = [b"\0" if w in (BOS, EOS) else word_to_bytes(w)[:n] for w in words]
     inner_N = np.frombuffer(b"".join(texts), dtype=np.uint8).astype(np.int64) + 1
-    marks = BEGIN_WORD, END_WORD, PADDING
-    ids_VC = _lay_out(inner_N, list(map(len, texts)), marks, max_characters)
-    return _mark_boundaries(ids_VC, words, BEGIN_SENTENCE, END_SENTENCE)
+    marks = BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, PADDING
+    return _lay_out(words, inner_N, list(map(len, texts)), marks, max_characters)
 
 
 def encode_words_in(
@@ -101,34 +92,27 @@ def encode_words_in(
 ) -> np.ndarray:
     """Return ids of words' code points in an alphabet, whose entries are numbered from
     1, (V, max_characters), laid out as by `encode_words`."""
-    oov, bos, eos, begin, end, padding = (alphabet[mark] for mark in MARKS)
+    oov, *marks = (alphabet[mark] for mark in MARKS)
     n = max_characters - 2
     texts = [word[:1] if word in (BOS, EOS) else word[:n] for word in words]
     inner = [alphabet.get(c, oov) for text in texts for c in text]
     inner_N = np.array(inner, dtype=np.int64)
-    marks = begin, end, padding
-    ids_VC = _lay_out(inner_N, list(map(len, texts)), marks, max_characters)
-    return _mark_boundaries(ids_VC, words, bos, eos)
+    return _lay_out(words, inner_N, list(map(len, texts)), marks, max_characters)
 
 
 def _lay_out(
+    words: Sequence[str],
     inner_N: np.ndarray,
     lengths: Sequence[int],
-    marks: tuple[int, int, int],
+    marks: Sequence[int],
     max_characters: int,
 ) -> np.ndarray:
-    begin, end, padding = marks
+    bos, eos, begin, end, padding = marks
     lengths_V = np.array(lengths, dtype=np.int64)
-    ids_VC = np.full((len(lengths_V), max_characters), padding, dtype=np.int64)
+    ids_VC = np.full((len(words), max_characters), padding, dtype=np.int64)
     ids_VC[:, 0] = begin
     ids_VC[:, 1:][np.arange(max_characters - 1) < lengths_V[:, None]] = inner_N
-    ids_VC[np.arange(len(lengths_V)), lengths_V + 1] = end
-    return ids_VC
-
-
-def _mark_boundaries(
-    ids_VC: np.ndarray, words: Sequence[str], bos: int, eos: int
-) -> np.ndarray:
+    ids_VC[np.arange(len(words)), lengths_V + 1] = end
     for row, word in enumerate(words):
         if word in (BOS, EOS):
             ids_VC[row, 1] = bos if word == BOS else eos

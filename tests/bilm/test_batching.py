@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_elmo.bilm.batch import batch_by_tokens, pack
-from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.bilm import BOUNDARY_PASSES, BiLM
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.encode import BOUNDARY_PASSES
 
 from ..models import any_sentence, sentences, tiny_config
 
