@@ -73,7 +73,9 @@ def make_config(
     nlp = spacy.blank(lang, config=NO_MECAB if lang == "ko" else {})
     if at and weights is None:
         shipped.folder(lang)  # says what to do if there is none
-    settings = {} if weights is None else component_config(weights)
+    settings: Block = {}
+    if weights is not None:
+        settings = {"weights": weights, **component_config(weights)}
     if not frozen:
         settings["frozen"] = False
     if at:
@@ -83,8 +85,10 @@ def make_config(
         tok2vec = {"tok2vec": _tok2vec(at, static is not None, listener or {}, encoder)}
         nlp.add_pipe(name, config={"model": {**model, **tok2vec}})
     config = nlp.config.copy()
-    reader = {"@readers": "spacy-elmo.WeightsReader.v1", "path": weights}
-    elmo = {"weights": reader, "layer_cache": layer_cache if frozen else None}
+    elmo: Block = {"layer_cache": layer_cache if frozen else None}
+    if weights is None:
+        reader = {"@readers": "spacy-elmo.WeightsReader.v1", "path": None}
+        elmo = {"weights": reader, **elmo}
     if at:
         config["initialize"]["components"] = {"elmo": elmo}
     config["initialize"]["vectors"] = static

@@ -4,6 +4,7 @@ import shutil
 
 import spacy
 from confection import Config
+from spacy.training import Example
 
 from .test_cli import run
 
@@ -42,7 +43,12 @@ def test_sizes_of_published_weights_are_read_without_them(tiny, tmp_path):
         (tmp_path / "tf" / name).rename(tmp_path / "tf" / f"elmo_tiny_{name}")
     text = run("init-config", "-", "--weights", tmp_path / "tf")
     config = Config().from_str(text)
-    assert config["components"]["elmo"]["model"]["hidden_dim"] == 12
+    elmo = config["components"]["elmo"]
+    assert elmo["weights"] == str(tmp_path / "tf") and elmo["model"]["hidden_dim"] == 12
+    assert "weights" not in config["initialize"]["components"]["elmo"]
+    nlp = spacy.util.load_model_from_config(config)
+    nlp.initialize(lambda: [Example.from_dict(nlp.make_doc("cat"), {"tags": ["N"]})])
+    assert nlp.get_pipe("elmo").fingerprint() == tiny.fingerprint()
     shutil.rmtree(tmp_path / "tf")
-    spacy.util.load_model_from_config(config)  # the weights are read by initialize
+    spacy.util.load_model_from_config(config)  # the weights are read when needed
     assert "EL001" in run("init-config", "-", "--weights", tmp_path / "tf", fails=True)
