@@ -48,6 +48,7 @@ THREADS = typer.Option(1, help="Threads of each process")
 BATCH = typer.Option(4096, help="Tokens computed at once at most")
 GPU = typer.Option(-1, "--gpu-id", "-g", help="Number of the GPU; -1 for the CPU")
 PROCESSES = typer.Option(1, "--processes", "-n", help="Processes on this machine")
+RAY = typer.Option(None, help="Address of a Ray cluster; 'auto'; or 'local'")
 SHARE = typer.Option("1/1", "--shards", help="Part of the work: 3/64 is the third")
 FULL = typer.Option(False, "--full", help="Recompute all vectors")
 SAMPLE = typer.Option(0.001, help="Share of the vectors that are recomputed")
@@ -84,6 +85,7 @@ def _plan_or_run(*, is_run: bool) -> Any:
         gpu_id: int = GPU,
         processes: int = PROCESSES,
         shards: str = SHARE,
+        ray: str | None = RAY,
     ) -> None:
         from ..embed import Options, make_plan
         from ..embed.model import Computing
@@ -104,7 +106,7 @@ def _plan_or_run(*, is_run: bool) -> Any:
                 plan, encoder = make_plan(model, inputs or [], output, options)
             _show_plan(plan, output, processes)
             if is_run:
-                _run(output, encoder, processes, shards, max(0, gpu_id))
+                _run(output, encoder, processes, shards, max(0, gpu_id), ray)
 
     return command
 
@@ -117,7 +119,14 @@ embed.command("plan", help="Write the plan alone, and say what it will take.")(
 )
 
 
-def _run(output: Path, encoder: Any, processes: int, shards: str, gpu_id: int) -> None:
+def _run(
+    output: Path,
+    encoder: Any,
+    processes: int,
+    shards: str,
+    gpu_id: int,
+    ray: str | None = None,
+) -> None:
     from ..embed.run import Terminated, run
     from ..errors import Errors
 
@@ -132,6 +141,7 @@ def _run(output: Path, encoder: Any, processes: int, shards: str, gpu_id: int) -
             processes=processes,
             share=(int(part), int(parts)),
             gpu_id=gpu_id,
+            ray=ray,
             progress=True,
         )
     except Terminated:

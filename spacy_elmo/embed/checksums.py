@@ -1,24 +1,12 @@
-"""Checksums of arrays and texts."""
+"""Checksums of bytes and arrays: BLAKE2b of 16 bytes."""
 
 import hashlib
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-
-class Checksum:
-    """BLAKE2b of 16 bytes."""
-
-    def __init__(self, data: bytes | memoryview = b"") -> None:
-        self._digest = hashlib.blake2b(data, digest_size=16)
-
-    def add(self, data: bytes | memoryview) -> None:
-        """Take in the next bytes."""
-        self._digest.update(data)
-
-    def hexdigest(self) -> str:
-        """Return the checksum in hexadecimal."""
-        return self._digest.hexdigest()
+new_checksum = partial(hashlib.blake2b, digest_size=16)
 
 
 def bytes_of(array: np.ndarray) -> memoryview:

@@ -3,7 +3,6 @@
 import math
 import shutil
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,11 +30,6 @@ class Sample:
     n_bytes: float = 0.0
     documents: int = 0
 
-    @property
-    def tokens(self) -> int:
-        """Number of tokens."""
-        return sum(map(len, self.sentences))
-
 
 def read_sample(plan: Plan, n_bytes: int = SAMPLE_BYTES) -> Sample:
     """Read n_bytes of text at each of a few places, which are evenly spread."""
@@ -46,12 +40,11 @@ def read_sample(plan: Plan, n_bytes: int = SAMPLE_BYTES) -> Sample:
         described = plan.inputs[shard.source]
         source = open_source(described, plan.piece)
         try:
-            end = min(shard.end, shard.start + n_bytes)
-            records = source.read(shard.start, end)
+            records = source.read(shard.start, min(shard.end, shard.start + n_bytes))
             for part in reader.parts(records, described.kind, described.path):
                 sample.documents += part.begins
                 sample.sentences += [s.tokens for s in part.sentences]
-            sample.n_bytes += source.packed_size(shard.start)
+            sample.n_bytes += source.packed_size
         finally:
             source.close()
     return sample
@@ -60,23 +53,22 @@ def read_sample(plan: Plan, n_bytes: int = SAMPLE_BYTES) -> Sample:
 def estimate(plan: Plan, encoder: Encoder) -> dict[str, Any]:
     """Return the tokens, bytes and speed of a plan as a sample suggests them."""
     sample = read_sample(plan)
-    some: list[list[str]] = []
+    timed: list[list[str]] = []
     for sentence in sample.sentences:
-        if sum(map(len, some)) >= TIMED_TOKENS:
-            break
-        some.append(sentence)
-    encoder(some[:5])  # the first call prepares the weights
+        if sum(map(len, timed)) < TIMED_TOKENS:
+            timed.append(sentence)
+    encoder(timed[:5])  # the first call prepares the weights
     started = time.perf_counter()
-    encoder(some)
+    encoder(timed)
     seconds = time.perf_counter() - started
     n_bytes = sum(plan.job_bytes(number) for number in range(plan.n_jobs))
     times = n_bytes / max(1.0, sample.n_bytes)
     found = {
-        "tokens": round(times * sample.tokens),
+        "tokens": round(times * sum(map(len, sample.sentences))),
         "sentences": round(times * len(sample.sentences)),
         "documents": round(times * sample.documents),
         "input_bytes": n_bytes,
-        "tokens_per_second": round(sum(map(len, some)) / seconds) if some else 0,
+        "tokens_per_second": round(sum(map(len, timed)) / seconds),
     }
     return {**found, "bytes": size_on_disk(plan.kept, found, plan.n_jobs)}
 
@@ -93,20 +85,20 @@ def size_on_disk(kept: Kept, counts: dict[str, Any], n_shards: int) -> int:
 
 
 def refuse_without_room(plan: Plan, output: Path, share: float = 1.0) -> None:
-    """Check that there is room for a share of the plan.
-
-    Raises:
-        OSError: [EL203] if there is not, with the options that would fit.
-    """
+    """Raise OSError [EL203], with the options that would fit, if there is no room for a
+    share of the plan."""
     existing = next(p for p in [output, *output.resolve().parents] if p.exists())
     free, needed = shutil.disk_usage(existing).free, share * plan.estimate["bytes"]
     if needed <= free:
         return
-    smaller = [
-        f"{how} ({readable(share * size)})"
-        for how, size in _reductions(plan)
-        if share * size <= free
-    ]
+    smaller, one = [], replace(plan.kept, layers=plan.kept.layers[:1])
+    for pool in ("token", "sentence", "doc"):
+        for dtype in ("float16", "int8"):
+            kept = replace(one, dtype=dtype, pool=pool)
+            size = share * size_on_disk(kept, plan.estimate, plan.n_jobs)
+            if size <= free:
+                options = f"--layers average --dtype {dtype} --pool {pool}"
+                smaller.append(f"{options} ({readable(size)})")
     raise OSError(
         Errors.EL203.format(
             path=output,
@@ -115,16 +107,6 @@ def refuse_without_room(plan: Plan, output: Path, share: float = 1.0) -> None:
             smaller="; ".join(smaller) or "none of the reductions does",
         )
     )
-
-
-def _reductions(plan: Plan) -> Iterator[tuple[str, int]]:
-    """Yield options that take less room, and the bytes."""
-    one = replace(plan.kept, layers=plan.kept.layers[:1])
-    for pool in ("token", "sentence", "doc"):
-        for dtype in ("float16", "int8"):
-            kept = replace(one, dtype=dtype, pool=pool)
-            options = f"--layers average --dtype {dtype} --pool {pool}"
-            yield options, size_on_disk(kept, plan.estimate, plan.n_jobs)
 
 
 def readable(n_bytes: float) -> str:

@@ -4,13 +4,13 @@ A shard is done when its file is there under its final name. What is unfinished 
 a folder of the process that writes it, until it is moved.
 """
 
-import contextlib
 import errno
 import json
 import os
 import secrets
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -33,55 +33,44 @@ def names_of_shards(output: Path) -> set[str]:
         return set()
 
 
-def publish(aside: Path, path: Path) -> None:
-    """Move a finished file to its final name, down to the disk."""
+def publish(aside: Path, path: Path, *, replace: bool = True) -> None:
+    """Move a finished file to its final name, down to the disk. What is there stays if
+    `replace` is not set."""
     with aside.open("rb+") as written:
         os.fsync(written.fileno())
-    os.replace(aside, path)
+    if replace or not _link(aside, path):
+        os.replace(aside, path)
     sync_folder(path.parent)
 
 
-def publish_new(aside: Path, path: Path) -> bool:
-    """Move a finished file to its final name unless there is such a file. Return
-    whether it was moved."""
-    with aside.open("rb+") as written:
-        os.fsync(written.fileno())
+def _link(aside: Path, path: Path) -> bool:
+    """Link a file to a name that may be there. Return whether such a file is there."""
     try:
         os.link(aside, path)
     except FileExistsError:
-        return False
+        pass
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):
             raise
-        if path.exists():  # a file system without links
-            return False
-        os.replace(aside, path)
-    sync_folder(path.parent)
+        return path.exists()  # a file system without links
     return True
 
 
 def sync_folder(folder: Path) -> None:
     """Write a folder's list of names to the disk."""
-    if fcntl is None:
-        return
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
+    if fcntl is not None:
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
 
 
 class Workspace:
-    """A folder for what one process has not finished.
+    """A folder for what one process has not finished. Raises OSError [EL013].
 
     A file in it is locked as long as the process lives, so that other processes can
     remove what a killed one has left.
-
-    Args:
-        output: The folder of vectors.
-
-    Raises:
-        OSError: [EL013] if it can't be written.
     """
 
     def __init__(self, output: Path) -> None:
@@ -89,9 +78,7 @@ class Workspace:
         try:
             (output / SHARDS).mkdir(parents=True, exist_ok=True)
             (output / UNFINISHED).mkdir(exist_ok=True)
-            with _locked(
-                output / UNFINISHED / LOCK
-            ):  # or it would look like a left one
+            with _locked(output):  # or it would look like a left one
                 self.folder.mkdir()
                 self._progress = (self.folder / PROGRESS).open("wb", buffering=0)
                 _lock(self._progress)
@@ -109,7 +96,7 @@ class Workspace:
     def tell(self, **progress: Any) -> None:
         """Write down how far this process is, for those that watch the folder."""
         line = json.dumps(progress).ljust(200).encode()
-        with contextlib.suppress(OSError):  # a full disk: writing a shard says so
+        with suppress(OSError):  # a full disk: writing a shard says so
             self._progress.seek(0)
             self._progress.write(line)
 
@@ -117,7 +104,7 @@ class Workspace:
 def workers_of(output: Path) -> Iterator[dict[str, Any]]:
     """Yield what each process that is at work has written down."""
     for path in (output / UNFINISHED).glob(f"*/{PROGRESS}"):
-        with contextlib.suppress(OSError, ValueError):
+        with suppress(OSError, ValueError):
             told = path.read_bytes()
             if told and not _is_left(path):
                 yield json.loads(told)
@@ -125,23 +112,22 @@ def workers_of(output: Path) -> Iterator[dict[str, Any]]:
 
 def remove_leftovers(output: Path) -> None:
     """Remove what processes that were killed have left unfinished."""
-    if not (output / UNFINISHED).exists():
-        return
-    with _locked(output / UNFINISHED / LOCK):
-        for entry in os.scandir(output / UNFINISHED):
-            if entry.is_dir() and _is_left(Path(entry.path) / PROGRESS):
-                shutil.rmtree(entry.path, ignore_errors=True)
+    if (output / UNFINISHED).exists():
+        with _locked(output):
+            for entry in os.scandir(output / UNFINISHED):
+                if entry.is_dir() and _is_left(Path(entry.path) / PROGRESS):
+                    shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def _lock(file: IO[bytes]) -> None:
     if fcntl is not None:
-        with contextlib.suppress(OSError):  # a file system without locks
+        with suppress(OSError):  # a file system without locks
             fcntl.flock(file, fcntl.LOCK_EX)
 
 
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("ab") as file:
+@contextmanager
+def _locked(output: Path) -> Iterator[None]:
+    with (output / UNFINISHED / LOCK).open("ab") as file:
         _lock(file)
         yield
 

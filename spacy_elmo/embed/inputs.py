@@ -1,10 +1,12 @@
-"""Inputs: files, what they hold, and how they were when the plan was made."""
+"""Inputs: files as they were when the plan was made, and their bytes, unpacked."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from ..errors import Errors
-from ..text.unpack import UNPACK
+from ..text.unpack import CHUNK, DAMAGED, UNPACK
 from .keep import choose
 
 KINDS = {
@@ -14,6 +16,7 @@ KINDS = {
     ".conll": "conllu",
     ".spacy": "spacy",
 }
+MAX_MARK = 3  # bytes of what separates records
 
 
 @dataclass(frozen=True)
@@ -40,23 +43,14 @@ class Input:
         return self.compression != "" or self.kind == "spacy"
 
     def check_unchanged(self) -> None:
-        """Check that size and time are those of the plan.
-
-        Raises:
-            ValueError: [EL204] if they are not.
-            OSError: [EL030] if it can't be read.
-        """
+        """Raise ValueError [EL204] if size or time are not those of the plan."""
         found = describe(Path(self.path), self.kind)
         if (found.size, found.modified) != (self.size, self.modified):
             raise ValueError(Errors.EL204.format(path=self.path))
 
 
 def describe(path: Path, kind: str | None = None) -> Input:
-    """Return what a plan says of a file.
-
-    Args:
-        path: The file.
-        kind: As in `Input`; None to tell by the file's name.
+    """Return what a plan says of a file, whose kind is told by its name if it is None.
 
     Raises:
         ValueError: [EL207] for a kind that is not known.
@@ -76,3 +70,78 @@ def describe(path: Path, kind: str | None = None) -> Input:
         raise OSError(Errors.EL030.format(path=path, error=error)) from error
     where = str(path.resolve())
     return Input(where, kind, compression, stat.st_size, stat.st_mtime_ns)
+
+
+class ByteStream:
+    """The unpacked bytes of a file, of which few are held at a time.
+
+    Every method raises OSError [EL030] if the file can't be read.
+
+    Attributes:
+        end: How far it has been read, in what is unpacked.
+        ended: Whether this is the end of the input.
+    """
+
+    def __init__(self, source: Input) -> None:
+        self.path = source.path
+        self._start, self._buffer, self.ended = 0, bytearray(), False
+        self._raw: IO[bytes] = Path(source.path).open("rb")  # noqa: SIM115
+        unpack = UNPACK.get(source.compression)
+        self._is_packed = unpack is not None
+        self._file = self._raw if unpack is None else unpack(self._raw)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._raw.close()
+
+    @property
+    def end(self) -> int:
+        """How far it has been read, in what is unpacked."""
+        return self._start + len(self._buffer)
+
+    @property
+    def raw_position(self) -> int:
+        """How many bytes of the file, as they are on the disk, have been read."""
+        return self._raw.tell()
+
+    def skip_to(self, position: int) -> None:
+        """Forget all bytes before a position."""
+        while self.end < position and not self.ended:
+            if self._is_packed:
+                self._start = self.end
+            else:
+                self._start = self._raw.seek(position)
+            self._buffer.clear()
+            self._grow()
+        excess = min(position, self.end) - self._start
+        del self._buffer[:excess]
+        self._start += excess
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Return the bytes start:stop, fewer where the input ends."""
+        while self.end < stop and not self.ended:
+            self._grow()
+        return bytes(self._buffer[start - self._start : stop - self._start])
+
+    def find(self, mark: "re.Pattern[bytes]", position: int, length: int) -> int:
+        """Return where the first match ends that ends at a position or later, or -1 if
+        there is none in position:position + length."""
+        start = max(self._start, position - MAX_MARK)
+        while True:
+            known = min(self.end, position + length)
+            places = start - self._start, known - self._start
+            for match in mark.finditer(self._buffer, *places):
+                end = match.end() + self._start
+                if end >= position and (end < self.end or self.ended):
+                    return end
+            if self.ended or known == position + length:
+                return -1
+            self._grow()
+
+    def _grow(self) -> None:
+        try:
+            data = self._file.read(CHUNK)
+        except DAMAGED as error:
+            raise OSError(Errors.EL030.format(path=self.path, error=error)) from error
+        self._buffer += data
+        self.ended = not data

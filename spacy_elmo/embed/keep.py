@@ -18,7 +18,7 @@ POOLS = ("token", "sentence", "doc")
 
 @dataclass(frozen=True)
 class Kept:
-    """What a row is.
+    """What a row is. Raises ValueError [EL207] for a value that is not possible.
 
     Attributes:
         weights: Weight of each layer in a sum, gamma included; None where layers stand
@@ -28,9 +28,6 @@ class Kept:
         dtype: "float32", "float16", or "int8" with a scale for each vector.
         pool: What has a row: each "token", or the mean of a "sentence" or "doc".
         dimensions: Width after the projection; None for no projection.
-
-    Raises:
-        ValueError: [EL207] for a value that is not possible.
     """
 
     weights: tuple[float, ...] | None
@@ -73,11 +70,7 @@ class Kept:
 
 
 def choose(name: str, found: object, choices: Collection[object]) -> None:
-    """Check a setting.
-
-    Raises:
-        ValueError: [EL207] if it is none of the choices.
-    """
+    """Raise ValueError [EL207] if a setting is none of the choices."""
     if found not in choices:
         if isinstance(choices, range):
             text = f"{choices[0]} to {choices[-1]}"
@@ -115,47 +108,40 @@ def parse_layers(
 
 
 class Pooler:
-    """Makes rows: of tokens, or means of sentences or documents of any length.
-
-    Args:
-        pool: As in `Kept`.
-    """
+    """Makes rows: of tokens, or means of sentences or documents of any length."""
 
     def __init__(self, pool: str) -> None:
         self.pool = pool
-        self._unit: int | None = None
+        self._row: int | None = None
         self._sum: np.ndarray = np.zeros(())
         self._n_tokens = 0
 
-    def add(self, unit: int, kept: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield units and their rows as far as they are complete.
+    def add(self, row: int, kept: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield rows, with the number of the first, as far as they are complete.
 
         Args:
-            unit: Number of the sentence, or of the document where documents are pooled.
-            kept: Vectors of its next tokens, float32 (T, ...).
+            row: Number of the first token's row.
+            kept: Float32 vectors (T, ..., D) of some tokens of a sentence.
         """
         if self.pool == "token":
-            yield unit, kept
+            yield row, kept
             return
-        if unit != self._unit:
+        if row != self._row:
             yield from self.finish()
-        self._unit, self._n_tokens = unit, self._n_tokens + len(kept)
+        self._row, self._n_tokens = row, self._n_tokens + len(kept)
         self._sum = self._sum + kept.sum(axis=0, dtype=np.float64)
 
     def finish(self) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield the last unit and its row."""
-        if self._unit is not None:
-            yield self._unit, (self._sum / self._n_tokens).astype(np.float32)[None]
-        self._unit, self._sum, self._n_tokens = None, np.zeros(()), 0
+        """Yield the last row, zeros for a document without a token."""
+        if self._row is not None:
+            mean = self._sum / max(1, self._n_tokens)
+            yield self._row, mean.astype(np.float32)[None]
+        self._row, self._sum, self._n_tokens = None, np.zeros(()), 0
 
 
 def pack(rows: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:
     """Return rows (R, ..., D) in the type in which they are written and, for int8, the
-    scales (R, ...).
-
-    Raises:
-        ValueError: [EL210] for values that the type can't hold.
-    """
+    scales (R, ...). Raises ValueError [EL210] for values that the type can't hold."""
     scales = None
     with np.errstate(over="ignore", invalid="ignore"):
         if dtype == "int8":

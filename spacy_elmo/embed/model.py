@@ -55,8 +55,7 @@ def load_model(
     """Return a biLM and, from a pipeline, the weights of a trained mix of its layers.
 
     Args:
-        source: Name of a model that ships, a folder or file of weights, or a spaCy
-            pipeline.
+        source: Name of a model that ships, a folder or file of weights, or a pipeline.
         mix_of: Component of the pipeline with the mix; None for that of `elmo` itself.
 
     Raises:
@@ -115,8 +114,7 @@ def processor(device: str) -> str:
     """Return the kind of processor that vectors are computed on."""
     if device == "cuda":
         return str(torch.cuda.get_device_name())
-    name = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
+    name, cpuinfo = platform.machine(), Path("/proc/cpuinfo")
     if cpuinfo.exists():
         lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
         models = [line.split(":")[1] for line in lines if line.startswith("model name")]
@@ -159,10 +157,13 @@ class Encoder:
 
     def __call__(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
         """Return float32 (T, ..., D) for each sentence."""
-        found: list[np.ndarray] = [np.empty(0)] * len(sentences)
-        for batch in batch_by_tokens(sentences, self.computing.batch_tokens):
-            in_batch = [sentences[s] for s in batch]
-            layers = self.bilm.encode(in_batch, batch_tokens=1 << 40)
+        empty = np.empty((0, *self.kept.row_shape), dtype=np.float32)
+        found = [empty] * len(sentences)
+        for group in batch_by_tokens(sentences, self.computing.batch_tokens):
+            batch = [s for s in group if sentences[s]]
+            layers = self.bilm.encode(
+                [sentences[s] for s in batch], batch_tokens=1 << 40
+            )
             for s, layers_LTD in zip(batch, layers):
                 found[s] = self._project(self.kept.combine(layers_LTD))
         return found

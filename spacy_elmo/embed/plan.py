@@ -8,15 +8,17 @@ the way. Jobs have numbers, and are cut by size alone: contents are not read.
 import json
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
+
+from pydantic import TypeAdapter
 
 from ..errors import Errors
-from .checksums import Checksum
-from .folder import SHARDS, Workspace, names_of_shards, publish_new
+from .checksums import new_checksum
+from .folder import SHARDS, Workspace, names_of_shards, publish
 from .inputs import Input
 from .keep import Kept
 from .model import Computing
@@ -25,7 +27,7 @@ from .sentences import Reading
 from .sinks import Sink, find_sink
 
 PLAN = "plan.json"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 class Range(NamedTuple):
@@ -80,16 +82,21 @@ class Plan:
     versions: dict[str, str]
     projection: str | None = None
     estimate: dict[str, Any] = field(default_factory=dict, compare=False)
+    format_version: int = FORMAT_VERSION
+
+    __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
 
     @cached_property
     def hash(self) -> str:
         """Name of the plan in every shard."""
         text = json.dumps(self.fixed(), sort_keys=True)
-        return Checksum(text.encode()).hexdigest()
+        return new_checksum(text.encode()).hexdigest()
 
     def fixed(self) -> dict[str, Any]:
         """Return all but the estimate, as plain values."""
-        return {k: v for k, v in asdict(self).items() if k != "estimate"}
+        found: dict[str, Any] = _JSON.dump_python(self, mode="json")
+        del found["estimate"]
+        return found
 
     # -- jobs and shards ----------------------------------------------------------
 
@@ -101,12 +108,11 @@ class Plan:
     @cached_property
     def _first_jobs(self) -> list[int]:
         """The number of each input's first job, and of all jobs."""
-        return [0, *accumulate(self._n_jobs(source) for source in self.inputs)]
-
-    def _n_jobs(self, source: Input) -> int:
-        if source.is_sequential:
-            return 1
-        return -(-self._size(source) // self.shard_bytes)
+        sizes = [
+            1 if source.is_sequential else -(-self._size(source) // self.shard_bytes)
+            for source in self.inputs
+        ]
+        return [0, *accumulate(sizes)]
 
     def _size(self, source: Input) -> int:
         return source.size if self.limit is None else min(source.size, self.limit)
@@ -138,9 +144,8 @@ class Plan:
     def job_bytes(self, number: int) -> int:
         """Return the bytes of the input that a job reads."""
         one = next(self.ranges(number))
-        if self.inputs[one.source].is_sequential:
-            return self.inputs[one.source].size
-        return one.end - one.start
+        source = self.inputs[one.source]
+        return source.size if source.is_sequential else one.end - one.start
 
     @cached_property
     def format(self) -> Sink:
@@ -171,30 +176,31 @@ class Plan:
 
     # -- files --------------------------------------------------------------------
 
-    def save(self, output: Path) -> bool:
-        """Write the plan, unless the folder has one. Return whether it was written."""
-        data = {"format": FORMAT_VERSION, "hash": self.hash, **asdict(self)}
+    def save(self, output: Path) -> None:
+        """Write the plan, unless the folder has one."""
+        data = {**self.fixed(), "estimate": self.estimate, "hash": self.hash}
         text = json.dumps(data, indent=1, ensure_ascii=False)
         with Workspace(output) as workspace:
             aside = workspace.folder / PLAN
             aside.write_text(text, encoding="utf-8", newline="\n")
-            return publish_new(aside, output / PLAN)
+            publish(aside, output / PLAN, replace=False)
 
     def differences(self, other: "Plan") -> list[str]:
         """Return what two plans differ in, by name."""
-        mine, its = self.fixed(), other.fixed()
+        mine, its = _flat(self.fixed()), _flat(other.fixed())
         its["projection"] = mine["projection"]  # fitted once, and named in the first
-        found = []
-        for name, value in mine.items():
-            if isinstance(value, dict) and isinstance(its[name], dict):
-                found += [
-                    f"{name}.{key}" if name in ("reading", "computing") else key
-                    for key in value
-                    if value[key] != its[name].get(key)
-                ]
-            elif value != its[name]:
-                found.append(name)
-        return found
+        return [name for name in mine if mine[name] != its.get(name)]
+
+
+_JSON = TypeAdapter(Plan)
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        inner = isinstance(value, dict)
+        found |= _flat(value, f"{name}.") if inner else {f"{prefix}{name}": value}
+    return found
 
 
 def read_plan(output: Path) -> Plan:
@@ -208,22 +214,9 @@ def read_plan(output: Path) -> Plan:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         expected = data.pop("hash")
-        if data.pop("format") != FORMAT_VERSION:
-            raise ValueError("it is of another version of spacy-elmo")
-        kept = data["kept"]
-        kept["weights"] = None if kept["weights"] is None else tuple(kept["weights"])
-        kept["layers"] = tuple(kept["layers"])
-        plan = Plan(
-            **{
-                **data,
-                "inputs": tuple(Input(**source) for source in data["inputs"]),
-                "reading": Reading(**data["reading"]),
-                "kept": Kept(**kept),
-                "computing": Computing(**data["computing"]),
-            }
-        )
-        if plan.hash != expected:
-            raise ValueError("it was changed")
+        plan = _JSON.validate_python(data)
+        if plan.hash != expected or plan.format_version != FORMAT_VERSION:
+            raise ValueError("it was changed, or is of another version of spacy-elmo")
     except FileNotFoundError as error:
         raise FileNotFoundError(Errors.EL214.format(path=output)) from error
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:

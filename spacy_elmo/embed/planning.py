@@ -1,6 +1,5 @@
 """Making a plan: which inputs, which model, what is kept, and what it will take."""
 
-import hashlib
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -14,8 +13,9 @@ import torch
 from .. import __version__
 from ..bilm.bilm import BiLM
 from ..errors import Errors
+from .checksums import new_checksum
 from .estimate import estimate, refuse_without_room
-from .folder import Workspace, publish_new
+from .folder import Workspace, publish
 from .inputs import Input, describe
 from .keep import Kept, choose, parse_layers
 from .model import Computing, Encoder, load_model, rows_are_exact
@@ -130,15 +130,13 @@ def _absolute(name: str) -> str:
 
 def _measure(plan: Plan, bilm: BiLM, output: Path) -> Plan:
     """Return a plan with what it will take, and with its projection, if it has one."""
-    projection = None
+    projection, share = None, {}
     if plan.kept.dimensions is not None:
         plain = Encoder(bilm, replace(plan.kept, dimensions=None), plan.computing)
-        projection, checksum, share = fit_projection(plan, plain, output)
-        plan = replace(plan, projection=checksum)
+        projection, checksum, kept = fit_projection(plan, plain, output)
+        plan, share = replace(plan, projection=checksum), {"variance_kept": kept}
     encoder = Encoder(bilm, plan.kept, plan.computing, projection)
-    plan = replace(plan, estimate=estimate(plan, encoder))
-    if projection is not None:
-        plan.estimate["variance_kept"] = share
+    plan = replace(plan, estimate={**estimate(plan, encoder), **share})
     refuse_without_room(plan, output)
     return plan
 
@@ -146,20 +144,13 @@ def _measure(plan: Plan, bilm: BiLM, output: Path) -> Plan:
 def make_encoder(
     plan: Plan, output: Path, bilm: BiLM | None = None, *, gpu_id: int = 0
 ) -> Encoder:
-    """Return the encoder of a plan.
-
-    Args:
-        plan: The plan.
-        output: Its folder.
-        bilm: The model, if it is loaded already.
-        gpu_id: As of `Encoder`.
+    """Return the encoder of a folder's plan, whose model is loaded if it is not given.
 
     Raises:
         ValueError: [EL209] if the model has changed, [EL201] if a package has another
             version, [EL202] if the projection is damaged.
     """
-    if bilm is None:
-        bilm, _ = load_model(plan.model, plan.mix_of)
+    bilm = bilm or load_model(plan.model, plan.mix_of)[0]
     if bilm.fingerprint() != plan.fingerprint:
         raise ValueError(Errors.EL209.format(model=plan.model))
     if versions() != plan.versions:
@@ -183,10 +174,11 @@ def versions() -> dict[str, str]:
 
 def _inputs(inputs: Sequence[str], output: Path, kind: str | None) -> list[Input]:
     """Describe the inputs. Raises ValueError [EL206] if there is nothing to read."""
-    paths = [
-        _spool(sys.stdin.buffer, output) if i == STDIN else Path(i) for i in inputs
+    stdin = sys.stdin.buffer
+    found = [
+        describe(_spool(stdin, output) if name == STDIN else Path(name), kind)
+        for name in inputs
     ]
-    found = [describe(path, kind) for path in paths]
     if not any(source.size for source in found):
         raise ValueError(Errors.EL206)
     return found
@@ -194,13 +186,13 @@ def _inputs(inputs: Sequence[str], output: Path, kind: str | None) -> list[Input
 
 def _spool(stream: IO[bytes], output: Path) -> Path:
     """Write standard input into the folder, named by what it is."""
-    digest = hashlib.blake2b(digest_size=16)
+    digest = new_checksum()
     with Workspace(output) as workspace:
         aside = workspace.folder / "stdin"
         with aside.open("wb") as file:
-            while block := stream.read(1 << 20):
+            while block := stream.read(MB):
                 digest.update(block)
                 file.write(block)
         path = output / f"stdin-{digest.hexdigest()}.txt"
-        publish_new(aside, path)
+        publish(aside, path, replace=False)
     return path

@@ -15,15 +15,8 @@ SECONDS = 1.0  # between two looks at the folder
 
 @dataclass(frozen=True)
 class State:
-    """How far a folder is.
-
-    Attributes:
-        jobs: Jobs that are done.
-        n_bytes: Bytes of the inputs that were read.
-        workers: Processes at work.
-        tokens_per_second: Of all of them.
-        seconds_left: None if there are none.
-    """
+    """How far a folder is: jobs that are done, bytes of the inputs that were read,
+    processes at work, and what they do together."""
 
     jobs: int
     n_bytes: int
@@ -33,19 +26,12 @@ class State:
 
 
 class Progress:
-    """Looks at a folder that any number of processes write to.
-
-    Args:
-        plan: Its plan.
-        output: The folder.
-        show: Whether to show a bar.
-    """
+    """Looks at a folder that any number of processes write to, and can show a bar."""
 
     def __init__(self, plan: Plan, output: Path, *, show: bool = False) -> None:
         self.plan, self.output = plan, output
         self._left = set(range(plan.n_jobs))
-        self._n_bytes = 0
-        self._looked = 0.0
+        self._done_bytes, self._looked = 0, 0.0
         self.total = sum(map(plan.job_bytes, self._left))
         self._bar: Any = tqdm(
             total=self.total,
@@ -59,38 +45,30 @@ class Progress:
     def look(self) -> State:
         """Return how far the folder is now."""
         names = names_of_shards(self.output)
-        for number in [n for n in self._left if self._is_done(n, names)]:
-            self._left.discard(number)
-            self._n_bytes += self.plan.job_bytes(number)
+        done = [n for n in self._left if self.plan.is_done(n, names, self.output)]
+        self._left.difference_update(done)
+        self._done_bytes += sum(map(self.plan.job_bytes, done))
         workers = list(workers_of(self.output))
-        n_bytes = self._n_bytes + sum(worker["job_bytes"] for worker in workers)
-        speeds = [
-            (w["tokens"] / w["seconds"], w["bytes"] / w["seconds"]) for w in workers
-        ]
-        rate = sum(speed for _, speed in speeds)
+        n_bytes = self._done_bytes + sum(worker["job_bytes"] for worker in workers)
+        rate = sum(worker["bytes"] / worker["seconds"] for worker in workers)
         return State(
             jobs=self.plan.n_jobs - len(self._left),
-            n_bytes=min(n_bytes, self.total),
+            n_bytes=round(min(n_bytes, self.total)),
             workers=len(workers),
             tokens_per_second=sum(w["tokens"] / w["seconds"] for w in workers),
             seconds_left=max(0, self.total - n_bytes) / rate if rate else None,
         )
-
-    def _is_done(self, number: int, names: set[str]) -> bool:
-        first = next(self.plan.ranges(number)).name
-        return first in names and self.plan.is_done(number, names, self.output)
 
     def show(self) -> None:
         """Update the bar, once per second at most."""
         if self._bar.disable or time.monotonic() - self._looked < SECONDS:
             return
         state = self.look()
-        self._looked = time.monotonic()
-        self._bar.n = state.n_bytes
-        said = f", {state.tokens_per_second:,.0f} tokens/s"
+        self._looked, self._bar.n = time.monotonic(), state.n_bytes
+        said = f"{state.tokens_per_second:,.0f} tokens/s"
         if state.seconds_left is not None:
             said += f", {tqdm.format_interval(state.seconds_left)} left"
-        self._bar.set_postfix_str(said.lstrip(", "))
+        self._bar.set_postfix_str(said)
 
     def close(self) -> None:
         """End the bar."""
@@ -100,11 +78,12 @@ class Progress:
 def rounding_error(plan: Plan, output: Path) -> dict[str, float]:
     """Return the root of the mean squared error of rounding, relative to the values,
     and the largest error, over the shards that are there."""
-    sums = {"squared_error": 0.0, "squared_value": 0.0, "largest": 0.0}
-    for name in names_of_shards(output):
-        error = plan.format.read(output / SHARDS / name).header["error"]
-        for key in ("squared_error", "squared_value"):
-            sums[key] += error[key]
-        sums["largest"] = max(sums["largest"], error["largest"])
-    relative = (sums["squared_error"] / (sums["squared_value"] or 1.0)) ** 0.5
-    return {"relative_error": relative, "largest_error": sums["largest"]}
+    names = names_of_shards(output)
+    errors = [plan.format.read(output / SHARDS / n).header["error"] for n in names]
+    squared, values = (
+        sum(error[key] for error in errors)
+        for key in ("squared_error", "squared_value")
+    )
+    largest = max((error["largest"] for error in errors), default=0.0)
+    relative = (squared / (values or 1.0)) ** 0.5
+    return {"relative_error": relative, "largest_error": largest}

@@ -2,22 +2,21 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from spacy.tokens import Doc
 from torch.utils.data import Dataset
 
 from ..errors import Errors
 from ..text.reading import MAX_TOKEN
-from .columns import strings
 from .folder import SHARDS, names_of_shards
 from .plan import Plan, read_plan
-from .sinks import Shard
+from .shard import Shard
 
 OPEN_SHARDS = 64
 
@@ -29,137 +28,99 @@ class EmbeddedSentence(NamedTuple):
     vectors: np.ndarray
 
 
-@dataclass(frozen=True)
-class Piece:
-    """The part of a document that a shard holds.
-
-    Attributes:
-        shard: The shard.
-        document: Number of the document in the shard.
-        pool: As in `Kept`.
-    """
-
-    shard: Shard
-    document: int
-    pool: str
-
-    @property
-    def sentences(self) -> tuple[int, int]:
-        """Its first sentence in the shard, and the one after its last."""
-        offsets = self.shard.arrays["document_offsets"]
-        return int(offsets[self.document]), int(offsets[self.document + 1])
-
-    @property
-    def tokens(self) -> tuple[int, int]:
-        """Its first token in the shard, and the one after its last."""
-        first, last = self.sentences
-        if self.pool == "doc":  # which offsets of documents count
-            return first, last
-        offsets = self.shard.arrays["sentence_offsets"]
-        return int(offsets[first]), int(offsets[last])
-
-    @property
-    def rows(self) -> tuple[int, int]:
-        """Its first row in the shard, and the one after its last."""
-        places = {"token": self.tokens, "sentence": self.sentences}
-        return places.get(self.pool, (self.document, self.document + 1))
-
-    def vectors(self, start: int, stop: int) -> np.ndarray:
-        """Return rows; a view if they are not int8."""
-        if "scales" in self.shard.arrays:
-            return self.shard.vectors(start, stop)
-        return self.shard.read_rows(start, stop)
-
-    def strings(self, start: int, stop: int) -> list[str]:
-        """Return the text of tokens of the shard."""
-        arrays = self.shard.arrays
-        offsets = arrays["token_text_offsets"][start : stop + 1]
-        return strings(arrays["token_text"], offsets)
-
-
 class EmbeddedDocument:
     """A document with its vectors.
 
     Args:
-        pieces: One, or several for a long document that spans shards.
+        pieces: A shard and the number of the document in it; several for a long
+            document that spans shards.
     """
 
-    def __init__(self, pieces: list[Piece]) -> None:
+    def __init__(self, pieces: list[tuple[Shard, int]]) -> None:
         self.pieces = pieces
 
     @property
     def id(self) -> str:
         """The id of the input, or number of the input and position in it: `0:1234`."""
-        piece = self.pieces[0]
-        offsets = piece.shard.arrays["document_id_offsets"]
-        ids = piece.shard.arrays["document_ids"]
-        return strings(ids, offsets[piece.document : piece.document + 2])[0]
+        shard, number = self.pieces[0]
+        return shard.texts("document_ids", number, number + 1)[0]
+
+    @property
+    def _n_tokens(self) -> list[int]:
+        places = [shard.tokens_of(number) for shard, number in self.pieces]
+        return [last - first for first, last in places]
 
     @property
     def n_tokens(self) -> int:
         """Number of tokens."""
-        return sum(last - first for first, last in (p.tokens for p in self.pieces))
+        return sum(self._n_tokens)
 
     @property
     def tokens(self) -> list[str]:
         """Text of the tokens, where tokens have vectors."""
-        return [text for piece in self.pieces for text in piece.strings(*piece.tokens)]
+        found: list[str] = []
+        for shard, number in self.pieces:
+            found += shard.texts("token_text", *shard.tokens_of(number))
+        return found
 
     @property
     def offsets(self) -> list[tuple[int, np.ndarray, np.ndarray]]:
         """For each piece its position in the input, and where its tokens start and end
         in it, in characters."""
         found = []
-        for piece in self.pieces:
-            arrays, (first, last) = piece.shard.arrays, piece.tokens
-            position = int(arrays["document_positions"][piece.document])
-            starts, ends = (arrays[f"token_{name}"] for name in ("starts", "ends"))
-            found.append((position, starts[first:last], ends[first:last]))
+        for shard, number in self.pieces:
+            tokens = slice(*shard.tokens_of(number))
+            position = int(shard.arrays["document_positions"][number])
+            starts, ends = (
+                shard.arrays[f"token_{name}"] for name in ("starts", "ends")
+            )
+            found.append((position, starts[tokens], ends[tokens]))
         return found
 
     @property
     def vectors(self) -> np.ndarray:
         """The row of each token or sentence, or the vector of the document, (..., D);
         not a copy, where it lies in one shard and is not int8."""
-        found = [piece.vectors(*piece.rows) for piece in self.pieces]
-        if self.pieces[0].pool != "doc":
+        found = [_rows(shard, *shard.rows_of(number)) for shard, number in self.pieces]
+        if self.pieces[0][0].header["pool"] != "doc":
             return found[0] if len(found) == 1 else np.concatenate(found)
         if len(found) == 1:
             return found[0][0]
-        weights = [last - first for first, last in (p.tokens for p in self.pieces)]
-        total = sum(w * rows[0].astype("f8") for w, rows in zip(weights, found))
-        return np.asarray(total / max(1, sum(weights)), dtype=np.float32)
+        total = sum(n * rows[0].astype("f8") for n, rows in zip(self._n_tokens, found))
+        return np.asarray(total / max(1, self.n_tokens), dtype=np.float32)
 
     @property
     def sentences(self) -> Iterator[EmbeddedSentence]:
         """The sentences, where tokens or sentences have vectors."""
-        for piece in self.pieces:
-            for number in range(*piece.sentences):
-                if piece.pool == "sentence":
-                    yield EmbeddedSentence([], piece.vectors(number, number + 1)[0])
-                    continue
-                offsets = piece.shard.arrays["sentence_offsets"]
-                start, stop = int(offsets[number]), int(offsets[number + 1])
-                tokens = piece.strings(start, stop)
-                yield EmbeddedSentence(tokens, piece.vectors(start, stop))
+        for shard, document in self.pieces:
+            offsets = shard.arrays["sentence_offsets"]
+            for number in range(*shard.sentences_of(document)):
+                if shard.header["pool"] == "sentence":
+                    yield EmbeddedSentence([], _rows(shard, number, number + 1)[0])
+                else:
+                    place = int(offsets[number]), int(offsets[number + 1])
+                    tokens = shard.texts("token_text", *place)
+                    yield EmbeddedSentence(tokens, _rows(shard, *place))
+
+
+def _rows(shard: Shard, start: int, stop: int) -> np.ndarray:
+    """Return rows; a view if they are not int8."""
+    is_int8 = "scales" in shard.arrays
+    return (shard.vectors if is_int8 else shard.read_rows)(start, stop)
 
 
 class Corpus:
-    """The documents of a folder in the order of the inputs, as far as they are there.
-
-    Args:
-        output: The folder.
-    """
+    """The documents of a folder in the order of the inputs, as far as they are made."""
 
     def __init__(self, output: str | Path) -> None:
         self.output = Path(output)
         self.plan: Plan = read_plan(self.output)
-        suffix = self.plan.format.suffix
-        names = names_of_shards(self.output)
+        suffix, names = self.plan.format.suffix, names_of_shards(self.output)
         self._names = sorted(name for name in names if name.endswith(suffix))
         self._shard = lru_cache(OPEN_SHARDS)(self._open)
         headers = [self._shard(number).header for number in range(len(self._names))]
         self._counts = [header["counts"]["documents"] for header in headers]
+        # Whether the first document of each shard is the last of the one before.
         self._joined = [
             header["continues"] and number > 0 and self._follow(number)
             for number, header in enumerate(headers)
@@ -191,15 +152,13 @@ class Corpus:
             raise IndexError(key)
         shard = bisect_right(self._first, number) - 1
         document = number - self._first[shard] + self._joined[shard]
-        pool = self.plan.kept.pool
-        pieces = [Piece(self._shard(shard), document, pool)]
-        while document == self._counts[shard] - 1 and self._is_joined(shard + 1):
+        pieces = [(self._shard(shard), document)]
+        while document == self._counts[shard] - 1 and any(
+            self._joined[shard + 1 :][:1]
+        ):
             shard, document = shard + 1, 0
-            pieces.append(Piece(self._shard(shard), 0, pool))
+            pieces.append((self._shard(shard), 0))
         return EmbeddedDocument(pieces)
-
-    def _is_joined(self, shard: int) -> bool:
-        return shard < len(self._joined) and self._joined[shard]
 
     def __iter__(self) -> Iterator[EmbeddedDocument]:
         return (self[number] for number in range(len(self)))
@@ -228,31 +187,24 @@ class Corpus:
         if document.tokens != [doc[i].text[:MAX_TOKEN] for i in words]:
             raise ValueError(Errors.EL216.format(key=key))
         vectors = np.asarray(document.vectors, dtype=np.float32)
-        tensor = np.zeros((len(doc), *vectors.shape[1:]), dtype=np.float32)
-        tensor[words] = vectors
-        doc.tensor = tensor
+        doc.tensor = np.zeros((len(doc), *vectors.shape[1:]), dtype=np.float32)
+        doc.tensor[words] = vectors
 
     def torch_dataset(self) -> "Dataset[Any]":
         """Return a Dataset of the documents' vectors, as tensors of their own."""
-        return _Vectors(self)
+        return _Vectors(str(self.output))
 
 
 class _Vectors(Dataset[Any]):
-    def __init__(self, corpus: Corpus) -> None:
-        self.corpus = corpus
+    def __init__(self, output: str) -> None:
+        self.output, self.corpus = output, Corpus(output)
 
     def __len__(self) -> int:
         return len(self.corpus)
 
-    def __getitem__(self, number: int) -> Any:
-        import torch
-
+    def __getitem__(self, number: int) -> torch.Tensor:
         return torch.from_numpy(np.array(self.corpus[number].vectors))
 
     def __reduce__(self) -> Any:
         """Let a worker of a DataLoader open the files itself."""
-        return _reopen, (str(self.corpus.output),)
-
-
-def _reopen(output: str) -> _Vectors:
-    return _Vectors(Corpus(output))
+        return _Vectors, (self.output,)

@@ -8,7 +8,6 @@ no contents. A line longer than a piece is cut between words, and may span range
 import re
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import spacy
@@ -16,9 +15,8 @@ from spacy.tokens import DocBin
 
 from ..errors import Errors
 from ..text.unpack import CHUNK
-from .checksums import Checksum
-from .inputs import Input
-from .streams import ByteStream
+from .checksums import new_checksum
+from .inputs import ByteStream, Input
 
 MAX_RECORD = 16 << 20  # bytes of a JSON line or of a CoNLL-U sentence
 MAX_DOCS = 1 << 30  # bytes of the Docs of a file, which spaCy reads at once
@@ -46,15 +44,19 @@ class Source:
     """Reads the records of an input, one range after the other.
 
     Args:
-        path: The file.
-        compression: As in `Input`.
+        described: The input.
         piece: Bytes of a line that are read at once at most. Ranges are at least four
             times as long.
+
+    Attributes:
+        at_end: Whether all has been read.
     """
 
-    def __init__(self, path: Path, compression: str, piece: int) -> None:
-        self.piece = piece
-        self.stream = ByteStream(path, compression)
+    def __init__(self, described: Input, piece: int) -> None:
+        described.check_unchanged()
+        self.stream, self.piece = ByteStream(described), piece
+        self.at_end = False
+        self._taken, self._checksum = 0, new_checksum()
 
     def close(self) -> None:
         """Close the file."""
@@ -71,23 +73,20 @@ class Source:
 
     def take_checksum(self) -> str:
         """Return the checksum of what was read since the last call."""
-        found, self.stream.checksum = self.stream.checksum, Checksum()
+        found, self._checksum = self._checksum, new_checksum()
         return found.hexdigest()
 
     @property
-    def bytes_read(self) -> int:
-        """How many bytes have been read, as they are on the disk."""
-        return self.stream.raw_position
+    def packed_size(self) -> float:
+        """How many bytes on the disk hold what was read."""
+        return self._taken * self.stream.raw_position / max(1, self.stream.end)
 
-    def packed_size(self, start: int) -> float:
-        """Return how many bytes on the disk hold what was read from a start on."""
-        unpacked = self.stream.position - start
-        return unpacked * self.bytes_read / max(1, self.stream.end)
-
-    @property
-    def at_end(self) -> bool:
-        """Whether all has been read."""
-        return self.stream.at_end
+    def _take(self, start: int, stop: int) -> bytes:
+        data = self.stream.read(start, stop)
+        self._checksum.update(data)
+        self._taken += len(data)
+        self.at_end = not self.stream.read(stop, stop + 1)
+        return data
 
 
 class Lines(Source):
@@ -95,166 +94,118 @@ class Lines(Source):
 
     def read(self, start: int, end: int) -> Iterator[Record]:
         """Yield lines, long ones in pieces; blank lines are left out."""
-        stream = self.stream
-        if start and stream.position < start:
-            stream.skip_to(start - 1)
-            stream.position = self._cut(start)
-        position, stop = stream.position, None
-        begins = position == 0 or stream.peek(position - 1, 1) == b"\n"
-        while stop is None or stream.position < stop:
-            position = stream.position
-            if stop is None and position + self.piece >= end - 1:
-                stop = self._cut(end)
-                continue
-            data = stream.take(self._end_of_piece(stop))
-            if not data:
-                return
-            ends = data[-1:] == b"\n"
-            if begins and not data.strip() and (ends or stream.at_end):
-                continue
-            yield Record(position, begins, data)
-            begins = ends
+        self.stream.skip_to(max(0, start - 1))
+        first, stop = self._cut(start), self._cut(end)
+        begins = first == 0 or self.stream.read(first - 1, first) == b"\n"
+        data, at = self._take(first, stop), 0
+        while at < len(data):
+            until = self._end_of_piece(data, at)
+            piece = data[at:until]
+            ends = piece.endswith(b"\n")
+            is_whole = begins and (ends or (self.at_end and until == len(data)))
+            if piece.strip() or not is_whole:
+                yield Record(first + at, begins, piece)
+                begins = ends
+            at = until
 
     def _cut(self, position: int) -> int:
         """Return the place from a position on at which ranges are cut: the start of a
         line or, where the line is long, of a word or a character."""
+        if not position:
+            return 0
         for mark in (_NEWLINE, _SPACE):
-            end = self.stream.search(mark, position - 1, self.piece)
+            end = self.stream.find(mark, position, self.piece)
             if end >= 0:
                 return end
-        return self._start_of_character(position)
+        return position + _rest_of_character(self.stream.read(position, position + 3))
 
-    def _end_of_piece(self, stop: int | None) -> int:
-        stream, position = self.stream, self.stream.position
-        length = self.piece if stop is None else min(self.piece, stop - position)
-        end = stream.search(_NEWLINE, position, length)
-        if end >= 0:
-            return end
-        data = stream.peek(position, length + 1)
-        if len(data) <= length or position + length == stop:
-            return position + min(length, len(data))
-        space = data.rfind(b" ", 0, length)
-        if space >= 0:
-            return position + space + 1
-        return self._start_of_character(position + length)
+    def _end_of_piece(self, data: bytes, start: int) -> int:
+        stop = start + self.piece
+        newline = data.find(b"\n", start, stop)
+        if newline >= 0 or stop >= len(data):
+            return newline + 1 or len(data)
+        space = data.rfind(b" ", start, stop)
+        return space + 1 or stop + _rest_of_character(data[stop : stop + 3])
 
-    def _start_of_character(self, position: int) -> int:
-        """Return the first place from a position on that is not inside a UTF-8
-        character, or the input's end."""
-        start = self.stream.position
-        before = len(self.stream.peek(start, position - start))
-        inside = [byte & 0xC0 == 0x80 for byte in self.stream.peek(position, 3)]
-        return min(position, start + before) + [*inside, False].index(False)
+
+def _rest_of_character(data: bytes) -> int:
+    """Return how many bytes belong to a UTF-8 character that began before."""
+    return [*(byte & 0xC0 == 0x80 for byte in data), False].index(False)
 
 
 class Records(Source):
-    """JSON lines, or CoNLL-U sentences that blank lines separate.
+    """JSON lines, or CoNLL-U sentences that blank lines separate."""
 
-    Args:
-        path: The file.
-        compression: As in `Input`.
-        piece: Not used.
-        mark: What a record ends with.
-    """
-
-    def __init__(
-        self, path: Path, compression: str, piece: int, mark: "re.Pattern[bytes]"
-    ) -> None:
-        super().__init__(path, compression, piece)
-        self._mark = mark
+    def __init__(self, described: Input, piece: int) -> None:
+        super().__init__(described, piece)
+        self._mark = _NEWLINE if described.kind == "jsonl" else _BLANK_LINES
 
     def read(self, start: int, end: int) -> Iterator[Record]:
         """Yield records whole; blank ones are left out."""
-        stream = self.stream
-        if start and stream.position < start:
-            stream.skip_to(max(0, start - 3))  # a mark has three bytes at most
-            while stream.position < start and not stream.at_end:
-                stream.position = self._end_of_record()
-        while stream.position < end:
-            position = stream.position
-            data = stream.take(self._end_of_record())
-            if not data:
-                return
+        self.stream.skip_to(max(0, start - 3))
+        position = self._end_of_record(start - 1) if start else 0
+        while position < end:
+            stop = self._end_of_record(position)
+            data = self._take(position, stop)
             if data.strip():
                 yield Record(position, True, data)
+            position = stop if data else end
 
-    def _end_of_record(self) -> int:
-        stream, start = self.stream, self.stream.position
-        end = stream.search(self._mark, start, MAX_RECORD)
-        if end < 0:
-            end = start + len(stream.peek(start, MAX_RECORD))
-            if stream.peek(end, 1):
-                problem = f"a record has more than {MAX_RECORD:,} bytes"
-                raise ValueError(
-                    Errors.EL205.format(path=stream.path, at=start, problem=problem)
-                )
-        return end
+    def _end_of_record(self, start: int) -> int:
+        end = self.stream.find(self._mark, start + 1, MAX_RECORD)
+        if end < 0 and not self.stream.ended:
+            problem = f"a record has more than {MAX_RECORD:,} bytes"
+            path = self.stream.path
+            raise ValueError(Errors.EL205.format(path=path, at=start, problem=problem))
+        return end if end >= 0 else self.stream.end
 
 
 class Docs(Source):
     """Docs of a `.spacy` file, which spaCy reads at once. Ranges count characters."""
 
-    def __init__(self, path: Path, compression: str, piece: int) -> None:
-        super().__init__(path, compression, piece)
+    def __init__(self, described: Input, piece: int) -> None:
+        super().__init__(described, piece)
         docs = _read_docs(self.stream)
-        self._n_docs, self._number, self._position = len(docs), 0, 0
-        self._docs = docs.get_docs(spacy.blank("xx").vocab)
-        self._next = next(self._docs, None)
-        self.stream.checksum = Checksum()
+        self._mean_bytes = self.stream.end / max(1, len(docs))
+        self._docs = enumerate(docs.get_docs(spacy.blank("xx").vocab))
+        self._position, self._next = 0, next(self._docs, None)
 
     def read(self, start: int, end: int) -> Iterator[Record]:
         """Yield Docs."""
         while self._next is not None and self._position < end:
-            doc, number, at = self._next, self._number, self._position
+            (number, doc), at = self._next, self._position
+            self._next = next(self._docs, None)
             self._position += len(doc.text) + 1
-            self._next, self._number = next(self._docs, None), number + 1
             if at >= start:
-                self.stream.checksum.add(doc.text.encode("utf-8", "replace") + b"\0")
+                self._checksum.update(doc.text.encode("utf-8", "replace") + b"\0")
+                self._taken += round(self._mean_bytes)
                 yield Record(number, True, doc)
-
-    def packed_size(self, start: int) -> float:
-        """Return how many bytes on the disk hold what was read."""
-        return self.bytes_read * self._number / max(1, self._n_docs)
-
-    @property
-    def at_end(self) -> bool:
-        """Whether all has been read."""
-        return self._next is None
+        self.at_end = self._next is None
 
 
 def _read_docs(stream: ByteStream) -> DocBin:
-    unpack, size, data = zlib.decompressobj(), 0, bytearray()
+    unpack, size, end = zlib.decompressobj(), 0, 0
     try:
-        while block := stream.take(stream.position + CHUNK):
-            data += block
+        while block := stream.read(end, end + CHUNK):
+            end += len(block)
             while block:
                 size += len(unpack.decompress(block, CHUNK))
                 block = unpack.unconsumed_tail
                 if size > MAX_DOCS:
                     raise ValueError(f"its Docs take more than {MAX_DOCS:,} bytes")
-        return DocBin().from_bytes(bytes(data))
+        return DocBin().from_bytes(stream.read(0, end))
     except (ValueError, LookupError, TypeError, AttributeError, zlib.error) as error:
         raise ValueError(
             Errors.EL205.format(path=stream.path, at=0, problem=error)
         ) from error
 
 
-def open_source(source: Input, piece: int) -> Source:
+def open_source(described: Input, piece: int) -> Source:
     """Open an input.
-
-    Args:
-        source: The input.
-        piece: As in `Source`.
 
     Raises:
         ValueError: [EL204] if it was changed, [EL205] if it is damaged.
         OSError: [EL030] if it can't be read.
     """
-    source.check_unchanged()
-    path = Path(source.path)
-    if source.kind == "spacy":
-        return Docs(path, source.compression, piece)
-    if source.kind == "text":
-        return Lines(path, source.compression, piece)
-    mark = _NEWLINE if source.kind == "jsonl" else _BLANK_LINES
-    return Records(path, source.compression, piece, mark)
+    kinds = {"text": Lines, "spacy": Docs}
+    return kinds.get(described.kind, Records)(described, piece)

@@ -1,10 +1,9 @@
-"""Making the shards of a plan, in this process or in several."""
+"""Making the shards of a plan: in this process, in several, or on a Ray cluster."""
 
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +15,10 @@ from .folder import Workspace, remove_leftovers
 from .model import Encoder
 from .plan import Plan, read_plan
 from .planning import make_encoder
-from .processes import run_in_processes
+from .processes import Outcome, ProcessWorker, work_through
 from .progress import Progress
-from .shards import Worker
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a run has done.
-
-    Attributes:
-        tokens: Tokens that were embedded.
-        aside: Jobs that were set aside because they ended their workers three times.
-    """
-
-    tokens: int = 0
-    aside: list[int] = field(default_factory=list)
+from .ray_engine import run_on_ray
+from .worker import Worker
 
 
 class Terminated(KeyboardInterrupt):
@@ -45,6 +32,7 @@ def run(
     processes: int = 1,
     share: tuple[int, int] = (1, 1),
     gpu_id: int = 0,
+    ray: str | None = None,
     progress: bool = False,
 ) -> Outcome:
     """Make the shards of a folder's plan that are not there.
@@ -55,14 +43,18 @@ def run(
     Args:
         output: The folder.
         encoder: Of the plan, if there is one already.
-        processes: Processes at most.
+        processes: Processes at most; actors on Ray, where 1 is for as many as there is
+            room for.
         share: (3, 64) for the third of 64 parts of the work.
         gpu_id: As of `Encoder`.
+        ray: "auto", "local" or the address of a Ray cluster; None for no Ray.
         progress: Whether to show a bar.
 
     Raises:
         ValueError: [EL207] for a share that is not possible; as `Worker.make`.
-        OSError: [EL203] if there is not enough room; as `Worker.make`.
+        OSError: [EL203] if there is not enough room, [EL212] if no process can start;
+            as `Worker.make`.
+        ImportError: [EL211] if Ray is missing.
     """
     plan = read_plan(output)
     part, parts = share
@@ -75,26 +67,34 @@ def run(
     bar = Progress(plan, output, show=progress)
     try:
         with _terminable():
+            if ray is not None:
+                address = None if ray == "auto" else ray
+                n_actors = processes if processes > 1 else None
+                return run_on_ray(plan, output, jobs, n_actors, address, bar.show)
             if processes > 1:
-                return Outcome(
-                    *run_in_processes(output, jobs, processes, gpu_id, bar.show)
-                )
+                n_workers = min(processes, len(jobs))
+                workers = [ProcessWorker(output, gpu_id) for _ in range(n_workers)]
+                return work_through(jobs, workers, bar.show)
             encoder = encoder or make_encoder(plan, output, gpu_id=gpu_id)
-            return Outcome(_run_here(plan, output, jobs, encoder, bar))
+            return _run_here(plan, output, jobs, encoder, bar.show)
     finally:
         bar.close()
         remove_leftovers(output)
 
 
 def _run_here(
-    plan: Plan, output: Path, jobs: Sequence[int], encoder: Encoder, bar: Progress
-) -> int:
+    plan: Plan,
+    output: Path,
+    jobs: Sequence[int],
+    encoder: Encoder,
+    watch: Callable[[], object],
+) -> Outcome:
     before = torch.get_num_threads()
     torch.set_num_threads(plan.computing.threads)
     try:
         with Workspace(output) as workspace:
-            worker = Worker(plan, output, encoder, workspace, bar.show)
-            return sum(worker.make(job) for job in jobs)
+            worker = Worker(plan, output, encoder, workspace, watch)
+            return Outcome(sum(worker.make(job) for job in jobs))
     finally:
         torch.set_num_threads(before)
 

@@ -54,8 +54,7 @@ class Reading:
 
 
 class Sentence(NamedTuple):
-    """Tokens, and where each starts and ends, in characters of its part of the
-    document."""
+    """Tokens, and where each starts and ends, in characters of its part."""
 
     tokens: list[str]
     starts: list[int]
@@ -63,14 +62,7 @@ class Sentence(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A document, or a part of a long one.
-
-    Attributes:
-        begins: Whether it is the document's first part.
-        id: The document's id in the input, if it has one.
-        position: As in `Record`.
-        sentences: Of the part.
-    """
+    """A document (its first part if `begins`), with its id in the input, if any."""
 
     begins: bool
     id: str | None
@@ -78,49 +70,31 @@ class Part(NamedTuple):
     sentences: list[Sentence]
 
 
-class _Content(NamedTuple):
-    """A record's text, with its offset in the part of the document, or sentences."""
-
-    text: str | None
-    id: str | None = None
-    sentences: tuple[Sentence, ...] = ()
-    offset: int = 0
+# A record's id, its text if that is to be tokenised, or else its sentences.
+_Content = tuple[str | None, str | None, list[Sentence]]
 
 
 class Reader:
-    """Makes sentences of records.
-
-    Args:
-        reading: How.
-
-    Raises:
-        ValueError: [EL032] for a language or tokenizer that there is not.
-    """
+    """Makes sentences of records. Raises ValueError [EL032] for a language or tokenizer
+    that there is not."""
 
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
         self._tokenize = _tokenizer(reading)
         self._convert: dict[str, Callable[[Record], _Content]] = {
-            "text": self._text,
+            "text": _text,
             "jsonl": self._json,
-            "conllu": self._conllu,
-            "spacy": lambda record: _Content(
-                None, None, (*_sentences_of(record.data),)
-            ),
+            "conllu": _conllu,
+            "spacy": lambda record: (None, None, list(_sentences_of(record.data))),
         }
 
     def parts(self, records: Iterable[Record], kind: str, path: str) -> Iterator[Part]:
-        """Yield the parts of documents that records hold.
-
-        Args:
-            records: Of one input.
-            kind: Of the input.
-            path: Of the input, for messages.
+        """Yield the parts of documents that records of one input hold.
 
         Raises:
             ValueError: [EL205] for a record that is damaged.
         """
-        some: list[tuple[Record, _Content]] = []
+        waiting: list[tuple[Record, int, _Content]] = []
         size = offset = 0
         for record in records:
             try:
@@ -130,37 +104,25 @@ class Reader:
                     Errors.EL205.format(path=path, at=record.position, problem=error)
                 ) from error
             offset = 0 if record.begins else offset
-            some.append((record, content._replace(offset=offset)))
-            n_characters = len(content.text or "")
+            waiting.append((record, offset, content))
+            n_characters = len(content[1] or "")
             offset, size = offset + n_characters, size + n_characters
-            if size >= CHARACTERS_AT_ONCE or len(some) >= TEXTS_AT_ONCE:
-                yield from self._finish(some)
-                some, size = [], 0
-        yield from self._finish(some)
+            if size >= CHARACTERS_AT_ONCE or len(waiting) >= TEXTS_AT_ONCE:
+                yield from self._finish(waiting)
+                waiting, size = [], 0
+        yield from self._finish(waiting)
 
-    def _finish(self, some: list[tuple[Record, _Content]]) -> Iterator[Part]:
+    def _finish(self, waiting: list[tuple[Record, int, _Content]]) -> Iterator[Part]:
         """Tokenise what is not yet tokenised, all at once, and cut it into windows."""
-        rows = [
-            [] if content.text is None else _short_words(content.text)
-            for _, content in some
-        ]
+        rows = [_short_words(text or "") for _, _, (_, text, _) in waiting]
         tokenized = iter(self._tokenize([text for row in rows for _, text in row]))
-        for (record, content), row in zip(some, rows):
-            sentences = list(content.sentences)
+        for (record, offset, (name, _, ready)), row in zip(waiting, rows):
+            sentences = list(ready)
             for start, _ in row:
-                at = content.offset + start
-                sentences += [_moved(sentence, at) for sentence in next(tokenized)]
+                moved = [_moved(s, offset + start) for s in next(tokenized)]
+                sentences += moved
             windows = [w for s in sentences for w in _windows(s, self.reading.window)]
-            yield Part(record.begins, content.id, record.position, windows)
-
-    def _text(self, record: Record) -> _Content:
-        text = record.data.decode("utf-8")
-        if "\0" in text:
-            raise ValueError("a zero byte")
-        return _Content(text if record.position else text.removeprefix("\ufeff"))
-
-    def _doc(self, record: Record) -> _Content:
-        return _Content(None, None, tuple(_sentences_of(record.data)))
+            yield Part(record.begins, name, record.position, windows)
 
     def _json(self, record: Record) -> _Content:
         reading, found = self.reading, json.loads(record.data)
@@ -170,26 +132,34 @@ class Reader:
         name = None if name is None else _clean(str(name))
         tokens = found.get(reading.tokens_field)
         if tokens is None:
-            return _Content(_clean(found[reading.text_field]), name)
+            return name, _clean(found[reading.text_field]), []
         if not isinstance(tokens, list):
             raise TypeError(f"'{reading.tokens_field}' is not a list")
         rows = tokens if tokens and isinstance(tokens[0], list) else [tokens]
-        return _Content(None, name, _joined(rows))
+        return name, None, _joined(rows)
 
-    def _conllu(self, record: Record) -> _Content:
-        name, words, spaces = None, [], []
-        for line in record.data.decode("utf-8").split("\n"):
-            if line.startswith("#"):
-                key, _, value = line[1:].partition("=")
-                name = value.strip() if key.strip() == "sent_id" else name
-            elif line.strip():
-                fields = line.split("\t")
-                if not _CONLLU_ID.fullmatch(fields[0]) or len(fields) < 2:
-                    raise ValueError(f"not a line of CoNLL-U: {line[:80]!r}")
-                if fields[0].isdigit():  # neither a multiword token nor an empty node
-                    words.append(fields[1])
-                    spaces.append("SpaceAfter=No" not in fields[-1])
-        return _Content(None, name, _joined([words], spaces))
+
+def _text(record: Record) -> _Content:
+    text = record.data.decode("utf-8")
+    if "\0" in text:
+        raise ValueError("a zero byte")
+    return None, text if record.position else text.removeprefix("\ufeff"), []
+
+
+def _conllu(record: Record) -> _Content:
+    name, words, spaces = None, [], []
+    for line in record.data.decode("utf-8").split("\n"):
+        if line.startswith("#"):
+            key, _, value = line[1:].partition("=")
+            name = value.strip() if key.strip() == "sent_id" else name
+        elif line.strip():
+            fields = line.split("\t")
+            if not _CONLLU_ID.fullmatch(fields[0]) or len(fields) < 2:
+                raise ValueError(f"not a line of CoNLL-U: {line[:80]!r}")
+            if fields[0].isdigit():  # neither a multiword token nor an empty node
+                words.append(fields[1])
+                spaces.append("SpaceAfter=No" not in fields[-1])
+    return name, None, _joined([words], spaces)
 
 
 def _clean(text: str) -> str:
@@ -199,9 +169,7 @@ def _clean(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _joined(
-    rows: list[list[str]], spaces: list[bool] | None = None
-) -> tuple[Sentence, ...]:
+def _joined(rows: list[list[str]], spaces: list[bool] | None = None) -> list[Sentence]:
     """Return sentences of separate tokens, placed in the text that they make."""
     sentences, at = [], 0
     for row in rows:
@@ -213,7 +181,7 @@ def _joined(
             at += len(word) + (spaces is None or spaces[i])
         if sentence.tokens:
             sentences.append(sentence)
-    return tuple(sentences)
+    return sentences
 
 
 def _short_words(text: str) -> list[tuple[int, str]]:
@@ -228,12 +196,11 @@ def _short_words(text: str) -> list[tuple[int, str]]:
             last = next((i for i, c in enumerate(word) if not c.isalnum()), 0)
             start += MAX_TOKEN - (last if last < MAX_TOKEN // 2 else 0)
             cuts.append(start)
-    return [(start, text[start:end]) for start, end in pairwise([*cuts, len(text)])]
+    places = pairwise([*cuts, len(text)])
+    return [(start, text[start:end]) for start, end in places if end > start]
 
 
 def _moved(sentence: Sentence, by: int) -> Sentence:
-    if not by:
-        return sentence
     tokens, starts, ends = sentence
     return Sentence(tokens, [s + by for s in starts], [e + by for e in ends])
 
@@ -242,12 +209,10 @@ def _windows(sentence: Sentence, window: int) -> Iterator[Sentence]:
     """Cut a sentence into pieces of nearly equal length, as spacy-elmo.Windows.v1."""
     n_tokens = len(sentence.tokens)
     n_pieces = -(-n_tokens // window)
-    shorter, n_longer = divmod(n_tokens, n_pieces)
-    start = 0
-    for number in range(n_pieces):
-        end = start + shorter + (number < n_longer)
+    cuts = [i * (n_tokens // n_pieces) + min(i, n_tokens % n_pieces)
+            for i in range(n_pieces + 1)]  # fmt: skip
+    for start, end in pairwise(cuts):
         yield Sentence(*(values[start:end] for values in sentence))  # type: ignore[arg-type]
-        start = end
 
 
 def _sentences_of(
@@ -259,20 +224,12 @@ def _sentences_of(
     for span in doc.sents if doc.has_annotation("SENT_START") else [doc[:]]:
         tokens = [token for token in span if not token.is_space]
         if tokens:
-            texts = [token.text for token in tokens]
-            if places is None:
-                starts = [token.idx for token in tokens]
-                ends = [start + len(text) for start, text in zip(starts, texts)]
-            else:
-                starts = [places[token.i][0] for token in tokens]
-                ends = [places[token.i][1] for token in tokens]
-            yield Sentence([text[:MAX_TOKEN] for text in texts], starts, ends)
+            spans = [places[t.i] if places else (t.idx, t.idx + len(t)) for t in tokens]
+            starts, ends = map(list, zip(*spans))
+            yield Sentence([t.text[:MAX_TOKEN] for t in tokens], starts, ends)
 
 
-Tokenize = Callable[[list[str]], list[list[Sentence]]]
-
-
-def _tokenizer(reading: Reading) -> Tokenize:
+def _tokenizer(reading: Reading) -> Callable[[list[str]], list[list[Sentence]]]:
     if reading.tokenizer not in ("spacy", "whitespace"):
         problem = "the tokenizer is 'spacy' or 'whitespace'"
         raise ValueError(Errors.EL032.format(lang=reading.tokenizer, error=problem))

@@ -70,9 +70,9 @@ def test_a_plan_is_made_once(tmp_path, model, text):
     again, _ = make_plan(model, [text], tmp_path / "out", shard_mb=SMALL)
     assert again == plan and (tmp_path / "out/plan.json").read_bytes() == before
     for changed, name in [
-        ({"dtype": "float16"}, "dtype"),
+        ({"dtype": "float16"}, "kept.dtype"),
         ({"shard_mb": 2 * SMALL}, "shard_bytes"),
-        ({"layers": "top"}, "weights, layers"),
+        ({"layers": "top"}, "kept.weights, kept.layers"),
         ({"reading": Reading(lang="de")}, "reading.lang"),
         ({"computing": Computing(batch_tokens=7)}, "computing.batch_tokens"),
     ]:
@@ -93,7 +93,7 @@ def test_a_changed_plan_is_refused(tmp_path, model, text):
     good = json.loads(path.read_text())
     for changed in (
         {**good, "shard_bytes": 3},
-        {**good, "format": 2},
+        {**good, "format_version": 1},
         {**good, "surprise": 1},
         {**good, "inputs": [{"path": 3}]},
         {**good, "kept": {**good["kept"], "pool": "all"}},

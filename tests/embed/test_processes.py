@@ -10,8 +10,7 @@ import psutil
 import pytest
 
 from spacy_elmo.embed import Options, make_plan, run, verify
-from spacy_elmo.embed.processes import run_in_processes
-from spacy_elmo.embed.run import Outcome
+from spacy_elmo.embed.processes import Outcome
 
 from .corpora import SMALL, embed_files, shards, write_lines
 
@@ -97,7 +96,7 @@ def test_a_job_that_kills_its_workers_is_set_aside(folder, expected, tmp_path):
     thread = threading.Thread(target=kill)
     thread.start()
     try:
-        _, aside = run_in_processes(output, [0, 1, 2], 2)
+        aside = run(output, processes=2).aside
     finally:
         stop.append(True)
         thread.join()

@@ -95,7 +95,9 @@ def test_documents_that_span_shards(tmp_path, pool):
         assert document.vectors.shape == (32,)
         # The windows at the ends of the shards are others.
         assert np.abs(document.vectors - mean).max() < 0.01 * np.abs(mean).max()
-        assert np.array_equal(corpus[0].vectors, corpus[0].pieces[0].vectors(0, 1)[0])
+        assert np.array_equal(
+            corpus[0].vectors, corpus[0].pieces[0][0].vectors(0, 1)[0]
+        )
     run(output)
     (output / "shards" / sorted(shards(output))[3]).unlink()
     assert len(embed.open(output)) == 4  # its end is a document of its own

@@ -67,10 +67,9 @@ def edit(path, change):
     )
     rows = change(header, arrays, rows)
     path.unlink()
-    writer = ShardWriter(path, rows.dtype, rows.shape[1:])
-    writer.add(rows)
-    writer.finish(header, arrays)
-    writer.close()
+    with ShardWriter(path, rows.dtype, rows.shape[1:]) as writer:
+        writer.add(rows)
+        writer.finish(header, arrays)
 
 
 def other_vector(header, arrays, rows):

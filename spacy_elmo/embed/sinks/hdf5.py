@@ -16,9 +16,8 @@ import numpy as np
 
 from ...errors import Errors
 from ...registry import registry
-from ..columns import strings
 from ..keep import choose
-from .sink import Shard
+from ..shard import Shard
 
 VERSIONS = ("v108", "v110")  # attributes of any size, and files that old code reads
 
@@ -41,7 +40,7 @@ class Hdf5:
             _write_index(file, index)
             file.attrs["header"] = json.dumps(shard.header)
             for name, array in shard.arrays.items():
-                file.attrs[name] = h5py.Empty(array.dtype) if not len(array) else array
+                file.attrs[name] = array if len(array) else h5py.Empty(array.dtype)
 
     def join(self, shards: Iterable[Shard], path: Path) -> None:
         """Write the sentences of several shards to one new file, as float32."""
@@ -88,12 +87,10 @@ def _write_sentences(
     file: Any, shard: Shard, read: Any, first_number: int
 ) -> dict[str, str]:
     """Write datasets, numbered from a number on. Return the index of sentences."""
-    arrays, index = shard.arrays, {}
-    offsets = arrays["sentence_offsets"].tolist()
+    index, offsets = {}, shard.arrays["sentence_offsets"].tolist()
     for number, (start, stop) in enumerate(pairwise(offsets)):
-        places = arrays["token_text_offsets"][start : stop + 1]
         key = str(first_number + number)
-        index[" ".join(strings(arrays["token_text"], places))] = key
+        index[" ".join(shard.texts("token_text", start, stop))] = key
         file.create_dataset(key, data=_by_token(np.asarray(read(start, stop))))
     return index
 

@@ -1,8 +1,8 @@
 """Parquet with one row for each vector, for data frames and SQL (extra `arrow`).
 
 Columns: document (id), position (in the input), sentence (number in the shard) and
-vector, a list; for tokens also token, start and end, otherwise tokens, their number;
-scale where vectors are int8. The footer holds the header and the documents.
+vector, a list; for tokens also token, start and end; scale where vectors are int8. The
+footer holds the header and the offsets.
 """
 
 import json
@@ -13,11 +13,9 @@ import numpy as np
 
 from ...errors import Errors
 from ...registry import registry
-from ..columns import strings
-from .sink import Shard
+from ..shard import Shard
 
 ROWS = 8192  # of a row group
-DAMAGED = (OSError, ValueError, LookupError, TypeError)
 
 
 @registry.sinks("parquet")
@@ -39,18 +37,16 @@ class Parquet:
         import pyarrow.parquet as pq
 
         columns = _columns(shard)
-        n_rows = shard.header["arrays"]["vectors"]["shape"][0]
         in_footer = {
             name: array.tolist()
             for name, array in shard.arrays.items()
             if not name.startswith("token_") and name != "scales"
         }
         text = json.dumps({"header": dict(shard.header), **in_footer})
-        empty = _table(columns, shard, 0, 0)
-        schema = empty.schema.with_metadata({"spacy_elmo": text})
+        schema = _table(columns, shard, 0, 0).schema.with_metadata({"spacy_elmo": text})
         with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-            for start in range(0, n_rows, ROWS):
-                table = _table(columns, shard, start, min(start + ROWS, n_rows))
+            for start in range(0, shard.n_rows, ROWS):
+                table = _table(columns, shard, start, min(start + ROWS, shard.n_rows))
                 writer.write_table(table.cast(schema), row_group_size=ROWS)
 
     def read(self, path: Path) -> Shard:
@@ -58,6 +54,7 @@ class Parquet:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        damaged = (OSError, ValueError, LookupError, TypeError, pa.ArrowException)
         try:
             file = pq.ParquetFile(path)
             footer = json.loads(file.schema_arrow.metadata[b"spacy_elmo"])
@@ -70,22 +67,14 @@ class Parquet:
             if "token_text" in said:
                 arrays |= _tokens(file.read(["token", "start", "end"]))
             shape = said["vectors"]["shape"][1:]
-        except (
-            OSError,
-            ValueError,
-            LookupError,
-            TypeError,
-            pa.ArrowException,
-        ) as error:
+        except damaged as error:
             raise ValueError(Errors.EL208.format(path=path, problem=error)) from error
 
         def read_rows(start: int, stop: int) -> np.ndarray:
-            groups = range(start // ROWS, -(-stop // ROWS))
-            groups = groups[: max(0, file.num_row_groups - groups.start)]
+            groups = range(start // ROWS, min(-(-stop // ROWS), file.num_row_groups))
             column = file.read_row_groups([*groups], ["vector"]).column("vector")
-            rows = _flat(column).reshape(-1, *shape)
             skip = start - ROWS * groups.start
-            return rows[skip : skip + stop - start]
+            return _flat(column).reshape(-1, *shape)[skip : skip + stop - start]
 
         return Shard(header, arrays, read_rows)
 
@@ -94,24 +83,24 @@ def _columns(shard: Shard) -> dict[str, Any]:
     """Return all columns but vectors and scales."""
     import pyarrow as pa
 
-    arrays = shard.arrays
-    ids = strings(arrays["document_ids"], arrays["document_id_offsets"])
-    lengths = np.diff(arrays["document_offsets"])
-    documents, columns = np.arange(len(ids)), {}
-    if "sentence_offsets" in arrays:
-        documents = np.repeat(documents, lengths)
-        lengths = np.diff(arrays["sentence_offsets"])
-        columns["sentence"] = np.arange(len(lengths))
-    if "token_text" in arrays:
-        documents = np.repeat(documents, lengths)
-        columns["sentence"] = np.repeat(columns["sentence"], lengths)
-        texts = strings(arrays["token_text"], arrays["token_text_offsets"])
-        columns["token"] = pa.array(texts, pa.string())
+    arrays, pool = shard.arrays, shard.header["pool"]
+    n_documents = len(arrays["document_positions"])
+    starts = np.arange(shard.n_rows)  # the first token of each row
+    documents, columns = starts, {}
+    if pool != "doc":
+        sentences = arrays["sentence_offsets"]
+        starts = starts if pool == "token" else sentences[:-1]
+        columns["sentence"] = np.searchsorted(sentences, starts, "right") - 1
+        documents = np.repeat(
+            np.arange(n_documents),
+            np.diff(np.searchsorted(starts, arrays["document_offsets"])),
+        )
+    if pool == "token":
+        columns["token"] = pa.array(shard.texts("token_text", 0, shard.n_rows))
         columns["start"], columns["end"] = arrays["token_starts"], arrays["token_ends"]
-    else:
-        columns["tokens"] = lengths
+    ids = pa.array(shard.texts("document_ids", 0, n_documents), pa.string())
     columns["position"] = arrays["document_positions"][documents]
-    columns["document"] = pa.array(ids, pa.string()).take(pa.array(documents))
+    columns["document"] = ids.take(pa.array(documents))
     return columns
 
 
@@ -130,10 +119,8 @@ def _table(columns: dict[str, Any], shard: Shard, start: int, stop: int) -> Any:
 
 
 def _flat(column: Any) -> np.ndarray:
-    values: np.ndarray = (
-        column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
-    )
-    return values
+    flat = column.combine_chunks().flatten()
+    return np.asarray(flat.to_numpy(zero_copy_only=False))
 
 
 def _tokens(table: Any) -> dict[str, np.ndarray]:

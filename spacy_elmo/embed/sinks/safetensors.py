@@ -5,7 +5,6 @@ only, so that every change to it is found.
 """
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,92 +13,86 @@ import numpy as np
 
 from ...errors import Errors
 from ...registry import registry
-from ..checksums import Checksum, bytes_of
-from .sink import Shard
+from ..checksums import bytes_of, new_checksum
+from ..shard import ROWS_AT_ONCE, Shard
 
 HEADER_BYTES = 1 << 13
 METADATA = "__metadata__"
-_NAMES = {
-    "F32": np.float32,
-    "F16": np.float16,
-    "I8": np.int8,
-    "U8": np.uint8,
-    "I32": np.int32,
-    "I64": np.int64,
+TYPES = {
+    "float32": "F32",
+    "float16": "F16",
+    "int8": "I8",
+    "uint8": "U8",
+    "int32": "I32",
+    "int64": "I64",
 }
-_TYPES = {np.dtype(dtype): name for name, dtype in _NAMES.items()}
 
 
 class ShardWriter:
-    """Writes rows block by block, then everything else at once.
-
-    Args:
-        path: A new file.
-        dtype: Of the rows.
-        row_shape: Of a row.
-    """
+    """Writes rows of one type and shape to a new file, block by block, then everything
+    else at once."""
 
     def __init__(self, path: Path, dtype: np.dtype, row_shape: tuple[int, ...]) -> None:
         self._file = path.open("xb")
         self._file.write(b" " * HEADER_BYTES)
-        self._dtype, self._row_shape, self.n_rows = np.dtype(dtype), row_shape, 0
-        self._checksum = Checksum()
+        self._dtype, self._row_shape, self.n_rows = dtype, row_shape, 0
+        self._checksum = new_checksum()
+
+    def __enter__(self) -> "ShardWriter":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
 
     def add(self, rows: np.ndarray) -> None:
         """Write the next rows."""
         data = bytes_of(rows)
         self._file.write(data)
-        self._checksum.add(data)
+        self._checksum.update(data)
         self.n_rows += len(rows)
 
     def finish(
         self, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
     ) -> None:
         """Write all other arrays and the header, with the checksum of every array."""
-        shape = (self.n_rows, *self._row_shape)
-        said: dict[str, Any] = {
-            "vectors": {
-                "dtype": self._dtype.name,
-                "shape": list(shape),
-                "checksum": self._checksum.hexdigest(),
-            }
-        }
+        shape, digest = (self.n_rows, *self._row_shape), self._checksum
+        said = {"vectors": _said(self._dtype, shape, digest)}
         for name, array in arrays.items():
             data = bytes_of(array)
             self._file.write(data)
-            said[name] = {
-                "dtype": array.dtype.name,
-                "shape": list(array.shape),
-                "checksum": Checksum(data).hexdigest(),
-            }
+            said[name] = _said(array.dtype, array.shape, new_checksum(data))
         self._file.seek(0)
         self._file.write(pack_header({**header, "arrays": said}))
-        self._file.flush()
-        os.fsync(self._file.fileno())
 
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+
+def _said(dtype: np.dtype, shape: tuple[int, ...], digest: Any) -> dict[str, Any]:
+    found = digest.hexdigest()
+    return {"dtype": dtype.name, "shape": list(shape), "checksum": found}
 
 
 def pack_header(header: Mapping[str, Any]) -> bytes:
     """Return the beginning of a file with these arrays and this metadata."""
     start, table = 0, {}
     for name, said in header["arrays"].items():
-        dtype = np.dtype(said["dtype"])
-        end = start + dtype.itemsize * int(np.prod(said["shape"], dtype=object))
-        offsets = [start, end]
-        table[name] = {
-            "dtype": _TYPES[dtype], "shape": said["shape"], "data_offsets": offsets
-        }  # fmt: skip
-        start = end
-    text = json.dumps(header, sort_keys=False, separators=(",", ":"))
-    metadata = {"spacy_elmo": text, "checksum": Checksum(text.encode()).hexdigest()}
+        dtype, shape = TYPES[said["dtype"]], said["shape"]
+        offsets = [start, start + _size(said)]
+        table[name] = {"dtype": dtype, "shape": shape, "data_offsets": offsets}
+        start = offsets[1]
+    text = json.dumps(header, separators=(",", ":"))
+    checksum = new_checksum(text.encode()).hexdigest()
+    metadata = {"spacy_elmo": text, "checksum": checksum}
     packed = json.dumps({METADATA: metadata, **table}, separators=(",", ":")).encode()
     room = HEADER_BYTES - 8
     if len(packed) > room:
         raise ValueError("its header is too long")
     return room.to_bytes(8, "little") + packed.ljust(room)
+
+
+def _size(said: Mapping[str, Any]) -> int:
+    shape = said["shape"]
+    if not all(type(size) is int and size >= 0 for size in shape):
+        raise ValueError(f"an array of the shape {shape}")
+    return int(np.dtype(said["dtype"]).itemsize * np.prod(shape, dtype=object))
 
 
 def _read_header(path: Path) -> dict[str, Any]:
@@ -126,14 +119,12 @@ class Safetensors:
     def write(self, shard: Shard, path: Path) -> None:
         """Write a shard to a new file."""
         said = shard.header["arrays"]["vectors"]
-        writer = ShardWriter(path, np.dtype(said["dtype"]), tuple(said["shape"][1:]))
-        try:
-            for start in range(0, said["shape"][0], 8192):
-                stop = min(start + 8192, said["shape"][0])
+        dtype, row_shape = np.dtype(said["dtype"]), tuple(said["shape"][1:])
+        with ShardWriter(path, dtype, row_shape) as writer:
+            for start in range(0, shard.n_rows, ROWS_AT_ONCE):
+                stop = min(start + ROWS_AT_ONCE, shard.n_rows)
                 writer.add(shard.read_rows(start, stop))
             writer.finish(shard.header, shard.arrays)
-        finally:
-            writer.close()
 
     def read(self, path: Path) -> Shard:
         """Map a file into memory. Raises ValueError [EL208]."""
@@ -152,10 +143,3 @@ class Safetensors:
         except (ValueError, LookupError, TypeError, RecursionError) as error:
             raise ValueError(Errors.EL208.format(path=path, problem=error)) from error
         return Shard(header, arrays, lambda start, stop: vectors[start:stop])
-
-
-def _size(said: Mapping[str, Any]) -> int:
-    shape = said["shape"]
-    if not all(type(size) is int and size >= 0 for size in shape):
-        raise ValueError(f"an array of the shape {shape}")
-    return int(np.dtype(said["dtype"]).itemsize * np.prod(shape, dtype=object))

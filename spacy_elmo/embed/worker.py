@@ -1,16 +1,4 @@
-"""Shards: what a worker makes of the jobs of a plan.
-
-The header of a shard:
-    plan, shard    hash of the plan, name of the shard
-    processor      kind of processor that computed the vectors
-    counts         of documents, sentences, tokens and rows
-    input          checksum of the records that were read
-    continues      whether its first document began in the shard before
-    last           whether it is the last shard of its job
-    error          of rounding: sums of the squared differences and of the squared
-                   values, and the largest difference
-    arrays         type, shape and checksum of each
-"""
+"""What a worker makes of the jobs of a plan: shards."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -21,20 +9,15 @@ from typing import Any
 import numpy as np
 
 from ..errors import Errors
-from .columns import Columns
 from .folder import SHARDS, Workspace, publish
 from .keep import DTYPES, Pooler, pack, unpack
 from .model import Encoder, processor
 from .plan import Plan, Range
 from .records import Source, open_source
 from .sentences import Reader
+from .shard import ROWS_AT_ONCE, Columns, Unit
 from .sinks import Safetensors
 from .sinks.safetensors import ShardWriter
-
-# A sentence, and the unit that its rows belong to: its own number, or that of its
-# document where documents are pooled.
-Unit = tuple[int, list[str]]
-ROWS_AT_ONCE = 2048
 
 
 def read_units(
@@ -44,11 +27,7 @@ def read_units(
     described = plan.inputs[shard.source]
     records = source.read(shard.start, shard.end)
     for part in reader.parts(records, described.kind, described.path):
-        number = columns.n_sentences
-        document = columns.add(part)
-        for sentence in part.sentences:
-            yield document if plan.kept.pool == "doc" else number, sentence.tokens
-            number += 1
+        yield from columns.add(part)
 
 
 def make_rows(
@@ -57,12 +36,12 @@ def make_rows(
     encoder: Encoder,
     tell: Callable[[int], object] = lambda n_tokens: None,
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield units and their rows, float32, in the order of the units. `tell` receives
-    the number of tokens of each block."""
+    """Yield float32 rows in order, with the number of the first of them. `tell`
+    receives the number of tokens of each block."""
     pooler = Pooler(plan.kept.pool)
     for block in _blocks(units, plan.computing.block_tokens):
-        for (unit, _), kept in zip(block, encoder([tokens for _, tokens in block])):
-            yield from pooler.add(unit, kept)
+        for (row, _), kept in zip(block, encoder([tokens for _, tokens in block])):
+            yield from pooler.add(row, kept)
         tell(sum(len(tokens) for _, tokens in block))
     yield from pooler.finish()
 
@@ -80,41 +59,16 @@ def _blocks(units: Iterable[Unit], n_tokens: int) -> Iterator[list[Unit]]:
         yield block
 
 
-def _gathered(
-    found: Iterable[tuple[int, np.ndarray]], columns: Columns, plan: Plan
-) -> Iterator[np.ndarray]:
-    """Yield some rows at a time; rows of zeros for documents without a token."""
-    some: list[np.ndarray] = []
-    done = waiting = 0
-    by_document = plan.kept.pool == "doc"
-    empty = np.zeros((1, *plan.kept.row_shape), dtype=np.float32)
-    for unit, rows in found:
-        if by_document:
-            some += [empty] * (unit - done)
-            done = unit + 1
-        some.append(rows)
-        waiting += len(rows)
-        if waiting >= ROWS_AT_ONCE:
-            yield np.concatenate(some)
-            some, waiting = [], 0
-    if by_document:
-        some += [empty] * (columns.n_documents - done)
-    if some:
-        yield np.concatenate(some)
-
-
-class RoundingError:
-    """The difference between vectors and what is written of them, over all rows."""
-
-    def __init__(self) -> None:
-        self.sums = {"squared_error": 0.0, "squared_value": 0.0, "largest": 0.0}
-
-    def add(self, rows: np.ndarray, read_back: np.ndarray) -> None:
-        """Add rows, and what is read back of them."""
-        difference = np.abs(rows - read_back)
-        self.sums["squared_error"] += float(np.square(difference, dtype="f8").sum())
-        self.sums["squared_value"] += float(np.square(rows, dtype="f8").sum())
-        self.sums["largest"] = max(self.sums["largest"], float(difference.max()))
+def _gathered(found: Iterable[tuple[int, np.ndarray]]) -> Iterator[np.ndarray]:
+    """Yield some rows at a time."""
+    waiting: list[np.ndarray] = []
+    for _, rows in found:
+        waiting.append(rows)
+        if sum(map(len, waiting)) >= ROWS_AT_ONCE:
+            yield np.concatenate(waiting)
+            waiting = []
+    if waiting:
+        yield np.concatenate(waiting)
 
 
 class Worker:
@@ -158,10 +112,11 @@ class Worker:
         source, before = None, self._n_tokens
         try:
             for shard in self.plan.ranges(number):
+                described = self.plan.inputs[shard.source]
                 if (self.output / SHARDS / shard.name).exists():
                     is_last = self.plan.is_last(shard, self.output)
                 else:
-                    source = source or self._open(shard)
+                    source = source or open_source(described, self.plan.piece)
                     is_last = self._make(shard, source)["last"]
                 if is_last:
                     break
@@ -172,27 +127,24 @@ class Worker:
             raise OSError(error.errno, message) from error
         finally:
             if source is not None:
-                self._n_bytes += source.bytes_read
+                self._n_bytes += source.stream.raw_position
                 source.close()
         return self._n_tokens - before
 
     def _tell(self, source: Source, n_tokens: int) -> None:
         self._n_tokens += n_tokens
         self._workspace.tell(
-            job_bytes=source.bytes_read,
-            bytes=self._n_bytes + source.bytes_read,
+            job_bytes=source.packed_size,
+            bytes=self._n_bytes + source.packed_size,
             tokens=self._n_tokens,
             seconds=time.monotonic() - self._started,
         )
         self._watch()
 
-    def _open(self, shard: Range) -> Source:
-        return open_source(self.plan.inputs[shard.source], self.plan.piece)
-
     def _make(self, shard: Range, source: Source) -> dict[str, Any]:
         """Make one shard. Return its header."""
         plan, aside = self.plan, self._workspace.folder / f"{shard.name}.new"
-        header = self.write(shard, source, aside)
+        header = self._write(shard, source, aside)
         plan.inputs[shard.source].check_unchanged()
         if not isinstance(plan.format, Safetensors):
             written, aside = aside, self._workspace.folder / shard.name
@@ -201,19 +153,17 @@ class Worker:
         publish(aside, self.output / SHARDS / shard.name)
         return header
 
-    def write(self, shard: Range, source: Source, path: Path) -> dict[str, Any]:
+    def _write(self, shard: Range, source: Source, path: Path) -> dict[str, Any]:
         """Write one shard to a safetensors file. Return its header."""
         plan, kept = self.plan, self.plan.kept
-        columns, error = Columns(kept.pool, f"{shard.source}:"), RoundingError()
-        scales: list[np.ndarray] = []
+        columns, error = Columns(kept.pool, shard.source), RoundingError()
+        scales = [np.empty((0, *kept.row_shape[:-1]), dtype=np.float32)]
         if not plan.computing.exact:
             self.encoder.start_shard()
-
-        writer = ShardWriter(path, np.dtype(DTYPES[kept.dtype]), kept.row_shape)
-        try:
+        with ShardWriter(path, np.dtype(DTYPES[kept.dtype]), kept.row_shape) as writer:
             units = read_units(plan, self.reader, source, shard, columns)
             found = make_rows(units, plan, self.encoder, partial(self._tell, source))
-            for rows in _gathered(found, columns, plan):
+            for rows in _gathered(found):
                 packed, some_scales = pack(rows, kept.dtype)
                 writer.add(packed)
                 if kept.dtype != "float32":
@@ -222,29 +172,31 @@ class Worker:
                     scales.append(some_scales)
             arrays = columns.arrays()
             if kept.dtype == "int8":
-                empty = np.empty((0, *kept.row_shape[:-1]), dtype=np.float32)
-                arrays["scales"] = np.concatenate([empty, *scales])
-            header = self._header(shard, source, columns, writer.n_rows, error)
+                arrays["scales"] = np.concatenate(scales)
+            header = {
+                "plan": plan.hash,
+                "shard": shard.name,
+                "processor": self.processor,
+                "pool": kept.pool,
+                "counts": {**columns.counts(), "rows": writer.n_rows},
+                "input": source.take_checksum(),
+                "continues": columns.continues,
+                "last": source.at_end if shard.is_last is None else shard.is_last,
+                "error": error.sums,
+            }
             writer.finish(header, arrays)
-        finally:
-            writer.close()
         return header
 
-    def _header(
-        self,
-        shard: Range,
-        source: Source,
-        columns: Columns,
-        n_rows: int,
-        error: RoundingError,
-    ) -> dict[str, Any]:
-        return {
-            "plan": self.plan.hash,
-            "shard": shard.name,
-            "processor": self.processor,
-            "counts": {**columns.counts(), "rows": n_rows},
-            "input": source.take_checksum(),
-            "continues": columns.continues,
-            "last": source.at_end if shard.is_last is None else shard.is_last,
-            "error": error.sums,
-        }
+
+class RoundingError:
+    """The difference between vectors and what is written of them, over all rows."""
+
+    def __init__(self) -> None:
+        self.sums = {"squared_error": 0.0, "squared_value": 0.0, "largest": 0.0}
+
+    def add(self, rows: np.ndarray, read_back: np.ndarray) -> None:
+        """Add rows, and what is read back of them."""
+        difference = np.abs(rows - read_back)
+        self.sums["squared_error"] += float(np.square(difference, dtype="f8").sum())
+        self.sums["squared_value"] += float(np.square(rows, dtype="f8").sum())
+        self.sums["largest"] = max(self.sums["largest"], float(difference.max()))

@@ -1,0 +1,93 @@
+"""Workers on a Ray cluster (extra `ray`): an actor for each share of cores, or GPU.
+
+Only numbers travel: of jobs to the actors, of tokens back. The folder is one that all
+nodes share. An actor that dies is started again by Ray, on another node if need be.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from ..errors import Errors
+from .plan import Plan
+from .processes import ATTEMPTS, Outcome, make_job, work_through
+
+
+class _Actor:
+    def __init__(self, output: str) -> None:
+        self._output = Path(output)
+
+    def make(self, job: int | None) -> int:
+        return make_job(self._output, 0, job)  # Ray shows it its own GPU alone
+
+
+class _RayWorker:
+    attempts = 1  # Ray has tried it again already
+
+    def __init__(self, ray: Any, actor: Any) -> None:
+        self.died = ray.exceptions.RayActorError
+        self._actor, self._kill = actor, ray.kill
+
+    def make(self, job: int | None) -> "Future[int]":
+        future: Future[int] = self._actor.make.remote(job).future()
+        return future
+
+    def end(self) -> None:
+        self._kill(self._actor)
+
+
+def run_on_ray(
+    plan: Plan,
+    output: Path,
+    jobs: Sequence[int],
+    n_workers: int | None = None,
+    address: str | None = None,
+    watch: Callable[[], object] = lambda: None,
+) -> Outcome:
+    """Do jobs of a folder's plan. What a worker raises is raised here.
+
+    Args:
+        plan: The plan.
+        output: The folder, which all nodes share.
+        jobs: Numbers of the jobs.
+        n_workers: Actors; None for as many as the cluster has room for.
+        address: Of the cluster, as of `ray.init`: None for the one of RAY_ADDRESS or of
+            this machine, or else a local one. A connection that there is stays.
+        watch: Called at least every half second.
+
+    Raises:
+        ImportError: [EL211] if Ray is missing.
+    """
+    try:
+        ray: Any = import_module("ray")
+    except ImportError as error:
+        message = Errors.EL211.format(name="Ray", extra="ray", error=error)
+        raise ImportError(message) from error
+    started = not ray.is_initialized()
+    if started:
+        ray.init(address, include_dashboard=False, log_to_driver=False)
+    try:
+        share = {"CPU": plan.computing.threads}
+        if plan.computing.device == "cuda":
+            share["GPU"] = 1
+        if n_workers is None:
+            total = ray.cluster_resources()
+            n_workers = int(min(total.get(name, 0) // n for name, n in share.items()))
+        actor = ray.remote(
+            num_cpus=share["CPU"],
+            num_gpus=share.get("GPU", 0),
+            max_restarts=-1,
+            max_task_retries=ATTEMPTS - 1,
+        )(_Actor)
+        workers = [
+            _RayWorker(ray, actor.remote(str(output.resolve())))
+            for _ in range(max(1, min(n_workers, len(jobs))))
+        ]
+        return work_through(jobs, workers, watch)
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause from error
+    finally:
+        if started:
+            ray.shutdown()

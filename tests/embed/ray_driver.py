@@ -1,0 +1,88 @@
+"""Run in a network namespace of its own: embeds a folder on a Ray cluster.
+
+    python -m tests.embed.ray_driver OUTPUT local|nodes|victim [JOB]
+
+nodes: a cluster of two nodes, of which one is killed in the middle and another added.
+victim: the actor that does a job is killed whenever it begins it.
+"""
+
+import fcntl
+import json
+import os
+import socket
+import struct
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import ray
+from ray.cluster_utils import Cluster
+
+from spacy_elmo.embed import run
+
+IFF_UP, SIOCGIFFLAGS, SIOCSIFFLAGS = 1, 0x8913, 0x8914
+
+
+def start_loopback():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as found:
+        request = struct.pack("16sh14x", b"lo", 0)
+        request = fcntl.ioctl(found, SIOCGIFFLAGS, request)
+        flags = struct.unpack("16sh14x", request)[1] | IFF_UP
+        fcntl.ioctl(found, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags))
+
+
+def when_shards(output, count, act):
+    """Do something in a thread when there are so many shards."""
+
+    def watch():
+        while len(list((output / "shards").glob("*"))) < count:
+            time.sleep(0.02)
+        act()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+
+
+def kill_whoever_does(output, job):
+    while True:
+        for path in (output / ".unfinished").glob(f"*/{job:08d}.*"):
+            for process in psutil.process_iter():
+                with suppress(psutil.Error, OSError):
+                    if str(path) in [file.path for file in process.open_files()]:
+                        process.kill()
+        time.sleep(0.05)
+
+
+def main(output, how, job="0"):
+    start_loopback()
+    os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
+    if how == "local":
+        found = run(output, ray="local", processes=2)
+    else:
+        head = {"num_cpus": 1 if how == "nodes" else 2, "include_dashboard": False}
+        cluster = Cluster(initialize_head=True, head_node_args=head)
+        if how == "nodes":
+            node = cluster.add_node(num_cpus=1)
+
+            def replace():
+                cluster.remove_node(node, allow_graceful=False)
+                cluster.add_node(num_cpus=1)
+
+            when_shards(output, 3, replace)
+        else:
+            arguments = (output, int(job))
+            threading.Thread(
+                target=kill_whoever_does, args=arguments, daemon=True
+            ).start()
+        ray.init(address=cluster.address, log_to_driver=False)
+        found = run(output, ray=cluster.address, processes=2)
+    sys.stdout.write(json.dumps({"tokens": found.tokens, "aside": found.aside}))
+    sys.stdout.flush()
+    os._exit(0)  # Ray's own processes end with the namespace
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])
