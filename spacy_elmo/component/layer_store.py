@@ -1,15 +1,23 @@
-"""Which layers a component holds, of which Docs and for whom."""
+"""The layers of Docs: held for listeners and users, from a layer cache, or computed."""
 
+import warnings
 import weakref
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import count, groupby
+from typing import Any, NamedTuple
 
+import numpy as np
 from spacy.attrs import ORTH
 from spacy.tokens import Doc
+from thinc.types import Floats3d
 
+from ..bilm.bilm import BiLM
+from ..errors import Warnings
+from ..layers.encoder import Encoder, cut, shim_of
 from ..layers.layer_batch import LayerBatch
-from ..layers.spans import DocPieces, Pieces
+from ..layers.spans import DocPieces, Pieces, docs_by_tokens
+from .layer_cache import LayerCache, read_through
 
 USER = 0  # in the place of a listener's id: layers that a user asked for
 
@@ -23,13 +31,18 @@ class Held:
 
 @dataclass
 class Record:
-    """What is known of a Doc."""
+    """What is known of a Doc with certain tokens, since Docs can be retokenised."""
 
-    tokens: int  # what they were when it was read, since Docs can be retokenised
-    pieces: Pieces
-    held: Held | None  # its layers, in those of a batch, if they are waited for
-    index: int  # its number in that batch
-    waiting: set[int]  # ids of the listeners that have yet to read the layers
+    tokens: int
+    pieces: Pieces | None = None  # that it was read in
+    held: Held | None = None  # its layers, in those of a batch, if they are waited for
+    index: int = 0  # its number in that batch
+    waiting: set[int] = field(default_factory=set)  # ids of listeners yet to read them
+
+    @property
+    def layers(self) -> LayerBatch | None:
+        """The layers of its batch, if they are held."""
+        return self.held.layers if self.held else None
 
 
 class LayerStore:
@@ -54,8 +67,8 @@ class LayerStore:
         """Remember how Docs were cut, and hold their layers for some readers."""
         held = Held(layers) if readers else None
         for index, (doc, pieces) in enumerate(docs):
-            tokens = tokens_of(doc)
-            self._records[doc] = Record(tokens, pieces, held, index, set(readers))
+            record = Record(tokens_of(doc), pieces, held, index, set(readers))
+            self._records[doc] = record
         if held is not None:
             self._batches[next(self._numbers)] = held
             self._most_bytes += layers.values.nbytes
@@ -68,29 +81,13 @@ class LayerStore:
             held.layers = None
         self._most_bytes = 0
 
-    def record(self, doc: Doc) -> Record | None:
-        """Return what is known of a Doc; None if it has other tokens now."""
-        record = self._records.get(doc)
-        return record if record and record.tokens == tokens_of(doc) else None
-
-    def waiting(self, doc: Doc) -> set[int]:
-        """Return the ids of the readers that wait for a Doc's layers, whatever its
-        tokens are."""
-        record = self._records.get(doc)
-        return set(record.waiting) if record else set()
-
-    def was_released(self, doc: Doc, reader: int) -> bool:
-        """Return whether a reader's layers were released before it had read them."""
-        record = self.record(doc)
-        if record is None or record.held is None or reader not in record.waiting:
-            return False
-        return record.held.layers is None
-
-    def find(self, doc: Doc) -> tuple[LayerBatch, int] | None:
-        """Return the layers that hold those of a Doc, and its number in them."""
-        record = self.record(doc)
-        layers = record.held.layers if record and record.held else None
-        return (layers, record.index) if record and layers is not None else None
+    def record(self, doc: Doc) -> Record:
+        """Return what is known of a Doc; if it has other tokens now, or was never read,
+        only who waits for it."""
+        record, tokens = self._records.get(doc), tokens_of(doc)
+        if record is not None and record.tokens == tokens:
+            return record
+        return Record(tokens, waiting=record.waiting if record else set())
 
     def runs(
         self, docs: Sequence[Doc]
@@ -100,8 +97,9 @@ class LayerStore:
 
         def place(numbered: tuple[int, Doc]) -> tuple[LayerBatch, int] | None:
             number, doc = numbered
-            found = self.find(doc)
-            return found and (found[0], found[1] - number)
+            record = self.record(doc)
+            layers = record.layers
+            return None if layers is None else (layers, record.index - number)
 
         for found, group in groupby(enumerate(docs), key=place):
             numbers, run = zip(*group)
@@ -143,6 +141,92 @@ class LayerStore:
                 excess -= n_bytes
                 held.layers = None
         self._most_bytes = self.held_bytes
+
+
+class Reading(NamedTuple):
+    """Docs with the pieces that they were read in, and their layers."""
+
+    docs: list[DocPieces]
+    layers: LayerBatch
+
+
+class LayerReader:
+    """Reads Docs by the biLM of an encoder, and holds their layers for listeners, of
+    max_bytes at most."""
+
+    def __init__(self, model: Encoder, max_bytes: int) -> None:
+        self.model = model
+        self.cache: LayerCache | None = None
+        self._store = LayerStore(max_bytes)
+        self._bilm: Callable[[], BiLM | None] = lambda: None  # whose layers are held
+        self._has_warned = False
+
+    @property
+    def store(self) -> LayerStore:
+        """The layers that are held: none that other weights made."""
+        bilm = shim_of(self.model).bilm
+        if self._bilm() is not bilm:
+            self._store.release()
+            self._bilm = weakref.ref(bilm)
+        return self._store
+
+    def read(self, docs: Iterable[Doc | DocPieces]) -> Reading:
+        """Return the layers of Docs, from the cache or computed."""
+        cut_docs = cut(self.model, list(docs))
+        if self.cache is None:
+            return Reading(cut_docs, self.model.predict(cut_docs))
+        return Reading(cut_docs, read_through(self.cache, self.model, cut_docs))
+
+    def for_listener(self, listener: int, docs: Sequence[Doc]) -> Iterator[LayerBatch]:
+        """Yield the layers of Docs in order, as many Docs at once as stand together in
+        memory. They are released when every listener, of those whose ids they were held
+        for, has had them. The Docs may have other tokens than when they were read."""
+        for run, layers in self.store.runs(docs):
+            if layers is not None:
+                self.store.was_read(run, listener)
+                yield layers
+            else:
+                for some in docs_by_tokens(run):
+                    yield self._read_again(some, listener)
+
+    def _read_again(self, docs: list[Doc], listener: int) -> LayerBatch:
+        """Read Docs whose layers are not held, and hold them for the other listeners
+        that wait for them."""
+        records = [self.store.record(doc) for doc in docs]
+        released = any(each.held and listener in each.waiting for each in records)
+        if released and not self._has_warned:
+            self._has_warned = True
+            mb = self.store.max_bytes >> 20
+            warnings.warn(Warnings.ELW23.format(mb=mb), stacklevel=2)
+        reading = self.read(map(_as_cut_before, docs, records))
+        # A user gets the layers of a Doc alone, see below.
+        waiting = set[int]().union(*(each.waiting for each in records))
+        if others := waiting - {listener, USER}:
+            self.store.put(reading.docs, reading.layers, others)
+        return reading.layers
+
+    def of_doc(self, doc: Doc) -> Floats3d:
+        """Return the layers of one Doc, (L+1, T, D), and hold them for who asks again.
+        On a CPU they can't be written to."""
+        record = self.store.record(doc)
+        layers = record.layers
+        if layers is not None and USER in record.waiting:
+            return layers.values
+        docs = cut(self.model, [_as_cut_before(doc, record)])
+        if layers is None:
+            layers = self.read(docs).layers
+        elif len(layers) > 1:  # the others are not to stay in memory as long as this
+            layers_LTD: Any = layers[record.index]
+            layers = LayerBatch(layers_LTD.copy(), [len(doc)])
+        if isinstance(layers.values, np.ndarray):  # cupy's can't be protected
+            layers.values.flags.writeable = False
+        self.store.put(docs, layers, record.waiting | {USER})
+        return layers.values
+
+
+def _as_cut_before(doc: Doc, record: Record) -> Doc | DocPieces:
+    """Return a Doc with the pieces it was read in, whatever was annotated since."""
+    return doc if record.pieces is None else DocPieces(doc, record.pieces)
 
 
 def tokens_of(doc: Doc) -> int:

@@ -29,7 +29,7 @@ from ..layers.tok2vec import replace_listener, replace_listener_cfg
 from .doc_layers import remember
 from .file_cache import FileCache
 from .layer_cache import LayerCache, MemoryCache
-from .layer_reader import LayerReader, Reading
+from .layer_store import LayerReader, Reading
 from .settings import ElmoSettings
 from .similarity import install_hooks
 from .with_weights import WithWeights

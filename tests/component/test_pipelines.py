@@ -214,3 +214,20 @@ def test_layers_are_held_and_counted_by_many_threads():
     del docs
     gc.collect()
     assert store.held_bytes == 0
+
+
+def test_layers_of_a_doc_that_are_read_again_for_listeners_are_its_own():
+    """The layers that a user asked for were released; a listener then reads the Doc
+    with others, and the next listener waits for them."""
+    nlp = trained(max_layers_mb=1)
+    elmo = nlp.get_pipe("elmo")
+    docs = [nlp.make_doc("A cat"), nlp.make_doc("It slept well")]
+    list(elmo.pipe(docs))
+    expected = [doc._.elmo.layers.copy() for doc in docs]
+    others = [nlp.make_doc("I like Paris now " * 150) for _ in range(20)]
+    list(elmo.pipe(others, batch_size=1))
+    with pytest.warns(UserWarning, match="ELW23"):
+        list(nlp.get_pipe("tagger").pipe(docs))
+    for doc, layers in zip(docs, expected):
+        assert doc._.elmo.layers.shape == layers.shape
+        assert abs(doc._.elmo.layers - layers).max() < 1e-6
