@@ -32,7 +32,8 @@ def init_config_cli(
         None, help="Static vectors: a pipeline that has some, or a package"
     ),
     layer_cache: str | None = typer.Option(
-        "memory", help="Where layers are kept: 'memory', a file, or 'none'"
+        None,
+        help="Where layers are kept: 'memory' (by default, if frozen), a file, 'none'",
     ),
     force: bool = typer.Option(False, "--force", help="Write over a file"),
 ) -> None:
@@ -41,6 +42,8 @@ def init_config_cli(
     from ..component.training_config import make_config
     from ..errors import Errors
 
+    if layer_cache is None and frozen:
+        layer_cache = "memory"
     text = make_config(
         [name.strip() for name in pipeline.split(",") if name.strip()],
         lang=lang,

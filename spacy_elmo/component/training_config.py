@@ -1,5 +1,6 @@
 """Whole training configurations: any of spaCy's components on one `elmo`."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,7 +9,7 @@ from confection import Config
 from spacy.language import Language
 
 from .. import models as shipped
-from ..errors import Errors
+from ..errors import Errors, Warnings
 from .factory import component_config
 
 Block = dict[str, Any]
@@ -58,7 +59,8 @@ def make_config(
         places: Where ELMo stands, "input", "output" or both; none for the same pipeline
             without it.
         static: What `initialize.vectors` names.
-        layer_cache: As in `Elmo.initialize`.
+        layer_cache: As in `Elmo.initialize`; left out, with a warning [ELW24], where
+            the biLM is trained.
         listener: More settings of `spacy-elmo.ElmoListener.v1`.
         encoder: Width and depth of the convolutions; None for those that go with ELMo,
             or are spaCy's.
@@ -85,7 +87,10 @@ def make_config(
         tok2vec = {"tok2vec": _tok2vec(at, static is not None, listener or {}, encoder)}
         nlp.add_pipe(name, config={"model": {**model, **tok2vec}})
     config = nlp.config.copy()
-    elmo: Block = {"layer_cache": layer_cache if frozen else None}
+    if layer_cache is not None and not frozen:
+        warnings.warn(Warnings.ELW24.format(name="elmo"), stacklevel=2)
+        layer_cache = None
+    elmo: Block = {"layer_cache": layer_cache}
     if weights is None:
         reader = {"@readers": "spacy-elmo.WeightsReader.v1", "path": None}
         elmo = {"weights": reader, **elmo}

@@ -1,7 +1,9 @@
 """Where `spacy elmo init-config` writes to, and what it says."""
 
 import shutil
+import warnings
 
+import pytest
 import spacy
 from confection import Config
 from spacy.training import Example
@@ -52,3 +54,15 @@ def test_sizes_of_published_weights_are_read_without_them(tiny, tmp_path):
     shutil.rmtree(tmp_path / "tf")
     spacy.util.load_model_from_config(config)  # the weights are read when needed
     assert "EL001" in run("init-config", "-", "--weights", tmp_path / "tf", fails=True)
+
+
+def test_layer_cache_of_a_bilm_that_is_trained_is_left_out_and_said():
+    for options in (["--finetune"], ["--finetune", "--layer-cache", "none"], []):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            text = run("init-config", "-", *options)
+        initialize = Config().from_str(text)["initialize"]["components"]["elmo"]
+        assert initialize["layer_cache"] == (None if options else "memory")
+    with pytest.warns(UserWarning, match=r"ELW24.*frozen = false"):
+        text = run("init-config", "-", "--finetune", "--layer-cache", "memory")
+    assert "layer_cache = null" in text
