@@ -1,4 +1,5 @@
-"""[h_k; ELMo_k]: ELMo again where the task's encoder ends (paper, section 3.3)."""
+"""ELMo beside the task's own token vectors, [x_k; ELMo_k], and again where the task's
+encoder ends, [h_k; ELMo_k] (paper, section 3.3)."""
 
 from collections.abc import Callable
 from typing import Any, Literal, get_args
@@ -9,9 +10,26 @@ from thinc.api import Maxout, Model, chain, concatenate, with_array
 from thinc.types import Floats2d
 
 from ..errors import Errors
-from .embed import TokenVectors, build_embed
 
+TokenVectors = Model[list[Doc], list[Floats2d]]
 Where = Literal["input", "output", "both"]
+
+
+@registry.architectures("spacy-elmo.Embed.v1")
+def build_embed(embed: TokenVectors, elmo: TokenVectors, width: int) -> TokenVectors:
+    """Return vectors of the task's own and of ELMo, side by side, and one layer down to
+    the width of the encoder above.
+
+    Args:
+        embed: The task's own, `spacy.MultiHashEmbed.v2` for instance.
+        elmo: `spacy-elmo.ElmoListener.v1`.
+        width: Of the vectors that come out, (T, width) for each Doc.
+    """
+    both: TokenVectors = concatenate(embed, elmo)
+    project = Maxout(nO=width, nP=3, dropout=0.0, normalize=True)
+    model: TokenVectors = chain(both, with_array(project))
+    model.set_dim("nO", width)
+    return model
 
 
 @registry.architectures("spacy-elmo.Encode.v1")

@@ -26,9 +26,8 @@ from ..bilm.token_cache import CACHE_WORDS
 from ..errors import Errors
 from .layer_batch import LayerBatch
 from .settings import takes_fields_of
-from .shim import BiLMShim
+from .shim import BiLMShim, run
 from .spans import DocPieces, SpanGetter, configure_windows
-from .torch_shim import run
 
 Encoder = Model[Sequence[Doc | DocPieces], LayerBatch]
 

@@ -19,8 +19,8 @@ from ..bilm.config import BiLMConfig
 from ..bilm.initial_weights import draw_weights
 from ..bilm.kernels.fast import FastCharCnnEncoder
 from ..bilm.words import encode_words, trim
-from .embed import TokenVectors
-from .torch_shim import TorchShim, run
+from .encode import TokenVectors
+from .shim import TorchShim, run
 
 FILTERS = [[1, 32], [2, 32], [3, 64], [4, 64]]
 

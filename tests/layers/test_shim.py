@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load
 
-from spacy_elmo.layers.torch_shim import TorchShim
+from spacy_elmo.layers.shim import TorchShim
 
 from ..pipelines import examples, moved, parameters, pipeline, trained
 
