@@ -83,7 +83,7 @@ def test_initialize_takes_it_from_the_configuration(tmp_path):
 
 
 def exact(elmo):
-    return elmo.bilm.exact
+    return elmo.bilm.settings.exact
 
 
 def test_never_of_other_weights(tmp_path):

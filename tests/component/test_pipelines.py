@@ -180,12 +180,12 @@ def test_precision_of_a_pipeline(precision, tmp_path):
     nlp = spacy.blank("en")
     rough = add_elmo(nlp, model={"precision": precision})
     doc = nlp("I like Paris")
-    assert rough.bilm.precision == precision
+    assert rough.bilm.settings.precision == precision
     nlp.to_disk(tmp_path)
     assert np.array_equal(spacy.load(tmp_path)("I like Paris").tensor, doc.tensor)
     exact = spacy.load(tmp_path, config={"components.elmo.model.precision": "float32"})
     tensor = exact("I like Paris").tensor
-    assert exact.get_pipe("elmo").bilm.precision == "float32"
+    assert exact.get_pipe("elmo").bilm.settings.precision == "float32"
     assert 0 < abs(tensor - doc.tensor).max() < 0.1
 
 
