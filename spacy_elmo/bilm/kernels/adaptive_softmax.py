@@ -10,7 +10,7 @@ V words of the head or of a cluster.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,16 +19,6 @@ from torch.autograd.function import once_differentiable
 # Logits computed at once: 4 MB of bfloat16.
 LOGITS = 1 << 21
 LEAST_ROWS, MOST_ROWS = 64, 256
-
-
-class Part(NamedTuple):
-    """Result for the head or a cluster: log-probabilities, and the gradients of their
-    sum (each weighted) by input, weight and bias."""
-
-    log_p_N: Tensor
-    d_input_NK: Tensor
-    d_weight_VK: Tensor
-    d_bias_V: Tensor | None
 
 
 def can_run(h_NH: Tensor) -> bool:
@@ -104,17 +94,15 @@ def _compute(
     for i, (project_KH, words_VK) in enumerate(zip(flat[::2], flat[1::2])):
         rows = (cluster_N == i + 1).nonzero()[:, 0]
         x_NH, low_KH = h_NH[rows].bfloat16(), project_KH.bfloat16()
-        part = _part(
-            torch.mm(x_NH, low_KH.t()).float(),
-            target_N[rows] - cutoffs[i],
-            words_VK,
-            None,
-            None if d_N is None else d_N[rows],
+        low_NK, in_cluster_N = torch.mm(x_NH, low_KH.t()), target_N[rows] - cutoffs[i]
+        d_rows_N = None if d_N is None else d_N[rows]
+        part_N, d_x_NK, d_words_VK, _ = _part(
+            low_NK.float(), in_cluster_N, words_VK, None, d_rows_N
         )
-        log_p_N[rows] += part.log_p_N
-        d_x_NK = part.d_input_NK.bfloat16()
+        log_p_N[rows] += part_N
+        d_x_NK = d_x_NK.bfloat16()
         d_h_NH.index_add_(0, rows, torch.mm(d_x_NK, low_KH).float())
-        d_weights += [torch.mm(d_x_NK.t(), x_NH).float(), part.d_weight_VK]
+        d_weights += [torch.mm(d_x_NK.t(), x_NH).float(), d_words_VK]
     return [log_p_N, d_h_NH, *d_weights]
 
 
@@ -124,8 +112,9 @@ def _part(
     weight_VK: Tensor,
     bias_V: Tensor | None,
     d_N: Tensor | None,
-) -> Part:
-    """Return a softmax over the rows of a weight.
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Return log-probabilities of a softmax over the rows of a weight (the head's, or a
+    cluster's), and gradients of their sum, weighted by d_N, by x, weight and bias.
 
     d log p(t) / d logits is onehot(t) - p: the second term is summed here by matrix
     multiplications, the first added in float32 at the end.
@@ -160,4 +149,4 @@ def _part(
     d_weight_VK.index_add_(0, target_N, x_NK * ones_N[:, None])
     if d_bias_V is not None:
         d_bias_V.index_add_(0, target_N, ones_N)
-    return Part(log_p_N, d_x_NK, d_weight_VK, d_bias_V)
+    return log_p_N, d_x_NK, d_weight_VK, d_bias_V

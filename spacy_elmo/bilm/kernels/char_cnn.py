@@ -7,11 +7,13 @@ Shapes: V distinct words sorted by length, C characters, d width of a character,
 S filters, W width of the widest filter.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from .matmul import TorchMatmul
 
 WORDS_AT_ONCE = 32  # of like length
 
@@ -19,11 +21,11 @@ WORDS_AT_ONCE = 32  # of like length
 def run(
     char_embedding: Tensor,
     conv_weights: Sequence[Tensor],
-    multiply: Callable[[Tensor], Tensor],
+    filters: TorchMatmul,
     ids_VC: Tensor,
 ) -> Tensor:
     """Return every filter's maximum over all positions, before the bias, (V, S), of
-    words sorted by `lengths`. multiply: multiplies by `join_filters(*conv_weights)`."""
+    words sorted by `lengths`. filters: multiply by `join_filters(*conv_weights)`."""
     W, C = max(weight.shape[2] for weight in conv_weights), ids_VC.shape[1]
     length_V = lengths(ids_VC)
     # One window of padding is enough. Words without room for it are convolved.
@@ -33,7 +35,8 @@ def run(
         longest = int(length_V[words[-1]]) + W
         windows = ids_VC[words, :longest].unfold(1, W, 1)
         chars = F.embedding(windows, char_embedding).flatten(2)
-        found = multiply(chars.flatten(0, 1))
+        rows = chars.flatten(0, 1)
+        found = filters.at(len(rows)).linear(rows)
         largest.append(found.unflatten(0, chars.shape[:2]).amax(dim=1))
     if n_short < len(ids_VC):
         chars_VdC = F.embedding(ids_VC[n_short:], char_embedding).transpose(1, 2)

@@ -53,10 +53,7 @@ def choose_lstm(case: Case, config: BiLMConfig) -> str:
 
 def choose_matmul(case: Case) -> str:
     """Return the form of multiplications by weights, where no gradient is asked for.
-
-    Raises:
-        ValueError: [EL077] The processor has none of the precision that is set.
-    """
+    Raises ValueError [EL077] if the processor has none of the precision that is set."""
     processor, precision = case.processor, case.precision
     float32, half = precision == "float32", precision == "half"
     can_run = {
@@ -74,14 +71,8 @@ def choose_matmul(case: Case) -> str:
 
 def choose_directions(case: Case, cells: int, rows: float, n_threads: int) -> str:
     """Return the threads that the two directions are read on: "two_threads", each with
-    half of torch's; "one_thread", one direction after the other, as are "all_threads".
-
-    Args:
-        case: As in the functions above.
-        cells: LSTM cells of a direction (C).
-        rows: Sequences of a step, on average.
-        n_threads: What torch may use.
-    """
+    half of torch's n_threads; "one_thread", one direction after the other, as are
+    "all_threads". cells: of a direction. rows: sequences of a step, on average."""
     on_cpu = case.processor.device == "cpu" and not case.gradient
     several = on_cpu and n_threads > 1 and threads.can_run()
     can_run = {"two_threads": several, "one_thread": several, "all_threads": True}
@@ -103,27 +94,17 @@ def choose_all(
 
 
 def check_precision(precision: Precision, device: torch.device) -> None:
-    """Check that inference in a precision pays on a device.
-
-    Raises:
-        ValueError: [EL073] The precision is not known. [EL077] The processor has no
-            instructions for it, so that it would be slower, not faster.
-    """
+    """Check that inference in a precision pays on a device. Raises ValueError [EL073]
+    if it is not known, [EL077] if the processor has no instructions for it."""
     check_name(precision)
     choose_matmul(Case(processor_of(device), precision))
 
 
 @contextmanager
 def force(**kernels: str) -> Iterator[None]:
-    """Use these kernels in this thread inside, to test them or to find a fault.
-
-    Args:
-        kernels: By part: token_encoder, lstm, matmul, directions; names as in KERNELS.
-
-    Raises:
-        ValueError: [EL073] A part or kernel is not known. [EL150] A kernel can't run
-            what it is asked for, inside.
-    """
+    """Use these kernels, by part as in KERNELS, in this thread inside, to test them or
+    to find a fault. Raises ValueError [EL073] if a part or kernel is not known, and
+    inside [EL150] where a kernel can't run what it is asked for."""
     for part, name in kernels.items():
         for found, known in ((part, KERNELS), (name, KERNELS.get(part, ()))):
             if found not in known:

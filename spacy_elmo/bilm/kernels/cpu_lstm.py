@@ -76,8 +76,9 @@ def run(
     outputs = y_NH.split(batch_sizes)
     h, c2_BC = h_BH, 2 * c_BC
     c2, m, rows = c2_BC, torch.empty_like(c2_BC), 0
+    multiply_x = packed.x.at(len(x_NI)).linear
     for steps, block in _blocks(batch_sizes, BLOCK_BYTES // (16 * C)):
-        gates_N4C = packed.x.linear(x_NI[block], packed.bias, total=len(x_NI))
+        gates_N4C = multiply_x(x_NI[block], packed.bias)
         gates_N4C[:, 3 * C :] *= 2
         sizes = batch_sizes[steps]
         views = [part.split(sizes) for part in gates_N4C.split(C, dim=1)]

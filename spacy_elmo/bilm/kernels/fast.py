@@ -34,17 +34,29 @@ class FastPart:
     settings = Settings()
 
 
-class _Linear:
-    """x W + b: by torch with a gradient, by a prepared copy of the weight without."""
+class _Weight:
+    """A weight to multiply by: itself with a gradient, a prepared copy without."""
 
     def __init__(self) -> None:
-        self._prepared = Derived(prepare)
+        self._prepared = Derived(_prepare)
 
-    def __call__(self, x: Tensor, weight: Tensor, bias: Tensor, case: Case) -> Tensor:
+    def __call__(self, case: Case, *weights: Tensor) -> TorchMatmul:
+        """Return what multiplies by a weight, or by all filters of a char-CNN."""
         if case.gradient:
-            return torch.addmm(bias, x, weight)
-        form = choose_matmul(case)
-        return self._prepared(weight, form=form, exact=case.exact).linear(x, bias)
+            return TorchMatmul(_joined(weights))
+        return self._prepared(*weights, form=choose_matmul(case), exact=case.exact)
+
+    def linear(self, case: Case, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        """Return x W + b."""
+        return self(case, weight).at(len(x)).linear(x, bias)
+
+
+def _prepare(*weights: Tensor, form: str, exact: bool) -> TorchMatmul:
+    return prepare(_joined(weights), form=form, exact=exact)
+
+
+def _joined(weights: Sequence[Tensor]) -> Tensor:
+    return char_cnn.join_filters(*weights) if weights[0].ndim == 3 else weights[0]
 
 
 class FastHighway(FastPart, Highway):
@@ -52,15 +64,16 @@ class FastHighway(FastPart, Highway):
 
     def __init__(self, width: int) -> None:
         super().__init__(width)
-        self._carry, self._transform = _Linear(), _Linear()
+        self._carry, self._transform = _Weight(), _Weight()
 
     def forward(self, x_VS: Tensor) -> Tensor:
         """Return y, (V, S)."""
         case = case_of(self.settings, self.carry_weight)
-        carry_VS = self._carry(x_VS, self.carry_weight, self.carry_bias, case)
-        new_VS = self._transform(x_VS, self.transform_weight, self.transform_bias, case)
+        weights = self.carry_weight, self.carry_bias
+        carry_VS = self._carry.linear(case, x_VS, *weights).sigmoid()
+        weights = self.transform_weight, self.transform_bias
+        new_VS = self._transform.linear(case, x_VS, *weights).relu()
         # Where matrices are multiplied in bfloat16, the sum is not formed in it.
-        new_VS, carry_VS = new_VS.relu(), carry_VS.sigmoid()
         return torch.lerp(x_VS, new_VS.to(x_VS.dtype), carry_VS.to(x_VS.dtype))
 
 
@@ -71,8 +84,7 @@ class FastCharCnnEncoder(FastPart, CharCnnEncoder):
 
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__(config)
-        self._filters = Derived(_prepare_filters)
-        self._project = _Linear()
+        self._filters, self._projection = _Weight(), _Weight()
 
     def forward(self, ids_VC: Tensor, word_ids_V: Tensor | None = None) -> Tensor:
         """Return token vectors (V, H)."""
@@ -96,12 +108,8 @@ class FastCharCnnEncoder(FastPart, CharCnnEncoder):
         if choose_token_encoder(case) == "definition":
             return super().char_features(ids_VC)
         weights = list(self.conv_weights)
-        if case.gradient:
-            filters = TorchMatmul(char_cnn.join_filters(*weights))
-        else:
-            form = choose_matmul(case)
-            filters = self._filters(*weights, form=form, exact=case.exact)
-        largest_VS = char_cnn.run(self.char_embedding, weights, filters.linear, ids_VC)
+        filters = self._filters(case, *weights)
+        largest_VS = char_cnn.run(self.char_embedding, weights, filters, ids_VC)
         # The bias is added after the maximum, which leaves C times fewer sums.
         return self.activation(largest_VS + torch.cat(list(self.conv_biases)))
 
@@ -110,11 +118,8 @@ class FastCharCnnEncoder(FastPart, CharCnnEncoder):
         weight, bias = self.projection_weight, self.projection_bias
         if weight is None or bias is None:
             return x_VS
-        return self._project(x_VS, weight, bias, case_of(self.settings, weight))
-
-
-def _prepare_filters(*conv_weights: Tensor, form: str, exact: bool) -> TorchMatmul:
-    return prepare(char_cnn.join_filters(*conv_weights), form=form, exact=exact)
+        case = case_of(self.settings, weight)
+        return self._projection.linear(case, x_VS, weight, bias)
 
 
 class FastLstmLayer(FastPart, LstmLayer):

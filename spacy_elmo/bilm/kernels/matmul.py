@@ -32,14 +32,11 @@ class TorchMatmul:
         self.weight_KN = weight_KN
 
     def at(self, rows: int) -> "TorchMatmul":
-        """Return what multiplies so many rows at a time."""
+        """Return what multiplies so many rows: use its functions below."""
         return self
 
-    def linear(
-        self, x_MK: Tensor, bias_N: Tensor | None = None, *, total: int = 0
-    ) -> Tensor:
-        """Return x W + b, (M, N), of x's dtype. total: how many rows there are in all,
-        where these are but a part of them."""
+    def linear(self, x_MK: Tensor, bias_N: Tensor | None = None) -> Tensor:
+        """Return x W + b, (M, N), of x's dtype."""
         if bias_N is None:
             return torch.mm(x_MK, self.weight_KN)
         return torch.addmm(bias_N, x_MK, self.weight_KN)
@@ -58,22 +55,19 @@ class HalfMatmul(TorchMatmul):
         low_KN = weight_KN.to(self.dtype)
         super().__init__(onednn.pack(low_KN) if self.on_cpu else low_KN)
 
-    def linear(
-        self, x_MK: Tensor, bias_N: Tensor | None = None, *, total: int = 0
-    ) -> Tensor:
+    def linear(self, x_MK: Tensor, bias_N: Tensor | None = None) -> Tensor:
         """Return x W + b in float32."""
-        low_N = None if bias_N is None else bias_N.to(self.dtype)
-        return self._multiply(x_MK, low_N).float()
+        return self._multiply(x_MK, bias_N).float()
 
     def add_to(self, z_MN: Tensor, x_MK: Tensor) -> None:
         """Add x W to z, in place."""
         z_MN.add_(self._multiply(x_MK))
 
     def _multiply(self, x_MK: Tensor, bias_N: Tensor | None = None) -> Tensor:
-        low_MK = x_MK.to(self.dtype)
+        low_N = None if bias_N is None else bias_N.to(self.dtype)
         if self.on_cpu:
-            return onednn.linear(low_MK, self.weight_KN, bias_N)
-        return super().linear(low_MK, bias_N)
+            return onednn.linear(x_MK.to(self.dtype), self.weight_KN, low_N)
+        return super().linear(x_MK.to(self.dtype), low_N)
 
 
 class Int8Matmul(TorchMatmul):
@@ -87,9 +81,7 @@ class Int8Matmul(TorchMatmul):
         low_KN = (weight_KN / self.scale_N).round_().to(torch.int8)
         super().__init__(onednn.pack_int8(low_KN.t().contiguous()))
 
-    def linear(
-        self, x_MK: Tensor, bias_N: Tensor | None = None, *, total: int = 0
-    ) -> Tensor:
+    def linear(self, x_MK: Tensor, bias_N: Tensor | None = None) -> Tensor:
         """Return x W + b in float32."""
         y_MN, scale_M1 = self._multiply(x_MK)
         y_MN.mul_(scale_M1)
@@ -110,41 +102,38 @@ class OneDnnMatmul(TorchMatmul):
     """A weight that oneDNN multiplies by in float32; MKL, if it is small and the rows
     are few.
 
-    Args:
-        weight_KN: The weight.
-        exact: Make a row's result independent of the other rows, bit for bit: always by
-            oneDNN then, whose order of summation does not depend on their number.
-        is_copy: Whether the weight is a copy already, which need not stay.
+    exact: Make a row's result independent of the other rows, bit for bit: always by
+    oneDNN then, whose order of summation does not depend on their number. is_copy:
+    Whether the weight is a copy already, which need not stay.
     """
 
     def __init__(self, weight_KN: Tensor, exact: bool, is_copy: bool) -> None:
         super().__init__(weight_KN)
         self.few_rows = 0 if exact or weight_KN.numel() >= SMALL else FEW_ROWS
         self.is_copy = is_copy
-        self.packed = onednn.pack(weight_KN) if is_copy else None
+        self.packed = _PackedMatmul(onednn.pack(weight_KN)) if is_copy else None
         if is_copy and not self.few_rows:
             del self.weight_KN
 
     def at(self, rows: int) -> TorchMatmul:
-        """Return what multiplies so many rows at a time."""
-        return TorchMatmul(self.weight_KN) if rows < self.few_rows else self
-
-    def linear(
-        self, x_MK: Tensor, bias_N: Tensor | None = None, *, total: int = 0
-    ) -> Tensor:
-        """Return x W + b."""
-        rows = x_MK.shape[0]
+        """Return what multiplies so many rows."""
         if rows < self.few_rows:
-            return super().linear(x_MK, bias_N)
-        if not self.is_copy and (total or rows) >= MANY_ROWS:
-            return onednn.linear(x_MK, self.weight_KN.t(), bias_N)
+            return TorchMatmul(self.weight_KN)
+        if rows >= MANY_ROWS and not self.is_copy:
+            return _PackedMatmul(self.weight_KN.t())  # is read where it lies
         if self.packed is None:
-            self.packed = onednn.pack(self.weight_KN)
-        return onednn.linear(x_MK, self.packed, bias_N)
+            self.packed = _PackedMatmul(onednn.pack(self.weight_KN))
+        return self.packed
+
+
+class _PackedMatmul(TorchMatmul):
+    """A weight in an order that oneDNN reads."""
+
+    def linear(self, x_MK: Tensor, bias_N: Tensor | None = None) -> Tensor:
+        return onednn.linear(x_MK, self.weight_KN, bias_N)
 
     def add_to(self, z_MN: Tensor, x_MK: Tensor) -> None:
-        """Add x W to z, in place."""
-        z_MN.add_(self.linear(x_MK))
+        z_MN.add_(onednn.linear(x_MK, self.weight_KN))
 
 
 FORMS: dict[str, type[TorchMatmul]] = {

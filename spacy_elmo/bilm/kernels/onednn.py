@@ -6,38 +6,22 @@ fails, kernels that need it are not chosen.
 Shapes: M rows, K columns in, N columns out.
 """
 
-from collections.abc import Callable
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 
-def is_enabled() -> bool:
-    """Return whether torch has oneDNN and the user left it on."""
-    return torch.backends.mkldnn.is_available() and bool(torch.backends.mkldnn.enabled)
-
-
-def linear_works() -> bool:
-    """Return whether `pack` and `linear` work."""
-    return _is_one(lambda one: linear(one, pack(one)))
-
-
-def linear_int8_works() -> bool:
-    """Return whether `pack_int8` and `linear_int8` work."""
-
-    def multiply(one: Tensor) -> Tensor:
-        int8, uint8 = one.to(torch.int8), (one + 128).to(torch.uint8)
-        zero = torch.zeros(1, dtype=torch.int32)
-        return linear_int8(uint8, pack_int8(int8), one[0], zero)
-
-    return _is_one(multiply)
-
-
 @torch.no_grad()
-def _is_one(multiply: Callable[[Tensor], Tensor]) -> bool:
+def works(*, int8: bool = False) -> bool:
+    """Return whether `pack` and `linear` work, or those of 8 bits."""
+    one, zero = torch.ones(1, 1), torch.zeros(1, dtype=torch.int32)
     try:
-        return bool(multiply(torch.ones(1, 1)).item() == 1)
+        if int8:
+            packed = pack_int8(one.to(torch.int8))
+            found = linear_int8((one + 128).to(torch.uint8), packed, one[0], zero)
+        else:
+            found = linear(one, pack(one))
+        return bool(found.item() == 1)
     except (AttributeError, RuntimeError, TypeError, NotImplementedError):
         return False
 

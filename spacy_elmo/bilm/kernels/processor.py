@@ -63,7 +63,8 @@ def case_of(settings: Settings, weight: Tensor) -> Case:
 
 def processor_of(device: torch.device) -> Processor:
     """Return what a device of this machine can compute fast."""
-    return probe(device.type, onednn.is_enabled())
+    mkldnn = torch.backends.mkldnn  # which users can turn off
+    return probe(device.type, mkldnn.is_available() and bool(mkldnn.enabled))
 
 
 @cache
@@ -72,15 +73,12 @@ def probe(device: str, with_onednn: bool) -> Processor:
     if device != "cpu":
         return Processor(device, bfloat16=device == "cuda")
     amx = _cpu_has("amx_tile")
-    bfloat16 = amx or _cpu_has("avx512_bf16")
-    if not with_onednn:
-        return Processor("cpu", bfloat16=bfloat16)
     return Processor(
         "cpu",
-        onednn=onednn.linear_works(),
-        avx512=_cpu_has("avx512") and not amx,
-        bfloat16=bfloat16,
-        int8=_cpu_has("vnni") and onednn.linear_int8_works(),
+        onednn=with_onednn and onednn.works(),
+        avx512=with_onednn and _cpu_has("avx512") and not amx,
+        bfloat16=amx or _cpu_has("avx512_bf16"),
+        int8=with_onednn and _cpu_has("vnni") and onednn.works(int8=True),
     )
 
 

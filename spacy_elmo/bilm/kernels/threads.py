@@ -13,7 +13,7 @@ import ctypes
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
 from functools import cache
 from pathlib import Path
@@ -33,20 +33,20 @@ def can_run() -> bool:
 
 def at_once(first: Callable[[], T], second: Callable[[], T]) -> tuple[T, T]:
     """Return the results of both functions, which run at once, with half of torch's
-    threads each."""
+    threads each, and without a gradient."""
     each = max(1, torch.get_num_threads() // 2)
-    other = _pool(os.getpid()).submit(copy_context().run, _run, each, second)
+
+    def run_second() -> T:
+        with thread_count(each), torch.no_grad():  # both are of a thread
+            return second()
+
+    other = _pool(os.getpid()).submit(copy_context().run, run_second)
     with thread_count(each):
         try:
             return first(), other.result()
         finally:
             if not other.cancel():  # if the first failed
                 wait([other])
-
-
-def _run(n_threads: int, task: Callable[[], T]) -> T:
-    with thread_count(n_threads), torch.no_grad():  # which is of a thread, too
-        return task()
 
 
 @cache
@@ -69,16 +69,11 @@ def thread_count(n: int) -> Iterator[None]:
         mkl(mkl_before)
 
 
-@contextmanager
-def safe_after_fork() -> Iterator[None]:
+def safe_after_fork() -> AbstractContextManager[None]:
     """Compute with one thread inside, if this process was forked from one that had
     imported this module: OpenMP's threads don't survive a fork, and a process that asks
     for them would wait for ever (`nlp.pipe` with n_process)."""
-    if os.getpid() == _PROCESS:
-        yield
-    else:
-        with thread_count(1):
-            yield
+    return nullcontext() if os.getpid() == _PROCESS else thread_count(1)
 
 
 @cache

@@ -66,8 +66,8 @@ def test_equals_numpy(precision, is_copy, M, K, N, biased, exact):
     form = form_of(precision, tensors[1])
     with torch.no_grad():
         prepared = prepare(tensors[1].clone(), form=form, exact=exact, is_copy=is_copy)
-        found = prepared.linear(tensors[0], tensors[2] if biased else None)
-        prepared.add_to(tensors[3], tensors[0])
+        found = prepared.at(M).linear(tensors[0], tensors[2] if biased else None)
+        prepared.at(M).add_to(tensors[3], tensors[0])
     limit = TOLERANCE[precision] * max(1.0, np.abs(expected).max()) * 4
     assert np.abs(found.numpy() - expected - (bias if biased else 0)).max() < limit
     assert np.abs(tensors[3].numpy() - expected - z).max() < limit
@@ -83,16 +83,16 @@ def test_large_weights(rows):
             form = form_of("float32", weight)
             prepared = prepare(weight.clone(), form=form, is_copy=is_copy)
             z = torch.zeros(rows, 1000)
-            prepared.add_to(z, x)
-            assert abs(prepared.linear(x).numpy() - expected).max() < 1e-3
+            prepared.at(rows).add_to(z, x)
+            assert abs(prepared.at(rows).linear(x).numpy() - expected).max() < 1e-3
             assert abs(z.numpy() - expected).max() < 1e-3
 
 
 def test_a_part_of_many_rows_is_the_same():
     x, weight = torch.randn(2 * MANY_ROWS, 64), torch.randn(64, 48)
     prepared = prepare(weight, form=form_of("float32", weight))
-    whole = prepared.linear(x)
-    for part in (prepared.linear(x[:9], total=len(x)), prepared.linear(x[:9])):
+    whole = prepared.at(len(x)).linear(x)
+    for part in (prepared.at(len(x)).linear(x[:9]), prepared.at(9).linear(x[:9])):
         assert torch.allclose(part, whole[:9], atol=1e-5)
 
 
@@ -104,14 +104,14 @@ def test_a_changed_weight_is_noticed(precision, change):
     form = form_of(precision, weight)
     prepared = Derived(prepare)
     with torch.no_grad():
-        before = prepared(weight, form=form).linear(x)
+        before = prepared(weight, form=form).at(9).linear(x)
         if change == "in place":
             weight.add_(1)
         elif change == "another":
             weight = torch.nn.Parameter(weight + 1)
         else:
             weight.data = weight.data + 1
-        after = prepared(weight, form=form).linear(x)
+        after = prepared(weight, form=form).at(9).linear(x)
         assert after - before == pytest.approx(
             x.sum(dim=1, keepdim=True).expand(-1, 24).numpy(), abs=0.3
         )
