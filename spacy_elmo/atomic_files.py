@@ -23,16 +23,12 @@ _TO_PUT_BACK = re.compile(re.escape(_JOURNAL) + "[0-9a-z_]{8}")
 def write_files(
     folder: str | Path, writers: Mapping[str, Writer], *, remove: Iterable[str] = ()
 ) -> None:
-    """Write several files of one folder, all or none.
-
-    Every file is first written in full under a temporary name. Only when all of them
-    are on the disk do they take the places of the old ones, which come back if that
-    fails half-way.
+    """Write several files of one folder, all or none: first in full under temporary
+    names, then, when all are on the disk, in the places of the old ones.
 
     Args:
         folder: Made if it is not there.
-        writers: Name of each file, and a function that writes it to the path it is
-            given.
+        writers: Name of each file, and a function that writes to the path it is given.
         remove: Files that go if they are there and are not written.
 
     Raises:
@@ -45,11 +41,10 @@ def write_files(
         for name, write in writers.items():
             aside = asides[folder / name] = _beside(folder / name, "new")
             fill_aside(write, aside)
-        gone = [folder / name for name in remove if name not in writers]
-        _swap(asides, gone)
+        _swap(asides, [folder / name for name in remove if name not in writers])
     except OSError as error:
-        message = Errors.EL013.format(path=folder, error=error)
-        raise OSError(error.errno, message) from error
+        said = Errors.EL013.format(path=folder, error=error)
+        raise OSError(error.errno, said) from error
     finally:
         for aside in asides.values():
             aside.unlink(missing_ok=True)
@@ -109,8 +104,7 @@ def recover(folder: Path) -> None:
 
 def _put_back(journal: Path) -> None:
     """Bring the files that a journal holds back."""
-    names = json.loads((journal / _NAMES).read_text(encoding="utf-8"))
-    for name in names:
+    for name in json.loads((journal / _NAMES).read_text(encoding="utf-8")):
         path = journal.parent / name
         if (journal / name).exists():
             # By a copy of the link: the journal stays whole until all are back.

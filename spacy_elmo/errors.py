@@ -24,18 +24,15 @@ class Errors(metaclass=_Coded):
         "{layouts}.{names}"
     )
     EL002 = (
-        "Can't read '{path}' as JSON: {error}. The file is damaged or not a model's."
+        "Can't read '{path}' as {format}: {error}. The file is damaged or holds "
+        "something else; take an undamaged copy."
     )
     EL003 = "'{path}': {problem}. The file is damaged, or belongs to another model."
-    EL004 = (
-        "Can't read '{path}' as an HDF5 file: {error}. The file is truncated or of "
-        "another format; download it again and compare its size and hash."
-    )
     EL005 = (
         "'{path}' holds several models: {names}. Give the path of a file of the one "
         "that is meant, or a folder for each."
     )
-    EL006 = "'{path}' has no array '{name}'. These are not the weights of this model."
+    EL006 = "'{path}' {problem}. These are not the weights of this model."
     EL007 = (
         "Array '{name}' in '{path}' has shape {found}, but the sizes in the "
         "configuration ask for {expected}."
@@ -52,10 +49,6 @@ class Errors(metaclass=_Coded):
         "Can't read '{path}' as safetensors: {error}. The file is truncated or of "
         "another format."
     )
-    EL011 = (
-        "'{path}' holds arrays that the configuration does not know: {names}. These "
-        "are not the weights of this model."
-    )
     EL012 = (
         "The weights in '{path}' have fingerprint {found}, but '{config}' was written "
         "with {expected}. One of the two files was changed or damaged; restore both "
@@ -68,10 +61,6 @@ class Errors(metaclass=_Coded):
     EL014 = (
         "'{path}' was written by a newer format ({found}) than this version of "
         "spacy-elmo reads ({known}). Upgrade spacy-elmo."
-    )
-    EL015 = (
-        "Can't read '{path}' as PyTorch weights: {error}. Only plain arrays are read, "
-        "never code; the file is damaged or holds something else."
     )
     EL016 = (
         "'{path}' holds a model of another format ('{name}'). Save into a folder of "
@@ -88,9 +77,6 @@ class Errors(metaclass=_Coded):
         "'{path}' has word-embedding input, which needs the vocabulary that its rows "
         "stand for: a text file 'vocab.txt', one word a line, beside the weights."
     )
-    EL023 = (
-        "The vocabulary of '{path}' has {found} words for {expected} embedding rows."
-    )
     EL024 = (
         "The carried state has {found} rows, but the batch has {expected} sentences."
     )
@@ -100,9 +86,6 @@ class Errors(metaclass=_Coded):
     )
     EL026 = "batch_tokens must be at least 1, found {found}."
     EL027 = "The format {format} can't hold this model: {problem}."
-    EL028 = (
-        "The format {format} has no weights of type '{found}'. Choose from: {known}."
-    )
     EL029 = (
         "The cutoffs {cutoffs} don't fit: they must rise, and each cluster has vectors "
         "4 times narrower than the one before, of {width} columns at first. Leave out "

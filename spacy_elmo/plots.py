@@ -14,17 +14,8 @@ FORMATS = (".png", ".svg", ".pdf")
 
 
 def new_figure(width: float, height: float, output: Path) -> "Figure":
-    """Return an empty figure.
-
-    Args:
-        width: Inches.
-        height: Inches.
-        output: The file that it will be saved to.
-
-    Raises:
-        ImportError: [EL075] matplotlib is not installed.
-        ValueError: [EL074] The format of the file is not known.
-    """
+    """Return an empty figure, in inches, for a file. Raises ImportError [EL075] without
+    matplotlib, ValueError [EL074] if the format of the file is not known."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -37,6 +28,5 @@ def new_figure(width: float, height: float, output: Path) -> "Figure":
 
 def save(figure: "Figure", output: Path) -> None:
     """Write a figure to a file. Raises OSError [EL013]."""
-    kind = output.suffix[1:]
-    write = partial(figure.savefig, format=kind, dpi=150)
+    write = partial(figure.savefig, format=output.suffix[1:], dpi=150)
     write_files(output.parent, {output.name: write})

@@ -16,10 +16,9 @@ LANG = next(iter(MODELS))
 
 
 def sizes() -> dict[str, Any]:
-    """Return the sizes of the shipped models, settings of `spacy-elmo.BiLM.v1`; those
-    of `BiLMConfig` if the package was built without them or the file is damaged. spaCy
-    asks whenever it starts, and must work for whoever has no `elmo` then; `load` says
-    what is wrong."""
+    """Return the sizes of the shipped models; those of `BiLMConfig` if there are none
+    or the file is damaged: spaCy asks whenever it starts, and `load` says what is
+    wrong."""
     try:
         text = (FOLDER / MODELS[LANG] / "config.json").read_text(encoding="utf-8")
         return BiLMConfig.from_dict(json.loads(text)["bilm"]).to_dict()
@@ -29,11 +28,7 @@ def sizes() -> dict[str, Any]:
 
 def find(name_or_path: str | Path) -> Path:
     """Return a path, or the folder of a shipped model if there is nothing at the path
-    and the model has that name.
-
-    Raises:
-        FileNotFoundError: [EL001] if there is neither.
-    """
+    and the model has that name. Raises FileNotFoundError [EL001]."""
     path = Path(name_or_path)
     if path.exists():
         return path
@@ -43,12 +38,8 @@ def find(name_or_path: str | Path) -> Path:
 
 
 def folder(lang: str) -> Path:
-    """Return the folder of the model for a language.
-
-    Raises:
-        ValueError: [EL081] if none ships for the language.
-        FileNotFoundError: [EL051] if the package was built without it.
-    """
+    """Return the folder of the model for a language. Raises ValueError [EL081] if none
+    ships for it, FileNotFoundError [EL051] if the package was built without it."""
     if lang not in MODELS:
         known = ", ".join(f"'{name}' for '{lang}'" for lang, name in MODELS.items())
         raise ValueError(Errors.EL081.format(lang=lang, known=known))

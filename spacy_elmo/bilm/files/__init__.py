@@ -86,15 +86,15 @@ def save(
         The fingerprint of what was written.
 
     Raises:
-        ValueError: [EL073] if no such format can be written, [EL028] if it does not
-            have the dtype, [EL027] if it can't hold the model, [EL016] if the folder
-            holds a model of another format, [EL019] if a value is not finite.
+        ValueError: [EL073] if there is no such format to write, [EL027] if it can't
+            hold the model or the dtype, [EL016] if the folder holds a model of another
+            format, [EL019] if a value is not finite.
         OSError: [EL013] if a file can't be written.
     """
     writer, folder = writable_format(format), Path(folder)
     if dtype not in writer.dtypes:
-        known = ", ".join(writer.dtypes)
-        raise ValueError(Errors.EL028.format(found=dtype, format=format, known=known))
+        problem = f"of type {dtype}; it has {', '.join(writer.dtypes)}"
+        raise ValueError(Errors.EL027.format(format=format, problem=problem))
     if not (writer.keeps_training or (objective is None and card is None)):
         problem = "it has no place for an objective or a card"
         raise ValueError(Errors.EL027.format(format=format, problem=problem))

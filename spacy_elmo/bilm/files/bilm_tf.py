@@ -26,7 +26,7 @@ from ..objectives import Objective
 from .format import folder_of
 from .hdf5 import array_shapes, open_file
 from .stored import StoredBiLM, check_shapes, check_words, empty_arrays
-from .text_files import read_json, read_vocab, vocab_text
+from .text_files import read_json, read_vocab, unreadable, vocab_text
 
 OPTIONS, WEIGHTS, VOCAB = "options.json", "weights.hdf5", "vocab.txt"
 # Their names of our settings, and what those stand for that are not there.
@@ -88,7 +88,7 @@ class BilmTfFormat:
                     for ours, theirs in _names(config).items()
                 }
             except OSError as error:  # a damaged block
-                raise ValueError(Errors.EL004.format(path=path, error=error)) from error
+                raise unreadable(path, "HDF5", error) from error
         return StoredBiLM(config, vocab, None, arrays)
 
     def save(
@@ -265,7 +265,9 @@ def _config(
         reads_words = "embedding" in shapes or "char_cnn" not in options
         table = "embedding" if reads_words else "char_embed"
         if table not in shapes:
-            raise ValueError(Errors.EL006.format(path=path, name=table))
+            raise ValueError(
+                Errors.EL006.format(path=path, problem=f"has no array '{table}'")
+            )
         n_rows = (shapes[table] or (0,))[0]
         if reads_words:
             sizes["n_words"] = n_rows

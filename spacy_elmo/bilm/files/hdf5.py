@@ -8,24 +8,25 @@ from typing import Any
 import h5py
 
 from ...errors import Errors
+from .text_files import unreadable
 
 # How many times its file a compressed array may be; floats hardly shrink.
 MAX_COMPRESSION = 100
 
 
 def open_file(path: Path) -> h5py.File:
-    """Open an HDF5 file to read. Raises ValueError [EL004]."""
+    """Open an HDF5 file to read. Raises ValueError [EL002]."""
     try:
         return h5py.File(path, "r")
     except OSError as error:
-        raise ValueError(Errors.EL004.format(path=path, error=error)) from error
+        raise unreadable(path, "HDF5", error) from error
 
 
 def array_shapes(file: h5py.File, path: Path) -> dict[str, tuple[int, ...]]:
     """Return the shapes of all arrays, none of them read.
 
     Raises:
-        ValueError: [EL004] if the file is damaged; [EL009] on links and external or
+        ValueError: [EL002] if the file is damaged; [EL009] on links and external or
             virtual storage, which could reach other files of this machine, and on
             arrays that the file does not really hold, which would take memory.
     """
@@ -38,7 +39,7 @@ def array_shapes(file: h5py.File, path: Path) -> dict[str, tuple[int, ...]]:
                 raise ValueError(message)
             shapes[name] = tuple(item.shape)
     except (OSError, RuntimeError, KeyError) as error:
-        raise ValueError(Errors.EL004.format(path=path, error=error)) from error
+        raise unreadable(path, "HDF5", error) from error
     return shapes
 
 

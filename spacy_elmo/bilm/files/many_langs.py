@@ -23,7 +23,7 @@ from ..config import BiLMConfig
 from ..words import BOS, EOS, UNK
 from .format import folder_of
 from .stored import StoredBiLM
-from .text_files import read_json
+from .text_files import read_json, unreadable
 
 CONFIG, ENCODER, EMBEDDER = "config.json", "encoder.pkl", "token_embedder.pkl"
 WORDS, CHARACTERS = "word.dic", "char.dic"
@@ -146,7 +146,8 @@ def _getter(path: Path) -> Getter:
         array = arrays.get(name)
         n_axes = 1 if name.endswith("bias") else 3 if "convolutions" in name else 2
         if array is None or array.dim() != n_axes:
-            raise ValueError(Errors.EL006.format(path=path, name=name))
+            problem = f"has no array '{name}' of {n_axes} axes"
+            raise ValueError(Errors.EL006.format(path=path, problem=problem))
         return array
 
     return get
@@ -156,12 +157,10 @@ def _read_arrays(path: Path) -> dict[str, Tensor]:
     """Return the arrays of a pickle, none of whose code is run."""
     try:
         arrays = torch.load(path, map_location="cpu", weights_only=True)
+        if not isinstance(arrays, dict):
+            raise ValueError(f"it holds a {type(arrays).__name__}, not arrays by name")
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
-        first_line = str(error).partition("\n")[0]
-        raise ValueError(Errors.EL015.format(path=path, error=first_line)) from error
-    if not isinstance(arrays, dict):
-        problem = f"it holds a {type(arrays).__name__}, not arrays by name"
-        raise ValueError(Errors.EL015.format(path=path, error=problem))
+        raise unreadable(path, "arrays of PyTorch", error) from error
     for name, array in arrays.items():
         if not isinstance(array, Tensor) or not array.is_floating_point():
             problem = "not an array of floating-point numbers"

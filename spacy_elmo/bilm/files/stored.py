@@ -100,19 +100,21 @@ def check_shapes(
     array, so that memory is only taken for arrays that fit.
 
     Raises:
-        ValueError: [EL006] if one is missing, [EL007] if one has another shape, [EL011]
-            if there is one that the model does not have.
+        ValueError: [EL006] if one is missing or the model does not have it, [EL007] if
+            one has another shape.
     """
     for name, array in expected.items():
         shape = tuple(array.shape)
         if name not in found:
-            raise ValueError(Errors.EL006.format(path=path, name=name))
+            problem = f"has no array '{name}'"
+            raise ValueError(Errors.EL006.format(path=path, problem=problem))
         if found[name] != shape:
-            problem = {"name": name, "found": found[name], "expected": shape}
-            raise ValueError(Errors.EL007.format(path=path, **problem))
+            shapes = {"found": found[name], "expected": shape}
+            raise ValueError(Errors.EL007.format(path=path, name=name, **shapes))
     unknown = sorted(set(found) - set(expected))
     if unknown:
-        raise ValueError(Errors.EL011.format(path=path, names=", ".join(unknown[:5])))
+        problem = f"has arrays that the model has not: {', '.join(unknown[:5])}"
+        raise ValueError(Errors.EL006.format(path=path, problem=problem))
 
 
 def check_words(
@@ -124,18 +126,19 @@ def check_words(
     """Compare a vocabulary and an alphabet with the embeddings that they belong to.
 
     Raises:
-        ValueError: [EL022] if the vocabulary is missing, [EL023] if it has another
-            number of words, [EL003] if the alphabet is not one or has another size.
+        ValueError: [EL022] if the vocabulary is missing, [EL003] if the words or the
+            characters are not as many as the embeddings, or not all that are needed.
     """
     if config.n_words and vocab is None:
         raise ValueError(Errors.EL022.format(path=path))
-    if config.n_words and vocab is not None and len(vocab) != config.n_words:
-        sizes = {"found": len(vocab), "expected": config.n_words}
-        raise ValueError(Errors.EL023.format(path=path, **sizes))
-    if config.characters != "alphabet":
+    n_words, n_expected, problem = len(vocab or []), config.n_characters - 1, None
+    if config.n_words and n_words != config.n_words:
+        problem = f"its vocabulary has {n_words} words for {config.n_words} rows"
+    elif config.characters != "alphabet":
         return
-    n_expected, problem = config.n_characters - 1, None
-    if not isinstance(alphabet, list) or not all(isinstance(c, str) for c in alphabet):
+    elif not isinstance(alphabet, list) or not all(
+        isinstance(c, str) for c in alphabet
+    ):
         problem = "its alphabet is not a list of characters"
     elif len(alphabet) != n_expected:
         problem = f"its alphabet has {len(alphabet)} characters for {n_expected} rows"

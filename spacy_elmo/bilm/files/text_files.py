@@ -1,4 +1,4 @@
-"""JSON and word lists beside the weights."""
+"""JSON and word lists beside the weights, and files that can't be read."""
 
 import json
 from pathlib import Path
@@ -7,12 +7,18 @@ from typing import Any
 from ...errors import Errors
 
 
+def unreadable(path: Path, format: str, error: Exception) -> ValueError:
+    """Return the error [EL002] of a file that is not what its name says."""
+    first_line = str(error).partition("\n")[0]
+    return ValueError(Errors.EL002.format(path=path, format=format, error=first_line))
+
+
 def read_json(path: Path) -> Any:
     """Return what a JSON file holds. Raises ValueError [EL002] if it can't be read."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise ValueError(Errors.EL002.format(path=path, error=error)) from error
+        raise unreadable(path, "JSON", error) from error
 
 
 def read_vocab(path: Path) -> list[str]:

@@ -7,12 +7,6 @@ from .sampled import SampledSoftmax
 from .storage import FILE, load, save
 
 __all__ = [
-    "FILE",
-    "AdaptiveSoftmax",
-    "FullSoftmax",
-    "MakeObjective",
-    "Objective",
-    "SampledSoftmax",
-    "load",
-    "save",
-]
+    "FILE", "AdaptiveSoftmax", "FullSoftmax", "MakeObjective", "Objective",
+    "SampledSoftmax", "load", "save",
+]  # fmt: skip

@@ -21,15 +21,8 @@ RARE = 0.1
 
 class AdaptiveSoftmax(Objective):
     """Frequent words in a head, rarer ones in clusters of ever smaller width: much
-    cheaper to train, and still a distribution over all words.
-
-    Args:
-        cutoffs: Number of the first word of each cluster after the head.
-
-    Raises:
-        ValueError: [EL029] The cutoffs don't rise within the vocabulary, or are too
-            many for the width.
-    """
+    cheaper to train, and still a distribution over all words. Raises ValueError [EL029]
+    if the cutoffs don't rise within the vocabulary, or are too many for the width."""
 
     name = "spacy-elmo.AdaptiveSoftmax.v1"
 
@@ -45,10 +38,10 @@ class AdaptiveSoftmax(Objective):
     def forward(self, h_NH: Tensor, target_N: Tensor) -> Tensor:
         """Return the log-probability of every target, (N,)."""
         if kernel.can_run(h_NH):
-            head, tail = self.clusters.head, list(self.clusters.tail.parameters())
+            tail = list(self.clusters.tail.parameters())
             clusters = list(zip(tail[::2], tail[1::2]))
-            weight_and_bias = head.weight, head.bias
-            return kernel.log_p(h_NH, target_N, self.cutoffs, weight_and_bias, clusters)
+            head = self.clusters.head.weight, self.clusters.head.bias
+            return kernel.log_p(h_NH, target_N, self.cutoffs, head, clusters)
 
         def log_p(h: Tensor, target: Tensor) -> Tensor:
             # torch's clusters can't be of two precisions.
@@ -78,11 +71,11 @@ class AdaptiveSoftmax(Objective):
         return int(head + RARE * (self.n_words - head))
 
     def settings(self) -> dict[str, Any]:
-        """Return the arguments of the registered function."""
+        """Return the cutoffs."""
         return {"cutoffs": self.cutoffs}
 
     def describe(self) -> str:
-        """Return the description for messages."""
+        """Return the name and the cutoffs."""
         return f"adaptive softmax, cut at {', '.join(f'{c:,}' for c in self.cutoffs)}"
 
 

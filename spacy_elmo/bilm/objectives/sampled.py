@@ -40,20 +40,15 @@ def sample_log_uniform(
 
 
 class SampledSoftmax(FullSoftmax):
-    """A full softmax that is trained on a sample of the words.
+    """A full softmax that is trained on a sample of the words, one for all predictions
+    of a step. Raises ValueError [EL045] if there are not more words than samples.
 
     Only the rows that a step uses get a gradient, a sparse one, so that neither the
     matrix multiplication nor the optimizer's step grows with the vocabulary.
 
-    Args:
-        n_samples: Number of words sampled for a step, S, for all its predictions.
-
     Attributes:
         sampled_S: The words sampled for this step, sorted.
         n_draws: Number of draws that it took to find as many distinct words.
-
-    Raises:
-        ValueError: [EL045] There are not more words than samples.
     """
 
     name = "spacy-elmo.SampledSoftmax.v1"
@@ -109,11 +104,11 @@ class SampledSoftmax(FullSoftmax):
         return self.n_samples
 
     def settings(self) -> dict[str, Any]:
-        """Return the arguments of the registered function."""
+        """Return the number of samples."""
         return {"samples": self.n_samples}
 
     def describe(self) -> str:
-        """Return the description for messages."""
+        """Return the name and the number of samples."""
         return f"sampled softmax, {self.n_samples:,} samples"
 
 

@@ -27,10 +27,11 @@ _HEADER = "objective"
 def save(objective: Objective, path: Path, dtype: torch.dtype = torch.float32) -> None:
     """Write an objective, its floating-point arrays in a given precision."""
     arrays = {
-        name: tensor.to(dtype) if tensor.is_floating_point() else tensor
+        name: tensor.to(
+            "cpu", dtype if tensor.is_floating_point() else None
+        ).contiguous()
         for name, tensor in objective.state_dict().items()
     }
-    arrays = {name: tensor.cpu().contiguous() for name, tensor in arrays.items()}
     header = {"name": objective.name, "settings": objective.settings()}
     header["sha256"] = _checksum(header, arrays)
     write_safetensors(path, arrays, {_HEADER: json.dumps(header)})
@@ -40,9 +41,8 @@ def load(path: Path, width: int, n_words: int) -> Objective:
     """Read an objective that predicts n_words words from vectors of a width.
 
     Raises:
-        ValueError: [EL010] The file is damaged, or its objective is not registered;
-            [EL007] its arrays are of another shape; [EL008] not all of its numbers
-            are finite; [EL029] its cutoffs don't fit the vocabulary.
+        ValueError: [EL010] if the file is damaged or its objective not registered,
+            [EL007] or [EL008] if its arrays don't fit or are not finite.
     """
     try:
         header, arrays = _read(path)
@@ -56,8 +56,8 @@ def load(path: Path, width: int, n_words: int) -> Objective:
     for name, tensor in expected.items():
         shape = tuple(arrays[name].shape) if name in arrays else None
         if shape != tuple(tensor.shape):
-            problem = {"name": name, "found": shape, "expected": tuple(tensor.shape)}
-            raise ValueError(Errors.EL007.format(path=path, **problem))
+            shapes = {"found": shape, "expected": tuple(tensor.shape)}
+            raise ValueError(Errors.EL007.format(path=path, name=name, **shapes))
         if not torch.isfinite(arrays[name]).all():
             raise ValueError(Errors.EL008.format(name=name, path=path))
     objective.load_state_dict({name: arrays[name] for name in expected})

@@ -73,7 +73,7 @@ OWN = {
         lambda f: (f / "weights.safetensors").write_bytes(b"\x80\x04pickle" * 100),
     ),
     "unknown array": (
-        "EL011",
+        "EL006",
         lambda f: edit_weights(f, lambda a: a.update(extra=torch.zeros(2))),
     ),
     "changed weights": ("EL012", lambda f: edit_weights(f, lambda a: a[BIAS].add_(1))),

@@ -153,12 +153,12 @@ def nan(arrays):
 
 BAD = {
     "code in a pickle": (
-        "EL015",
+        "EL002",
         lambda f: (f / "encoder.pkl").write_bytes(pickle.dumps({"a": Hostile()})),
     ),
-    "truncated": ("EL015", lambda f: os.truncate(f / "encoder.pkl", 1000)),
-    "empty": ("EL015", lambda f: os.truncate(f / "encoder.pkl", 0)),
-    "not by name": ("EL015", lambda f: torch.save([torch.ones(2)], f / "encoder.pkl")),
+    "truncated": ("EL002", lambda f: os.truncate(f / "encoder.pkl", 1000)),
+    "empty": ("EL002", lambda f: os.truncate(f / "encoder.pkl", 0)),
+    "not by name": ("EL002", lambda f: torch.save([torch.ones(2)], f / "encoder.pkl")),
     "not numbers": ("EL009", edit("encoder.pkl", lambda a: a.update(x="text"))),
     "missing array": (
         "EL006",

@@ -113,7 +113,7 @@ def test_what_could_not_be_loaded_is_not_saved(tiny, tmp_path, value, dtype):
 
 
 def test_unknown_dtype(tiny, tmp_path):
-    with pytest.raises(ValueError, match="EL028"):
+    with pytest.raises(ValueError, match="EL027"):
         tiny.save(tmp_path, dtype="float64")
 
 
