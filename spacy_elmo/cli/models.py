@@ -56,10 +56,9 @@ def _row(model: str, card: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _readable(key: str, value: Any) -> str:
-    from ..pretrain.units import duration
-
     if key == "seconds":
-        return f"{value:,.0f} ({duration(value)})"
+        hours, minutes = divmod(round(value / 60), 60)
+        return f"{value:,.0f} ({hours} h {minutes:02d} min)"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

@@ -1,7 +1,5 @@
-"""python -m spacy_elmo.pretrain: the trainer where there is no spaCy, and for torchrun.
-
-torchrun --nproc-per-node 2 -m spacy_elmo.pretrain CONFIG --output FOLDER
-"""
+"""[torchrun --nproc-per-node 2 -m] spacy_elmo.pretrain CONFIG --output FOLDER: the
+trainer where there is no spaCy, and for several processes."""
 
 import os
 import shlex
@@ -35,12 +33,8 @@ def run(
     first = os.environ.get("RANK", "0") == "0"
     keep_freed_memory()
     try:
-        best = pretrain(
-            read_config(config, parse_overrides(overrides)),
-            output,
-            command=command,
-            overwrite=overwrite,
-        )
+        settings = read_config(config, parse_overrides(overrides))
+        best = pretrain(settings, output, command=command, overwrite=overwrite)
     except Stopped as stopped:
         if first:
             msg.warn(str(stopped))

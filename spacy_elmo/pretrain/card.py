@@ -4,26 +4,15 @@ import platform
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from ..bilm.files.own import CARD
 from ..bilm.files.text_files import read_json
 
 
 def read_card(folder: Path) -> dict[str, Any] | None:
-    """Return the card of a model folder, None if it has none.
-
-    Raises:
-        ValueError: [EL002] It can't be read.
-    """
+    """Return the card of a model folder, None if it has none. Raises ValueError [EL002]
+    if it can't be read."""
     path = folder / CARD
     return dict(read_json(path)) if path.exists() else None
-
-
-def hardware(device: torch.device, processes: int) -> str:
-    """Return what a run is made on."""
-    threads = f"{processes} x {torch.get_num_threads()} threads"
-    return f"{processor()}, {threads}, {device}, torch {torch.__version__}"
 
 
 def processor() -> str:

@@ -8,7 +8,7 @@ which follow from the step.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,13 @@ from ..bilm.lstm import BiLMState, LstmState
 from ..bilm.objectives.storage import write_safetensors
 from ..errors import Errors
 from .model import LanguageModel
-from .state_dict import Arrays, flatten, unflatten
 
 FILE = "checkpoint.safetensors"
 FORMAT_VERSION = 3
 _HEADER = "checkpoint"
 _DAMAGED = (SafetensorError, OSError, KeyError, TypeError, ValueError)
+
+Arrays = dict[str, Tensor]
 
 
 def save(
@@ -38,12 +39,8 @@ def save(
     progress: dict[str, Any],
 ) -> None:
     """Write the checkpoint of a run, with the state of all streams, and whatever else
-    is to be restored, as JSON can hold it.
-
-    Raises:
-        OSError: [EL013] The file can't be written.
-        ValueError: [EL120] An optimizer's state holds what can't be saved.
-    """
+    is to be restored, as JSON can hold it. Raises OSError [EL013] if it can't be
+    written, ValueError [EL120] if an optimizer's state can't be saved."""
     arrays: Arrays = {f"model.{k}": v for k, v in model.state_dict().items()}
     for direction, part in zip(("forward", "backward"), state):
         arrays |= {f"state.{direction}.h": part.h, f"state.{direction}.c": part.c}
@@ -62,11 +59,8 @@ def save(
 
 
 def read_progress(folder: Path) -> dict[str, Any] | None:
-    """Return what was saved as progress; None if there is no checkpoint.
-
-    Raises:
-        ValueError: [EL046] It can't be read.
-    """
+    """Return what was saved as progress; None if there is no checkpoint. Raises
+    ValueError [EL046] if it can't be read."""
     path = folder / FILE
     if not path.exists():
         return None
@@ -80,30 +74,28 @@ def read_progress(folder: Path) -> dict[str, Any] | None:
 def load(
     folder: Path, model: LanguageModel, optimizers: Sequence[Optimizer]
 ) -> BiLMState:
-    """Fill a model and its optimizers, and return the state of all streams.
-
-    Raises:
-        ValueError: [EL046] The file is damaged or of another model.
-    """
+    """Fill a model and its optimizers, and return the state of all streams. Raises
+    ValueError [EL046] if the file is damaged or of another model."""
     path = folder / FILE
     try:
         with safe_open(path, framework="pt") as file:
             header = _header(file)
             # Copies: what safetensors gives is the file itself, mapped into memory.
             arrays = {k: file.get_tensor(k).clone() for k in file.keys()}  # noqa: SIM118
-        if header["format"] == 2:
-            header, arrays = _of_version_0_1(header, arrays, optimizers)
+        states = header["optimizers"] if header["format"] > 2 else None
+        if states is None:
+            states, arrays = _of_version_0_1(arrays, optimizers)
         model.load_state_dict(_below("model.", arrays))
-        for optimizer, state in zip(optimizers, header["optimizers"], strict=True):
+        for optimizer, state in zip(optimizers, states, strict=True):
             optimizer.load_state_dict(unflatten(state, arrays))
-        device = model.bilm.device
         forward, backward = (
-            LstmState(*(arrays[f"state.{name}.{x}"].to(device) for x in "hc"))
+            LstmState(*(arrays[f"state.{name}.{x}"] for x in "hc"))
             for name in ("forward", "backward")
         )
     except (*_DAMAGED, RuntimeError) as error:
         raise ValueError(Errors.EL046.format(path=path, error=error)) from error
-    return BiLMState(forward, backward)
+    device = model.bilm.device
+    return BiLMState(forward, backward).map(lambda part: part.to(device))
 
 
 def _header(file: Any) -> dict[str, Any]:
@@ -113,20 +105,48 @@ def _header(file: Any) -> dict[str, Any]:
     return header
 
 
-def _below(prefix: str, arrays: Mapping[str, Tensor]) -> Arrays:
+def flatten(value: Any, name: str, arrays: Arrays) -> Any:
+    """Put the tensors of nested dicts, lists and tuples into arrays, under names that
+    begin with `name`, and return the rest for JSON. Raises TypeError on other types."""
+    if isinstance(value, Tensor):
+        name = name if name not in arrays else f"{name}.{len(arrays)}"
+        arrays[name] = value
+        return {"tensor": name}
+    if isinstance(value, dict):
+        items = [[k, flatten(v, f"{name}.{k}", arrays)] for k, v in value.items()]
+        return {"dict": items}
+    if isinstance(value, (list, tuple)):
+        parts = [flatten(v, f"{name}.{i}", arrays) for i, v in enumerate(value)]
+        return {"tuple" if isinstance(value, tuple) else "list": parts}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise TypeError(f"{name} is of type {type(value).__name__}")
+
+
+def unflatten(value: Any, arrays: Arrays) -> Any:
+    """Return the nested value that `flatten` was given."""
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind == "tensor":
+        return arrays[content]
+    if kind == "dict":
+        return {key: unflatten(item, arrays) for key, item in content}
+    parts = [unflatten(item, arrays) for item in content]
+    return tuple(parts) if kind == "tuple" else parts
+
+
+def _below(prefix: str, arrays: Arrays) -> Arrays:
     """Return the arrays whose names begin so, by the rest of their names."""
-    return {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
-        if name.startswith(prefix)
-    }
+    n = len(prefix)
+    return {name[n:]: a for name, a in arrays.items() if name.startswith(prefix)}
 
 
 def _of_version_0_1(
-    header: dict[str, Any], arrays: Arrays, optimizers: Sequence[Optimizer]
-) -> tuple[dict[str, Any], Arrays]:
-    """Return a checkpoint of format 2 in the current one: there the biLM is part of a
-    reader, and an optimizer's state is one array for each parameter and name."""
+    arrays: Arrays, optimizers: Sequence[Optimizer]
+) -> tuple[list[Any], Arrays]:
+    """Return what a checkpoint of format 2 holds in the current one: there the biLM is
+    part of a reader, and an optimizer's state is one array per parameter and name."""
     arrays = {
         name.replace("model.reader.bilm.", "model.bilm."): array
         for name, array in arrays.items()
@@ -143,4 +163,4 @@ def _of_version_0_1(
             state[number] = found
         saved = {"state": state, "param_groups": groups}
         states.append(flatten(saved, f"optimizer.{i}.restored", arrays))
-    return {**header, "optimizers": states}, arrays
+    return states, arrays

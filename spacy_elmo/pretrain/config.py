@@ -3,19 +3,26 @@
 `read_config` of config_file.py reads them from a file.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ..bilm.config import BiLMConfig
 from ..bilm.objectives import FullSoftmax, MakeObjective
 from ..registry import registry
-from .loggers import SpacyLogger
-from .optimizers import OptimizerRecipe, adam  # noqa: F401  (registers the optimizers)
-from .schedules import Schedule, warmup_cosine  # noqa: F401  (registers the schedules)
+from .optimizers import OptimizerRecipe
+from .schedules import Schedule
+
+# Called with (nlp, stdout, stderr); returns a function for each step, and one for the
+# end.
+SpacyLogger = Callable[..., tuple[Callable[[Any], None], Callable[[], None]]]
+
+
+Count = Annotated[int, Field(ge=1)]
+Amount = Annotated[int, Field(ge=0)]
 
 
 class Section(BaseModel):
@@ -31,74 +38,52 @@ class TextConfig(Section):
     too), or one folder made by 'spacy elmo prepare'.
     """
 
-    train: list[str] = Field(description="Training text.")
-    dev: list[str] = Field(description="Held-out text for evaluation.")
-    also: dict[str, list[str]] | None = Field(
-        None, description="Further held-out text by name, evaluated before and after."
-    )
-    lang: str = Field("en", description="Language of the tokenizer.")
-    tokenizer: str = Field("spacy", description="'spacy' or 'whitespace'.")
-    sentences: bool = Field(True, description="Split lines into sentences.")
-    processes: int = Field(1, description="Number of processes that tokenize.")
-    max_tokens: int | None = Field(None, description="Training tokens to stop after.")
-    dev_max_tokens: int | None = Field(None, description="The same for held-out text.")
-    note: str = Field("", description="What the text is, for the model card.")
-    licence: str = Field("", description="Its licence, for the model card.")
+    train: list[str]
+    dev: list[str]  # held-out text for evaluation
+    also: dict[str, list[str]] | None = None  # more of it by name: before and after
+    lang: str = "en"  # of the tokenizer
+    tokenizer: str = "spacy"  # or "whitespace"
+    sentences: bool = True  # whether lines are split at sentence ends
+    processes: int = 1  # that tokenize
+    max_tokens: int | None = None  # of the training text, all if null
+    dev_max_tokens: int | None = None  # of held-out text
+    note: str = ""  # what the text is, for the model card
+    licence: str = ""  # of the text, for the model card
 
 
 class VocabConfig(Section):
     """Section [vocab]: the words that are predicted."""
 
-    size: int | None = Field(
-        None,
-        description="Most words, <S>, </S> and <UNK> included; 50,000, or those of "
-        "prepared text, if null.",
-    )
-    min_count: int = Field(1, description="Least number of occurrences of a word.")
+    # With <S>, </S> and <UNK>; 50,000, or those of prepared text, if null.
+    size: int | None = None
+    min_count: int = 1  # least number of occurrences of a word
 
 
 class TrainingConfig(Section):
     """Section [training]: where a run starts from, and how it proceeds."""
 
-    init: str | None = Field(
-        None,
-        description="Model folder to start from, or name of a shipped model. If it has "
-        "a softmax, that is kept, with its vocabulary.",
-    )
-    new_softmax: bool = Field(False, description="Train a new softmax in any case.")
-    softmax_first: int = Field(
-        0, ge=0, description="First steps, which train the softmax alone."
-    )
-    batch_size: int = Field(64, ge=1, description="Streams, of all processes together.")
-    accumulate: int = Field(
-        1, ge=1, description="Parts that a batch is computed in, to save memory."
-    )
-    unroll_steps: int = Field(
-        20, ge=1, description="Tokens after which backpropagation is cut."
-    )
-    epochs: int = Field(1, ge=1, description="Passes over the text.")
-    max_steps: int | None = Field(None, ge=1, description="Stop at this step.")
-    clip_norm: float = Field(5.0, gt=0, description="Largest norm of the gradient.")
-    dropout: float = Field(
-        0.1, ge=0, lt=1, description="Rate on the input of each LSTM and the softmax."
-    )
-    precision: Literal["float32", "bfloat16"] = Field(
-        "float32", description="Precision of matrix multiplications."
-    )
-    eval_every: int = Field(1000, ge=1, description="Steps between evaluations.")
-    save_every: int = Field(500, ge=1, description="Steps between checkpoints.")
-    log_every: int = Field(50, ge=1, description="Steps between lines of the log.")
-    seed: int = Field(0, ge=0, description="Seed of all random numbers.")
-    threads: int = Field(0, ge=0, description="CPU threads; 0 for torch's choice.")
-    device: str = Field(
-        "auto",
-        pattern=r"^(auto|cpu|cuda(:\d+)?)$",
-        description="'cpu', 'cuda', 'cuda:N', or 'auto' for a GPU if there is one.",
-    )
-    save_dtype: Literal["float32", "float16"] = Field(
-        "float32", description="Precision of the weights in model folders."
-    )
-    tensorboard: bool = Field(False, description="Write events for TensorBoard.")
+    # Model folder to start from, or name of a shipped model. If it has a softmax, that
+    # is kept, with its vocabulary, unless new_softmax is set.
+    init: str | None = None
+    new_softmax: bool = False
+    softmax_first: Amount = 0  # first steps, which train the softmax alone
+    batch_size: Count = 64  # streams, of all processes together
+    accumulate: Count = 1  # parts that a batch is computed in, to save memory
+    unroll_steps: Count = 20  # tokens after which backpropagation is cut
+    epochs: Count = 1  # passes over the text
+    max_steps: Count | None = None  # the step to stop at
+    clip_norm: float = Field(5.0, gt=0)  # largest norm of the gradient
+    dropout: float = Field(0.1, ge=0, lt=1)  # on the input of each LSTM and the softmax
+    precision: Literal["float32", "bfloat16"] = "float32"  # of matrix multiplications
+    eval_every: Count = 1000  # steps between evaluations
+    save_every: Count = 500  # steps between checkpoints
+    log_every: Count = 50  # steps between lines of the log
+    seed: Amount = 0  # of all random numbers
+    threads: Amount = 0  # of a CPU; 0 for torch's choice
+    # "auto" takes a GPU if there is one.
+    device: str = Field("auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$")
+    save_dtype: Literal["float32", "float16"] = "float32"  # of weights in model folders
+    tensorboard: bool = False  # whether events are written for TensorBoard
 
     @model_validator(mode="after")
     def _parts_are_equal(self) -> "TrainingConfig":
@@ -119,8 +104,7 @@ BLOCKS = {
 }
 
 
-@dataclass(frozen=True)
-class PretrainConfig:
+class PretrainConfig(Section):
     """All settings of a run. `model` is None if sizes come from training.init; `blocks`
     are [training.objective], .optimizer, .schedule and .logger as they are written."""
 
@@ -157,10 +141,4 @@ class PretrainConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all settings, as JSON can hold them."""
-        return {
-            "text": self.text.model_dump(),
-            "vocab": self.vocab.model_dump(),
-            "model": self.model.to_dict() if self.model else None,
-            "training": self.training.model_dump(),
-            "blocks": self.blocks,
-        }
+        return self.model_dump(mode="json")

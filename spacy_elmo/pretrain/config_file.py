@@ -5,24 +5,15 @@ import json
 import reprlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import catalogue
-from confection import Config, ConfigValidationError
+from confection import Config
 from pydantic import ValidationError
 
 from ..bilm.config import BiLMConfig
 from ..errors import Errors
-from .config import (
-    BLOCKS,
-    PretrainConfig,
-    Section,
-    TextConfig,
-    TrainingConfig,
-    VocabConfig,
-)
+from .config import BLOCKS, PretrainConfig
 
-S = TypeVar("S", bound=Section)
 SECTIONS = ("text", "vocab", "model", "training", "paths")
 
 
@@ -41,26 +32,18 @@ def read_config(path: Path, overrides: dict[str, Any] | None = None) -> Pretrain
         return _parse(dict(Config().from_disk(path, overrides=overrides or {})))
     except KeyError as error:
         problem = f"it refers to {error}, which it does not have"
-    except (
-        catalogue.RegistryError,
-        ConfigValidationError,
-        configparser.Error,
-    ) as error:
+    except ValidationError as error:
+        problem = _settings(error)
+    except (OSError, ValueError, TypeError, ImportError, configparser.Error) as error:
         problem = _one_line(str(error))
-    except (OSError, ValueError, TypeError, ImportError) as error:
-        if str(error).startswith("[EL"):
+        if problem.startswith("[EL"):
             raise
-        problem = str(error)
     raise ValueError(Errors.EL037.format(path=path, problem=problem))
 
 
 def parse_overrides(args: Sequence[str]) -> dict[str, Any]:
     """Return the values of `--section.name VALUE` arguments, as spaCy's commands take
-    them: JSON, else a string.
-
-    Raises:
-        ValueError: [EL037] An argument is none of them.
-    """
+    them: JSON, else a string. Raises ValueError [EL037] on other arguments."""
     overrides: dict[str, Any] = {}
     rest = list(args)
     while rest:
@@ -82,45 +65,27 @@ def _parse(sections: dict[str, Any]) -> PretrainConfig:
     if unknown:
         shown = ", ".join(f"[{name}]" for name in SECTIONS if name != "paths")
         raise ValueError(f"unknown section [{unknown[0]}]; there are {shown}")
+    sections.pop("paths", None)
     training = dict(sections.get("training", {}))
-    blocks = {name: training.pop(name, None) for name in BLOCKS}
-    config = PretrainConfig(
-        text=_section(TextConfig, "text", sections.get("text", {})),
-        vocab=_section(VocabConfig, "vocab", sections.get("vocab", {})),
-        model=_sizes(training.get("init"), dict(sections.get("model", {}))),
-        training=_section(TrainingConfig, "training", training),
-        blocks={name: dict(block) for name, block in blocks.items() if block},
-    )
-    for name, block in config.blocks.items():
+    written = {name: training.pop(name, None) for name in BLOCKS}
+    blocks = {name: dict(block) for name, block in written.items() if block}
+    for name, block in blocks.items():
         if f"@{BLOCKS[name][0]}" not in block:
-            raise ValueError(
-                f"[training.{name}] must name one of the @{BLOCKS[name][0]}"
-            )
+            problem = f"[training.{name}] must name one of the @{BLOCKS[name][0]}"
+            raise ValueError(problem)
+    model = _sizes(training.get("init"), sections.pop("model", {}))
+    given = {"text": {}, "vocab": {}, **sections, "training": training}
+    config = PretrainConfig.model_validate({**given, "model": model, "blocks": blocks})
     # Settings of the blocks are checked by building them.
     config.objective(), config.optimizer(), config.schedule(), config.logger()
     return config
 
 
-def _section(schema: type[S], name: str, values: dict[str, Any]) -> S:
-    try:
-        return schema.model_validate(values)
-    except ValidationError as error:
-        problems = []
-        for found in error.errors():
-            where = ".".join(map(str, (name, *found["loc"])))
-            message = found["msg"].removeprefix("Value error, ")
-            if found["loc"] and found["type"] not in ("missing", "extra_forbidden"):
-                message += f", found {reprlib.repr(found['input'])}"
-            problems.append(f"{where}: {message}")
-        raise ValueError("; ".join(problems)) from error
-
-
 def _sizes(init: str | None, settings: dict[str, Any]) -> BiLMConfig | None:
     if init is not None:
         if settings:
-            raise ValueError(
-                "sizes come from training.init; remove the section [model]"
-            )
+            problem = "sizes come from training.init; remove the section [model]"
+            raise ValueError(problem)
         return None
     model = BiLMConfig.from_dict(settings)
     if model.n_words or model.characters != "bytes":
@@ -129,6 +94,18 @@ def _sizes(init: str | None, settings: dict[str, Any]) -> BiLMConfig | None:
             "[model]"
         )
     return model
+
+
+def _settings(error: ValidationError) -> str:
+    """Return pydantic's message in one line, with the values it found."""
+    problems = []
+    for found in error.errors():
+        message = found["msg"].removeprefix("Value error, ")
+        misnamed = found["type"] in ("missing", "extra_forbidden")
+        if len(found["loc"]) > 1 and not misnamed:
+            message += f", found {reprlib.repr(found['input'])}"
+        problems.append(f"{'.'.join(map(str, found['loc']))}: {message}")
+    return "; ".join(problems)
 
 
 def _one_line(message: str) -> str:

@@ -21,20 +21,14 @@ def draw(runs: Sequence[Path], output: Path) -> None:
     figure = new_figure(9, 3.6, output)
     loss_axes, dev_axes = figure.subplots(1, 2)
     for number, run in enumerate(runs):
-        rows = read_log(run / FILE)
+        rows = [(row["tokens"] / 1e6, row) for row in read_log(run / FILE)]
         if not rows:
             problem = f"there is no '{FILE}' of a run in it"
             raise ValueError(Errors.EL074.format(path=run, problem=problem))
         style: dict[str, Any] = {"color": f"C{number}", "label": run.name}
-        tokens = [row["tokens"] / 1e6 for row in rows]
-        loss_axes.plot(tokens, [row["loss"] for row in rows], **style)
-        evaluated = [row for row in rows if "dev" in row]
-        dev_axes.plot(
-            [row["tokens"] / 1e6 for row in evaluated],
-            [row["dev"]["mean"] for row in evaluated],
-            marker=".",
-            **style,
-        )
+        dev = [(tokens, row["dev"]["mean"]) for tokens, row in rows if "dev" in row]
+        loss_axes.plot([n for n, _ in rows], [row["loss"] for _, row in rows], **style)
+        dev_axes.plot([n for n, _ in dev], [p for _, p in dev], marker=".", **style)
     loss_axes.set(xlabel="million tokens", ylabel="training loss (nats per word)")
     dev_axes.set(xlabel="million tokens", ylabel="dev perplexity", yscale="log")
     for axes in (loss_axes, dev_axes):

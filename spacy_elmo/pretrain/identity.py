@@ -20,6 +20,7 @@ FREE = {
     "training.eval_every",
     "training.tensorboard",
     "training.save_dtype",
+    "training.logger",
     # `check_schedule` looks at what they mean.
     "training.epochs",
     "training.max_steps",
@@ -34,9 +35,7 @@ def identity(config: PretrainConfig, text_hashes: dict[str, str]) -> dict[str, A
     for section in ("vocab", "model", "training"):
         for name, value in (settings[section] or {}).items():
             named[f"{section}.{name}"] = value
-    for block, values in settings["blocks"].items():
-        if block != "logger":
-            named[f"training.{block}"] = values
+    named |= {f"training.{block}": values for block, values in config.blocks.items()}
     for name in ("max_tokens", "dev_max_tokens"):
         named[f"text.{name}"] = settings["text"][name]
     named |= {f"text of {name}": found for name, found in text_hashes.items()}
@@ -45,20 +44,17 @@ def identity(config: PretrainConfig, text_hashes: dict[str, str]) -> dict[str, A
 
 def check_same(output: Path, saved: dict[str, Any], now: dict[str, Any]) -> None:
     """Raise ValueError [EL047], naming what differs, unless two runs are the same."""
-    saved = {name: value for name, value in saved.items() if name not in FREE}
     now = json.loads(json.dumps(now))  # with lists for tuples, as it was saved
-    differs = sorted(
-        name for name in {*saved, *now} if saved.get(name) != now.get(name)
-    )
-    if not differs:
-        return
-    shown = [
-        name
-        if name.startswith("text of ")
-        else f"{name} was {saved.get(name)!r} and is {now.get(name)!r}"
-        for name in differs
-    ]
-    raise ValueError(Errors.EL047.format(path=output, differs="; ".join(shown)))
+    differs = []
+    for name in sorted({*saved, *now} - FREE):
+        if saved.get(name) == now.get(name):
+            continue
+        if name.startswith("text of "):
+            differs.append(name)
+        else:
+            differs.append(f"{name} was {saved.get(name)!r} and is {now.get(name)!r}")
+    if differs:
+        raise ValueError(Errors.EL047.format(path=output, differs="; ".join(differs)))
 
 
 def check_schedule(

@@ -13,13 +13,9 @@ from tqdm import tqdm
 
 from ..atomic_files import write_files, write_text
 from ..errors import Errors
-from .units import duration
+from .config import PretrainConfig
 
 FILE = "log.jsonl"
-FIRST_ESTIMATE = 60  # seconds after which the time that is left is shown
-# Called with (nlp, stdout, stderr); returns a function for each step, and one for the
-# end.
-SpacyLogger = Callable[..., tuple[Callable[[Any], None], Callable[[], None]]]
 
 
 class Log:
@@ -31,23 +27,16 @@ class Log:
     """
 
     def __init__(
-        self,
-        output: Path,
-        *,
-        n_steps: int,
-        tokens_per_step: int,
-        first_step: int,
-        config: dict[str, Any],
-        logger: SpacyLogger | None = None,
-        tensorboard: bool = False,
+        self, output: Path, config: PretrainConfig, *, n_steps: int, first_step: int
     ) -> None:
+        training = config.training
         self.path = output / FILE
-        self.tokens_per_step = tokens_per_step
+        self.tokens_per_step = training.batch_size * training.unroll_steps
         rows = [row for row in read_log(self.path) if row["step"] <= first_step]
         text = "".join(json.dumps(row) + "\n" for row in rows)
         write_files(output, {FILE: partial(write_text, text)})
         self._writer: Any = None
-        if tensorboard:
+        if training.tensorboard:
             try:
                 from torch.utils.tensorboard import SummaryWriter
             except ImportError as error:
@@ -55,15 +44,13 @@ class Log:
             folder = str(output / "tensorboard")
             self._writer = SummaryWriter(folder, purge_step=first_step + 1)
         self._spacy: Callable[[Any], None] | None = None
-        if logger is not None:
-            self._spacy, self._finish = logger(
-                _like_a_pipeline(config, n_steps), sys.stdout, sys.stderr
-            )
+        if logger := config.logger():
+            nlp = _like_a_pipeline(config, n_steps)
+            self._spacy, self._finish = logger(nlp, sys.stdout, sys.stderr)
         self._shown: dict[str, str] = {}
-        self._estimated = False
         self.bar = tqdm(
-            total=n_steps * tokens_per_step,
-            initial=first_step * tokens_per_step,
+            total=n_steps * self.tokens_per_step,
+            initial=first_step * self.tokens_per_step,
             unit=" tokens",
             unit_scale=True,
             # Where this is a file it gets a line now and then.
@@ -73,11 +60,6 @@ class Log:
     def step(self) -> None:
         """Count a step."""
         self.bar.update(self.tokens_per_step)
-        elapsed, left = self.bar.format_dict["elapsed"], self.bar.total - self.bar.n
-        if not self._estimated and left and elapsed > FIRST_ESTIMATE:
-            self._estimated = True
-            pace = elapsed / (self.bar.n - self.bar.initial)
-            self.say(f"At this pace it takes another {duration(pace * left)}")
         if self._spacy is not None:
             self._spacy(None)
 
@@ -96,7 +78,9 @@ class Log:
             self._shown["dev"] = f"{row['dev']['mean']:.2f}"
         self.bar.set_postfix(self._shown, refresh=False)
         if self._writer is not None:
-            for name, value in _flat(row):
+            found = {f"dev/{name}": value for name, value in row.get("dev", {}).items()}
+            found |= {name: row[name] for name in row if name not in ("step", "dev")}
+            for name, value in found.items():
                 self._writer.add_scalar(name, value, row["step"])
         if "dev" in row and self._spacy is not None:
             self._spacy(
@@ -140,27 +124,15 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _like_a_pipeline(config: dict[str, Any], n_steps: int) -> Any:
+def _like_a_pipeline(config: PretrainConfig, n_steps: int) -> Any:
     """Return what spaCy's loggers ask a pipeline for: its configuration and parts."""
-    training = {
-        **config["training"],
+    sections = config.to_dict()
+    sections["training"] |= {
         "max_steps": n_steps,
-        "eval_frequency": config["training"]["eval_every"],
+        "eval_frequency": config.training.eval_every,
         "score_weights": {"speed": 0.0},
     }
     elmo = SimpleNamespace(is_trainable=True)
     return SimpleNamespace(
-        config=Config({**config, "training": training}),
-        pipeline=[("elmo", elmo)],
-        pipe_names=["elmo"],
+        config=Config(sections), pipeline=[("elmo", elmo)], pipe_names=["elmo"]
     )
-
-
-def _flat(row: dict[str, Any], prefix: str = "") -> list[tuple[str, float]]:
-    flat = []
-    for name, value in row.items():
-        if isinstance(value, dict):
-            flat += _flat(value, f"{prefix}{name}/")
-        elif isinstance(value, (int, float)) and name != "step":
-            flat.append((f"{prefix}{name}", float(value)))
-    return flat

@@ -5,6 +5,7 @@ written by checkpoint.py, loggers.py and results.py
 """
 
 import math
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,25 +16,23 @@ import numpy as np
 import torch
 from wasabi import Printer
 
-from ..bilm.kernels.matmul import onednn_for_training
 from ..bilm.kernels.processor import check_bfloat16
 from ..bilm.lstm import BiLMState
 from ..errors import Errors
 from ..text.streams import Batch, read_ahead
 from . import checkpoint
 from .config import PretrainConfig
-from .corpora import open_corpora
+from .corpora import DEV, TRAIN, Corpora, open_corpora
 from .identity import check_same, check_schedule, identity
 from .loggers import Log
+from .memory import gigabytes
 from .optimizers import set_learn_rate
 from .perplexity import perplexity
-from .progress import Progress
-from .results import BEST, Results, check_output, prepare_output
-from .start import Run, keeps_softmax, start_run, torch_settings
+from .results import BEST, Results, prepare_output
+from .start import divide_streams, make_optimizers, softmax_folder, start_model
 from .step import train_step
 from .stop import Stopped, StopSignals
-from .units import gigabytes
-from .workers import Workers, start
+from .workers import Workers, start, torch_settings
 
 
 def pretrain(
@@ -56,7 +55,7 @@ def pretrain(
     Raises:
         ValueError: [EL037, EL048] A setting does not fit the machine; [EL038] the loss
             is not finite any more; [EL046, EL047] there is a checkpoint that is damaged
-            or of another run; also as `open_corpora` and `start_run`.
+            or of another run; also as `open_corpora` and `start_model`.
         OSError: [EL013] A file can't be written; also as `open_corpora`.
         ImportError: [EL049] TensorBoard is asked for and not installed.
         MemoryError: [EL076] The GPU has no memory left.
@@ -64,234 +63,230 @@ def pretrain(
     """
     training = config.training
     with ExitStack() as scope:
-        scope.enter_context(torch_settings(training))
         workers = scope.enter_context(start(training.device))
-        scope.enter_context(onednn_for_training(workers.device))
-        gpus = [workers.device] if workers.device.type == "cuda" else []
-        scope.enter_context(torch.random.fork_rng(gpus))
+        scope.enter_context(torch_settings(training, workers.device))
         if training.precision == "bfloat16":
             check_bfloat16(workers.device)
-        check_output(output, training.init)
-        if workers.is_first:
-            prepare_output(output, overwrite=overwrite)
-        workers.wait()
-        corpora = open_corpora(config, output, workers, overwrite=overwrite)
-        depends_on = identity(config, corpora.hashes)
-        saved = _read_saved(output, depends_on, workers)
-        run = start_run(config, corpora, workers)
-        results = Results(config, output, command, run.corpora, workers.size)
-        loop = Loop(config, output, run, results, workers, depends_on)
+        prepare_output(output, training.init, workers, overwrite=overwrite)
+        corpora, hashes = open_corpora(config, output, workers, overwrite=overwrite)
+        depends_on = identity(config, hashes)
+        saved = checkpoint.read_progress(output)
+        step = saved["step"] if saved else 0
+        if workers.sum([step]) != [step * workers.size]:
+            raise ValueError(Errors.EL018.format(path=output))
+        if saved is not None:
+            check_same(output, saved["identity"], depends_on)
+        loop = Loop(config, output, command, corpora, depends_on, workers)
         if saved is not None:
             loop.restore(saved)
         stop = scope.enter_context(StopSignals())
         if workers.is_first:
-            loop.log = scope.enter_context(loop.start_log())
+            log = Log(output, config, n_steps=loop.n_steps, first_step=loop.step)
+            loop.log = scope.enter_context(log)
         try:
             loop.train(stop)
         except torch.cuda.OutOfMemoryError as error:
             raise MemoryError(Errors.EL076) from error
         if workers.is_first:
-            results.finish(loop.msg, workers.device)
+            loop.results.finish(loop.msg)
         workers.wait()
     return output / BEST
 
 
-def _read_saved(
-    output: Path, depends_on: dict[str, Any], workers: Workers
-) -> dict[str, Any] | None:
-    """Return the progress in the checkpoint, None if there is none; raise ValueError
-    [EL018, EL047] if it is of another run, or not all processes see it."""
-    saved = checkpoint.read_progress(output)
-    step = saved["step"] if saved else 0
-    if workers.sum([step]) != [step * workers.size]:
-        raise ValueError(Errors.EL018.format(path=output))
-    if saved is not None:
-        check_same(output, saved["identity"], depends_on)
-    return saved
-
-
 class Loop:
-    """One process's part of a run, from its first step to its last.
-
-    Attributes:
-        log: Where figures are written; None except in the first process.
-    """
+    """One process's part of a run: its streams are in parts that are computed one after
+    the other, each with a carried state. `log` is None except in the first process;
+    `recent` are the loss and the number of targets since its last line."""
 
     def __init__(
         self,
         config: PretrainConfig,
         output: Path,
-        run: Run,
-        results: Results,
-        workers: Workers,
+        command: str,
+        corpora: Corpora,
         depends_on: dict[str, Any],
+        workers: Workers,
     ) -> None:
-        self.config, self.training, self.output = config, config.training, output
-        self.run, self.results, self.workers = run, results, workers
-        self.depends_on = depends_on
+        self.training, self.output = config.training, output
+        self.workers, self.depends_on = workers, depends_on
         self.log: Log | None = None
         self.msg = Printer(no_print=not workers.is_first)
-        tokens = self.training.batch_size * self.training.unroll_steps
-        self.progress = Progress(run.n_steps, tokens, workers.device)
-        self._say_what_it_will_do()
+        self.model, plan = start_model(config, corpora[TRAIN].vocab, workers)
+        bilm, vocab = self.model.bilm, self.model.bilm.vocab or []
+        self.corpora = {name: corpora[name].with_vocab(vocab) for name in corpora}
+        self.results = Results(config, output, command, self.corpora, workers)
+        self.optimizers = make_optimizers(config, self.model)
+        self.schedule = config.schedule()
+        text = self.corpora[TRAIN]
+        self.streams = divide_streams(self.training, text, bilm, workers)
+        if not self.corpora[DEV].n_known:
+            raise ValueError(Errors.EL017)
+        self.steps_per_epoch = len(self.streams[0])
+        self.n_steps = self.training.epochs * self.steps_per_epoch
+        self.n_steps = min(self.n_steps, self.training.max_steps or self.n_steps)
+        self.step, self.loss, self.learn_rate = 0, 0.0, 0.0
+        self.norm = torch.zeros(())
+        self.recent = torch.zeros(2, dtype=torch.float64, device=workers.device)
+        self.started, self.logged_at = time.time(), (0, time.time())
+        self._reset_states()
+        self._say_what_it_will_do(plan.memory())
 
-    def _say_what_it_will_do(self) -> None:
-        model, text, dev = self.run.model, self.run.corpora.train, self.run.corpora.dev
-        n_softmax = sum(p.numel() for p in model.softmax.parameters())
+    def _say_what_it_will_do(self, memory: int) -> None:
+        bilm, softmax = self.model.bilm, self.model.softmax
+        text, dev = self.corpora[TRAIN], self.corpora[DEV]
+        n_softmax = sum(p.numel() for p in softmax.parameters())
+        B, T = self.training.batch_size, self.training.unroll_steps
         self.msg.info(
             f"{text.n_tokens:,} tokens, vocabulary of {len(text.vocab):,} words "
             f"({text.coverage:.1%} of the text); dev text {dev.n_tokens:,} tokens "
             f"({dev.coverage:.1%} known)"
         )
         self.msg.info(
-            f"{model.bilm.n_parameters:,} parameters in the biLM, {n_softmax:,} in the "
-            f"{model.softmax.describe()}"
+            f"{bilm.n_parameters:,} parameters in the biLM, {n_softmax:,} in the "
+            f"{softmax.describe()}"
         )
         self.msg.info(
-            f"{self.run.n_steps:,} steps of {self.training.batch_size} x "
-            f"{self.training.unroll_steps} tokens on {self.workers.size} x "
-            f"{self.workers.device}, about {gigabytes(self.run.memory)} of memory each"
+            f"{self.n_steps:,} steps of {B} x {T} tokens on {self.workers.size} x "
+            f"{self.workers.device}, about {gigabytes(memory)} of memory each"
         )
-
-    def restore(self, saved: dict[str, Any]) -> None:
-        """Resume from a checkpoint; raise ValueError [EL046, EL047] if it can't be."""
-        run, step = self.run, saved["step"]
-        n_steps = {"before": saved["n_steps"], "now": run.n_steps}
-        check_schedule(self.output, run.schedule, step, **n_steps)
-        state = checkpoint.load(self.output, run.model, run.optimizers)
-        run.states = [
-            state.rows(slice(part.rows.start, part.rows.stop)) for part in run.streams
-        ]
-        self.progress.restore(saved, is_first=self.workers.is_first)
-        self.results.restore(saved["results"], step)
-        self.msg.info(f"Resuming at step {step:,} of {run.n_steps:,}")
-
-    def start_log(self) -> Log:
-        """Open the log of the run."""
-        return Log(
-            self.output,
-            n_steps=self.run.n_steps,
-            tokens_per_step=self.progress.tokens_per_step,
-            first_step=self.progress.step,
-            config=self.config.to_dict(),
-            logger=self.config.logger(),
-            tensorboard=self.training.tensorboard,
-        )
-
-    # -- the steps ----------------------------------------------------------------
 
     def train(self, stop: StopSignals) -> None:
         """Make all steps that are left. Raises Stopped if asked to."""
-        training, progress = self.training, self.progress
-        measures_at = 0 if keeps_softmax(training) else training.softmax_first or None
-        self.run.model.train()
-        if progress.step == measures_at == 0:
+        training = self.training
+        # The step after which the biLM itself is trained.
+        begins = 0 if softmax_folder(training) else training.softmax_first or None
+        self.model.train()
+        if self.step == begins == 0:
             self._measure_before()
         for batches in self._batches():
-            asked = self._step(batches, stop)
-            evaluates = progress.at_end or progress.step % training.eval_every == 0
-            logs = evaluates or progress.step % training.log_every == 0
-            saves = evaluates or asked or progress.step % training.save_every == 0
+            if self.step % self.steps_per_epoch == 0:
+                self._reset_states()
+            factor = self.schedule(self.step, self.n_steps)
+            self.learn_rate = set_learn_rate(self.optimizers, factor)
+            figures, self.norm = train_step(
+                self.model,
+                self.optimizers,
+                batches,
+                self.states,
+                training,
+                step=self.step,
+                workers=self.workers,
+            )
+            self.recent += figures
+            self.step += 1
+            asked = any(self.workers.sum([bool(stop.asked)]))
+            at_end = self.step == self.n_steps
+            evaluates = at_end or self.step % training.eval_every == 0
+            logs = evaluates or self.step % training.log_every == 0
+            saves = evaluates or asked or self.step % training.save_every == 0
+            if self.log is not None:
+                self.log.step()
             if logs or saves:
                 self._check_loss()
             if logs:
                 self._write_log(evaluates)
-            if progress.step == measures_at:
+            if self.step == begins:
                 self._measure_before()
             if saves:
                 self._save()
-            if asked and not progress.at_end:
-                raise Stopped(stop.asked or SIGTERM, progress.step, progress.n_steps)
+            if asked and not at_end:
+                raise Stopped(stop.asked or SIGTERM, self.step, self.n_steps)
 
     def _batches(self) -> Iterator[list[Batch[np.ndarray]]]:
         def make(step: int) -> list[Batch[np.ndarray]]:
-            number = step % self.run.steps_per_epoch
-            return [part.batch(number) for part in self.run.streams]
+            number = step % self.steps_per_epoch
+            return [part.batch(number) for part in self.streams]
 
-        return read_ahead(make, range(self.progress.step, self.run.n_steps))
+        return read_ahead(make, range(self.step, self.n_steps))
 
-    def _step(self, batches: list[Batch[np.ndarray]], stop: StopSignals) -> bool:
-        """Make one step; return whether a process was asked to stop."""
-        run, progress = self.run, self.progress
-        if progress.step % run.steps_per_epoch == 0:  # an epoch begins
-            run.reset_states()
-        factor = run.schedule(progress.step, run.n_steps)
-        progress.learn_rate = set_learn_rate(run.optimizers, factor)
-        result = train_step(
-            run.model,
-            run.optimizers,
-            batches,
-            run.states,
-            self.training,
-            step=progress.step,
-            workers=self.workers,
-        )
-        progress.count(result)
-        (asked,) = self.workers.sum([bool(stop.asked)])
-        if self.log is not None:
-            self.log.step()
-        return bool(asked)
+    def _reset_states(self) -> None:
+        """Set the carried states to zeros, as at the start of an epoch."""
+        zero_state = self.model.bilm.zero_state
+        self.states = [zero_state(len(part.rows)) for part in self.streams]
 
     # -- between steps ------------------------------------------------------------
 
     def _check_loss(self) -> None:
         """Raise ValueError [EL038] before anything is written of a broken model."""
-        progress = self.progress
-        total, n = self.workers.sum(progress.recent.tolist())
-        progress.loss = total / n if n else progress.loss
+        total, n = self.workers.sum(self.recent.tolist())
+        self.loss = total / n if n else self.loss
         # The losses are of before the last update, which a broken gradient would spoil.
-        self._check_finite(progress.loss, float(progress.norm))
+        self._check_finite(self.loss, float(self.norm))
 
     def _check_finite(self, *figures: float) -> None:
         for loss in figures:
             if not math.isfinite(loss):
-                step = self.progress.step
-                raise ValueError(
-                    Errors.EL038.format(loss=loss, step=step, output=self.output)
+                message = Errors.EL038.format(
+                    loss=loss, step=self.step, output=self.output
                 )
+                raise ValueError(message)
 
     def _write_log(self, evaluates: bool) -> None:
-        self.progress.recent.zero_()
+        """Write a line of the log; at an evaluation measure and save the model too."""
+        self.recent.zero_()
         if self.log is not None:
-            row = self.progress.row()
+            tokens, (step, since) = self.log.tokens_per_step, self.logged_at
+            speed = (self.step - step) * tokens / (time.time() - since)
+            row: dict[str, Any] = {
+                "step": self.step,
+                "tokens": self.step * tokens,
+                "seconds": round(time.time() - self.started, 1),
+                "loss": self.loss,
+                "learn_rate": self.learn_rate,
+                "tokens_per_second": round(speed),
+                "grad_norm": float(self.norm),
+            }
             if evaluates:
-                row |= self._evaluate(self.log, row)
+                found = perplexity(self.model, self.corpora[DEV])
+                self._check_finite(found.mean)
+                self.log.say(
+                    f"step {self.step:>7,}  {row['tokens_per_second']:>7,} tokens/s  "
+                    f"loss {self.loss:.3f}  dev perplexity {found}"
+                )
+                seconds = time.time() - self.started
+                self.results.evaluated(self.model, found, row["tokens"], seconds)
+                row["epoch"] = (self.step - 1) // self.steps_per_epoch + 1
+                row["dev"] = found.to_dict()
             self.log.row(row)
-        self.progress.logged()
+        self.logged_at = (self.step, time.time())
         self.workers.wait()
-
-    def _evaluate(self, log: Log, row: dict[str, Any]) -> dict[str, Any]:
-        """Measure and save the model; return what the row of the log says of it."""
-        found = perplexity(self.run.model, self.run.corpora.dev)
-        self._check_finite(found.mean)
-        log.say(
-            f"step {row['step']:>7,}  {row['tokens_per_second']:>7,} tokens/s  "
-            f"loss {row['loss']:.3f}  dev perplexity {found}"
-        )
-        progress = self.progress
-        self.results.evaluated(self.run.model, found, progress.tokens, progress.seconds)
-        epoch = (progress.step - 1) // self.run.steps_per_epoch + 1
-        return {"epoch": epoch, "dev": found.to_dict()}
 
     def _measure_before(self) -> None:
         """Measure the perplexities that the biLM has before it is trained here."""
         if self.log is not None:
-            found = self.results.measure_before(self.run.model)
+            found = self.results.measure_before(self.model)
             self.log.say(f"perplexity before the biLM is trained: {found}")
         self.workers.wait()
 
+    # -- what is saved ------------------------------------------------------------
+
     def _save(self) -> None:
-        run, progress = self.run, self.progress
-        state = self.workers.gather(BiLMState.join(run.states))
-        recent = self.workers.sum(progress.recent.tolist())
+        state = self.workers.gather(BiLMState.join(self.states))
+        recent = self.workers.sum(self.recent.tolist())
         if self.workers.is_first:
             saved = {
                 "identity": self.depends_on,
-                "step": progress.step,
-                "n_steps": run.n_steps,
-                "seconds": progress.seconds,
+                "step": self.step,
+                "n_steps": self.n_steps,
+                "seconds": time.time() - self.started,
                 "recent": recent,
                 "results": self.results.to_dict(),
             }
-            checkpoint.save(self.output, run.model, run.optimizers, state, saved)
+            checkpoint.save(self.output, self.model, self.optimizers, state, saved)
         self.workers.wait()
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Resume from a checkpoint; raise ValueError [EL046, EL047] if it can't be."""
+        self.step = saved["step"]
+        n_steps = {"before": saved["n_steps"], "now": self.n_steps}
+        check_schedule(self.output, self.schedule, self.step, **n_steps)
+        state = checkpoint.load(self.output, self.model, self.optimizers)
+        self.states = [
+            state.rows(slice(part.rows.start, part.rows.stop)) for part in self.streams
+        ]
+        self.started -= saved["seconds"]
+        self.logged_at = (self.step, time.time())
+        if self.workers.is_first:  # the sums over all processes
+            self.recent += self.recent.new_tensor(saved["recent"])
+        self.results.restore(saved["results"], self.step)
+        self.msg.info(f"Resuming at step {self.step:,} of {self.n_steps:,}")

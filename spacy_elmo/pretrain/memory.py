@@ -1,24 +1,139 @@
-"""Keep the memory of one training step for the next."""
+"""Memory: what a run is expected to take, before it takes it, and keeping it."""
 
 import ctypes
 import sys
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
 
+import psutil
+import torch
+
+from ..bilm.objectives.objective import CHUNK
+from ..errors import Errors
+from .model import LanguageModel
+
+FLOAT = 4  # bytes
+CGROUP = Path("/sys/fs/cgroup")
+LIBRARIES = 400 << 20  # what Python and torch take themselves
+WORD_LENGTH = 24  # bytes of a word longer than most words of a batch
+# Distinct words of a batch, as a share of its positions: half in small batches of
+# English, fewer in larger ones.
+DISTINCT = 0.5
 # Of glibc's <malloc.h>.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 LARGEST = (1 << 31) - 1
 
 
+@dataclass(frozen=True)
+class Plan:
+    """One process's work: a model, whose parameters need have no memory yet, n_streams
+    of one part of its batch, the optimizer's moments for each parameter, and the share
+    of the model's vocabulary that is taken."""
+
+    model: LanguageModel
+    n_streams: int
+    unroll_steps: int
+    moments: int
+    on_gpu: bool = False
+    share: float = 1.0
+
+    @property
+    def parameters(self) -> tuple[int, int]:
+        """Number of parameters of the biLM, and of the softmax."""
+        softmax = sum(p.numel() for p in self.model.softmax.parameters())
+        return self.model.bilm.n_parameters, int(self.share * softmax)
+
+    def memory(self) -> int:
+        """Return the bytes of weights, gradients and moments, and of either a batch or,
+        except on a GPU, a checkpoint: as arrays, and as the content of a file."""
+        numbers = sum(self.parameters) * (1 + self.moments)
+        saved = 0 if self.on_gpu else 2 * FLOAT * numbers
+        return LIBRARIES + self.weights() + max(self.activations(), saved)
+
+    def weights(self) -> int:
+        """Return the bytes of weights, gradients and moments."""
+        bilm, softmax = self.parameters
+        gradients = bilm if self.model.softmax.sparse_gradients else bilm + softmax
+        return FLOAT * ((bilm + softmax) * (1 + self.moments) + gradients)
+
+    def activations(self) -> int:
+        """Return the bytes that the layers of one batch keep for its gradient."""
+        sizes, softmax = self.model.bilm.config, self.model.softmax
+        n_logits = softmax.logits_per_prediction
+        if not softmax.sparse_gradients:
+            n_logits = int(self.share * n_logits)
+        C, H, S = sizes.hidden_dim, sizes.projection_dim, sizes.n_filters
+        positions = 2 * self.n_streams * self.unroll_steps
+        # Gates, cells, input and output of every layer; in the gradient of one
+        # direction's layer also the derivatives of its gates.
+        lstm = positions * (5 * C + 2 * H) * sizes.n_layers + positions // 2 * 14 * C
+        words = int(positions * DISTINCT)
+        length = min(WORD_LENGTH, sizes.max_characters) + max(
+            (width for width, _ in sizes.filters), default=0
+        )
+        encoder = words * S * (length + 8 * (1 + sizes.n_highway))
+        logits = 3 * min(CHUNK, positions * n_logits)
+        return FLOAT * (lstm + encoder + logits)
+
+
+def available_memory(device: torch.device) -> int:
+    """Return the bytes that a process can still take: of the GPU, or of the machine or
+    the container that it runs in."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    free = int(psutil.virtual_memory().available)
+    try:
+        limit = int((CGROUP / "memory.max").read_text())
+        used = int((CGROUP / "memory.current").read_text())
+        counts = (line.split() for line in (CGROUP / "memory.stat").open())
+        # Cached files, which can be read again, don't count.
+        used -= {name: int(n) for name, n in counts}["inactive_file"]
+    except (OSError, ValueError, KeyError):
+        return free  # no container, or one without a limit
+    return min(free, limit - used)
+
+
+def check_fits(plan: Plan, available: int, n_processes: int = 1) -> None:
+    """Raise ValueError [EL048], with a batch size or vocabulary that would fit, unless
+    each of n_processes fits its share of the bytes that were free before any was taken.
+    """
+    share = available // n_processes
+    if plan.memory() <= share:
+        return
+    n = _largest(lambda n: replace(plan, n_streams=n).memory() <= share, plan.n_streams)
+    if n:
+        advice = (
+            f"A batch_size of {n} for each process fits, or the same batch with "
+            f"accumulate = {-(-plan.n_streams // n)} times what it is"
+        )
+    else:
+        alone = replace(plan, n_streams=1)
+        total = plan.model.softmax.n_words
+        n = _largest(lambda n: replace(alone, share=n / total).memory() <= share, total)
+        advice = f"A vocabulary of {n:,} words fits with batch_size 1"
+    needed, free = gigabytes(plan.memory()), gigabytes(share)
+    raise ValueError(Errors.EL048.format(needed=needed, available=free, advice=advice))
+
+
+def _largest(fits: Callable[[int], bool], limit: int) -> int:
+    """Return the largest number up to a limit that fits, 0 if none does."""
+    return bisect_left(range(1, limit + 1), True, key=lambda n: not fits(n))
+
+
+def gigabytes(n_bytes: float) -> str:
+    """Return a number of bytes as "1.5 GB"."""
+    return f"{n_bytes / (1 << 30):.1f} GB"
+
+
 def keep_freed_memory() -> bool:
-    """Tell the C library to keep freed memory of this process for later use.
+    """Tell the C library to keep freed memory of this process for later use; return
+    whether there was such a library to tell.
 
-    Every step of training takes and frees arrays of megabytes. By default glibc gives
-    each back to the system, and the next step takes it again page by page: tens of
-    thousands of page faults a step, a sixth of the time on one thread. The command
-    that trains calls this for its own process; `pretrain` does not, since the
-    process it runs in is its caller's.
-
-    Returns:
-        Whether there was such a library to tell.
+    By default glibc gives the arrays of each step back to the system, and the next step
+    takes them again page by page, a sixth of the time on one thread. The command that
+    trains calls this for its own process; `pretrain`'s process is its caller's.
     """
     if not sys.platform.startswith("linux"):
         return False

@@ -25,17 +25,12 @@ from ..text.streams import Batch
 
 
 class LanguageModel(nn.Module):
-    """A biLM and the objective that it is trained with.
-
-    Args:
-        dropout: Dropout rate on the input of each LSTM layer and of the objective.
-    """
+    """A biLM and the objective that it is trained with; `dropout` is the rate on the
+    input of each LSTM layer and of the objective."""
 
     def __init__(self, bilm: BiLM, softmax: Objective, dropout: float = 0.0) -> None:
         super().__init__()
-        self.bilm = bilm
-        self.softmax = softmax
-        self.dropout = dropout
+        self.bilm, self.softmax, self.dropout = bilm, softmax, dropout
 
     def forward(
         self, batch: Batch[Tensor], state: BiLMState

@@ -1,7 +1,6 @@
 """Optimizers, by registered name.
 
-A new one is a function that is registered under its name, in a package with an entry
-point in the group `spacy_elmo_optimizers`:
+A new one is a function with an entry point in the group `spacy_elmo_optimizers`:
 
     @registry.optimizers("my-package.Lion.v1")
     def lion(learn_rate: float = 1e-4) -> OptimizerRecipe:
@@ -12,6 +11,7 @@ It makes `torch.optim.Optimizer`s. Checkpoints hold whatever their state_dict() 
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -23,13 +23,9 @@ from ..registry import registry
 
 @dataclass(frozen=True)
 class OptimizerRecipe:
-    """How the optimizers of a run are made.
-
-    Attributes:
-        make: Parameters with dense and with sparse gradients (none unless the objective
-            has them) -> their optimizers, always in the same order.
-        moments: Numbers that are kept for each parameter, for memory plans.
-    """
+    """How the optimizers of a run are made: of the parameters with dense and those with
+    sparse gradients (none unless the objective has them), always in the same order.
+    `moments` are the numbers that are kept for each parameter, for memory plans."""
 
     make: Callable[[list[Parameter], list[Parameter]], list[Optimizer]]
     moments: int
@@ -50,10 +46,9 @@ def adam(
 
     def make(dense: list[Parameter], sparse: list[Parameter]) -> list[Optimizer]:
         made: list[Optimizer] = []
-        if dense and weight_decay:
-            made.append(AdamW(dense, learn_rate, betas, eps, weight_decay, fused=True))
-        elif dense:
-            made.append(Adam(dense, learn_rate, betas, eps, fused=True))
+        if dense:
+            kind = AdamW if weight_decay else Adam
+            made.append(kind(dense, learn_rate, betas, eps, weight_decay, fused=True))
         if sparse:
             made.append(SparseAdam(sparse, learn_rate, betas, eps))
         return made
@@ -66,22 +61,19 @@ def adagrad(
     learn_rate: float = 0.2, initial_accumulator: float = 1.0
 ) -> OptimizerRecipe:
     """Make Adagrad, which the published models were trained by."""
-
-    def make(dense: list[Parameter], sparse: list[Parameter]) -> list[Optimizer]:
-        return [
-            Adagrad(some, learn_rate, initial_accumulator_value=initial_accumulator)
-            for some in (dense, sparse)
-            if some
-        ]
-
-    return OptimizerRecipe(make, moments=1)
+    make = partial(
+        Adagrad, lr=learn_rate, initial_accumulator_value=initial_accumulator
+    )
+    return OptimizerRecipe(
+        lambda dense, sparse: [make(some) for some in (dense, sparse) if some], 1
+    )
 
 
 @registry.optimizers("spacy-elmo.SGD.v1")
 def sgd(learn_rate: float = 1.0) -> OptimizerRecipe:
     """Make plain gradient descent."""
     return OptimizerRecipe(
-        lambda dense, sparse: [SGD([*dense, *sparse], learn_rate)], moments=0
+        lambda dense, sparse: [SGD([*dense, *sparse], learn_rate)], 0
     )
 
 
@@ -90,9 +82,8 @@ def clip_gradients(parameters: Iterable[Parameter], max_norm: float) -> Tensor:
     """Scale all gradients so that their global norm is max_norm at most; return what it
     was. Other than `torch.nn.utils.clip_grad_norm_` it takes sparse gradients."""
     gradients = [values(p.grad) for p in parameters if p.grad is not None]
-    norm = torch.linalg.vector_norm(
-        torch.stack([torch.linalg.vector_norm(g) for g in gradients])
-    )
+    norms = [torch.linalg.vector_norm(gradient) for gradient in gradients]
+    norm = torch.linalg.vector_norm(torch.stack(norms))
     scale = (max_norm / (norm + 1e-6)).clamp(max=1.0)
     for gradient in gradients:
         gradient.mul_(scale)

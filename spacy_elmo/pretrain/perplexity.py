@@ -7,23 +7,20 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from tqdm import tqdm
 
-from ..text.corpus import BOS_ID, EOS_ID, UNK_ID, Corpus
+from ..bilm.words import word_to_bytes
+from ..text.corpus import BOS_ID, EOS_ID, SPECIALS, UNK_ID, Corpus
 from ..text.streams import Streams
 from .model import LanguageModel, evaluating, on_device
-from .spelling import Spelling
+
+END = 256  # of a word's bytes, and their beginning
 
 
 @dataclass(frozen=True)
 class Perplexity:
     """Perplexities of a text. The end of each sentence is predicted, its beginning is
-    not.
-
-    Attributes:
-        mean: exp of the mean loss of both directions.
-        bits_per_character: Mean loss of both directions, the spelling of unknown words
-            included, over the text's Unicode characters (tokens, and one space after
-            each): it compares models with different vocabularies.
-        coverage: Share of the tokens that are in the vocabulary.
+    not. `mean` is exp of the mean loss of both directions; `bits_per_character` this
+    loss, the spelling of unknown words included, over the text's Unicode characters
+    (tokens, and one space after each), to compare models with different vocabularies.
     """
 
     forward: float
@@ -31,7 +28,7 @@ class Perplexity:
     mean: float
     bits_per_character: float
     tokens: int
-    coverage: float
+    coverage: float  # share of the tokens that are in the vocabulary
 
     def to_dict(self) -> dict[str, float]:
         """Return the figures by name."""
@@ -53,20 +50,14 @@ def perplexity(
     progress: bool = False,
 ) -> Perplexity:
     """Return the perplexity of a corpus in the model's vocabulary, read in streams with
-    carried state, as in training.
-
-    Raises:
-        ValueError: [EL035] The text is too short.
-    """
+    carried state, as in training. Raises ValueError [EL035] if it is too short."""
     batch_size = max(1, min(batch_size, (len(corpus.forward) - 1) // unroll_steps))
     streams = Streams(corpus, model.bilm, batch_size, unroll_steps)
     state = model.bilm.zero_state(batch_size)
     losses, counts = [0.0, 0.0], [0, 0]
-    numbers = tqdm(
-        range(len(streams)), desc="perplexity", leave=False, disable=not progress
-    )
+    shown = {"desc": "perplexity", "leave": False, "disable": not progress}
     with evaluating(model):
-        for number in numbers:
+        for number in tqdm(range(len(streams)), **shown):
             batch = on_device(streams.batch(number), model.bilm.device)
             log_p_P, state = model(batch, state)
             parts = log_p_P.tensor_split([len(batch.forward.target_P)])
@@ -74,13 +65,17 @@ def perplexity(
                 losses[direction] -= float(log_p.double().sum())
                 counts[direction] += len(log_p)
     return Perplexity(
-        forward=_exp(losses[:1], counts[:1]),
-        backward=_exp(losses[1:], counts[1:]),
-        mean=_exp(losses, counts),
+        forward=_exp(losses[0] / max(1, counts[0])),
+        backward=_exp(losses[1] / max(1, counts[1])),
+        mean=_exp(sum(losses) / max(1, sum(counts))),
         bits_per_character=_bits_per_character(sum(losses) / 2, corpus),
         tokens=corpus.n_tokens,
         coverage=corpus.coverage,
     )
+
+
+def _exp(loss: float) -> float:
+    return math.exp(loss) if loss < 700 else math.inf
 
 
 def _bits_per_character(nats: float, corpus: Corpus) -> float:
@@ -97,6 +92,27 @@ def _bits_per_character(nats: float, corpus: Corpus) -> float:
     return bits / max(1, characters)
 
 
-def _exp(losses: Sequence[float], counts: Sequence[int]) -> float:
-    loss = sum(losses) / max(1, sum(counts))
-    return math.exp(loss) if loss < 700 else math.inf
+class Spelling:
+    """The probability of the spelling of words that a vocabulary does not have.
+
+    Perplexities over different vocabularies can't be compared: the smaller one predicts
+    <UNK> for the hard words, which is easy. Bits per character can, if an unknown word
+    is scored with the probability of its spelling as well: byte by byte, each predicted
+    from the one before, with counts from the words of the vocabulary, each word once,
+    plus one half (Krichevsky and Trofimov 1981).
+    """
+
+    def __init__(self, vocab: Sequence[str]) -> None:
+        counts = np.full((257, 257), 0.5)  # of a byte after a byte
+        for word in vocab[len(SPECIALS) :]:
+            np.add.at(counts, _pairs(word), 1)
+        self.bits_of_pairs = -np.log2(counts / counts.sum(1, keepdims=True))
+
+    def bits(self, word: str) -> float:
+        """Return -log2 of the probability of a word's spelling."""
+        return float(self.bits_of_pairs[_pairs(word)].sum())
+
+
+def _pairs(word: str) -> tuple[list[int], list[int]]:
+    text = list(word_to_bytes(word))
+    return [END, *text], [*text, END]

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Set
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,16 @@ from .. import __version__
 from ..atomic_files import recover, write_files, write_text
 from ..bilm.files.own import CARD
 from ..errors import Errors
-from .card import hardware, read_card
+from .card import processor, read_card
 from .checkpoint import FILE as CHECKPOINT
 from .config import PretrainConfig
-from .corpora import DEV, Corpora
+from .corpora import DEV, TRAIN, Corpora
 from .model import LanguageModel
 from .perplexity import Perplexity, perplexity
+from .workers import Workers
 
 BEST, LAST = "model-best", "model-last"
+Figures = dict[str, float]  # of a text, as `Perplexity.to_dict` gives them
 
 
 class Results:
@@ -32,19 +35,18 @@ class Results:
         output: Path,
         command: str,
         corpora: Corpora,
-        processes: int,
+        workers: Workers,
     ) -> None:
         self.config, self.output, self.command = config, output, command
-        self.corpora, self.processes = corpora, processes
+        self.corpora, self.workers = corpora, workers
         self.best = math.inf
-        self.before: dict[str, dict[str, float]] = {}
+        self.before: dict[str, Figures] = {}
         # With the first step of each: a run may resume with other settings.
         self.commands: list[dict[str, Any]] = [{"step": 0, "command": command}]
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a checkpoint keeps."""
-        # JSON has no infinity.
-        best = self.best if math.isfinite(self.best) else None
+        best = None if math.isinf(self.best) else self.best  # as JSON has no infinity
         return {"best": best, "before": self.before, "commands": self.commands}
 
     def restore(self, saved: dict[str, Any], step: int) -> None:
@@ -58,20 +60,20 @@ class Results:
     def measure_before(self, model: LanguageModel) -> str:
         """Measure all held-out text before the training; return the perplexities
         formatted for the log."""
-        held_out = {DEV: self.corpora.dev, **self.corpora.also}
-        self.before = {
-            name: perplexity(model, text).to_dict() for name, text in held_out.items()
-        }
-        return ", ".join(
-            f"{name} {_show(found)}" for name, found in self.before.items()
-        )
+        held_out = self.corpora.keys() - {TRAIN}
+        self.before = self._measure(model, held_out)
+        return ", ".join(f"{name} {_show(it)}" for name, it in self.before.items())
+
+    def _measure(self, model: LanguageModel, names: Set[str]) -> dict[str, Figures]:
+        named = {n: corpus for n, corpus in self.corpora.items() if n in names}
+        return {n: perplexity(model, corpus).to_dict() for n, corpus in named.items()}
 
     def evaluated(
         self, model: LanguageModel, found: Perplexity, tokens: int, seconds: float
     ) -> None:
         """Save a model as the last one, and as the best one if its dev perplexity is
         the lowest, with the tokens and seconds that it was trained for."""
-        config, train = self.config, self.corpora.train
+        config, train = self.config, self.corpora[TRAIN]
         card = {
             "spacy_elmo": __version__,
             "fingerprint": None,  # filled in by what writes the weights
@@ -89,7 +91,7 @@ class Results:
             "dev_perplexity": found.to_dict(),
             "dev_perplexity_before": self.before.get(DEV),
             "seconds": round(seconds, 1),
-            "hardware": hardware(model.bilm.device, self.processes),
+            "hardware": self._hardware(),
             "command": self.command,
             "commands": self.commands,
             "config": config.to_dict(),
@@ -106,55 +108,52 @@ class Results:
                 card=card,
             )
 
-    def finish(self, msg: Printer, device: torch.device) -> None:
+    def _hardware(self) -> str:
+        threads = f"{self.workers.size} x {torch.get_num_threads()} threads"
+        device = self.workers.device
+        return f"{processor()}, {threads}, {device}, torch {torch.__version__}"
+
+    def finish(self, msg: Printer) -> None:
         """Measure the best model on the further held-out text, add that to its card,
         and show a table of perplexities before and after. Raises ValueError [EL046] if
         the best model was removed."""
-        card = read_card(self.output / BEST)
+        best, also = self.output / BEST, self.corpora.keys() - {TRAIN, DEV}
+        card = read_card(best)
         if card is None:
-            path, error = self.output / BEST, "it was removed"
-            raise ValueError(Errors.EL046.format(path=path, error=error))
-        also = self.corpora.also
+            raise ValueError(Errors.EL046.format(path=best, error="it was removed"))
         if also and "also" not in card:
-            model = LanguageModel.load(self.output / BEST).to(device)
+            model = LanguageModel.load(best).to(self.workers.device)
             card["also"] = {
-                name: {
-                    "before": self.before.get(name),
-                    "after": perplexity(model, text).to_dict(),
-                }
-                for name, text in also.items()
+                name: {"before": self.before.get(name), "after": found}
+                for name, found in self._measure(model, also).items()
             }
             text = json.dumps(card, indent=2, ensure_ascii=False)
-            write_files(self.output / BEST, {CARD: partial(write_text, text)})
+            write_files(best, {CARD: partial(write_text, text)})
         after = {DEV: card["dev_perplexity"]}
         after |= {name: found["after"] for name, found in card.get("also", {}).items()}
-        rows = [
-            (name, _show(self.before.get(name)), _show(found))
-            for name, found in after.items()
-        ]
         if self.before or also:
+            rows = [(n, _show(self.before.get(n)), _show(after[n])) for n in after]
             header = ("perplexity of", "before", "after")
             msg.table(rows, header=header, divider=True, aligns=("l", "r", "r"))
 
 
-def _show(found: dict[str, float] | None) -> str:
+def _show(found: Figures | None) -> str:
     return "" if found is None else f"{found['mean']:.2f}"
 
 
-def check_output(output: Path, init: str | None) -> None:
-    """Raise ValueError [EL037] if a run would write over the model it starts from."""
-    for name in (BEST, LAST):
-        if init is not None and (output / name).resolve() == Path(init).resolve():
-            problem = (
-                f"the run would overwrite its init, {init!r}; choose another output"
-            )
-            raise ValueError(Errors.EL037.format(path="training", problem=problem))
-
-
-def prepare_output(output: Path, *, overwrite: bool) -> None:
-    """Make a run's folder, and remove what a killed process left unfinished in it."""
-    output.mkdir(parents=True, exist_ok=True)
-    for folder in (output, output / BEST, output / LAST):
-        recover(folder)
-    if overwrite:
-        (output / CHECKPOINT).unlink(missing_ok=True)
+def prepare_output(
+    output: Path, init: str | None, workers: Workers, *, overwrite: bool
+) -> None:
+    """Make a run's folder, and remove what a killed process left unfinished in it.
+    Raises ValueError [EL037] if the run would write over the model it starts from."""
+    folders = output, output / BEST, output / LAST
+    if init is not None and Path(init).resolve() in [f.resolve() for f in folders[1:]]:
+        problem = f"the run would overwrite its init, {init!r}; choose another output"
+        raise ValueError(Errors.EL037.format(path="training", problem=problem))
+    if workers.is_first:
+        output.mkdir(parents=True, exist_ok=True)
+        for folder in folders:
+            recover(folder)
+        if overwrite:
+            (output / CHECKPOINT).unlink(missing_ok=True)
+    workers.wait()

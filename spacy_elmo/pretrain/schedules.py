@@ -2,8 +2,8 @@
 
 A schedule is a pure function of the step and of the number of steps, so a run that
 resumes has nothing of it to restore. Those here rise linearly over warmup_steps, a
-tenth of all at most; `final` is the factor at the end. A new one is a function that is
-registered under its name, in a package with an entry point in `spacy_elmo_schedules`:
+tenth of all at most; `final` is the factor at the end. A new one is a function with an
+entry point in `spacy_elmo_schedules`:
 
     @registry.schedules("my-package.Halving.v1")
     def halving(every: int = 1000) -> Schedule:

@@ -1,7 +1,6 @@
 """One step of training: an update from the next tokens of all streams."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,15 +15,6 @@ from .optimizers import clip_gradients
 from .workers import ALONE, Workers
 
 
-class StepResult(NamedTuple):
-    """Sum of -log p over this process's targets (float64), the number of targets, and
-    the global norm of the gradient before it was clipped."""
-
-    loss: Tensor
-    n_targets: int
-    norm: Tensor
-
-
 def train_step(
     model: LanguageModel,
     optimizers: Sequence[Optimizer],
@@ -34,7 +24,7 @@ def train_step(
     *,
     step: int,
     workers: Workers = ALONE,
-) -> StepResult:
+) -> tuple[Tensor, Tensor]:
     """Update a model from the mean loss over all targets of all processes.
 
     Args:
@@ -46,17 +36,24 @@ def train_step(
         training: Seed, precision, clip_norm and softmax_first.
         step: Number of the step, which random numbers follow from.
         workers: The processes of the run.
+
+    Returns:
+        The sum of -log p over this process's targets and their number, (2,) in float64,
+        and the global norm of the gradient before it was clipped.
     """
-    torch.manual_seed(_seed(training.seed, step, workers.rank))
-    n_own = sum(batch.n_targets for batch in batches)
-    (n_targets,) = workers.sum([n_own])
+    # A seed for one step of one process, far from the others'.
+    seed = training.seed * 1_000_003 + step * 8_191 + workers.rank
+    torch.manual_seed(seed % (1 << 63))
     words = [d.target_P for batch in batches for d in (batch.forward, batch.backward)]
-    model.softmax.begin_step(training.seed, step, workers.union(np.concatenate(words)))
+    words_P = np.concatenate(words)
+    (n_targets,) = workers.sum([len(words_P)])
+    model.softmax.begin_step(training.seed, step, workers.union(words_P))
     for optimizer in optimizers:
         optimizer.zero_grad(set_to_none=True)
     trains_bilm = step >= training.softmax_first
     device = model.bilm.device
-    total = torch.zeros((), dtype=torch.float64, device=device)
+    figures = torch.zeros(2, dtype=torch.float64, device=device)
+    figures[1] += len(words_P)
     for part, numbers in enumerate(batches):
         batch = on_device(numbers, device)
         with torch.autocast(
@@ -68,15 +65,10 @@ def train_step(
         loss = -log_p_P.sum()
         # Averaged over processes, so that it adds up to a mean over all targets.
         (loss * (workers.size / max(1.0, n_targets))).backward()
-        total += loss.detach().double()
+        figures[0] += loss.detach().double()
     trained = model if trains_bilm else model.softmax
     workers.average_gradients(trained.parameters())
     norm = clip_gradients(model.parameters(), training.clip_norm)
     for optimizer in optimizers:
         optimizer.step()
-    return StepResult(total, n_own, norm)
-
-
-def _seed(seed: int, step: int, rank: int) -> int:
-    """Return a seed for one step of one process, far from the others'."""
-    return (seed * 1_000_003 + step * 8_191 + rank) % (1 << 63)
+    return figures, norm

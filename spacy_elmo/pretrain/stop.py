@@ -21,15 +21,13 @@ class StopSignals:
     """While entered, it notes a signal in `asked`, for the run to stop after its step;
     a second Ctrl-C stops at once."""
 
-    SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
     def __init__(self) -> None:
         self.asked = 0
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "StopSignals":
         if threading.current_thread() is threading.main_thread():
-            for number in self.SIGNALS:
+            for number in (signal.SIGINT, signal.SIGTERM):
                 self._before[number] = signal.signal(number, self._note)
         return self
 

@@ -17,8 +17,10 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn import Parameter
 
+from ..bilm.kernels.matmul import onednn_for_training
 from ..bilm.lstm import BiLMState
 from ..errors import Errors
+from .config import TrainingConfig
 from .optimizers import values
 
 
@@ -53,11 +55,9 @@ class Workers:
 
     def union(self, words: np.ndarray) -> np.ndarray:
         """Return the distinct words of all processes, sorted."""
-        words = np.unique(words)
-        if self.size == 1:
-            return words
-        found: list[Any] = [None] * self.size
-        dist.all_gather_object(found, words, group=self.control)
+        found: list[Any] = [words] * self.size
+        if self.size > 1:
+            dist.all_gather_object(found, np.unique(words), group=self.control)
         return np.unique(np.concatenate(found))
 
     def average_gradients(self, parameters: Iterable[Parameter]) -> None:
@@ -68,11 +68,10 @@ class Workers:
                 parameter.grad = torch.zeros_like(parameter)
             elif parameter.grad.is_sparse:  # of several parts: added up, row by row
                 parameter.grad = parameter.grad.coalesce()
-            if self.size == 1:
-                continue
-            gradient = values(parameter.grad)
-            dist.all_reduce(gradient)
-            gradient.div_(self.size)
+            if self.size > 1:
+                gradient = values(parameter.grad)
+                dist.all_reduce(gradient)
+                gradient.div_(self.size)
 
     def gather(self, state: BiLMState) -> BiLMState:
         """Return the state of the streams of all processes, in order."""
@@ -96,28 +95,25 @@ def start(device: str) -> Iterator[Workers]:
     """Join the other processes that torchrun started, if it did; `device` is that of
     the configuration. Raises ValueError [EL037] if it is not there."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
+    n_sharing = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        problem = (
-            f"device is {device!r}, but torch finds no GPU; 'auto' takes what is there"
-        )
-        raise ValueError(Errors.EL037.format(path="training", problem=problem))
-    n_sharing = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if device.startswith("cuda"):
         default = device.removeprefix("cuda").removeprefix(":") or "0"
         number = int(os.environ["LOCAL_RANK"] if size > 1 else default)
-        n_gpus = torch.cuda.device_count()
+        n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if number >= n_gpus:
-            problem = f"process or device {number} has no GPU: torch finds {n_gpus}"
+            problem = (
+                f"device {number} is no GPU: torch finds {n_gpus or 'no GPU'}; "
+                "device = 'auto' takes what is there"
+            )
             raise ValueError(Errors.EL037.format(path="training", problem=problem))
         device, n_sharing = f"cuda:{number}", 1
         torch.cuda.set_device(number)
     if size == 1:
         yield Workers(0, 1, torch.device(device))
         return
-    # One may prepare text or evaluate for hours, and the others wait.
-    patience = timedelta(days=7)
+    patience = timedelta(days=7)  # one may prepare text for hours, and the others wait
     backend = "nccl" if device.startswith("cuda") else "gloo"
     dist.init_process_group(backend, timeout=patience)
     control = dist.new_group(backend="gloo", timeout=patience)
@@ -125,3 +121,23 @@ def start(device: str) -> Iterator[Workers]:
         yield Workers(dist.get_rank(), size, torch.device(device), n_sharing, control)
     finally:
         dist.destroy_process_group()
+
+
+@contextmanager
+def torch_settings(training: TrainingConfig, device: torch.device) -> Iterator[None]:
+    """Set torch's threads, and its precision for bfloat16, and restore both and the
+    random numbers of the process."""
+    threads, low = torch.get_num_threads(), training.precision == "bfloat16"
+    precision = torch.get_float32_matmul_precision() if low else ""
+    gpus = [device] if device.type == "cuda" else []
+    if training.threads:
+        torch.set_num_threads(training.threads)
+    if low:  # what stays float32 may use TF32
+        torch.set_float32_matmul_precision("high")
+    try:
+        with torch.random.fork_rng(gpus), onednn_for_training(device):
+            yield
+    finally:
+        torch.set_num_threads(threads)
+        if low:
+            torch.set_float32_matmul_precision(precision)

@@ -54,32 +54,21 @@ class RunningText:
 
 @dataclass(frozen=True)
 class Corpus:
-    """A text whose words are numbered by frequency.
+    """A text whose words are numbered by frequency."""
 
-    Attributes:
-        words: Every distinct word, (V,).
-        counts_V: How often each word is in the text.
-        characters_VC: The bytes of each word, as `encode_words` gives them.
-        vocab: The words that can be predicted.
-        target_V: The number of each word in vocab, that of <UNK> if it is not there.
-        forward: The running text.
-        backward: The same with each sentence reversed, boundaries included.
-    """
-
-    words: list[str]
-    counts_V: np.ndarray
-    characters_VC: np.ndarray
-    vocab: list[str]
-    target_V: np.ndarray
+    words: list[str]  # every distinct word, (V,)
+    counts_V: np.ndarray  # how often each is in the text
+    characters_VC: np.ndarray  # the bytes of each, as `encode_words` gives them
+    vocab: list[str]  # the words that can be predicted
+    target_V: np.ndarray  # the number of each word in vocab, or that of <UNK>
     forward: RunningText
-    backward: RunningText
+    backward: RunningText  # with each sentence reversed, boundaries included
 
     def limit_vocab(self, size: int, min_count: int = 1) -> "Corpus":
         """Return the same text with a vocabulary of its most frequent words, `size` at
         most (special tokens included), each seen min_count times or more."""
-        return self.with_vocab(
-            self.words[: vocabulary_size(self.counts_V, size, min_count)]
-        )
+        n_vocab = vocabulary_size(self.counts_V, size, min_count)
+        return self.with_vocab(self.words[:n_vocab])
 
     def with_vocab(self, vocab: Sequence[str]) -> "Corpus":
         """Return the same text, to be predicted in a given vocabulary."""

@@ -30,23 +30,14 @@ BLOCK = 4_000_000  # characters that one part is made of
 
 @dataclass(frozen=True)
 class Request:
-    """What a prepared corpus depends on, beside the text itself.
+    """What a prepared corpus depends on, beside the text itself."""
 
-    Attributes:
-        lang: Language of the tokenizer.
-        tokenizer: "spacy" or "whitespace".
-        sentences: Whether lines are split at sentence ends.
-        vocab_size: Largest size of the vocabulary.
-        min_count: Least number of times that a word of it is seen.
-        max_tokens: Number of tokens after whose sentence the text ends; None for all.
-    """
-
-    lang: str = "en"
-    tokenizer: str = "spacy"
-    sentences: bool = True
-    vocab_size: int = 50_000
-    min_count: int = 1
-    max_tokens: int | None = None
+    lang: str = "en"  # of the tokenizer
+    tokenizer: str = "spacy"  # or "whitespace"
+    sentences: bool = True  # whether lines are split at sentence ends
+    vocab_size: int = 50_000  # of the vocabulary at most, special tokens included
+    min_count: int = 1  # least number of times that a word of it is seen
+    max_tokens: int | None = None  # after whose sentence the text ends; None for all
 
 
 class Part(NamedTuple):

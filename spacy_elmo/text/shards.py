@@ -81,10 +81,8 @@ def check_files(folder: Path, *, whole: bool = True) -> dict[str, Any]:
 def open_corpus(folder: Path, *, check: bool = True) -> Corpus:
     """Map a prepared corpus into memory, with the vocabulary it was prepared with.
 
-    Args:
-        folder: What `prepare` wrote.
-        check: Whether to read all files first, and compare their hashes and the range
-            of their numbers. One process does so for those that share the folder.
+    `check` is whether to read all files first, and compare their hashes and the range
+    of their numbers: one process does so for those that share the folder.
 
     Raises:
         ValueError: [EL034, EL039] Its words are no vocabulary; [EL041] a file is

@@ -5,35 +5,24 @@ something, V distinct words of a batch, C characters.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
-from ..bilm.config import BiLMConfig
 from ..errors import Errors
 from .corpus import BOS_ID, EOS_ID, MAX_CHARACTERS, Corpus
 
-# Steps of a stream that are read from the text at once.
-STEPS_AT_ONCE = 1024
+if TYPE_CHECKING:  # it is given here, and needs torch
+    from ..bilm.bilm import BiLM
+
+STEPS_AT_ONCE = 1024  # of a stream, read from the text
 
 A = TypeVar("A", bound=Sized)
 B = TypeVar("B", bound=Sized)
 T = TypeVar("T")
-
-
-class CharacterModel(Protocol):
-    """What streams ask of a biLM."""
-
-    config: BiLMConfig
-
-    def character_ids(self, words: Sequence[str]) -> np.ndarray:
-        """Return the ids of words, (V, C)."""
-
-    def trim(self, ids_VC: np.ndarray) -> np.ndarray:
-        """Return the ids without the padding that changes no vector."""
 
 
 @dataclass(frozen=True)
@@ -71,25 +60,14 @@ class Batch(Generic[A]):
         """Number of streams that are read at each step."""
         return [self.n_streams] * (len(self.forward.word_N) // self.n_streams)
 
-    @property
-    def n_targets(self) -> int:
-        """Number of predictions of both directions."""
-        return len(self.forward.target_P) + len(self.backward.target_P)
-
 
 class Streams:
     """Some of the B streams that a corpus is cut into.
 
     Every target is predicted once; the streams' ends are filled up with steps that
     predict nothing. What follows a sentence's end is its successor's first boundary,
-    always: it is read but not predicted, so it flatters no perplexity.
-
-    Args:
-        corpus: What is read.
-        model: What the character ids are made for.
-        batch_size: B.
-        unroll_steps: T.
-        rows: The streams to read, of all B; None for all.
+    always: it is read but not predicted, so it flatters no perplexity. Character ids
+    are those of `bilm`; `rows` are the streams to read, of all B (None for all).
 
     Raises:
         ValueError: [EL035] The text has fewer words than streams.
@@ -98,7 +76,7 @@ class Streams:
     def __init__(
         self,
         corpus: Corpus,
-        model: CharacterModel,
+        bilm: "BiLM",
         batch_size: int,
         unroll_steps: int,
         rows: range | None = None,
@@ -112,8 +90,8 @@ class Streams:
         self.corpus, self.unroll_steps = corpus, unroll_steps
         self.rows = range(batch_size) if rows is None else rows
         self.length = math.ceil((n_words - 1) / batch_size)
-        self._characters_VC = character_table(corpus, model)
-        self._trim = model.trim
+        self._characters_VC = character_table(corpus, bilm)
+        self._trim = bilm.trim
         self._batches_at_once = max(1, STEPS_AT_ONCE // unroll_steps)
         self._group = -1
         self._words_and_targets: np.ndarray = np.empty((2, 2, 0, 0), dtype=np.int32)
@@ -161,13 +139,13 @@ class Streams:
         return read
 
 
-def character_table(corpus: Corpus, model: CharacterModel) -> np.ndarray:
+def character_table(corpus: Corpus, bilm: "BiLM") -> np.ndarray:
     """Return the character ids of all words of a corpus, (V, C): those that are stored,
-    where the model reads the same."""
-    config = model.config
+    where the biLM reads the same."""
+    config = bilm.config
     if config.characters == "bytes" and config.max_characters == MAX_CHARACTERS:
         return corpus.characters_VC
-    return model.character_ids(corpus.words)
+    return bilm.character_ids(corpus.words)
 
 
 def read_ahead(make: Callable[[int], T], numbers: Iterable[int]) -> Iterator[T]:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.objectives import SampledSoftmax
 from spacy_elmo.pretrain import checkpoint
+from spacy_elmo.pretrain.checkpoint import flatten, unflatten
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.pretrain.optimizers import adagrad, adam, sgd
-from spacy_elmo.pretrain.state_dict import flatten, unflatten
 
 from ..models import tiny_config
 

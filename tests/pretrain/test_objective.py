@@ -9,8 +9,7 @@ from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.objectives import SampledSoftmax
 from spacy_elmo.bilm.objectives.adaptive import adaptive_softmax
 from spacy_elmo.pretrain.model import LanguageModel, on_device
-from spacy_elmo.pretrain.perplexity import perplexity
-from spacy_elmo.pretrain.spelling import Spelling
+from spacy_elmo.pretrain.perplexity import Spelling, perplexity
 from spacy_elmo.text.corpus import BOS_ID, EOS_ID, SPECIALS, build_corpus
 from spacy_elmo.text.streams import Streams
 

@@ -168,7 +168,9 @@ def test_some_streams_are_those_of_all(text, steps, data):
                 for b in (batch, *some)
             ]
             assert np.array_equal(ids[0], np.concatenate(ids[1:], axis=1))
-        assert batch.n_targets == sum(b.n_targets for b in some)
+        for direction in ("forward", "backward"):
+            n, *ns = (len(getattr(b, direction).target_P) for b in (batch, *some))
+            assert n == sum(ns)
 
 
 def test_read_ahead_keeps_the_order():
