@@ -7,6 +7,7 @@ Shapes: C cells, H projection, S filters.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,6 @@ from spacy_elmo.cli.benchmark import (
     encode_all,
     encoders,
     in_turn,
-    inference_runs,
     latency,
     load_model,
     read_sentences,
@@ -68,7 +68,10 @@ class Definition:
 def runs(bilm: BiLM, sentences: Sentences, batch_size: int) -> dict[str, Run]:
     """Return a run over all sentences for the definition and for each setting."""
     models = {"definition": Definition(bilm), **encoders(bilm)}
-    return inference_runs(models, sentences, batch_size)
+    return {
+        name: partial(encode_all, model, sentences, batch_size)
+        for name, model in models.items()
+    }
 
 
 def flops_per_token(bilm: BiLM, sentences: Sentences, batch_size: int) -> float:

@@ -7,6 +7,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
 from .errors import Errors
@@ -21,14 +22,18 @@ _TO_PUT_BACK = re.compile(re.escape(_JOURNAL) + "[0-9a-z_]{8}")
 
 
 def write_files(
-    folder: str | Path, writers: Mapping[str, Writer], *, remove: Iterable[str] = ()
+    folder: str | Path,
+    contents: Mapping[str, str | Writer],
+    *,
+    remove: Iterable[str] = (),
 ) -> None:
     """Write several files of one folder, all or none: first in full under temporary
     names, then, when all are on the disk, in the places of the old ones.
 
     Args:
         folder: Made if it is not there.
-        writers: Name of each file, and a function that writes to the path it is given.
+        contents: Name of each file, and its text or a function that writes it to the
+            path it is given.
         remove: Files that go if they are there and are not written.
 
     Raises:
@@ -38,10 +43,13 @@ def write_files(
     asides: dict[Path, Path] = {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, write in writers.items():
+        for name, content in contents.items():
             aside = asides[folder / name] = _beside(folder / name, "new")
+            write = (
+                partial(write_text, content) if isinstance(content, str) else content
+            )
             fill_aside(write, aside)
-        _swap(asides, [folder / name for name in remove if name not in writers])
+        _swap(asides, [folder / name for name in remove if name not in contents])
     except OSError as error:
         said = Errors.EL013.format(path=folder, error=error)
         raise OSError(error.errno, said) from error

@@ -63,8 +63,11 @@ def inference_cli(
         with torch_threads(n):
             bilms = encoders(load_model(name))
             for size in batch_size:
-                speed = in_turn(inference_runs(bilms, sentences, size), rounds)
-                speeds.append({**settings, "batch": size, **speed})
+                runs = {
+                    kind: partial(encode_all, bilm, sentences, size)
+                    for kind, bilm in bilms.items()
+                }
+                speeds.append({**settings, "batch": size, **in_turn(runs, rounds)})
             latencies.append({**settings, **latency(bilms, sentences)})
     show({"tokens/s": speeds, "milliseconds of 20 tokens": latencies}, as_json)
 
@@ -241,16 +244,6 @@ def encoders(bilm: "BiLM") -> dict[str, "BiLM"]:
         if name not in ("cold", "warm"):
             found[name].set_precision(name)  # type: ignore[arg-type]
     return found
-
-
-def inference_runs(
-    bilms: Mapping[str, Any], sentences: Sentences, batch_size: int
-) -> dict[str, Run]:
-    """Return for each model a run over all sentences."""
-    return {
-        name: partial(encode_all, bilm, sentences, batch_size)
-        for name, bilm in bilms.items()
-    }
 
 
 def latency(bilms: Mapping[str, Any], sentences: Sentences) -> dict[str, float]:

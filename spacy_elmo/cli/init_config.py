@@ -1,7 +1,6 @@
 """spacy elmo init-config: a whole training configuration, commented."""
 
 import shlex
-from functools import partial
 from pathlib import Path
 
 import typer
@@ -38,7 +37,7 @@ def init_config_cli(
     force: bool = typer.Option(False, "--force", help="Write over a file"),
 ) -> None:
     """A complete configuration for 'spacy train', with ELMo in every component."""
-    from ..atomic_files import write_files, write_text
+    from ..atomic_files import write_files
     from ..component.training_config import make_config
     from ..errors import Errors
 
@@ -58,7 +57,7 @@ def init_config_cli(
         return
     if output.exists() and not force:
         raise FileExistsError(Errors.EL130.format(path=output))
-    write_files(output.parent, {output.name: partial(write_text, text)})
+    write_files(output.parent, {output.name: text})
     msg.good(f"Wrote {output}")
     # Not by msg, which would wrap a line that is to be pasted.
     typer.echo(

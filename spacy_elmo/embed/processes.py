@@ -36,11 +36,11 @@ class Outcome:
 
 
 class RemoteWorker(Protocol):
-    """A worker somewhere else, which is started anew when it has died."""
+    """A worker somewhere else, which is started again after it has died."""
 
     @property
     def died(self) -> type[Exception]:
-        """What is raised for a job that ended the worker."""
+        """Return the type of what is raised for a job that ended the worker."""
 
     @property
     def attempts(self) -> int:

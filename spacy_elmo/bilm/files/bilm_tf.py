@@ -6,7 +6,7 @@ Foreign names stay in this file.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...atomic_files import write_files, write_text
+from ...atomic_files import Writer, write_files
 from ...errors import Errors
 from ...registry import registry
 from ..config import BiLMConfig
@@ -107,14 +107,11 @@ class BilmTfFormat:
             names = [WEIGHTS, *sorted(names)]
             raise ValueError(Errors.EL005.format(path=folder, names=", ".join(names)))
         arrays = _to_theirs(stored.arrays, stored.config)
-        writers: dict[str, Callable[[Path], object]] = {
-            WEIGHTS: partial(_write_arrays, arrays)
-        }
+        contents: dict[str, str | Writer] = {WEIGHTS: partial(_write_arrays, arrays)}
         if stored.vocab is not None:
-            writers[VOCAB] = partial(write_text, vocab_text(stored.vocab))
-        options = json.dumps(_options(stored), indent=2)
-        writers[OPTIONS] = partial(write_text, options)
-        write_files(folder, writers, remove=[VOCAB])
+            contents[VOCAB] = vocab_text(stored.vocab)
+        contents[OPTIONS] = json.dumps(_options(stored), indent=2)
+        write_files(folder, contents, remove=[VOCAB])
 
 
 # -- which files ------------------------------------------------------------------

@@ -4,7 +4,7 @@ safetensors holds plain arrays and no code, and says their shapes before any is 
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from ...atomic_files import write_files, write_text
+from ...atomic_files import Writer, write_files
 from ...errors import Errors
 from ...registry import registry
 from .. import objectives
@@ -84,23 +84,21 @@ class OwnFormat:
             "bilm": stored.config.to_dict(),
         }
         dtype = next(iter(stored.arrays.values())).dtype
-        writers: dict[str, Callable[[Path], object]] = {
+        contents: dict[str, str | Writer] = {
             WEIGHTS: partial(write_safetensors, arrays=stored.arrays)
         }
         if objective is not None:
-            writers[objectives.FILE] = partial(objectives.save, objective, dtype=dtype)
+            contents[objectives.FILE] = partial(objectives.save, objective, dtype=dtype)
         if stored.vocab is not None:
-            writers[VOCAB] = partial(write_text, vocab_text(stored.vocab))
+            contents[VOCAB] = vocab_text(stored.vocab)
         if stored.alphabet is not None:
-            alphabet = json.dumps(stored.alphabet, ensure_ascii=False)
-            writers[ALPHABET] = partial(write_text, alphabet)
+            contents[ALPHABET] = json.dumps(stored.alphabet, ensure_ascii=False)
         if card is not None:
             signed = {**card, "fingerprint": stored.fingerprint}
-            text = json.dumps(signed, indent=2, ensure_ascii=False)
-            writers[CARD] = partial(write_text, text)
-        writers[CONFIG] = partial(write_text, json.dumps(header, indent=2))
+            contents[CARD] = json.dumps(signed, indent=2, ensure_ascii=False)
+        contents[CONFIG] = json.dumps(header, indent=2)
         others = [objectives.FILE, VOCAB, ALPHABET, CARD, VOCAB_CACHE]
-        write_files(folder, writers, remove=others)
+        write_files(folder, contents, remove=others)
 
 
 def _header(path: Path) -> dict[str, Any]:
