@@ -8,7 +8,7 @@ Shapes: as in lstm.py; I columns of the input. A gradient of x is named d_x.
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -97,8 +97,12 @@ class _LstmFunction(torch.autograd.Function):
         )
         batch_sizes, cell_clip, proj_clip, dtype = ctx.settings
         d_h_BH, d_c_BC = d_h_BH.clone(), d_c_BC.clone()
-        c_before_NC = _one_step_before(cells_NC, c_0BC, batch_sizes)
-        by = _derivatives(gates_N4C, cells_NC, c_before_NC, cell_clip)
+        m_NC, o_of_m, ifg_of_c, c_of_m, c_of_c = _derivatives(
+            gates_N4C,
+            cells_NC,
+            _one_step_before(cells_NC, c_0BC, batch_sizes),
+            cell_clip,
+        )
         C = cells_NC.shape[1]
         passes_NH = None
         if proj_clip is not None and weight_p is not None:
@@ -115,12 +119,12 @@ class _LstmFunction(torch.autograd.Function):
             if passes_NH is not None:
                 d_p.mul_(passes_NH[step])
             d_m = d_p if p_T is None else _mm(d_p, p_T, dtype)
-            torch.mul(d_m, by.o_of_m[step], out=d_z[:, :C])
-            d_c.addcmul_(d_m, by.c_of_m[step])
+            torch.mul(d_m, o_of_m[step], out=d_z[:, :C])
+            d_c.addcmul_(d_m, c_of_m[step])
             d_z[:, C:].unflatten(1, (3, C)).copy_(
-                d_c[:, None] * by.ifg_of_c[step].unflatten(1, (3, C))
+                d_c[:, None] * ifg_of_c[step].unflatten(1, (3, C))
             )
-            d_c.mul_(by.c_of_c[step])
+            d_c.mul_(c_of_c[step])
             d_h.copy_(_mm(d_z, h_T, dtype))
 
         # (d_z^T x)^T: oneDNN takes up to twice the time for x^T d_z.
@@ -129,25 +133,18 @@ class _LstmFunction(torch.autograd.Function):
         d_weight_h = _mm(d_z_N4C.t(), h_before_NH, dtype).t()
         d_weight_p = None
         if weight_p is not None:
-            d_weight_p = _mm(d_p_NH.t(), by.m, dtype).t()
+            d_weight_p = _mm(d_p_NH.t(), m_NC, dtype).t()
         d_x_NI = _mm(d_z_N4C, weight_x.t(), dtype)
         weights = d_weight_x, d_weight_h, d_z_N4C.sum(0), d_weight_p
         return d_x_NI, *weights, d_h_BH, d_c_BC, None
 
 
-class _Derivatives(NamedTuple):
-    """Pointwise derivatives of all steps, of gates before their nonlinearity."""
-
-    m: Tensor  # o tanh(c) itself, (N, C)
-    o_of_m: Tensor
-    ifg_of_c: Tensor  # of i, f and g by c, (N, 3C)
-    c_of_m: Tensor
-    c_of_c: Tensor  # of the c before by c
-
-
 def _derivatives(
     gates_N4C: Tensor, cells_NC: Tensor, before_NC: Tensor, cell_clip: float | None
-) -> _Derivatives:
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Return m = o tanh(c) of all steps, and pointwise derivatives, of gates before
+    their nonlinearity: of o by m, of i, f and g by c (N, 3C), of c by m, and of the c
+    before by c."""
     C = cells_NC.shape[1]
     o, i, f, g = gates_N4C.split(C, dim=1)
     tanh_c_NC = torch.tanh(cells_NC)
@@ -158,7 +155,7 @@ def _derivatives(
         ifg_of_c = (ifg_of_c.view(-1, 3, C) * passes_NC[:, None]).view(-1, 3 * C)
         c_of_c = f * passes_NC
     o_of_m, c_of_m = tanh_c_NC * o * (1 - o), o * (1 - tanh_c_NC * tanh_c_NC)
-    return _Derivatives(o * tanh_c_NC, o_of_m, ifg_of_c, c_of_m, c_of_c)
+    return o * tanh_c_NC, o_of_m, ifg_of_c, c_of_m, c_of_c
 
 
 def _mm(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:

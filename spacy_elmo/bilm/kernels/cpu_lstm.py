@@ -99,10 +99,10 @@ def run(
             torch.addcmul(o, o, torch.sigmoid(c2, out=m), value=-2, out=m)
             if project is None:
                 h = torch.neg(m, out=y)
-            else:
+            elif proj_clip is None:
                 h = y.copy_(project(m))
-                if proj_clip is not None:
-                    h.clamp_(-proj_clip, proj_clip)
+            else:
+                h = torch.clamp(project(m), -proj_clip, proj_clip, out=y)
     # The last output of every sequence: what a step has and the next has not.
     ends = zip(outputs, pairwise([*batch_sizes, 0]))
     last = [y[b_next:] for y, (b, b_next) in ends if b_next < b]
