@@ -12,7 +12,7 @@ from spacy.language import Language
 from .. import models as shipped
 from ..bilm.config import BiLMConfig
 from ..bilm.files import read_config
-from ..layers.encoder import Encoder, shim_of, with_sizes
+from ..layers.encoder import Encoder, set_sizes, shim_of
 from ..layers.settings import takes_fields_of
 from .pipe import Elmo
 from .settings import ElmoSettings
@@ -28,17 +28,10 @@ DEFAULT_CONFIG = {
 )
 @takes_fields_of(ElmoSettings)
 def make_elmo(nlp: Language, name: str, model: Encoder, **settings: Any) -> Elmo:
-    """Return an ELMo component.
-
-    Args:
-        nlp: The pipeline.
-        name: Of the component.
-        model: `spacy-elmo.BiLM.v1`.
-        settings: As in `ElmoSettings`.
-    """
+    """Return an ELMo component; settings are those of `ElmoSettings`."""
     sizes = _sizes_of_weights(model, settings["weights"])
     if sizes is not None:
-        model = with_sizes(model, sizes)
+        set_sizes(model, sizes)
     elmo = Elmo(nlp.vocab, model, name, lang=nlp.lang or "", **settings)
     if sizes is not None:
         elmo.when_linked = partial(_store_sizes, weakref.ref(nlp), name, sizes)
@@ -71,10 +64,7 @@ def _store_sizes(
 
 def component_config(path: str | Path) -> dict[str, Any]:
     """Return the configuration of an `elmo` component that fits the weights in a model
-    folder, for `nlp.add_pipe("elmo", config=...)`.
-
-    Args:
-        path: The folder, or the name of a shipped model.
+    folder or of a shipped model's name, for `nlp.add_pipe("elmo", config=...)`.
 
     Raises:
         ValueError, FileNotFoundError: As `files.read_config`.

@@ -97,9 +97,7 @@ class FileCache(LayerCache):
                     break
                 self._insert(db, "layers VALUES (?, ?, ?, ?, ?)", rows)
 
-    def _insert(
-        self, db: sqlite3.Connection, what: str, rows: Sequence[tuple[Any, ...]]
-    ) -> None:
+    def _insert(self, db: sqlite3.Connection, what: str, rows: Sequence[Any]) -> None:
         """Insert rows in one transaction; warn [ELW07] if there is no room."""
         try:
             with db:

@@ -15,21 +15,13 @@ from ..plots import new_figure, save
 
 @dataclass(frozen=True)
 class LearnedMix:
-    """What one listener makes of the layers.
+    """What one listener makes of the layers."""
 
-    Attributes:
-        component: Name of the component that it belongs to.
-        place: Number of the listener in its component, from the input up.
-        kind: As in `MixSettings.mix`.
-        gamma: Scale of the mix.
-        shares: Share of each layer, the token layer first.
-    """
-
-    component: str
-    place: int
-    kind: str | int
+    component: str  # its name
+    place: int  # number of the listener in its component, from the input up
+    kind: str | int  # as in `MixSettings.mix`
     gamma: float
-    shares: list[float]
+    shares: list[float]  # of each layer, the token layer first
 
 
 def learned_mixes(nlp: Language) -> list[LearnedMix]:
@@ -49,9 +41,8 @@ def learned_mixes(nlp: Language) -> list[LearnedMix]:
                 if not reader.n_layers:  # a fixed mix, and the layers are gone
                     upstream = getattr(reader, "upstream_name", "*")
                     raise ValueError(Errors.EL053.format(upstream=upstream))
-                share_L = reader.shares(reader.n_layers)
+                row = [float(share) for share in reader.shares(reader.n_layers)]
                 gamma = float(reader.get_param("gamma")[0])
-                row = [float(share) for share in share_L]
                 found.append(LearnedMix(name, place, reader.settings.mix, gamma, row))
     if not found:
         raise ValueError(Errors.EL090)
@@ -65,7 +56,7 @@ def draw(mixes: Sequence[LearnedMix], output: Path) -> None:
     names = [f"{mix.component} {mix.place}\ngamma {mix.gamma:.2f}" for mix in mixes]
     positions = range(len(mixes))
     for layer in range(max(len(mix.shares) for mix in mixes)):
-        heights = [_at(mix.shares, layer) for mix in mixes]
+        heights = [sum(mix.shares[layer : layer + 1]) for mix in mixes]  # 0 above
         below = [sum(mix.shares[:layer]) for mix in mixes]
         label = f"layer {layer}" if layer else "token layer"
         axes.bar(positions, heights, bottom=below, label=label, width=0.6)
@@ -73,7 +64,3 @@ def draw(mixes: Sequence[LearnedMix], output: Path) -> None:
     axes.set_ylabel("share of the layer")
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     save(figure, output)
-
-
-def _at(shares: Sequence[float], layer: int) -> float:
-    return shares[layer] if layer < len(shares) else 0.0

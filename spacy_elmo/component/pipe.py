@@ -127,12 +127,12 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
             weights: From `spacy-elmo.WeightsReader.v1`. Without it: what has been
                 loaded before, or the weights that the settings name, or those of this
                 package if they fit, or, if the biLM is to be trained here, random ones.
-            layer_cache: As `where` of `use_layer_cache`.
-            layer_cache_mb: As `mb` of `use_layer_cache`.
+            layer_cache: As `where` of `use_layer_cache`, which raises [EL088].
+            layer_cache_mb: As `mb` of it.
 
         Raises:
             ValueError: [EL050, EL081] if there are no weights, [EL052] if they don't
-                fit, [EL088] as `use_layer_cache`.
+                fit.
         """
         validate_get_examples(get_examples, "Elmo.initialize")
         self._tuning.restart()
@@ -253,11 +253,9 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         sgd: Optimizer | None = None,
         losses: dict[str, float] | None = None,
     ) -> dict[str, float]:
-        """Encode the predicted Docs of examples for the listeners.
-
-        The biLM learns, if it is not frozen, from the gradients that they add, when the
-        update is finished. It has no loss of its own, and no dropout.
-        """
+        """Encode the predicted Docs of examples for the listeners. The biLM learns, if
+        it is not frozen, from the gradients that they add, when the update is finished.
+        It has no loss of its own, and no dropout."""
         losses = losses if losses is not None else {}
         examples = list(examples)
         validate_examples(examples, "Elmo.update")

@@ -44,18 +44,16 @@ def _vector(where: Token | Span | Doc, layer: int | None) -> Any:
     if not isinstance(where, (Token, Span, Doc)):
         raise TypeError(Errors.EL094.format(found=type(where).__name__))
     doc = where if isinstance(where, Doc) else where.doc
+    rows = doc.tensor
     if layer is not None:
         layers = doc._.elmo.layers
         if not -len(layers) <= layer < len(layers):
             raise ValueError(Errors.EL083.format(layer=layer, last=len(layers) - 1))
         rows = layers[layer]
-    elif len(doc.tensor) == len(doc):
-        rows = doc.tensor
-    elif len(doc.tensor):  # spaCy's retokenizer leaves a row too many
-        found, expected = len(doc.tensor), len(doc)
-        raise ValueError(Errors.EL140.format(found=found, expected=expected))
-    else:
+    elif len(doc) and not len(rows):
         raise ValueError(Errors.EL055.format(name="elmo"))
+    elif len(rows) != len(doc):  # spaCy's retokenizer leaves a row too many
+        raise ValueError(Errors.EL140.format(found=len(rows), expected=len(doc)))
     if isinstance(where, Token):
         return rows[where.i]
     if isinstance(where, Span):

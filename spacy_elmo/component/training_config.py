@@ -136,14 +136,8 @@ def _tok2vec(
     }
     if not at:
         return {"@architectures": "spacy.Tok2Vec.v2", **own}
-    elmo = {
-        "@architectures": "spacy-elmo.ElmoListener.v1",
-        "mix": "learned",
-        "layer_norm": True,
-        "dropout": 0.0,
-        "l2": 0.001,
-        **listener,
-    }
+    mix = {"mix": "learned", "layer_norm": True, "dropout": 0.0, "l2": 0.001}
+    elmo = {"@architectures": "spacy-elmo.ElmoListener.v1", **mix, **listener}
     encode = {"@architectures": "spacy-elmo.Encode.v1", "at": at, "width": width}
     return {**encode, **own, "elmo": elmo}
 

@@ -25,9 +25,7 @@ def build_embed(embed: TokenVectors, elmo: TokenVectors, width: int) -> TokenVec
         elmo: `spacy-elmo.ElmoListener.v1`.
         width: Of the vectors that come out, (T, width) for each Doc.
     """
-    both: TokenVectors = concatenate(embed, elmo)
-    project = Maxout(nO=width, nP=3, dropout=0.0, normalize=True)
-    model: TokenVectors = chain(both, with_array(project))
+    model: TokenVectors = chain(concatenate(embed, elmo), _projection(width))
     model.set_dim("nO", width)
     return model
 
@@ -55,7 +53,7 @@ def build_encode(
         at: "input", "output" or "both".
 
     Raises:
-        ValueError: [EL089] for another place.
+        ValueError: [EL089] for another place, [EL141] if a width does not fit.
     """
     if at not in get_args(Where):
         raise ValueError(Errors.EL089.format(found=at))
@@ -74,10 +72,12 @@ def build_encode(
 def _to_width(width: int) -> Model[list[Floats2d], list[Floats2d]]:
     """Return one layer from vectors (T, any) to (T, width); or nothing if they have
     that width, which is known once there are some."""
-    project: Any = with_array(Maxout(nO=width, nP=3, dropout=0.0, normalize=True))
-    return Model(
-        "to_width", _forward, init=_init, layers=[project], attrs={"width": width}
-    )
+    layers, attrs = [_projection(width)], {"width": width}
+    return Model("to_width", _forward, init=_init, layers=layers, attrs=attrs)
+
+
+def _projection(width: int) -> Any:
+    return with_array(Maxout(nO=width, nP=3, dropout=0.0, normalize=True))
 
 
 def _init(model: Any, X: list[Floats2d] | None = None, Y: Any = None) -> None:

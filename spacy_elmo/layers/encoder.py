@@ -77,16 +77,10 @@ def build_bilm(
     )
 
 
-def with_sizes(encoder: Encoder, sizes: BiLMConfig) -> Encoder:
-    """Return an encoder of other sizes with the same settings, without weights."""
-    shim = shim_of(encoder)
-    return build_bilm(
-        batch_tokens=shim.batch_tokens,
-        cache_words=shim.cache_words,
-        precision=shim.precision,
-        get_spans=encoder.attrs["get_spans"],
-        **sizes.to_dict(),
-    )
+def set_sizes(encoder: Encoder, sizes: BiLMConfig) -> None:
+    """Give an encoder without weights other sizes."""
+    shim_of(encoder).set_sizes(sizes)
+    encoder.set_dim("nO", sizes.width, force=True)
 
 
 def shim_of(encoder: Encoder) -> BiLMShim:

@@ -31,13 +31,10 @@ class ForwardPass:
 
 
 class FineTuning:
-    """The updates of one component's biLM.
+    """The updates of one component's biLM, at a rate of its own if there is one.
 
-    Args:
-        encoder: Holds the biLM.
-        learn_rate: Of its own, None for the optimizer's.
-        unfreeze_every: Updates after which one more layer learns, from the top down
-            (Howard & Ruder 2018); 0 for all from the start.
+    After every unfreeze_every updates one more layer learns, from the top down (Howard
+    & Ruder 2018); if it is 0, all do from the start.
     """
 
     def __init__(

@@ -60,15 +60,12 @@ class ListenedTo:
 
     def remove_listener(self, listener: Model[Any, Any], component_name: str) -> bool:
         """Remove a listener of a component; return whether it had it."""
-        models = self.listener_map.get(component_name, [])
-        if listener not in models:
-            return False
+        models = self.listener_map.pop(component_name, [])
         # Another list: spaCy goes through this one while it replaces listeners.
         rest = [model for model in models if model is not listener]
-        self.listener_map[component_name] = rest
-        if not rest:
-            del self.listener_map[component_name]
-        return True
+        if rest:
+            self.listener_map[component_name] = rest
+        return len(rest) < len(models)
 
     def find_listeners(self, component: Any) -> None:
         """Have the listeners in the model of a later component listen to this one, if

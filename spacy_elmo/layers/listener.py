@@ -46,13 +46,7 @@ class Upstream(Protocol):
 
 
 class ElmoListener(MixModel):
-    """Model[list[Doc], list[Floats2d]]: the upstream's layers in a mix of its own.
-
-    Args:
-        upstream_name: Name of the component, "*" for any.
-        width: Of the vectors; None to take what there is.
-        settings: Of the mix.
-    """
+    """Model[list[Doc], list[Floats2d]]: the upstream's layers in a mix of its own."""
 
     def __init__(
         self,
@@ -76,8 +70,7 @@ class ElmoListener(MixModel):
     @property
     def n_layers(self) -> int:
         """Layers of the upstream, or, without one, of the trained mix."""
-        upstream = self.upstream
-        return self.n_trained if upstream is None else upstream.n_layers
+        return self.upstream.n_layers if self.upstream else self.n_trained
 
     @property
     def upstream(self) -> Upstream | None:
@@ -85,13 +78,9 @@ class ElmoListener(MixModel):
         return self._upstream()
 
     def connect(self, upstream: Upstream) -> None:
-        """Listen to a component from now on.
-
-        Raises:
-            ValueError: [EL054] if the widths differ, [EL060] if the listener was
-                trained with another number of layers or width, [EL083] if it mixes a
-                layer that there is not.
-        """
+        """Listen to a component from now on; [EL054] if the widths differ, [EL060] if
+        the listener was trained with another number of layers or width, [EL083] if it
+        mixes a layer that there is not."""
         name, n_layers = upstream.name, upstream.n_layers
         width = self.settings.width(n_layers, upstream.width)
         if self.width not in (None, width):
@@ -136,8 +125,7 @@ class ElmoListener(MixModel):
         copied._upstream = self._upstream
         return copied
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "ElmoListener":
-        return self._copy()
+    __deepcopy__ = _copy
 
     def __getstate__(self) -> dict[str, Any]:
         # The upstream connects its listeners again when it is unpickled itself.
@@ -160,10 +148,7 @@ def build_listener(
         width: Of the vectors (2 * projection_dim of the biLM, times the layers if they
             are concatenated); None takes what is there.
         upstream: Name of the `elmo` component, "*" for any.
-        settings: As in `ListenerSettings`.
-
-    Raises:
-        ValueError: [EL085] for a setting that means nothing.
+        settings: As in `ListenerSettings`; [EL085] for one that means nothing.
     """
     return ElmoListener(upstream, width, ListenerSettings(**settings))
 

@@ -39,7 +39,7 @@ from ..bilm.config import BiLMConfig
 from ..bilm.files import StoredBiLM, checked
 from ..bilm.kernels.memo import Derived
 from ..bilm.kernels.processor import Precision, check_name
-from ..bilm.token_cache import CACHE_WORDS, TokenCache
+from ..bilm.token_cache import TokenCache
 from ..errors import Errors
 
 SAVED = "saved pipeline"
@@ -153,36 +153,31 @@ def _write(parameter: torch.Tensor, values: Any) -> None:
 
 
 class BiLMShim(TorchShim):
-    """Holds a biLM, at first without weights and without memory.
-
-    Args:
-        config: The sizes that weights must have.
-        cache_words: Words whose token vectors are kept at most.
-        precision: Of prediction.
-        batch_tokens: Tokens that are computed at once at most.
-
-    Raises:
-        ValueError: [EL026] for batch_tokens, [EL073] for an unknown precision.
-    """
+    """Holds a biLM, at first without weights and without memory. Arguments are those of
+    `spacy-elmo.BiLM.v1`, whose config names the sizes that weights must have."""
 
     def __init__(
         self,
         config: BiLMConfig,
-        cache_words: int = CACHE_WORDS,
-        precision: Precision = "float32",
-        batch_tokens: int = 4096,
+        cache_words: int,
+        precision: Precision,
+        batch_tokens: int,
     ) -> None:
         super().__init__(None)
         check_name(precision)
         if batch_tokens < 1:
             raise ValueError(Errors.EL026.format(found=batch_tokens))
-        self.bilm_config = config
         self.batch_tokens = batch_tokens
         self.cache_words = cache_words
         self.precision = precision
-        self._model = BiLM.empty(config)
-        self._fingerprint = Derived(_fingerprint)
         self.exact = False
+        self._fingerprint = Derived(_fingerprint)
+        self.set_sizes(config)
+
+    def set_sizes(self, config: BiLMConfig) -> None:
+        """Have no weights, and ask for weights of these sizes."""
+        self.bilm_config = config
+        self._model = BiLM.empty(config)
         # Layers that learn, from the top down, the token layer being the last.
         self.thawed = config.n_layers + 1
 

@@ -42,18 +42,9 @@ def build_char_cnn(
     n_highway: int = 1,
     max_characters: int = 50,
 ) -> TokenVectors:
-    """Return a char-CNN as the biLM has one (Kim et al. 2015), trained with the task.
-
-    Args:
-        width: Columns of the vectors.
-        char_dim: Width of the characters' embeddings.
-        filters: Width in characters, and number, of each kind of filter.
-        n_highway: Highway layers above the filters.
-        max_characters: Characters of a token that are read.
-
-    Raises:
-        ValueError: [EL020] if the sizes don't fit together.
-    """
+    """Return a char-CNN as the biLM has one (Kim et al. 2015), trained with the task,
+    for vectors of width columns. The sizes are those of `BiLMConfig`: `filters` are
+    pairs of a width in characters and a number. [EL020] if they don't fit together."""
     config = BiLMConfig(
         hidden_dim=width,
         projection_dim=width,
@@ -62,25 +53,18 @@ def build_char_cnn(
         n_highway=n_highway,
         max_characters=max_characters,
     )
-    model: TokenVectors = Model(
-        "char-cnn",
-        _forward,
-        dims={"nO": width},
-        layers=[Model("pytorch", _forward_rows, shims=[TorchShim(_CharCnn(config))])],
-        attrs={
-            "max_characters": max_characters,
-            "widest": max(size for size, _ in filters),
-        },
-    )
-    return model
+    inside: Any = Model("pytorch", _forward_rows, shims=[TorchShim(_CharCnn(config))])
+    widest = max(size for size, _ in filters)
+    attrs = {"max_characters": max_characters, "widest": widest}
+    return Model("char-cnn", _forward, dims={"nO": width}, layers=[inside], attrs=attrs)
 
 
 class _CharCnn(nn.Module):
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__()
         self.encoder = FastCharCnnEncoder(config)
-        generator = torch.Generator().manual_seed(torch.initial_seed() % (1 << 62))
-        draw_weights(self.encoder, generator)
+        seed = torch.initial_seed() % (1 << 62)
+        draw_weights(self.encoder, torch.Generator().manual_seed(seed))
 
     def forward(self, ids_VC: Tensor, word_N: Tensor) -> Tensor:
         vectors_VH: Tensor = self.encoder(ids_VC)

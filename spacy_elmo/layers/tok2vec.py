@@ -50,10 +50,7 @@ def build_tok2vec(
     Args:
         bilm: `spacy-elmo.BiLM.v1`; its weights come with the component's.
         frozen: Don't train the biLM, only the mix.
-        settings: As in `ListenerSettings`.
-
-    Raises:
-        ValueError: [EL083, EL085] for a mix that can't be.
+        settings: As in `ListenerSettings`; [EL083, EL085] for a mix that can't be.
     """
     return OwnElmo(bilm, frozen, ListenerSettings(**settings))
 
@@ -63,8 +60,7 @@ def replace_listener(copied: Encoder, listener: ElmoListener, upstream: Any) -> 
     if not upstream.frozen:
         shim_of(copied).thawed = upstream.n_layers
         if upstream.settings.learn_rate is not None:
-            message = Warnings.ELW02.format(name=upstream.name)
-            warnings.warn(message, stacklevel=2)
+            warnings.warn(Warnings.ELW02.format(name=upstream.name), stacklevel=2)
     if not shim_of(copied).has_weights and upstream.has_default_weights:
         shim_of(copied).set_weights(copy.deepcopy(upstream.bilm), upstream.name)
     model = OwnElmo(copied, upstream.frozen, listener.settings)
