@@ -354,6 +354,14 @@ class Errors(metaclass=_Coded):
     EL082 = "'{pattern}' is not a word or regular expression: {error}."
     EL083 = "There is no layer {layer}: the token layer is 0, the last one {last}."
     EL084 = "No '{word}' in '{where}', so there are no contexts to compare."
+    EL220 = (
+        "Can't read '{path}' as a corpus of Docs: {error}. 'spacy convert' makes such "
+        "'.spacy' files; text has another ending."
+    )
+    EL221 = (
+        "A page shows sentences of 1 to {limit} tokens; this one has {found}. Take a "
+        "part of it."
+    )
     # Benchmarks and plots
     EL073 = "'{found}' is not known here. Choose from: {known}."
     EL119 = (

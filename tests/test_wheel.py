@@ -44,6 +44,9 @@ def test_holds_the_package_alone(files):
     }
     assert sources == {name for name in files if name.endswith(".py")}
     assert "spacy_elmo/py.typed" in files
+    for path in (ROOT / "spacy_elmo" / "explore" / "templates").iterdir():
+        name = path.relative_to(ROOT).as_posix()
+        assert files[name] == path.read_bytes()
 
 
 def test_holds_the_models(wheel, files):

@@ -8,6 +8,7 @@ every command imports what it needs when it runs.
 from . import (  # noqa: F401
     benchmark,
     embed,
+    explore,
     init_config,
     mix,
     models,

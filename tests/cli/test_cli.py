@@ -40,6 +40,7 @@ def test_spacy_lists_the_commands():
         "benchmark",
         "models",
         "neighbours",
+        "explore",
     ):
         assert command in out
 

@@ -1,0 +1,114 @@
+"""spacy elmo explore: pages that show what a biLM or a trained pipeline does."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from wasabi import msg
+
+from .group import Lang, Model, Tokenizer, app, clear_errors
+
+if TYPE_CHECKING:
+    from ..bilm.bilm import BiLM
+    from ..bilm.objectives import Objective
+    from ..explore import View
+
+explore = typer.Typer(no_args_is_help=True)
+app.add_typer(explore, name="explore", help="HTML pages to look into a model.")
+
+OUTPUT = typer.Option("--output", "-o", help="HTML file; '-' is standard output")
+Output = Annotated[Path, OUTPUT]
+TEXT = (
+    "Text files; .tsv files of lines with a label, a tab and a sentence; .spacy files "
+    "of annotated Docs"
+)
+LABEL = "Label of a token in a .spacy file: pos, tag, dep, ent_type or lemma"
+
+
+@explore.command("word")
+@clear_errors()
+def word_cli(
+    model: Model,
+    text: list[Path] = typer.Argument(..., help=TEXT),
+    word: str = typer.Option(
+        ..., help="The word; a regular expression, '배(가|를|는)?' for instance"
+    ),
+    output: Output = ...,  # type: ignore[assignment]  # typer's "required"
+    label: str = typer.Option("tag", help=LABEL),
+    max_contexts: int = typer.Option(
+        5000, min=1, help="Contexts that are shown, the first ones"
+    ),
+    lang: Lang = "en",
+    tokenizer: Tokenizer = "spacy",
+) -> None:
+    """Show all contexts of a word as points of a plane, layer by layer."""
+    from ..bilm.bilm import BiLM
+    from ..explore import word_view
+    from ..explore.labelled import read_contexts
+
+    settings = {"lang": lang, "tokenizer": tokenizer, "label": label}
+    contexts, labels = read_contexts(text, word, **settings, limit=max_contexts)
+    about = f"{model.name}, {', '.join(path.name for path in text)}"
+    view = word_view(BiLM.load(model), contexts, labels, word=word, about=about)
+    _write(view, output)
+
+
+@explore.command("sentence")
+@clear_errors()
+def sentence_cli(
+    model: Model,
+    sentence: str = typer.Argument(..., help="A sentence"),
+    other: str | None = typer.Argument(
+        None, help="Another to compare it with; without it, the sentence itself"
+    ),
+    output: Output = ...,  # type: ignore[assignment]  # typer's "required"
+    lang: Lang = "en",
+    tokenizer: Tokenizer = "spacy",
+) -> None:
+    """Show how alike the tokens of two sentences are, layer by layer, and how well the
+    model predicts each, if it has its softmax."""
+    from ..bilm.bilm import BiLM
+    from ..explore import sentence_view
+    from ..text.reading import tokenize_with
+
+    tokenize = tokenize_with(lang, tokenizer, False)
+    texts = [sentence] if other is None else [sentence, other]
+    sentences = [next(tokenize([text]), []) for text in texts]
+    bilm = BiLM.load(model)
+    softmax = _softmax(model, bilm)
+    _write(sentence_view(bilm, *sentences, softmax=softmax, about=model.name), output)
+
+
+@explore.command("mix")
+@clear_errors()
+def mix_cli(
+    pipeline: str = typer.Argument(..., help="Trained pipeline: folder or package"),
+    output: Output = ...,  # type: ignore[assignment]  # typer's "required"
+) -> None:
+    """Show the share of each layer that every listener of a pipeline has learned."""
+    import spacy
+
+    from ..explore import mix_view
+
+    _write(mix_view(spacy.load(pipeline)), output)
+
+
+def _softmax(model: Path, bilm: "BiLM") -> "Objective | None":
+    """Return what a model was trained with, if it is there."""
+    from ..bilm import files, objectives
+
+    path = files.folder_of(model) / objectives.FILE
+    if bilm.vocab is None or not path.exists():
+        return None
+    return objectives.load(path, bilm.config.projection_dim, len(bilm.vocab))
+
+
+def _write(view: "View", output: Path) -> None:
+    from ..explore import render
+
+    page = render(view)
+    if str(output) == "-":
+        typer.echo(page.html, nl=False)
+        return
+    page.save(output)
+    msg.good(f"Wrote {output}: {view.title}")

@@ -1,0 +1,82 @@
+"""Contexts of a word with their labels, from text files and corpora of Docs."""
+
+import zlib
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice, tee
+from pathlib import Path
+
+from spacy.tokens import DocBin
+from spacy.vocab import Vocab
+
+from ..bilm.neighbours import Context, contexts_of, lines_with
+from ..errors import Errors
+from ..text.reading import read_lines, tokenize_with
+
+TOKEN_LABELS = ("pos", "tag", "dep", "ent_type", "lemma")
+Labelled = tuple[Context, str]
+
+
+def read_contexts(
+    paths: Sequence[Path],
+    word: str,
+    *,
+    lang: str = "en",
+    tokenizer: str = "spacy",
+    label: str = "tag",
+    limit: int = 5000,
+) -> tuple[list[Context], list[str] | None]:
+    """Return the first contexts of a word in files, and a label for each, or None if no
+    context has one. The other arguments are those of `spacy elmo explore word`.
+
+    The files are text as `text.reading.read_lines` reads it; `.tsv` files whose lines
+    are a label, a tab and a sentence; or `.spacy` files of annotated Docs.
+
+    Raises:
+        ValueError: [EL073] There is no such attribute of tokens. [EL084] The word does
+            not occur. [EL220] A file holds no Docs.
+        ValueError, OSError: As `contexts_of`, `read_lines` and `tokenize_with`.
+    """
+    if label not in TOKEN_LABELS:
+        known = ", ".join(TOKEN_LABELS)
+        raise ValueError(Errors.EL073.format(found=label, known=known))
+
+    def read(path: Path) -> Iterator[Labelled]:
+        if path.suffix == ".spacy":
+            return _of_docs(path, word, label)
+        if path.suffix == ".tsv":
+            return _of_table(path, word, lang, tokenizer)
+        sentences = tokenize_with(lang, tokenizer, True)
+        found = contexts_of(word, sentences(lines_with(word, read_lines(path))))
+        return ((context, "") for context in found)
+
+    found = list(islice(chain.from_iterable(map(read, paths)), limit))
+    if not found:
+        where = ", ".join(map(str, paths))
+        raise ValueError(Errors.EL084.format(word=word, where=where))
+    labels = [label for _, label in found]
+    return [context for context, _ in found], labels if any(labels) else None
+
+
+def _of_table(path: Path, word: str, lang: str, tokenizer: str) -> Iterator[Labelled]:
+    """Yield contexts in lines of a label, a tab and a sentence."""
+    ours, theirs = tee(line.partition("\t") for line in read_lines(path))
+    tokenize = tokenize_with(lang, tokenizer, False)
+    sentences = tokenize(sentence or label for label, _, sentence in theirs)
+    for (label, tab, _), sentence in zip(ours, sentences):
+        for context in contexts_of(word, [sentence]):
+            yield context, label if tab else ""
+
+
+def _of_docs(path: Path, word: str, label: str) -> Iterator[Labelled]:
+    """Yield contexts in sentences of Docs."""
+    try:
+        docs = list(DocBin().from_disk(path).get_docs(Vocab()))
+    except OSError as error:
+        raise OSError(Errors.EL030.format(path=path, error=error)) from error
+    except (ValueError, KeyError, TypeError, zlib.error) as error:
+        raise ValueError(Errors.EL220.format(path=path, error=error)) from error
+    for doc in docs:
+        for span in doc.sents if doc.has_annotation("SENT_START") else [doc[:]]:
+            kept = [token for token in span if not token.text.isspace()]
+            for context in contexts_of(word, [[token.text for token in kept]]):
+                yield context, getattr(kept[context.position], f"{label}_")

@@ -1,0 +1,102 @@
+"""A page: one HTML file that holds its style, its script and its data, and may load
+nothing else."""
+
+import base64
+import hashlib
+import html
+import json
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any, Literal
+
+from ..atomic_files import write_files, write_text
+
+TEMPLATES = files(__package__) / "templates"
+# No network, no inline code but the one style and the one script whose hashes these
+# are, and no string that becomes HTML.
+POLICY = (
+    "default-src 'none'; style-src '{style}'; script-src '{script}'; base-uri 'none'; "
+    "form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+FRAME = (
+    '<iframe title="{title}" srcdoc="{page}" sandbox="allow-scripts" width="100%" '
+    'height="760" style="border: 0"></iframe>'
+)
+MAX_SHOWN = 60  # characters of a token
+# They change the direction of the text after them, whatever that is.
+DIRECTION_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+@dataclass(frozen=True)
+class View:
+    """What a page shows: the script named by its kind draws the data, which JSON can
+    hold, below the title and a line about it."""
+
+    kind: Literal["word", "sentence", "mix"]
+    title: str
+    about: str
+    data: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Page:
+    """An HTML file, which shows itself in a notebook."""
+
+    title: str
+    html: str
+
+    def save(self, path: str | Path) -> None:
+        """Write the page to a file, whole or not at all. Raises OSError [EL013]."""
+        path = Path(path)
+        write_files(path.parent, {path.name: partial(write_text, self.html)})
+
+    def _repr_html_(self) -> str:
+        title, page = html.escape(self.title), html.escape(self.html)
+        return FRAME.format(title=title, page=page)
+
+
+def render(view: View) -> Page:
+    """Return what `word_view`, `sentence_view` or `mix_view` returns as a page, which
+    needs no network, no server and no other file."""
+    style = _read("style.css")
+    script = f'"use strict";\n{_read("common.js")}\n{_read(f"{view.kind}.js")}'
+    # A closing tag in the text would end the script that holds the data.
+    data = json.dumps(dict(view.data), ensure_ascii=False, separators=(",", ":"))
+    policy = POLICY.format(style=_hash(style), script=_hash(script))
+    title = visible(view.title, 200)
+    page = Template(_read("page.html")).substitute(
+        policy=policy,
+        title=html.escape(title),
+        about=html.escape(visible(view.about, 400)),
+        kind=view.kind,
+        style=style,
+        data=data.replace("<", "\\u003c"),
+        script=script,
+    )
+    return Page(title, page)
+
+
+def visible(text: str, limit: int = MAX_SHOWN) -> str:
+    """Return text as a page shows it: of a bounded length, and with the number of every
+    control character in its place."""
+    shown = "".join(map(_visible, text[:limit]))
+    return f"{shown}…" if len(text) > limit else shown
+
+
+def _visible(c: str) -> str:
+    hidden = unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")
+    return f"‹U+{ord(c):04X}›" if hidden or c in DIRECTION_CONTROLS else c
+
+
+def _read(name: str) -> str:
+    return (TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"sha256-{base64.b64encode(digest).decode('ascii')}"

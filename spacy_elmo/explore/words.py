@@ -1,0 +1,191 @@
+"""View of all contexts of a word: points, clusters and nearest contexts of each layer.
+
+Shapes: N contexts, L layers, D width, P principal components, K clusters.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from ..bilm.bilm import BiLM
+from ..bilm.neighbours import AT_ONCE, Context
+from ..errors import Errors
+from .page import View, visible
+
+WINDOW = 200  # tokens read on each side of the word
+AROUND = 16  # tokens shown on each side
+N_NEAREST = 10
+N_COMPONENTS = 16  # that clusters are looked for in
+FEWEST_CLUSTERS, MOST_CLUSTERS = 3, 7
+ROUNDS = 50  # of k-means
+TYPICAL = 3  # words that describe a cluster
+
+
+def word_view(
+    bilm: BiLM,
+    contexts: Sequence[Context],
+    labels: Sequence[str] | None = None,
+    *,
+    word: str,
+    about: str = "",
+) -> View:
+    """Return a view of the contexts of a word as points of a plane, in each layer.
+
+    Args:
+        bilm: The model whose vectors are shown.
+        contexts: Occurrences of the word.
+        labels: A label for each, a sense or a tag; None if there are none.
+        word: The word, for the title.
+        about: A line for the page, the name of the model for instance.
+
+    Raises:
+        ValueError: [EL084] There are no contexts.
+    """
+    if not contexts:
+        raise ValueError(Errors.EL084.format(word=word, where="contexts"))
+    near = [_window(context, WINDOW) for context in contexts]
+    numbers = {tuple(c.sentence): i for i, c in enumerate(contexts)}
+    sentence_N = np.array([numbers[tuple(c.sentence)] for c in contexts])
+    layers, before = [], None
+    for unit_ND in _layers(bilm, near):
+        centred_ND = unit_ND - unit_ND.mean(axis=0)
+        points_NP, shares_P = principal_components(centred_ND, N_COMPONENTS)
+        if before is not None:  # the sign of a component is arbitrary
+            points_NP[:, :2] *= np.where((before * points_NP[:, :2]).sum(0) < 0, -1, 1)
+        before = points_NP[:, :2]
+        cluster_N = clusters(points_NP)
+        layers.append(
+            {
+                "points": before.astype(float).round(4).ravel().tolist(),
+                "variance": shares_P[:2].astype(float).round(4).tolist(),
+                "cluster": cluster_N.tolist(),
+                "typical": typical_words(near, cluster_N),
+                **_nearest(unit_ND, sentence_N),
+            }
+        )
+    shown = [_window(context, AROUND) for context in near]
+    data = {
+        "word": visible(word),
+        "contexts": [[*map(visible, c.sentence)] for c in shown],
+        "positions": [c.position for c in shown],
+        "labels": None if labels is None else [*map(visible, labels)],
+        "layers": layers,
+    }
+    return View("word", f"{len(contexts):,} contexts of “{word}”", about, data)
+
+
+def principal_components(x_ND: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first n principal components of centred vectors, (N, P), two at least,
+    and the share of the variance that each has, (P,)."""
+    u_NP, s_P, _ = np.linalg.svd(x_ND, full_matrices=False)
+    s_P[s_P < 1e-6 * math.sqrt(x_ND.size)] = 0  # rounding of unit vectors
+    points_NP, variance_P = (u_NP * s_P)[:, :n], s_P**2
+    missing = max(0, 2 - points_NP.shape[1])
+    shares_P = variance_P / max(float(variance_P.sum()), 1e-12)
+    return np.pad(points_NP, ((0, 0), (0, missing))), np.pad(shares_P, (0, missing))[:n]
+
+
+def clusters(x_NP: np.ndarray) -> np.ndarray:
+    """Return the number of a cluster for each point, (N,), the largest being 0: k-means
+    with the number of clusters at which points are nearest to their own cluster in
+    comparison with the next (the silhouette, by distances to means)."""
+    best, found_N = 0.0, np.zeros(len(x_NP), dtype=int)
+    n_distinct = len(np.unique(x_NP.round(4), axis=0))
+    if n_distinct == 1:
+        return found_N
+    fewest, most = min(FEWEST_CLUSTERS, n_distinct), min(MOST_CLUSTERS, n_distinct)
+    for k in range(fewest, most + 1):
+        distance_NK = k_means(x_NP, k)
+        own_N, next_N = np.sort(distance_NK, axis=1)[:, :2].T
+        silhouette = float(np.mean((next_N - own_N) / np.maximum(next_N, 1e-12)))
+        if silhouette > best + 1e-3:
+            best, found_N = silhouette, distance_NK.argmin(axis=1)
+    order_K = np.argsort(-np.bincount(found_N), kind="stable")
+    return np.argsort(order_K)[found_N]
+
+
+def k_means(x_NP: np.ndarray, k: int) -> np.ndarray:
+    """Return the distances of points from the means of k clusters, (N, K), the same at
+    each call (k-means++, Arthur and Vassilvitskii 2007)."""
+    rng = np.random.default_rng(0)
+    means = x_NP[rng.integers(len(x_NP), size=1)]
+    while len(means) < k:
+        weight_N = _distances(x_NP, means).min(axis=1) ** 2
+        chosen = rng.choice(len(x_NP), p=weight_N / weight_N.sum())
+        means = np.vstack([means, x_NP[chosen]])
+    for _ in range(ROUNDS):
+        own_N = _distances(x_NP, means).argmin(axis=1)
+        moved = [x_NP[own_N == i] for i in range(k)]
+        new = np.stack([x.mean(0) if len(x) else means[i] for i, x in enumerate(moved)])
+        if np.allclose(new, means):
+            break
+        means = new
+    return _distances(x_NP, means)
+
+
+def _distances(x_NP: np.ndarray, means_KP: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(x_NP[:, None] - means_KP, axis=2)
+
+
+def typical_words(
+    contexts: Sequence[Context], cluster_N: np.ndarray, around: int = 6
+) -> list[list[str]]:
+    """Return the words that are near the word in more contexts of a cluster than of the
+    others, for each cluster: by their part of the divergence of the two distributions,
+    less for words that are near it everywhere."""
+    counts = [Counter[str]() for _ in range(int(cluster_N.max()) + 1)]
+    for context, cluster in zip(contexts, cluster_N):
+        i, tokens = context.position, context.sentence
+        some = chain(tokens[max(0, i - around) : i], tokens[i + 1 : i + 1 + around])
+        near = {t.lower() for t in some if t.isalpha() and len(t) > 1}
+        counts[cluster].update(near - {tokens[i].lower()})
+    total = sum(counts, Counter[str]())
+    found = []
+    for count, n in zip(counts, np.bincount(cluster_N)):
+        everywhere = {word: total[word] / len(contexts) for word in count}
+        score = {
+            word: c * math.log(c / n / everywhere[word]) * (1 - everywhere[word]) ** 8
+            for word, c in count.items()
+        }
+        best = sorted(score, key=lambda word: (-score[word], word))[:TYPICAL]
+        found.append([visible(word, 20) for word in best if score[word] > 0])
+    return found
+
+
+def _layers(bilm: BiLM, contexts: Sequence[Context]) -> Iterator[np.ndarray]:
+    """Yield the unit vectors of contexts in each layer, (N, D)."""
+    n_layers, width = bilm.config.n_layers + 1, bilm.config.width
+    found_LND = np.empty((n_layers, len(contexts), width), dtype=np.float32)
+    for start in range(0, len(contexts), AT_ONCE):
+        some = contexts[start : start + AT_ONCE]
+        encoded = bilm.encode([context.sentence for context in some])
+        for n, (context, layers_LTD) in enumerate(zip(some, encoded), start):
+            found_LND[:, n] = layers_LTD[:, context.position]
+    for x_ND in found_LND:
+        yield x_ND / np.maximum(np.linalg.norm(x_ND, axis=1, keepdims=True), 1e-12)
+
+
+def _nearest(unit_ND: np.ndarray, sentence_N: np.ndarray) -> dict[str, Any]:
+    """Return the nearest contexts in other sentences, and their cosines in thousandths,
+    those of the first context first."""
+    n = min(N_NEAREST, len(unit_ND) - 1)
+    near, cosines = [], []
+    for start in range(0, len(unit_ND), AT_ONCE):
+        cosine_MN = unit_ND[start : start + AT_ONCE] @ unit_ND.T
+        own_M = sentence_N[start : start + AT_ONCE]
+        cosine_MN[own_M[:, None] == sentence_N] = -2  # below any cosine
+        best_Mn = np.argsort(-cosine_MN, axis=1, kind="stable")[:, :n]
+        found_Mn = np.take_along_axis(cosine_MN, best_Mn, axis=1)
+        near.append(np.where(found_Mn < -1.5, -1, best_Mn))
+        cosines.append((found_Mn * 1000).round().astype(int))
+    return {"near": np.vstack(near).tolist(), "cosine": np.vstack(cosines).tolist()}
+
+
+def _window(context: Context, around: int) -> Context:
+    start = max(0, context.position - around)
+    tokens = context.sentence[start : context.position + around + 1]
+    return Context(tokens, context.position - start)
