@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.kernels.processor import probe
 from spacy_elmo.pretrain import loop
 from spacy_elmo.pretrain.card import read_card
 from spacy_elmo.pretrain.loop import pretrain
@@ -77,7 +78,15 @@ def test_every_optimizer_learns(folder, optimizer, objective):
     assert losses[-1] < losses[0] - 0.1
 
 
-def test_low_precision_learns(folder, monkeypatch):
+@pytest.fixture
+def new_probe():
+    """What a processor can is found out again, for a test and after it."""
+    probe.cache_clear()
+    yield
+    probe.cache_clear()
+
+
+def test_low_precision_learns(folder, monkeypatch, new_probe):
     """Where it does not pay, it is refused; here it is to learn in any case."""
     for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"):
         monkeypatch.setattr(torch.cpu, name, lambda: False)
