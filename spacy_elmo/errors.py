@@ -45,14 +45,10 @@ class Errors(metaclass=_Coded):
         "Array '{name}' in '{path}' is {problem}. Only plain floating-point arrays "
         "stored in the file itself are read."
     )
-    EL010 = (
-        "Can't read '{path}' as safetensors: {error}. The file is truncated or of "
-        "another format."
-    )
+    EL010 = "Can't read '{path}' as safetensors: {error}. The file is damaged."
     EL012 = (
-        "The weights in '{path}' have fingerprint {found}, but '{config}' was written "
-        "with {expected}. One of the two files was changed or damaged; restore both "
-        "from the same save."
+        "The weights in '{path}' have fingerprint {found}, but '{config}' has "
+        "{expected}. One of the files was changed: restore both from the same save."
     )
     EL013 = (
         "Can't write '{path}': {error}. What was there before is unchanged; free some "
@@ -77,9 +73,7 @@ class Errors(metaclass=_Coded):
         "'{path}' has word-embedding input, which needs the vocabulary that its rows "
         "stand for: a text file 'vocab.txt', one word a line, beside the weights."
     )
-    EL024 = (
-        "The carried state has {found} rows, but the batch has {expected} sentences."
-    )
+    EL024 = "The carried state has {found} rows, the batch {expected} sentences."
     EL025 = (
         "encode() takes a list of sentences, each a list of strings; found {found}. "
         "Split the text into tokens first."
@@ -88,8 +82,7 @@ class Errors(metaclass=_Coded):
     EL027 = "The format {format} can't hold this model: {problem}."
     EL029 = (
         "The cutoffs {cutoffs} don't fit: they must rise, and each cluster has vectors "
-        "4 times narrower than the one before, of {width} columns at first. Leave out "
-        "the last ones."
+        "4 times narrower than the one before, of {width} columns. Leave out the last."
     )
     # Training text and trainer
     EL030 = "Can't read the text file '{path}': {error}."
@@ -110,10 +103,7 @@ class Errors(metaclass=_Coded):
         "The processes of this run don't all see the checkpoint in '{path}'. They need "
         "an output folder that all nodes share."
     )
-    EL034 = (
-        "The vocabulary of '{path}' must start with <S>, </S>, <UNK>; it starts with "
-        "{found}."
-    )
+    EL034 = "The vocabulary of '{path}' starts with {found}, not with <S>, </S>, <UNK>."
     EL035 = (
         "The text has {tokens} tokens, too few for {batch} streams. Take more text, or "
         "a batch_size of {fits} at most."
@@ -135,8 +125,7 @@ class Errors(metaclass=_Coded):
         "Files named .jsonl hold one such object a line."
     )
     EL041 = (
-        "The prepared text in '{path}' is not whole: {problem}. Prepare it again, with "
-        "--overwrite."
+        "Text prepared in '{path}' is damaged: {problem}. Prepare it with --overwrite."
     )
     EL042 = (
         "'{path}' holds text that was prepared from other files or with other "
@@ -152,8 +141,7 @@ class Errors(metaclass=_Coded):
         "which costs no more then."
     )
     EL046 = (
-        "Can't resume from '{path}': {error}. If it is damaged, start again with "
-        "--overwrite."
+        "Can't resume from '{path}': {error}. If damaged, start again with --overwrite."
     )
     EL047 = (
         "'{path}' holds another run: {differs}. Choose another --output, set these as "
@@ -179,18 +167,17 @@ class Errors(metaclass=_Coded):
     )
     EL077 = (
         "precision = '{precision}' does not pay on this {device}: half and bfloat16 "
-        "need a GPU, or a CPU with AVX512-BF16 or AMX, int8 a CPU with VNNI. Choose "
-        "'float32' here."
+        "need a GPU or a CPU with AVX512-BF16 or AMX, int8 one with VNNI. Choose "
+        "'float32'."
     )
     EL131 = (
-        "'spacy elmo vocab-cache' is no longer there: vectors of the words that were "
-        "read are kept in memory (cache_words in [components.elmo.model]), which is as "
-        "fast after the first batches."
+        "'spacy elmo vocab-cache' is gone: vectors of words that were read are kept in "
+        "memory (cache_words in [components.elmo.model])."
     )
     EL080 = (
-        "The GPU's memory does not hold {tokens} tokens that are read at once. Read "
-        "them in shorter pieces (get_spans = spacy-elmo.Windows.v1 with length = "
-        "{fits}), or on the CPU."
+        "The GPU's memory does not hold {tokens} tokens read at once. Read them in "
+        "shorter pieces (get_spans = spacy-elmo.Windows.v1, length = {fits}) or on the "
+        "CPU."
     )
     EL130 = "'{path}' exists. Replace it with --force, or write to another file."
     EL150 = (
@@ -236,7 +223,7 @@ class Errors(metaclass=_Coded):
     )
     EL056 = "Windows.v1: length must be at least 1, found {found}."
     EL057 = (
-        "mix_weights has {found} values for {expected} layers (the token layer counts)."
+        "mix_weights has {found} values for {expected} layers (with the token layer)."
     )
     EL058 = "{found} vectors for a Doc of {expected} tokens."
     EL059 = "'{name}' has no labels: it makes vectors for other components."
@@ -262,9 +249,8 @@ class Errors(metaclass=_Coded):
         "'both', --elmo input,output)."
     )
     EL090 = (
-        "No component of this pipeline listens to an 'elmo', so there are no mixes to "
-        "show. A listener is the architecture spacy-elmo.ElmoListener.v1 in a "
-        "component's model."
+        "No component of this pipeline listens to an 'elmo', so there are no mixes. A "
+        "listener is spacy-elmo.ElmoListener.v1 in a component's model."
     )
     EL091 = (
         "'{name}' can't listen to 'elmo': {problem} component. Choose from tagger, "
@@ -275,10 +261,7 @@ class Errors(metaclass=_Coded):
         "similarity_hooks = true and set_tensor = false: the hooks compare the vectors "
         "in doc.tensor. Leave one of the two out."
     )
-    EL094 = (
-        "Similarity in context is of tokens, spans and Docs, not of a {found}, which "
-        "has no context."
-    )
+    EL094 = "Similarity in context is of tokens, spans and Docs, not of a {found}."
     EL141 = (
         "spacy-elmo.Encode.v1 was initialised without Docs, so it does not know that "
         "its own vectors have {found} columns, not {expected}. Initialise the pipeline "
@@ -416,8 +399,7 @@ class Warnings(metaclass=_Coded):
     )
     ELW06 = (
         "The GPU's memory does not hold {tokens} tokens at once, so they are computed "
-        "in smaller batches, after a failure each time. Set batch_tokens = {fits} or "
-        "less."
+        "in smaller batches, after a failure each time. Set batch_tokens = {fits}."
     )
     ELW20 = (
         "A mix that listens to '{name}' was trained with other weights than '{name}' "
@@ -453,9 +435,8 @@ class Warnings(metaclass=_Coded):
         "[initialize.before_init] does."
     )
     ELW50 = (
-        "'{path}' holds token vectors of a vocabulary, which are not used any more: "
-        "those of words that were read are kept in memory. Remove "
-        "'vocab_cache.safetensors' there."
+        "'{path}' holds token vectors of a vocabulary, which are no longer used: those "
+        "of words that were read are kept in memory. Remove 'vocab_cache.safetensors'."
     )
     ELW51 = (
         "The state that empty sentences lead to is not reached in {passes} passes: "

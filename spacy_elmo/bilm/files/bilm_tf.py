@@ -118,8 +118,7 @@ class BilmTfFormat:
 
 
 def _pair(path: Path) -> tuple[Path, Path]:
-    """Return the options file and the HDF5 file that a path means. Raises ValueError
-    [EL005] if there are several."""
+    """Return the options and the HDF5 file of a path. Raises ValueError [EL005]."""
     options, weights = _files(path)
     if len(options) > 1 or len(weights) > 1:
         names = ", ".join(found.name for found in [*options, *weights])
@@ -128,8 +127,7 @@ def _pair(path: Path) -> tuple[Path, Path]:
 
 
 def _files(path: Path) -> tuple[list[Path], list[Path]]:
-    """Return the options files and the HDF5 files that a path could mean: those of its
-    folder, or itself and what goes with it."""
+    """Return the options files and the HDF5 files that a path could mean."""
     folder = folder_of(path)
     options = sorted(folder.glob(f"*{OPTIONS}"))
     weights = sorted(folder.glob("*.hdf5"))

@@ -48,8 +48,7 @@ class ManyLangsFormat:
         return all((folder_of(path) / name).exists() for name in FILES)
 
     def read_config(self, path: Path) -> BiLMConfig:
-        """Return the sizes, from the JSON files and the number of words and
-        characters."""
+        """Return the sizes, some of which are the numbers of words and characters."""
         return _read_texts(folder_of(path))[0]
 
     def load(self, path: Path) -> StoredBiLM:

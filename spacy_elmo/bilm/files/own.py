@@ -62,10 +62,8 @@ class OwnFormat:
         stored = StoredBiLM(config, vocab, alphabet, _read_arrays(path, config))
         found, expected = stored.fingerprint, header.get("fingerprint")
         if expected is not None and found != expected:
-            files = {"path": path, "config": folder / CONFIG}
-            raise ValueError(
-                Errors.EL012.format(found=found, expected=expected, **files)
-            )
+            both = {"found": found, "expected": expected, "config": folder / CONFIG}
+            raise ValueError(Errors.EL012.format(path=path, **both))
         return stored
 
     def save(
@@ -76,8 +74,7 @@ class OwnFormat:
         objective: objectives.Objective | None = None,
         card: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write a model. Whatever else of a model in this format was in the folder is
-        removed."""
+        """Write a model, and remove what else of another was in the folder."""
         header = {
             "format": FORMAT_VERSION,
             "fingerprint": stored.fingerprint,

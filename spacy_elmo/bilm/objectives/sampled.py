@@ -72,8 +72,7 @@ class SampledSoftmax(FullSoftmax):
         self._rows_R = torch.from_numpy(np.union1d(sampled, targets)).to(device)
 
     def forward(self, h_NH: Tensor, target_N: Tensor) -> Tensor:
-        """Return the log-probability of every target, (N,): among the sampled words in
-        training, else among all."""
+        """Return the log-probability of every target, in training in a sample: (N,)."""
         if not self.training:
             return super().forward(h_NH, target_N)
         rows_R = self._rows_R
@@ -114,8 +113,7 @@ class SampledSoftmax(FullSoftmax):
 
 @registry.objectives(SampledSoftmax.name)
 def sampled_softmax(samples: int = 8192) -> MakeObjective:
-    """Make a sampled softmax: an estimate of the full one that costs the same for any
-    vocabulary, as the published models were trained.
+    """Make a sampled softmax, which costs the same for any vocabulary.
 
     Args:
         samples: Number of words drawn for a step.
