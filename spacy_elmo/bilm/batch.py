@@ -19,25 +19,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PackedBatch:
-    """Sentences with their boundaries, packed time-major, the longest first (lstm.py).
+    """Sentences with their boundaries, packed time-major, longest first (lstm.py)."""
 
-    Attributes:
-        words: The V distinct words of the batch, which are encoded once.
-        word_N: The word at each packed position.
-        reversed_N: The position that mirrors each one in its sentence. Its own inverse:
-            it turns the order of one direction into that of the other.
-        batch_sizes: Number of sentences that are longer than t, for each step t.
-        positions: The packed positions of each sentence, in the order given, without
-            its boundaries.
-        order_B: The sentence that each row of the packed batch holds.
-    """
-
-    words: list[str]
-    word_N: np.ndarray
+    words: list[str]  # the V distinct words, which are encoded once
+    word_N: np.ndarray  # the word at each packed position
+    # The position that mirrors each one in its sentence. Its own inverse: it turns the
+    # order of one direction into that of the other.
     reversed_N: np.ndarray
-    batch_sizes: list[int]
+    batch_sizes: list[int]  # how many sentences are longer than t, for each step t
+    # Packed positions of each sentence, in the order given, without its boundaries
     positions: list[np.ndarray]
-    order_B: np.ndarray
+    order_B: np.ndarray  # the sentence that each row of the packed batch holds
 
 
 def check_sentences(sentences: Sequence[Sequence[str]]) -> None:
