@@ -1,0 +1,198 @@
+"""`spacy elmo embed`: speed beside the biLM alone, memory, starting again, sizes."""
+
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+import typer
+
+from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.cli.benchmark import (
+    MODEL,
+    Sentences,
+    load_model,
+    made_up_sentences,
+    made_up_words,
+    show,
+)
+from spacy_elmo.embed import Options, make_plan, run, verify
+from spacy_elmo.embed.estimate import readable, size_on_disk
+from spacy_elmo.embed.folder import SHARDS
+from spacy_elmo.embed.inputs import Input
+from spacy_elmo.embed.keep import Kept
+from spacy_elmo.embed.plan import Plan, read_plan
+from spacy_elmo.embed.sentences import Reading
+
+WORDS = 20_000
+MANY_SHARDS, TERABYTE = 100_000, 10**12
+READING = Reading(tokenizer="whitespace", split=False)  # whose tokens are encode's
+Rows = list[dict[str, Any]]
+
+
+def write_text(path: Path, sentences: Sentences) -> str:
+    path.write_text("".join(f"{' '.join(words)}\n" for words in sentences))
+    return str(path)
+
+
+def planned(model: str, text: str, output: Path, **options: Any) -> Path:
+    make_plan(model, [text], output, Options(reading=READING, **options))
+    return output
+
+
+def steady(output: Path) -> float:
+    """Return tokens/s between the first finished shard and the last."""
+    found = sorted((path.stat().st_mtime, path) for path in (output / SHARDS).iterdir())
+    plan = read_plan(output)
+    counts = [plan.format.read(path).header["counts"]["tokens"] for _, path in found]
+    return sum(counts[1:]) / (found[-1][0] - found[0][0])
+
+
+def speed(model: str, folder: Path, n_tokens: int, *, with_ray: bool) -> Rows:
+    """Measure `BiLM.encode` in exact mode, and runs of the same text, float16."""
+    torch.set_num_threads(1)
+    sentences = made_up_sentences(made_up_words(WORDS), n_tokens)
+    text = write_text(folder / "text.txt", sentences)
+    bilm = load_model(model).set_exact(True)
+    bilm.encode(sentences[:100])
+    started = time.perf_counter()
+    for first in range(0, len(sentences), 800):  # as many tokens as a block of a run
+        bilm.encode(sentences[first : first + 800])
+    alone = n_tokens / (time.perf_counter() - started)
+    rows = [{"run": "BiLM.encode", "tokens/s": alone, "of encode": 1.0}]
+    runs: dict[str, dict[str, Any]] = {"1 process": {}, "2 processes": {"processes": 2}}
+    if with_ray:
+        runs["Ray, 2 workers"] = {"processes": 2, "ray": "local"}
+    size = Path(text).stat().st_size / 2**20
+    for name, how in runs.items():
+        options = {"dtype": "float16", "shard_mb": size / 16}
+        output = planned(model, text, folder / name, **options)
+        run(output, **how)
+        rate = steady(output)
+        rows.append({"run": name, "tokens/s": rate, "of encode": rate / alone})
+        assert not verify(output, sample=0.01).problems
+    return rows
+
+
+class Memory:
+    """The most memory that this process takes, looked at all the time."""
+
+    def __init__(self) -> None:
+        self._process, self._stop = psutil.Process(), threading.Event()
+        self.most = self.now()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def now(self) -> int:
+        return int(self._process.memory_info().rss)
+
+    def _watch(self) -> None:
+        while not self._stop.wait(0.02):
+            self.most = max(self.most, self.now())
+
+    def __enter__(self) -> "Memory":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+def memory(model: str, folder: Path, n_tokens: int, pool: str) -> Rows:
+    """Measure memory above a process with the model loaded: of short documents, and of
+    one document that is as long as all of them."""
+    rows = []
+    sentences = made_up_sentences(made_up_words(WORDS), n_tokens)
+    texts = {
+        "short documents": sentences,
+        "one document": [[word for words in sentences for word in words]],
+    }
+    for what, documents in texts.items():
+        text = write_text(folder / f"{what}.txt", documents)
+        options = Options(reading=READING, pool=pool)
+        output = folder / f"memory of {what}"
+        _, encoder = make_plan(model, [text], output, options)
+        with Memory() as found:
+            before = found.most
+            run(output, encoder=encoder)
+        above = readable(found.most - before)
+        rows.append({"text": what, "tokens": n_tokens, "above the model": above})
+    return rows
+
+
+def timed(call: Callable[[], Any]) -> float:
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started
+
+
+def starting(model: str, folder: Path) -> Rows:
+    """Measure a plan of many shards of which one is missing, and one of a terabyte."""
+    text = write_text(folder / "a.txt", made_up_sentences(made_up_words(100), 1000))
+    some = read_plan(planned(model, text, folder / "some"))
+    source = some.inputs[0]
+    many = replace(some, inputs=(replace(source, size=MANY_SHARDS * some.shard_bytes),))
+    many.save(folder / "many")
+    for number in range(1, MANY_SHARDS):
+        (folder / "many" / SHARDS / next(many.ranges(number)).name).touch()
+    again = timed(lambda: read_plan(folder / "many").jobs_left(folder / "many"))
+    size = TERABYTE // MANY_SHARDS
+    inputs = tuple(
+        Input(f"/text/{n:06d}.txt", "text", "", size, n) for n in range(MANY_SHARDS)
+    )
+    large: Plan = replace(some, inputs=inputs)
+    seconds = timed(lambda: large.save(folder / "large"))
+    stored = readable((folder / "large" / "plan.json").stat().st_size)
+    return [
+        {"what": "100,000 shards, 1 missing", "seconds": again, "plan.json": None},
+        {"what": "1 TB in 100,000 files", "seconds": seconds, "plan.json": stored},
+    ]
+
+
+def on_paper(bilm: BiLM, tokens_per_second: float) -> Rows:
+    """Calculate bytes of each choice and core hours for 10^9 and 10^12 tokens."""
+    rows = []
+    for weights, layers in (((1.0,), "average"), (None, "all")):
+        for pool in ("token", "sentence", "doc"):
+            for dtype in ("float32", "float16", "int8"):
+                every = tuple(range(bilm.config.n_layers + 1))
+                kept = Kept(weights, every, bilm.config.width, dtype, pool)
+                row: dict[str, Any] = {"layers": layers, "pool": pool, "dtype": dtype}
+                for power in (9, 12):
+                    n = 10**power
+                    counts = {"tokens": n, "sentences": n // 20, "documents": n // 200}
+                    row[f"10^{power}"] = readable(
+                        size_on_disk(kept, counts, n // 10**6)
+                    )
+                    row[f"hours 10^{power}"] = n / tokens_per_second / 3600
+                rows.append(row)
+    return rows
+
+
+def main(
+    model: str = typer.Option("en_elmo_sm", help=MODEL),
+    tokens: int = typer.Option(200_000, help="Tokens of the made-up text"),
+    memory_tokens: int = typer.Option(3_000_000, help="Tokens of the test of memory"),
+    pool: str = typer.Option("doc", help="What has a vector in the test of memory"),
+    ray: bool = typer.Option(True, help="Run on a local Ray too"),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON"),
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        speeds = speed(model, folder, tokens, with_ray=ray)
+        tables = {
+            "speed": speeds,
+            "memory": memory(model, folder, memory_tokens, pool),
+            "starting": starting(model, folder),
+            "on paper": on_paper(load_model(model), speeds[1]["tokens/s"]),
+        }
+        show(tables, as_json)
+
+
+if __name__ == "__main__":
+    typer.run(main)
