@@ -73,14 +73,8 @@ def describe(path: Path, kind: str | None = None) -> Input:
 
 
 class ByteStream:
-    """The unpacked bytes of a file, of which few are held at a time.
-
-    Every method raises OSError [EL030] if the file can't be read.
-
-    Attributes:
-        end: How far it has been read, in what is unpacked.
-        ended: Whether this is the end of the input.
-    """
+    """The unpacked bytes of a file, of which few are held at a time. Every method can
+    raise OSError [EL030]."""
 
     def __init__(self, source: Input) -> None:
         self.path = source.path

@@ -117,12 +117,8 @@ class Pooler:
         self._n_tokens = 0
 
     def add(self, row: int, kept: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield rows, with the number of the first, as far as they are complete.
-
-        Args:
-            row: Number of the first token's row.
-            kept: Float32 vectors (T, ..., D) of some tokens of a sentence.
-        """
+        """Yield rows, with the number of the first, as far as they are complete. kept:
+        float32 (T, ..., D) of the next tokens, of which the first belongs to `row`."""
         if self.pool == "token":
             yield row, kept
             return

@@ -123,18 +123,8 @@ def processor(device: str) -> str:
 
 
 class Encoder:
-    """Makes of sentences what is kept of their layers.
-
-    Args:
-        bilm: The model.
-        kept: What is kept.
-        computing: How it is computed.
-        projection: Mean (D,) and axes (D, dimensions), if there is one.
-        gpu_id: Number of the GPU, where there are several.
-
-    Raises:
-        ValueError: [EL077] for a precision that the processor does not have.
-    """
+    """Makes of sentences what is kept of their layers. Raises ValueError [EL077] for a
+    precision that the processor does not have."""
 
     def __init__(
         self,

@@ -31,16 +31,9 @@ FORMAT_VERSION = 2
 
 
 class Range(NamedTuple):
-    """What a shard is made from.
-
-    Attributes:
-        name: Name of the shard's file.
-        source: Number of the input.
-        start: As of `Source.read`.
-        end: As of `Source.read`.
-        is_last: Whether it is the last shard of its job; None if that is known only
-            when the input has been read.
-    """
+    """What a shard is made from: name of its file, number of the input, and range of
+    `Source.read`. is_last: whether it is the last shard of its job; None if that is
+    known only when the input has been read."""
 
     name: str
     source: int

@@ -57,16 +57,8 @@ class RemoteWorker(Protocol):
 def work_through(
     jobs: Sequence[int], workers: Sequence[RemoteWorker], watch: Callable[[], object]
 ) -> Outcome:
-    """Give jobs to workers until all are done. What a worker raises is raised here.
-
-    Args:
-        jobs: Numbers of the jobs.
-        workers: Who does them.
-        watch: Called at least every half second.
-
-    Raises:
-        OSError: [EL212] if no worker can start.
-    """
+    """Give jobs to workers until all are done, and call `watch` every half second. What
+    a worker raises is raised here, and OSError [EL212] if none can start."""
     waiting, deaths = deque(jobs), Counter[int | None]()
     running: dict[Future[int], tuple[RemoteWorker, int | None]] = {}
     tokens, aside = 0, list[int]()

@@ -46,16 +46,16 @@ def run_on_ray(
     address: str | None = None,
     watch: Callable[[], object] = lambda: None,
 ) -> Outcome:
-    """Do jobs of a folder's plan. What a worker raises is raised here.
+    """Do jobs of a folder's plan, which all nodes share. Raises as `work_through`.
 
     Args:
         plan: The plan.
-        output: The folder, which all nodes share.
+        output: The folder.
         jobs: Numbers of the jobs.
         n_workers: Actors; None for as many as the cluster has room for.
-        address: Of the cluster, as of `ray.init`: None for the one of RAY_ADDRESS or of
-            this machine, or else a local one. A connection that there is stays.
-        watch: Called at least every half second.
+        address: As of `ray.init`: None for the cluster of RAY_ADDRESS or of this
+            machine, or else a local one. A connection that there is stays.
+        watch: As of `work_through`.
 
     Raises:
         ImportError: [EL211] if Ray is missing.

@@ -29,10 +29,9 @@ _BLANK_LINES = re.compile(rb"\n\r?\n(?![\r\n])")
 class Record(NamedTuple):
     """A document, or a piece of a long line.
 
-    Attributes:
-        position: Where it begins in the unpacked input, in bytes; for a Doc its number.
-        begins: Whether a document begins with it, or the document before continues.
-        data: Bytes, or a Doc.
+    position: where it begins in the unpacked input, in bytes; for a Doc its number.
+    begins: whether a document begins with it, or the document before continues.
+    data: bytes, or a Doc.
     """
 
     position: int
@@ -41,16 +40,8 @@ class Record(NamedTuple):
 
 
 class Source:
-    """Reads the records of an input, one range after the other.
-
-    Args:
-        described: The input.
-        piece: Bytes of a line that are read at once at most. Ranges are at least four
-            times as long.
-
-    Attributes:
-        at_end: Whether all has been read.
-    """
+    """Reads the records of an input, one range after the other. No more than a piece of
+    a line is read at once; ranges are at least four times as long."""
 
     def __init__(self, described: Input, piece: int) -> None:
         described.check_unchanged()

@@ -42,13 +42,8 @@ ROWS_AT_ONCE = 2048
 
 @dataclass(frozen=True)
 class Shard:
-    """A shard as it is read.
-
-    Attributes:
-        header: As above.
-        arrays: All but the vectors, by name.
-        read_rows: Returns rows start:stop in the type in which they are written.
-    """
+    """A shard as it is read: header and arrays as above. `read_rows` returns the rows
+    start:stop in the type in which they are written."""
 
     header: Mapping[str, Any]
     arrays: Mapping[str, np.ndarray]
@@ -111,16 +106,8 @@ def expect(what: str, found: object, expected: object) -> None:
 
 
 class Columns:
-    """Gathers the text of a shard and where everything in it begins.
-
-    Args:
-        pool: As in `Kept`.
-        source: Number of the input, with which the id of a document begins that has
-            none in the input; its position follows.
-
-    Attributes:
-        continues: Whether the first document began in the shard before.
-    """
+    """Gathers the text of a shard and where everything in it begins. A document without
+    an id gets the number of the input (source) and its position."""
 
     def __init__(self, pool: str, source: int) -> None:
         self.pool, self.source, self.continues = pool, source, False

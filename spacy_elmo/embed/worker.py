@@ -72,15 +72,8 @@ def _gathered(found: Iterable[tuple[int, np.ndarray]]) -> Iterator[np.ndarray]:
 
 
 class Worker:
-    """Makes the shards of a plan, one after the other.
-
-    Args:
-        plan: The plan.
-        output: Folder with the plan.
-        encoder: Of the plan.
-        workspace: Folder for unfinished files.
-        watch: Called after each block.
-    """
+    """Makes the shards of a folder's plan, one after the other. `watch` is called
+    after each block."""
 
     def __init__(
         self,
@@ -98,10 +91,7 @@ class Worker:
         self._n_bytes = self._n_tokens = 0
 
     def make(self, number: int) -> int:
-        """Make those shards of a job that are not there. A shard is whole or not there.
-
-        Returns:
-            The number of tokens.
+        """Make those shards of a job that are not there. Return the number of tokens.
 
         Raises:
             ValueError: [EL204] if the input was changed, [EL205] if it is damaged,

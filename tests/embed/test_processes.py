@@ -2,6 +2,7 @@
 
 import os
 import random
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -142,3 +143,10 @@ def test_what_a_worker_raises_is_raised(folder, expected, tmp_path):
     with pytest.raises(ValueError, match="EL205"):
         run(output, processes=2)
     assert not workers()
+
+
+def test_ray_that_is_missing(folder, expected, tmp_path, monkeypatch):
+    output = plan(folder, tmp_path / "out")
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ImportError, match=r"EL211.*spacy-elmo\[ray\]"):
+        run(output, ray="local")
