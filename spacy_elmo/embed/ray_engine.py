@@ -1,11 +1,13 @@
 """Workers on a Ray cluster (extra `ray`): an actor for each share of cores, or GPU.
 
 Only numbers travel: of jobs to the actors, of tokens back. The folder is one that all
-nodes share. An actor that dies is started again by Ray, on another node if need be.
+nodes share. For an actor that dies another is asked for, which Ray starts on any node
+that has room, or when there is one.
 """
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,18 +26,22 @@ class _Actor:
 
 
 class _RayWorker:
-    attempts = 1  # Ray has tried it again already
+    attempts = ATTEMPTS
 
-    def __init__(self, ray: Any, actor: Any) -> None:
+    def __init__(self, ray: Any, start: Callable[[], Any]) -> None:
         self.died = ray.exceptions.RayActorError
-        self._actor, self._kill = actor, ray.kill
+        self._start, self._kill, self._actor = start, ray.kill, None
 
     def make(self, job: int | None) -> "Future[int]":
+        if job is None:
+            self.end()
+            self._actor = self._start()
         future: Future[int] = self._actor.make.remote(job).future()
         return future
 
     def end(self) -> None:
-        self._kill(self._actor)
+        if self._actor is not None:
+            self._kill(self._actor)
 
 
 def run_on_ray(
@@ -75,16 +81,11 @@ def run_on_ray(
         if n_workers is None:
             total = ray.cluster_resources()
             n_workers = int(min(total.get(name, 0) // n for name, n in share.items()))
-        actor = ray.remote(
-            num_cpus=share["CPU"],
-            num_gpus=share.get("GPU", 0),
-            max_restarts=-1,
-            max_task_retries=ATTEMPTS - 1,
-        )(_Actor)
-        workers = [
-            _RayWorker(ray, actor.remote(str(output.resolve())))
-            for _ in range(max(1, min(n_workers, len(jobs))))
-        ]
+        resources = {"num_cpus": share["CPU"], "num_gpus": share.get("GPU", 0)}
+        actor = ray.remote(**resources)(_Actor)
+        start = partial(actor.remote, str(output.resolve()))
+        n_workers = max(1, min(n_workers, len(jobs)))
+        workers = [_RayWorker(ray, start) for _ in range(n_workers)]
         return work_through(jobs, workers, watch)
     except ray.exceptions.RayTaskError as error:
         raise error.cause from error

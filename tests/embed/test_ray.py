@@ -57,7 +57,7 @@ def start(output, *how):
 
 def on_ray(output, *how):
     driver = start(output, *how)
-    found, error = driver.communicate(timeout=400)
+    found, error = driver.communicate(timeout=900)
     assert driver.returncode == 0, error[-3000:]
     return json.loads(found.splitlines()[-1])
 
