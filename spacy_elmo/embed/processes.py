@@ -61,11 +61,11 @@ def work_through(
     a worker raises is raised here, and OSError [EL212] if none can start."""
     waiting, deaths = deque(jobs), Counter[int | None]()
     running: dict[Future[int], tuple[RemoteWorker, int | None]] = {}
-    tokens, aside = 0, list[int]()
+    tokens, aside, idle = 0, list[int](), list[RemoteWorker]()
     try:
         for worker in workers:
             running[worker.make(None)] = worker, None
-        while running:
+        while waiting or any(job is not None for _, job in running.values()):
             done, _ = wait(running, WAIT, FIRST_COMPLETED)
             watch()
             for future in done:
@@ -73,9 +73,7 @@ def work_through(
                 try:
                     tokens += future.result()
                     deaths[None] = 0
-                    if waiting:
-                        following = waiting.popleft()
-                        running[worker.make(following)] = worker, following
+                    idle.append(worker)
                 except worker.died as error:
                     deaths[job] += 1
                     if job is None and deaths[job] == worker.attempts:
@@ -85,6 +83,9 @@ def work_through(
                         failed = deaths[job] == worker.attempts
                         (aside if failed else waiting).append(job)
                     running[worker.make(None)] = worker, None
+            while waiting and idle:
+                worker, following = idle.pop(), waiting.popleft()
+                running[worker.make(following)] = worker, following
         return Outcome(tokens, aside)
     finally:
         for worker in workers:

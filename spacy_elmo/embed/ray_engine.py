@@ -30,7 +30,8 @@ class _RayWorker:
 
     def __init__(self, ray: Any, start: Callable[[], Any]) -> None:
         self.died = ray.exceptions.RayActorError
-        self._start, self._kill, self._actor = start, ray.kill, None
+        self._start, self._kill = start, ray.kill
+        self._actor: Any = None
 
     def make(self, job: int | None) -> "Future[int]":
         if job is None:

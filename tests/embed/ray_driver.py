@@ -12,8 +12,8 @@ import os
 import socket
 import struct
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -34,26 +34,21 @@ def start_loopback():
         fcntl.ioctl(found, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags))
 
 
-def when_shards(output, count, act):
-    """Do something in a thread when there are so many shards."""
-
-    def watch():
-        while len(list((output / "shards").glob("*"))) < count:
-            time.sleep(0.02)
-        act()
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
+def replace_a_node(output, cluster, node):
+    """When there are some shards: kill a node, and add another."""
+    while len(list((output / "shards").glob("*"))) < 3:
+        time.sleep(0.02)
+    cluster.remove_node(node, allow_graceful=False)
+    cluster.add_node(num_cpus=1)
 
 
 def kill_whoever_does(output, job):
-    while True:
-        for path in (output / ".unfinished").glob(f"*/{job:08d}.*"):
-            for process in psutil.process_iter():
-                with suppress(psutil.Error, OSError):
-                    if str(path) in [file.path for file in process.open_files()]:
-                        process.kill()
-        time.sleep(0.05)
+    for path in (output / ".unfinished").glob(f"*/{job:08d}.*" if job else "none"):
+        for process in psutil.process_iter():
+            with suppress(psutil.Error, OSError):
+                if str(path) in [file.path for file in process.open_files()]:
+                    process.kill()
+    time.sleep(0.05)
 
 
 def main(output, how, job="0"):
@@ -64,21 +59,15 @@ def main(output, how, job="0"):
     else:
         head = {"num_cpus": 1 if how == "nodes" else 2, "include_dashboard": False}
         cluster = Cluster(initialize_head=True, head_node_args=head)
-        if how == "nodes":
-            node = cluster.add_node(num_cpus=1)
-
-            def replace():
-                cluster.remove_node(node, allow_graceful=False)
-                cluster.add_node(num_cpus=1)
-
-            when_shards(output, 3, replace)
-        else:
-            arguments = (output, int(job))
-            threading.Thread(
-                target=kill_whoever_does, args=arguments, daemon=True
-            ).start()
+        node = cluster.add_node(num_cpus=1) if how == "nodes" else None
         ray.init(address=cluster.address, log_to_driver=False)
-        found = run(output, ray=cluster.address, processes=2)
+        with ThreadPoolExecutor(1) as pool:
+            embedding = pool.submit(run, output, ray=cluster.address, processes=2)
+            if how == "nodes":
+                replace_a_node(output, cluster, node)
+            while not embedding.done():
+                kill_whoever_does(output, int(job) if how == "victim" else None)
+            found = embedding.result()
     sys.stdout.write(json.dumps({"tokens": found.tokens, "aside": found.aside}))
     sys.stdout.flush()
     os._exit(0)  # Ray's own processes end with the namespace
