@@ -43,11 +43,13 @@ def replace_a_node(output, cluster, node):
 
 
 def kill_whoever_does(output, job):
-    for path in (output / ".unfinished").glob(f"*/{job:08d}.*" if job else "none"):
-        for process in psutil.process_iter():
-            with suppress(psutil.Error, OSError):
-                if str(path) in [file.path for file in process.open_files()]:
-                    process.kill()
+    pattern = f"*/{job:08d}.*" if job else "none"
+    with suppress(FileNotFoundError):  # it was removed just now
+        for path in (output / ".unfinished").glob(pattern):
+            for process in psutil.process_iter():
+                with suppress(psutil.Error, OSError):
+                    if str(path) in [file.path for file in process.open_files()]:
+                        process.kill()
     time.sleep(0.05)
 
 

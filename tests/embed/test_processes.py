@@ -42,6 +42,14 @@ def workers():
     return found
 
 
+def kill_whoever_writes(output, pattern):
+    for path in (output / ".unfinished").glob(f"*/{pattern}"):
+        for worker in workers():
+            with suppress(psutil.Error):
+                if str(path) in [file.path for file in worker.open_files()]:
+                    worker.kill()
+
+
 def test_two_processes(folder, expected, tmp_path):
     output = plan(folder, tmp_path / "out")
     found = run(output, processes=2)
@@ -90,11 +98,8 @@ def test_a_job_that_kills_its_workers_is_set_aside(folder, expected, tmp_path):
 
     def kill():
         while not stop:
-            for path in (output / ".unfinished").glob("*/00000001.*"):
-                for worker in workers():
-                    with suppress(psutil.Error):
-                        if str(path) in [file.path for file in worker.open_files()]:
-                            worker.kill()
+            with suppress(FileNotFoundError):  # it was removed just now
+                kill_whoever_writes(output, "00000001.*")
             time.sleep(0.01)
 
     thread = threading.Thread(target=kill)
