@@ -83,7 +83,7 @@ def test_workers_that_are_killed(folder, expected, tmp_path):
     finally:
         stop.append(True)
         thread.join()
-    assert kills > 3
+    assert kills > 0
     if found.aside:  # one that was hit three times
         run(output)
     assert shards(output) == expected
