@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: demo test test-all install lint wheel clean
+.PHONY: demo test test-all install lint docs wheel clean
 
 demo: install
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m spacy project run demo --force
@@ -35,8 +35,12 @@ $(VENV)/.installed: pyproject.toml constraints.txt tests/extension_package/pypro
 		--editable ".[dev]" --editable tests/extension_package
 	touch $@
 
+# The site, in docs/_build/html; it needs no network.
+docs: install
+	$(BIN)/python -m sphinx -W -n -b html docs docs/_build/html
+
 wheel: install
 	$(BIN)/python -m build --wheel
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info corpus training metrics
+	rm -rf $(VENV) build dist *.egg-info corpus training metrics docs/_build

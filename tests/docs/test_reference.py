@@ -1,0 +1,60 @@
+"""The reference says all that there is, and the site builds."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spacy_elmo.errors import Errors, Warnings
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+
+@pytest.fixture
+def extensions(monkeypatch):
+    pytest.importorskip("sphinx", reason="needs the extra 'docs'")
+    monkeypatch.syspath_prepend(str(DOCS / "extensions"))
+
+
+def test_every_code_has_a_cause_and_a_way_out(extensions):
+    from error_codes import codes
+
+    found = {code.code: code for code in codes()}
+    known = {n for n in (*vars(Errors), *vars(Warnings)) if n.startswith("EL")}
+    assert set(found) == known
+    page = (DOCS / "reference" / "errors.md").read_text(encoding="utf-8")
+    more = {line.partition(":")[0] for line in page.splitlines() if line[:2] == "EL"}
+    assert {c for c, each in found.items() if not each.way_out} <= more
+
+
+def test_every_command_is_there(extensions):
+    from commands import walk
+    from typer.main import get_command
+
+    from spacy_elmo.cli import app
+
+    names = {name for name, _ in walk(get_command(app))}
+    assert {"elmo models", "elmo pretrain", "elmo embed run"} <= names
+    assert not any("vocab-cache" in name for name in names)
+
+
+@pytest.mark.slow
+def test_the_site_builds(tmp_path):
+    pytest.importorskip("sphinx", reason="needs the extra 'docs'")
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "-n", "-b", "html"]
+    done = subprocess.run(
+        [*command, "docs", tmp_path / "site"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "site" / "reference" / "errors.html").read_text("utf-8")
+    assert 'id="el050"' in page
+    # Nothing is fetched from elsewhere when a page is read.
+    for path in (tmp_path / "site").rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        assert 'src="http' not in text and 'stylesheet" href="http' not in text, path
