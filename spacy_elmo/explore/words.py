@@ -67,7 +67,7 @@ def word_view(
                 **_nearest(unit_ND, sentence_N),
             }
         )
-    shown = [_window(context, AROUND) for context in near]
+    shown = [_window(context, AROUND, "…") for context in contexts]
     data = {
         "word": visible(word),
         "contexts": [[*map(visible, c.sentence)] for c in shown],
@@ -148,7 +148,7 @@ def typical_words(
     for count, n in zip(counts, np.bincount(cluster_N)):
         everywhere = {word: total[word] / len(contexts) for word in count}
         score = {
-            word: c * math.log(c / n / everywhere[word]) * (1 - everywhere[word]) ** 8
+            word: c * math.log(c / n / everywhere[word]) * (1 - everywhere[word]) ** 20
             for word, c in count.items()
         }
         best = sorted(score, key=lambda word: (-score[word], word))[:TYPICAL]
@@ -185,7 +185,9 @@ def _nearest(unit_ND: np.ndarray, sentence_N: np.ndarray) -> dict[str, Any]:
     return {"near": np.vstack(near).tolist(), "cosine": np.vstack(cosines).tolist()}
 
 
-def _window(context: Context, around: int) -> Context:
-    start = max(0, context.position - around)
-    tokens = context.sentence[start : context.position + around + 1]
-    return Context(tokens, context.position - start)
+def _window(context: Context, around: int, cut: Sequence[str] = ()) -> Context:
+    """Return a context with some tokens around the word, and a sign of the others."""
+    i, tokens = context.position, context.sentence
+    start, end = max(0, i - around), i + around + 1
+    first, last = cut if start else (), cut if end < len(tokens) else ()
+    return Context([*first, *tokens[start:end], *last], i - start + len(first))

@@ -77,6 +77,7 @@ def test_only_the_neighbourhood_of_a_word_is_read_and_shown(bilm):
     view = word_view(bilm, [Context(tokens, 50_000)], word="w50000")
     (shown,), (at,) = view.data["contexts"], view.data["positions"]
     assert shown[at] == "w50000" and len(shown) < 50
+    assert shown[0] == shown[-1] == "…"
 
 
 def test_clusters_are_found():
