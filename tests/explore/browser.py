@@ -67,3 +67,9 @@ class Browser:
     def close(self) -> None:
         for opened in self.opened:
             opened.close()
+
+
+def open_table(scope: Any, title: str) -> None:
+    """Click on what a table is behind, and wait until its rows are there."""
+    scope.locator("summary", has_text=title).click()
+    scope.locator("details[open] tbody tr").first.wait_for()

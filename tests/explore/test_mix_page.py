@@ -4,6 +4,8 @@ import pytest
 
 from spacy_elmo.explore import Page, View, render
 
+from .browser import open_table
+
 MIXES = [
     {"component": "tagger", "place": 1, "kind": "sum", "gamma": 1.25,
      "shares": [0.1, 0.6, 0.3]},
@@ -44,7 +46,7 @@ def test_legend_brings_one_layer_forward(page):
 
 
 def test_table_behind_the_bars(page):
-    page.locator("summary", has_text="Table of the shares").click()
+    open_table(page, "Table of the shares")
     rows = page.get_by_role("table", name="Table of the shares").locator("tbody tr")
     cells = rows.first.locator("td").all_inner_texts()
     assert cells == ["1", "sum", "1.2500", "0.1000", "0.6000", "0.3000"]

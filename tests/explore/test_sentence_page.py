@@ -5,6 +5,7 @@ import pytest
 
 from spacy_elmo.explore import sentence_view
 
+from .browser import open_table
 from .views import HOSTILE, tiny_bilm, tiny_softmax
 
 FIRST = ["the", "old", "boat", "lay", "고양이", "."]
@@ -82,7 +83,7 @@ def test_a_click_on_a_token_ranks_the_others(page, view):
 
 
 def test_table_behind_the_grid(page, view):
-    page.locator("summary", has_text="Table of the pairs").click()
+    open_table(page, "Table of the pairs")
     rows = page.get_by_role("table", name="Table of the pairs").locator("tbody tr")
     assert rows.count() == len(FIRST) * len(SECOND)
     found = [float(text) for text in rows.locator("td:last-child").all_inner_texts()]
@@ -108,7 +109,7 @@ def test_surprise_of_each_token(page, view):
                 for way in ("up", "down")
             ]
             assert heights[0] / heights[1] == pytest.approx(left / right, rel=0.05)
-    sections.first.locator("summary", has_text="Table of the surprise").click()
+    open_table(sections.first, "Table of the surprise")
     row = sections.first.locator("tbody tr").nth(1).locator("td").all_inner_texts()
     assert row[0] == "old"
     assert float(row[1]) == view.data["surprise"][0]["forward"][1]
@@ -120,7 +121,7 @@ def test_without_a_softmax_the_page_says_so(browser, bilm):
     assert page.locator(".token").count() == 0
     assert page.get_by_text("The model has no softmax").count() == 1
     assert cell(page, 0, 0).inner_text() == "1.00"
-    page.locator("summary", has_text="Table of the pairs").click()
+    open_table(page, "Table of the pairs")
     n = len(FIRST)
     rows = page.get_by_role("table", name="Table of the pairs").locator("tbody tr")
     assert rows.count() == n * (n - 1) // 2
@@ -146,6 +147,32 @@ def test_hostile_tokens_are_harmless(browser, bilm):
     assert page.get_by_role("rowheader").first.inner_text() == HOSTILE[0]
     assert page.evaluate("window.hit") is None and page.locator("img").count() == 0
     assert page.evaluate("document.body.scrollWidth") <= 1200
+
+
+CONTRAST = """() => {
+    const pen = document.createElement("canvas")
+        .getContext("2d", { willReadFrequently: true });
+    const luminance = colour => {
+        pen.fillStyle = colour;
+        pen.fillRect(0, 0, 1, 1);
+        const [r, g, b] = [...pen.getImageData(0, 0, 1, 1).data].map(
+            v => v <= 10 ? v / 3294 : ((v / 255 + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05;
+    };
+    return Math.min(...[...document.querySelectorAll("td[data-at]")].map(td => {
+        const style = getComputedStyle(td);
+        const [a, b] = [luminance(style.color), luminance(style.backgroundColor)];
+        return Math.max(a, b) / Math.min(a, b);
+    }));
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_numbers_on_cells_can_be_read(page, scheme):
+    page.emulate_media(color_scheme=scheme)
+    for layer in range(3):
+        page.get_by_role("tab").nth(layer).click()
+        assert page.evaluate(CONTRAST) >= 4.3
 
 
 def test_dark_mode_and_print(page):

@@ -26,7 +26,7 @@ const table = tableBehind("Table of the pairs, most similar first", ["Token", "P
 
 function chooseLayer(layer) {
   state.layer = layer;
-  const cosine = data.cosines[layer];
+  const cosine = data.cosines[layer], flip = Number(colour("--flip"));
   let least = Infinity, most = -Infinity;
   rows.forEach((_, i) => columns.forEach((_, j) => {
     if (itself && i === j) return;
@@ -38,7 +38,7 @@ function chooseLayer(layer) {
     const share = Math.max(0, Math.min(1, (cosine[i][j] - least) / Math.max(1, most - least))), td = cells[i][j];
     td.textContent = (cosine[i][j] / 1000).toFixed(2).replace("0.", ".");
     td.style.background = `color-mix(in oklab, var(--hot) ${(100 * share).toFixed(0)}%, var(--cell))`;
-    td.style.color = share > 0.55 ? "var(--hot-ink)" : "var(--ink)";
+    td.style.color = share > flip ? "var(--hot-ink)" : "var(--cell-ink)";
   }));
   low.textContent = (least / 1000).toFixed(2);
   high.textContent = (most / 1000).toFixed(2);
@@ -154,4 +154,5 @@ focusCell(0, 0, false);
 sides[0].classList.remove("lit");
 heads[0].classList.remove("lit");
 readout.textContent = "Point at a cell to read it.";
+whenThemeChanges(() => chooseLayer(state.layer));
 tabs.select(data.cosines.length - 1);
