@@ -13,7 +13,7 @@ import torch
 
 from ...errors import Errors
 from ..config import BiLMConfig
-from . import cudnn_lstm, threads
+from . import cudnn_lstm, gpu_lstm, threads
 from .matmul import FORMS
 from .processor import Case, Precision, check_name, processor_of
 
@@ -25,7 +25,7 @@ KERNELS = {
     "token_encoder": ("char_cnn", "definition"),
     "lstm": ("cudnn_lstm", "autograd_lstm", "cpu_lstm", "definition"),
     "matmul": tuple(FORMS),
-    "directions": ("two_threads", "one_thread", "all_threads"),
+    "directions": ("two_threads", "one_thread", "all_threads", "one_operator"),
 }
 
 _forced: ContextVar[dict[str, str]] = ContextVar("forced", default={})  # noqa: B039
@@ -69,15 +69,23 @@ def choose_matmul(case: Case) -> str:
     return _choose("matmul", _first(can_run), can_run)
 
 
-def choose_directions(case: Case, cells: int, rows: float, n_threads: int) -> str:
-    """Return the threads that the two directions are read on: "two_threads", each with
-    half of torch's n_threads; "one_thread", one direction after the other, as are
-    "all_threads". cells: of a direction. rows: sequences of a step, on average."""
+def choose_directions(
+    case: Case, config: BiLMConfig, rows: float, n_threads: int
+) -> str:
+    """Return how the two directions are read: on "two_threads", each with half of
+    torch's n_threads; one direction after the other, on "one_thread" or "all_threads";
+    or both by "one_operator" (gpu_lstm.py), which has not run on a GPU yet and so is
+    never chosen, but can be forced. rows: sequences of a step, on average."""
     on_cpu = case.processor.device == "cpu" and not case.gradient
     several = on_cpu and n_threads > 1 and threads.can_run()
-    can_run = {"two_threads": several, "one_thread": several, "all_threads": True}
-    enough = {**can_run, "two_threads": several and rows * cells >= LEAST_WORK}
-    return _choose("directions", _first(enough), can_run)
+    can_run = {
+        "two_threads": several,
+        "one_thread": several,
+        "all_threads": True,
+        "one_operator": gpu_lstm.can_run(config),
+    }
+    enough = several and rows * config.hidden_dim >= LEAST_WORK
+    return _choose("directions", _first({**can_run, "two_threads": enough}), can_run)
 
 
 def choose_all(
@@ -89,7 +97,7 @@ def choose_all(
         "token_encoder": choose_token_encoder(case) if reads_characters else "table",
         "lstm": choose_lstm(case, config),
         "matmul": "torch" if case.gradient else choose_matmul(case),
-        "directions": choose_directions(case, config.hidden_dim, rows, n_threads),
+        "directions": choose_directions(case, config, rows, n_threads),
     }
 
 

@@ -11,7 +11,7 @@ from ..config import BiLMConfig
 from ..lstm import BiLMState, LstmLayer
 from ..model import BidirectionalLM, Parts
 from ..token_encoder import CharCnnEncoder, Highway
-from . import autograd_lstm, char_cnn, cpu_lstm, cudnn_lstm, threads
+from . import autograd_lstm, char_cnn, cpu_lstm, cudnn_lstm, gpu_lstm, threads
 from .choose import (
     check_precision,
     choose_directions,
@@ -185,9 +185,21 @@ class FastBidirectionalLM(FastPart, BidirectionalLM):
         dropout: float = 0.0,
     ) -> tuple[list[Tensor], list[Tensor], BiLMState]:
         """Read as the definition does, both directions at once where that is faster."""
-        case, rows = case_of(self.settings, x_VH), len(forward_N) / len(batch_sizes)
-        cells, n_threads = self.config.hidden_dim, torch.get_num_threads()
-        directions = choose_directions(case, cells, rows, n_threads)
+        case = case_of(self.settings, state.forward.h)
+        rows = len(forward_N) / len(batch_sizes)
+        directions = choose_directions(case, self.config, rows, torch.get_num_threads())
+        if directions == "one_operator":
+            both, state = gpu_lstm.read(
+                self.forward_lstm,
+                self.backward_lstm,
+                x_VH[torch.stack([forward_N, backward_N])],
+                batch_sizes,
+                state,
+                dropout,
+                _matmul_dtype(case, x_VH.device.type),
+            )
+            ahead, back = zip(*both)
+            return list(ahead), list(back), state
         if directions == "two_threads" and not (dropout and self.training):
             (ahead, ahead_state), (back, back_state) = threads.at_once(
                 partial(self.forward_lstm, x_VH[forward_N], batch_sizes, state.forward),
@@ -201,3 +213,11 @@ class FastBidirectionalLM(FastPart, BidirectionalLM):
             return super().read(
                 x_VH, forward_N, backward_N, batch_sizes, state, dropout
             )
+
+
+def _matmul_dtype(case: Case, device: str) -> torch.dtype:
+    """Return what both sides of matrix multiplications are rounded to."""
+    if torch.is_autocast_enabled(device):
+        return torch.get_autocast_dtype(device)
+    half = case.precision == "half" and not case.gradient
+    return torch.float16 if half else case.dtype

@@ -84,7 +84,8 @@ def test_token_encoder():
     ],
 )
 def test_directions(case, rows, n_threads, expected):
-    assert choose_directions(case, 100, rows, n_threads) == expected
+    config = tiny_config(hidden_dim=100)
+    assert choose_directions(case, config, rows, n_threads) == expected
 
 
 def test_all_parts_are_told_at_once():

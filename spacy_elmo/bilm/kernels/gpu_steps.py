@@ -1,0 +1,89 @@
+"""What one step of the LSTM of gpu_lstm.py is made of, in plain PyTorch.
+
+Shapes: as in gpu_lstm.py; all tensors are (2, B, columns).
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+Clip = float | None
+
+
+class Steps(NamedTuple):
+    """What one step is made of. Each writes into the tensors that it is given last.
+
+    cell(gates_B4C, r_B4C, before_BC, clip; c_BC, low_m_BC): gates become activations.
+    project(low_m_BC, low_w_CH, clip; y_BH, low_y_BH).
+    project_backward(d_y_BH, low_d_h_BH, y_BH, clip; low_d_p_BH).
+    cell_backward(low_d_m_BC, gates_B4C, before_BC, c_BC, clip; d_c_BC, low_d_z_B4C).
+    """
+
+    cell: Callable[..., None]
+    project: Callable[..., None]
+    project_backward: Callable[..., None]
+    cell_backward: Callable[..., None]
+
+
+def cell(
+    gates: Tensor, r: Tensor, before: Tensor, clip: Clip, c: Tensor, low_m: Tensor
+) -> None:
+    """Write the cell and o tanh(c); activate the gates in place."""
+    gates += r
+    C = c.shape[-1]
+    gates[..., : 3 * C].sigmoid_()
+    gates[..., 3 * C :].tanh_()
+    o, i, f, g = gates.split(C, dim=-1)
+    c.copy_(_clip(f * before + i * g, clip))
+    low_m.copy_(o * c.tanh())
+
+
+def project(low_m: Tensor, low_w: Tensor, clip: Clip, y: Tensor, low_y: Tensor) -> None:
+    """Write m W_p, clipped."""
+    y.copy_(_clip(torch.bmm(low_m, low_w).to(y.dtype), clip))
+    low_y.copy_(y)
+
+
+def project_backward(
+    d_y: Tensor, low_d_h: Tensor, y: Tensor, clip: Clip, low_d_p: Tensor
+) -> None:
+    """Write the gradient of m W_p, from those of the output and of the next step."""
+    low_d_p.copy_((d_y + low_d_h) * _passes(y, clip))
+
+
+def cell_backward(
+    low_d_m: Tensor,
+    gates: Tensor,
+    before: Tensor,
+    c: Tensor,
+    clip: Clip,
+    d_c: Tensor,
+    low_d_z: Tensor,
+) -> None:
+    """Write the gradient of the gates; move d_c from the cell to the one before."""
+    o, i, f, g = gates.split(c.shape[-1], dim=-1)
+    t, d_m = c.tanh(), low_d_m.to(c.dtype)
+    d_c += d_m * o * (1 - t * t)
+    d_c *= _passes(c, clip)
+    d_z = (
+        d_m * t * o * (1 - o),
+        d_c * g * i * (1 - i),
+        d_c * before * f * (1 - f),
+        d_c * i * (1 - g * g),
+    )
+    low_d_z.copy_(torch.cat(d_z, dim=-1))
+    d_c *= f
+
+
+def _clip(x: Tensor, limit: Clip) -> Tensor:
+    return x if limit is None else x.clamp(-limit, limit)
+
+
+def _passes(clipped: Tensor, limit: Clip) -> Tensor | float:
+    """Return 1 where a clip passes a gradient, 0 where it held the value."""
+    return 1.0 if limit is None else (clipped.abs() < limit).to(clipped.dtype)
+
+
+DEFINITION = Steps(cell, project, project_backward, cell_backward)

@@ -1,0 +1,161 @@
+"""The LSTM of both directions for GPUs against the definition in float64: its steps in
+plain PyTorch, and in Triton by its interpreter."""
+
+import importlib.util
+
+import pytest
+import torch
+from torch import Tensor
+
+from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm.kernels import gpu_lstm, gpu_steps
+from spacy_elmo.bilm.kernels.choose import force
+from spacy_elmo.bilm.lstm import LstmLayer
+
+from ...models import SENTENCES, tiny_config
+
+SIZES = [  # rows of each step, columns of the input and output, cells
+    ([3], 5, 7),
+    ([5, 5, 3, 1], 19, 37),
+    ([2, 2, 1], 70, 260),
+]
+# Relative to the largest value. Triton's interpreter can't compute in bfloat16.
+TOLERANCES = {torch.float32: 3e-6, torch.float16: 6e-3}
+WEIGHTS = ("weight_x", "weight_h", "bias", "weight_p")
+
+
+@pytest.fixture(scope="module")
+def triton_steps():
+    if importlib.util.find_spec("triton") is None:
+        pytest.skip("Triton is not installed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRITON_INTERPRET", "1")  # read when the kernels are imported
+        from spacy_elmo.bilm.kernels import triton_steps
+
+        yield triton_steps.TRITON
+
+
+def make_layers(clip: float | None, columns: int, cells: int) -> list[LstmLayer]:
+    config = BiLMConfig(
+        hidden_dim=cells, projection_dim=columns, cell_clip=clip, proj_clip=clip
+    )
+    layers = [LstmLayer(config).double() for _ in range(2)]
+    for layer in layers:
+        for parameter in layer.parameters():
+            torch.nn.init.normal_(parameter, std=columns**-0.5)
+    return layers
+
+
+def make_inputs(batch_sizes: list[int], columns: int, cells: int) -> list[Tensor]:
+    shapes = (
+        (sum(batch_sizes), columns),
+        (batch_sizes[0], columns),
+        (batch_sizes[0], cells),
+    )
+    return [0.5 * torch.randn(2, *shape, dtype=torch.float64) for shape in shapes]
+
+
+def defined(layers, batch_sizes, inputs, gradients):
+    """Outputs and gradients of the definition."""
+    leaves = [tensor.requires_grad_() for tensor in inputs]
+    x, h, c = leaves
+    each = [layer(x[d], batch_sizes, h[d], c[d]) for d, layer in enumerate(layers)]
+    outputs = [torch.stack(both) for both in zip(*each)]
+    torch.autograd.backward(outputs, gradients)
+    weights = [
+        torch.stack([getattr(layer, n).grad for layer in layers]) for n in WEIGHTS
+    ]
+    return outputs, [x.grad, *weights, h.grad, c.grad]
+
+
+def arguments(layers, batch_sizes, inputs, dtype):
+    config = layers[0].config
+    weights = [torch.stack([getattr(layer, n) for layer in layers]) for n in WEIGHTS]
+    weights[2][:, 2 * config.hidden_dim : 3 * config.hidden_dim] += config.forget_bias
+    x, h, c = inputs
+    tensors = [tensor.detach().float() for tensor in (x, *weights, h, c)]
+    return [*tensors, batch_sizes, config.cell_clip, config.proj_clip, dtype]
+
+
+def assert_close(found, wanted, tolerance):
+    for a, b in zip(found, wanted, strict=True):
+        assert a.shape == b.shape
+        assert (a.double() - b).abs().max() <= tolerance * b.abs().max()
+
+
+def check(steps, sizes, clip, dtype):
+    torch.manual_seed(0)
+    layers, inputs = make_layers(clip, *sizes[1:]), make_inputs(*sizes)
+    x, h, c = inputs
+    gradients = [torch.randn_like(tensor) for tensor in (x, h, c)]
+    wanted, wanted_gradients = defined(layers, sizes[0], inputs, gradients)
+    x, *fields = arguments(layers, sizes[0], inputs, dtype)
+    y, h_1, c_1, *kept = gpu_lstm.layer_forward(steps, x, gpu_lstm.Layer(*fields))
+    assert_close([y, h_1, c_1], wanted, TOLERANCES[dtype])
+    found = gpu_lstm.layer_backward(
+        steps, *(g.float() for g in gradients), x, y, *kept, *fields
+    )
+    assert_close(found, wanted_gradients, TOLERANCES[dtype])
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize("clip", [None, 0.4])
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_steps_in_pytorch(sizes, clip, dtype):
+    check(gpu_steps.DEFINITION, sizes, clip, dtype)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize("clip", [None, 0.4])
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_steps_in_triton(sizes, clip, dtype, triton_steps):
+    check(triton_steps, sizes, clip, dtype)
+
+
+def test_operator_is_known_to_autograd_and_fake_tensors():
+    sizes = [3, 2], 5, 7
+    layers, inputs = make_layers(0.4, *sizes[1:]), make_inputs(*sizes)
+    values = arguments(layers, sizes[0], inputs, torch.float32)
+    values = [v.requires_grad_() if isinstance(v, Tensor) else v for v in values]
+    torch.library.opcheck(gpu_lstm.bilstm, tuple(values))
+
+
+def test_run_takes_two_layers():
+    sizes = [3, 2], 5, 7
+    layers, inputs = make_layers(0.4, *sizes[1:]), make_inputs(*sizes)
+    gradients = [torch.randn_like(tensor) for tensor in inputs]
+    wanted, wanted_gradients = defined(layers, sizes[0], inputs, gradients)
+    for layer in layers:
+        layer.zero_grad()
+    leaves = [tensor.detach().clone().requires_grad_() for tensor in inputs]
+    x, h, c = leaves
+    found = gpu_lstm.run(*layers, x, sizes[0], h, c, torch.float64)
+    torch.autograd.backward(found, gradients)
+    assert_close(found, wanted, 1e-12)
+    weights = [
+        torch.stack([getattr(layer, n).grad for layer in layers]) for n in WEIGHTS
+    ]
+    assert_close([x.grad, *weights, h.grad, c.grad], wanted_gradients, 1e-12)
+
+
+@pytest.mark.parametrize("skip_connections", [False, True])
+@pytest.mark.parametrize("clip", [None, 0.1])
+def test_a_model_reads_with_it_as_by_definition(clip, skip_connections):
+    config = tiny_config(
+        cell_clip=clip, proj_clip=clip, skip_connections=skip_connections, n_layers=3
+    )
+    bilm = BiLM.random(config, seed=1)
+    with force(token_encoder="definition", lstm="definition"):
+        wanted = bilm.encode(SENTENCES)
+    with force(directions="one_operator"):
+        found = bilm.encode(SENTENCES)
+    for a, b in zip(found, wanted, strict=True):
+        assert a.shape == b.shape
+        assert not a.size or abs(a - b).max() <= 1e-6 * abs(b).max()
+
+
+def test_no_model_without_a_projection():
+    bilm = BiLM.random(tiny_config(lstm_projection=False, hidden_dim=6), seed=1)
+    with pytest.raises(ValueError, match="EL150"), force(directions="one_operator"):
+        bilm.encode(SENTENCES)
