@@ -53,14 +53,11 @@ def make_config(
     Args:
         components: Factories whose model has a tok2vec.
         lang: Language of the pipeline.
-        weights: Model folder or file, or a shipped name; None for what ships for the
-            language. Only its sizes are read.
+        weights: Model folder, file or shipped name; None for the language's own.
         frozen: Whether the biLM is not trained.
-        places: Where ELMo stands, "input", "output" or both; none for the same pipeline
-            without it.
+        places: Where ELMo stands, "input", "output" or both; none for no ELMo.
         static: What `initialize.vectors` names.
-        layer_cache: As in `Elmo.initialize`; left out, with a warning [ELW24], where
-            the biLM is trained.
+        layer_cache: As in `Elmo.initialize`; warned of, and left out, if not frozen.
         listener: More settings of `spacy-elmo.ElmoListener.v1`.
         encoder: Width and depth of the convolutions; None for those that go with ELMo,
             or are spaCy's.
@@ -75,11 +72,8 @@ def make_config(
     nlp = spacy.blank(lang, config=NO_MECAB if lang == "ko" else {})
     if at and weights is None:
         shipped.folder(lang)  # says what to do if there is none
-    settings: Block = {}
-    if weights is not None:
-        settings = {"weights": weights, **component_config(weights)}
-    if not frozen:
-        settings["frozen"] = False
+    named = {} if weights is None else {"weights": weights, **component_config(weights)}
+    settings: Block = named if frozen else {**named, "frozen": False}
     if at:
         nlp.add_pipe("elmo", config=settings)
     for name in components:
