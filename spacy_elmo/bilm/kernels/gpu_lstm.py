@@ -119,8 +119,8 @@ def layer_forward(steps: Steps, x: Tensor, layer: Layer) -> Outputs:
     """Return the outputs of a layer by such steps."""
     dtype, cell_clip, proj_clip = layer.dtype, layer.cell_clip, layer.proj_clip
     N, C, H = x.shape[1], layer.c_0.shape[2], layer.h_0.shape[2]
-    products = torch.bmm(x.to(dtype), layer.weight_x.to(dtype))
-    gates = products.to(x.dtype) + layer.bias[:, None]
+    by_x = torch.bmm(x.to(dtype), layer.weight_x.to(dtype))
+    gates = by_x.to(x.dtype) + layer.bias[:, None]
     low_h_weight, low_p_weight = layer.weight_h.to(dtype), layer.weight_p.to(dtype)
     y, low_y = x.new_empty(2, N, H), x.new_empty(2, N, H, dtype=dtype)
     cells, low_m = x.new_empty(2, N, C), x.new_empty(2, N, C, dtype=dtype)

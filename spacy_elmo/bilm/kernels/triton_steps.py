@@ -32,7 +32,7 @@ def cell_kernel(
     gates, r, before, c, low_m, gates_2, r_2, before_2, c_2, m_2, B, C, clip,
     CLIP: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Cell, o tanh(c) and activated gates of one row's block of columns."""
+    """Write the cell, o tanh(c) and activated gates of one row's block of columns."""
     direction = (tl.program_id(0) // B).to(tl.int64)
     row = tl.program_id(0) % B
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -59,7 +59,8 @@ def cell_backward_kernel(
     d_m, gates, before, c, d_c, low_d_z, m_2, gates_2, before_2, c_2, d_c_2, z_2, B, C,
     clip, CLIP: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of one row's gates, and of the cell before in place of the cell's."""
+    """Write the gradients of one row's gates, and of the cell before in the
+    place of the cell's."""
     direction = (tl.program_id(0) // B).to(tl.int64)
     row = tl.program_id(0) % B
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -91,7 +92,7 @@ def project_kernel(
     CLIP: tl.constexpr, IEEE: tl.constexpr,
     TILE_B: tl.constexpr, TILE_H: tl.constexpr, TILE_C: tl.constexpr,
 ):  # fmt: skip
-    """One tile of m W_p, with the clip applied before it is written."""
+    """Write one tile of m W_p, clipped."""
     direction = tl.program_id(2).to(tl.int64)
     row = tl.program_id(0) * TILE_B + tl.arange(0, TILE_B)
     column = tl.program_id(1) * TILE_H + tl.arange(0, TILE_H)
@@ -120,7 +121,7 @@ def project_backward_kernel(
     d_y, d_h, y, low_d_p, d_y_2, d_h_2, y_2, d_p_2, B, H, clip,
     CLIP: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Gradient of one row of m W_p."""
+    """Write the gradient of one row of m W_p."""
     direction = (tl.program_id(0) // B).to(tl.int64)
     row = tl.program_id(0) % B
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -137,7 +138,7 @@ def project_backward_kernel(
 def cell(
     gates: Tensor, r: Tensor, before: Tensor, clip: Clip, c: Tensor, low_m: Tensor
 ) -> None:
-    """As gpu_steps.cell."""
+    """Compute gpu_steps.cell."""
     _, B, C = c.shape
     tensors = gates, r, before, c, low_m
     cell_kernel[2 * B, triton.cdiv(C, BLOCK)](
@@ -154,7 +155,7 @@ def cell_backward(
     d_c: Tensor,
     low_d_z: Tensor,
 ) -> None:
-    """As gpu_steps.cell_backward."""
+    """Compute gpu_steps.cell_backward."""
     _, B, C = c.shape
     tensors = low_d_m, gates, before, c, d_c, low_d_z
     cell_backward_kernel[2 * B, triton.cdiv(C, BLOCK)](
@@ -163,7 +164,7 @@ def cell_backward(
 
 
 def project(low_m: Tensor, low_w: Tensor, clip: Clip, y: Tensor, low_y: Tensor) -> None:
-    """As gpu_steps.project."""
+    """Compute gpu_steps.project."""
     _, B, C = low_m.shape
     H = y.shape[2]
     # TF32 only where torch may use it in its own multiplications.
@@ -177,7 +178,7 @@ def project(low_m: Tensor, low_w: Tensor, clip: Clip, y: Tensor, low_y: Tensor) 
 def project_backward(
     d_y: Tensor, low_d_h: Tensor, y: Tensor, clip: Clip, low_d_p: Tensor
 ) -> None:
-    """As gpu_steps.project_backward."""
+    """Compute gpu_steps.project_backward."""
     _, B, H = y.shape
     tensors = d_y, low_d_h, y, low_d_p
     project_backward_kernel[2 * B, triton.cdiv(H, BLOCK)](
