@@ -23,6 +23,9 @@ extensions = [
 
 html_theme = "furo"
 html_title = "spacy-elmo"
+html_static_path = ["static"]
+html_css_files = ["formulas.css"]
+smartquotes = False  # options have two hyphens
 
 myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
 myst_heading_anchors = 3

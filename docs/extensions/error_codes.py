@@ -63,7 +63,7 @@ def _sentences(message: str) -> list[str]:
 
 
 class ErrorCodes(SphinxDirective):
-    """Show every code with its message, cause and way out."""
+    """Show every code with its cause and way out."""
 
     has_content = True
 
@@ -82,7 +82,6 @@ class ErrorCodes(SphinxDirective):
                     "%s has no way out", each.code, location=self.get_location()
                 )
             lines += [f"({each.code.lower()})=", f"### {each.code}", ""]
-            lines += ["```text", f"[{each.code}] {each.message}", "```", ""]
             lines += [f"**Cause:** {_escaped(each.cause)}", ""]
             lines += [f"**Way out:** {_escaped(way_out)}", ""]
         return self.parse_text_to_nodes("\n".join(lines), allow_section_headings=True)
