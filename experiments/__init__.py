@@ -1,1 +1,1 @@
-"""The experiments behind the figures of the project's README: see README.md here."""
+"""The experiments behind the figures of docs/guides/results.md: see README.md here."""
