@@ -4,30 +4,33 @@ A new one is a function with an entry point in the group `spacy_elmo_optimizers`
 
     @registry.optimizers("my-package.Lion.v1")
     def lion(learn_rate: float = 1e-4) -> OptimizerRecipe:
-        return OptimizerRecipe(lambda dense, sparse: [Lion(dense, learn_rate)], 1)
+        return OptimizerRecipe(lambda dense, _: [Lion(dense.values(), learn_rate)], 1)
 
 It makes `torch.optim.Optimizer`s. Checkpoints hold whatever their state_dict() holds.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 import torch
 from torch import Tensor
 from torch.nn import Parameter
-from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer, SparseAdam
+from torch.optim import SGD, Adagrad, Adam, AdamW, Muon, Optimizer, SparseAdam
 
 from ..registry import registry
+
+Named = Mapping[str, Parameter]
 
 
 @dataclass(frozen=True)
 class OptimizerRecipe:
     """How the optimizers of a run are made: of the parameters with dense and those with
-    sparse gradients (none unless the objective has them), always in the same order.
-    `moments` are the numbers that are kept for each parameter, for memory plans."""
+    sparse gradients (none unless the objective has them), by name, always in the same
+    order; names begin with "bilm." or "softmax.". `moments` are the numbers that are
+    kept for each parameter, for memory plans."""
 
-    make: Callable[[list[Parameter], list[Parameter]], list[Optimizer]]
+    make: Callable[[Named, Named], list[Optimizer]]
     moments: int
 
 
@@ -44,14 +47,50 @@ def adam(
     decay."""
     betas = (beta1, beta2)
 
-    def make(dense: list[Parameter], sparse: list[Parameter]) -> list[Optimizer]:
+    def make(dense: Named, sparse: Named) -> list[Optimizer]:
         made: list[Optimizer] = []
         if dense:
-            kind = AdamW if weight_decay else Adam
-            made.append(kind(dense, learn_rate, betas, eps, weight_decay, fused=True))
+            kind, some = AdamW if weight_decay else Adam, list(dense.values())
+            made.append(kind(some, learn_rate, betas, eps, weight_decay, fused=True))
         if sparse:
-            made.append(SparseAdam(sparse, learn_rate, betas, eps))
+            made.append(SparseAdam(list(sparse.values()), learn_rate, betas, eps))
         return made
+
+    return OptimizerRecipe(make, moments=2)
+
+
+@registry.optimizers("spacy-elmo.Muon.v1")
+def muon(
+    learn_rate: float = 0.004,
+    momentum: float = 0.95,
+    ns_steps: int = 5,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-8,
+) -> OptimizerRecipe:
+    """Make Muon (Jordan et al. 2024) for the matrices of the biLM, whose updates it
+    makes orthogonal by ns_steps of Newton and Schulz's iteration; Adam for biases,
+    filters, embeddings and the softmax. One rate fits both (Liu et al. 2025)."""
+
+    def make(dense: Named, sparse: Named) -> list[Optimizer]:
+        names = {
+            name
+            for name, parameter in dense.items()
+            if name.startswith("bilm.")
+            and parameter.ndim == 2
+            and "embedding" not in name
+        }
+        matrices = [dense[name] for name in dense if name in names]
+        others = {name: dense[name] for name in dense if name not in names}
+        of_matrices = Muon(
+            matrices,
+            learn_rate,
+            weight_decay=0.0,
+            momentum=momentum,
+            ns_steps=ns_steps,
+            adjust_lr_fn="match_rms_adamw",
+        )
+        return [of_matrices, *adam(learn_rate, beta1, beta2, eps).make(others, sparse)]
 
     return OptimizerRecipe(make, moments=2)
 
@@ -65,7 +104,8 @@ def adagrad(
         Adagrad, lr=learn_rate, initial_accumulator_value=initial_accumulator
     )
     return OptimizerRecipe(
-        lambda dense, sparse: [make(some) for some in (dense, sparse) if some], 1
+        lambda dense, sparse: [make(some.values()) for some in (dense, sparse) if some],
+        1,
     )
 
 
@@ -73,7 +113,7 @@ def adagrad(
 def sgd(learn_rate: float = 1.0) -> OptimizerRecipe:
     """Make plain gradient descent."""
     return OptimizerRecipe(
-        lambda dense, sparse: [SGD([*dense, *sparse], learn_rate)], 0
+        lambda dense, sparse: [SGD([*dense.values(), *sparse.values()], learn_rate)], 0
     )
 
 

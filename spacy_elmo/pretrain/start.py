@@ -90,10 +90,11 @@ def _continue(model: LanguageModel, make: MakeObjective) -> Objective:
 
 def make_optimizers(config: PretrainConfig, model: LanguageModel) -> list[Optimizer]:
     """Return the optimizers of a model's parameters."""
-    dense, softmax = list(model.bilm.parameters()), list(model.softmax.parameters())
+    bilm = dict(model.bilm.named_parameters(prefix="bilm"))
+    softmax = dict(model.softmax.named_parameters(prefix="softmax"))
     if model.softmax.sparse_gradients:
-        return config.optimizer().make(dense, softmax)
-    return config.optimizer().make(dense + softmax, [])
+        return config.optimizer().make(bilm, softmax)
+    return config.optimizer().make(bilm | softmax, {})
 
 
 def divide_streams(

@@ -13,7 +13,7 @@ from spacy_elmo.bilm.objectives import SampledSoftmax
 from spacy_elmo.pretrain import checkpoint
 from spacy_elmo.pretrain.checkpoint import flatten, unflatten
 from spacy_elmo.pretrain.model import LanguageModel
-from spacy_elmo.pretrain.optimizers import adagrad, adam, sgd
+from spacy_elmo.pretrain.optimizers import adagrad, adam, muon, sgd
 
 from ..models import tiny_config
 
@@ -56,16 +56,18 @@ def model_with(make_optimizers):
     torch.manual_seed(0)
     bilm = BiLM.random(tiny_config())
     model = LanguageModel(bilm, SampledSoftmax(bilm.config.projection_dim, 30, 5))
-    dense, sparse = list(model.bilm.parameters()), list(model.softmax.parameters())
+    dense = dict(model.bilm.named_parameters(prefix="bilm"))
+    sparse = dict(model.softmax.named_parameters(prefix="softmax"))
     return model, make_optimizers(dense, sparse)
 
 
 def with_momentum(dense, sparse):
-    return [torch.optim.SGD(dense, 0.1, momentum=0.9, nesterov=True)]
+    return [torch.optim.SGD(dense.values(), 0.1, momentum=0.9, nesterov=True)]
 
 
 def in_groups(dense, sparse):
-    groups = [{"params": dense[:2]}, {"params": dense[2:], "lr": 1e-4}]
+    some = list(dense.values())
+    groups = [{"params": some[:2]}, {"params": some[2:], "lr": 1e-4}]
     return [torch.optim.RMSprop(groups, 0.1, centered=True)]
 
 
@@ -76,10 +78,11 @@ def in_groups(dense, sparse):
         adam(weight_decay=0.1).make,
         adagrad().make,
         sgd().make,
+        muon().make,
         with_momentum,
         in_groups,
     ],
-    ids=["Adam", "AdamW", "Adagrad", "SGD", "momentum", "two groups"],
+    ids=["Adam", "AdamW", "Adagrad", "SGD", "Muon", "momentum", "two groups"],
 )
 def test_an_optimizer_makes_the_same_step_after_it_was_loaded(tmp_path, make):
     def update(model, optimizers, seed):

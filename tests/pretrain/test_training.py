@@ -5,10 +5,12 @@ import torch
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.kernels.processor import probe
+from spacy_elmo.bilm.objectives.full import FullSoftmax
 from spacy_elmo.pretrain import loop
 from spacy_elmo.pretrain.card import read_card
 from spacy_elmo.pretrain.loop import pretrain
 from spacy_elmo.pretrain.model import LanguageModel
+from spacy_elmo.pretrain.optimizers import muon
 from spacy_elmo.pretrain.perplexity import perplexity
 from spacy_elmo.text.corpus import build_corpus
 
@@ -66,8 +68,9 @@ def test_a_run_learns_and_leaves_models_cards_and_a_log(folder, objective):
         {"@optimizers": "spacy-elmo.Adam.v1", "learn_rate": 0.01, "weight_decay": 0.1},
         {"@optimizers": "spacy-elmo.Adagrad.v1"},
         {"@optimizers": "spacy-elmo.SGD.v1"},
+        {"@optimizers": "spacy-elmo.Muon.v1", "learn_rate": 0.01},
     ],
-    ids=["AdamW", "Adagrad", "SGD"],
+    ids=["AdamW", "Adagrad", "SGD", "Muon"],
 )
 @pytest.mark.parametrize("objective", [{}, SAMPLED], ids=["full", "sampled"])
 def test_every_optimizer_learns(folder, optimizer, objective):
@@ -238,3 +241,24 @@ def test_prepared_text_has_the_vocabulary_it_was_prepared_with(folder):
         overrides = {**files, "vocab.size": size, "training.max_steps": 2}
         best = pretrain(config(folder, overrides=overrides), folder / f"out{size}")
         assert len(BiLM.load(best).vocab) == expected
+
+
+def test_muon_takes_the_matrices_of_the_bilm(folder):
+    """Its updates are orthogonal: their singular values are alike."""
+    bilm = BiLM.random(tiny_config(hidden_dim=64, projection_dim=32))
+    model = LanguageModel(bilm, FullSoftmax(32, 50))
+    dense = dict(model.bilm.named_parameters(prefix="bilm"))
+    dense |= model.softmax.named_parameters(prefix="softmax")
+    optimizers = muon(learn_rate=1.0).make(dense, {})
+    before = {name: parameter.detach().clone() for name, parameter in dense.items()}
+    for parameter in dense.values():
+        parameter.grad = torch.randn_like(parameter)
+    for optimizer in optimizers:
+        optimizer.step()
+    for name, parameter in dense.items():
+        if parameter.ndim == 2 and min(parameter.shape) > 8:
+            update = (parameter.detach() - before[name]).float()
+            values = torch.linalg.svdvals(update)
+            spread = float(values[0] / values[min(values.shape) // 2])
+            by_muon = name.startswith("bilm.") and "embedding" not in name
+            assert (spread < 1.7) == by_muon, (name, spread)

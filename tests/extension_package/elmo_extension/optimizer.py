@@ -40,4 +40,6 @@ class Lion(Optimizer):
 @registry.optimizers("elmo-extension.Lion.v1")
 def lion(learn_rate: float = 1e-3) -> OptimizerRecipe:
     """Make Lion, for parameters with dense gradients."""
-    return OptimizerRecipe(lambda dense, sparse: [Lion(dense, learn_rate)], moments=1)
+    return OptimizerRecipe(
+        lambda dense, _: [Lion(dense.values(), learn_rate)], moments=1
+    )
