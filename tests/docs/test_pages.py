@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -56,6 +57,8 @@ def run(page, folder, *, slow):
 
 
 def run_command(command, where, folder):
+    # What the script does, which is not beside every Python.
+    command = re.sub(r"^torchrun ", "python -m torch.distributed.run ", command)
     environment = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",

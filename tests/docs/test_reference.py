@@ -1,5 +1,6 @@
 """The reference says all that there is, and the site builds."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from spacy_elmo.errors import Errors, Warnings
+from spacy_elmo.pretrain import config  # noqa: F401  (registers what it names)
+from spacy_elmo.registry import registry
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -58,3 +61,27 @@ def test_the_site_builds(tmp_path):
     for path in (tmp_path / "site").rglob("*.html"):
         text = path.read_text(encoding="utf-8")
         assert 'src="http' not in text and 'stylesheet" href="http' not in text, path
+
+
+def test_every_registered_name_has_its_settings():
+    page = (DOCS / "reference" / "settings.md").read_text(encoding="utf-8")
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    names = set(re.findall(r'^"(spacy-elmo\.\w+\.v\d)" = ', project, re.MULTILINE))
+    for entries in (registry.objectives, registry.optimizers, registry.schedules):
+        names |= {name for name in entries.get_all() if name.startswith("spacy-elmo.")}
+    assert len(names) > 15
+    assert not {name for name in names if name not in page}
+
+
+def test_docstrings_keep_what_they_say(extensions):
+    from docstrings import render
+
+    text = "Return 2 * x|y of `files.load`.\n\nRaises:\n    ValueError: [EL050] if not."
+    assert render(text).splitlines() == [
+        r"Return 2 \* x\|y of ``files.load``.",
+        "",
+        "Raises:",
+        "    ValueError: [:ref:`EL050 <el050>`] if not.",
+    ]
+    diagram = "Docs -> layers.\n\n    Docs -> * -> layers\n"
+    assert ".. code-block:: text\n\n    Docs -> * -> layers" in render(diagram)
