@@ -131,7 +131,8 @@ def check_config(block: Block, folder: Path) -> None:
     nlp = {"lang": "en", "pipeline": names, **config.get("nlp", {})}
     config = Config({"paths": {"bilm": None}, **config, "nlp": nlp})
     for name in names:
-        config["components"][name].setdefault("factory", name)
+        if "source" not in config["components"][name]:
+            config["components"][name].setdefault("factory", name)
     made = load_model_from_config(config.interpolate(), auto_fill=True, validate=True)
     assert made.pipe_names == nlp["pipeline"]
 

@@ -18,7 +18,7 @@ from ..models import tiny_config
 from .pages import PAGES, ROOT, RUN, blocks, check_config, commands, run_python
 
 WITH_BLOCKS = [page for page in PAGES if blocks(page)]
-MAX_NOT_RUN = 16
+MAX_NOT_RUN = 8
 
 
 def name(page):
