@@ -35,6 +35,7 @@ from .kernels.threads import safe_after_fork
 from .lstm import BiLMState
 from .objectives import Objective
 from .token_cache import CACHE_WORDS, TokenCache
+from .transfer import to_device
 from .words import WordReader
 
 Start = Literal["zeros", "boundary"]
@@ -141,8 +142,8 @@ class BiLM(FastBidirectionalLM):
 
     def compute_token_vectors(self, words: Sequence[str]) -> Tensor:
         """Return what `token_vectors` does, without the cache."""
-        ids = (torch.from_numpy(array) for array in self._reader.ids(words))
-        return self.token_encoder(*(array.to(self.device) for array in ids))
+        ids = self._reader.ids(words)
+        return self.token_encoder(*(to_device(array, self.device) for array in ids))
 
     # -- sentences ----------------------------------------------------------------
 
@@ -154,8 +155,8 @@ class BiLM(FastBidirectionalLM):
         if state is None:
             state = self.zero_state(len(batch.positions))
         with safe_after_fork():
-            word_N = torch.from_numpy(batch.word_N).to(self.device)
-            reversed_N = torch.from_numpy(batch.reversed_N).to(self.device)
+            word_N = to_device(batch.word_N, self.device)
+            reversed_N = to_device(batch.reversed_N, self.device)
             x_VH = self.token_vectors(batch.words)
             ahead, back, state = self.read(
                 x_VH, word_N, word_N[reversed_N], batch.batch_sizes, state
@@ -243,7 +244,7 @@ class BiLM(FastBidirectionalLM):
         """Return float32 layers (L+1, T, D) of each sentence, boundaries removed, and
         the state after the last step, row by row in the order of the sentences."""
         batch = pack(sentences)
-        order_B = torch.from_numpy(batch.order_B).to(state.forward.h.device)
+        order_B = to_device(batch.order_B, state.forward.h.device)
         layers_LND, packed_state = self(batch, state.select(order_B))
         layers = layers_LND.float().cpu().numpy()
         arrays = [np.ascontiguousarray(layers[:, where]) for where in batch.positions]

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from .kernels.memo import Derived
+from .transfer import to_device
 
 # Words whose token vectors are kept by default: 25 MB at the small published size.
 CACHE_WORDS = 50_000
@@ -71,7 +72,8 @@ class TokenCache:
         if known_KH is None:
             return new_MH
         row = {word: i for i, word in enumerate([*known, *missing])}
-        return torch.cat([known_KH, new_MH])[torch.tensor([row[w] for w in words])]
+        both_VH = torch.cat([known_KH, new_MH])
+        return both_VH[to_device([row[word] for word in words], both_VH.device)]
 
 
 class _Rows:
@@ -85,7 +87,8 @@ class _Rows:
         """Return the vectors of words, which are now in use again."""
         for word in words:
             self.numbers.move_to_end(word)
-        return self.vectors_KH[torch.tensor([self.numbers[word] for word in words])]
+        numbers = [self.numbers[word] for word in words]
+        return self.vectors_KH[to_device(numbers, self.vectors_KH.device)]
 
     def keep(self, words: Sequence[str], new_MH: Tensor, size: int) -> None:
         """Keep new words in place of those that were not used for longest."""
@@ -105,4 +108,4 @@ class _Rows:
                     _, number = self.numbers.popitem(last=False)
             self.numbers[word] = number
             chosen.append(number)
-        self.vectors_KH[torch.tensor(chosen)] = new_MH
+        self.vectors_KH[to_device(chosen, new_MH.device)] = new_MH

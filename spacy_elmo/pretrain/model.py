@@ -9,6 +9,7 @@ Shapes: N positions of a batch, P predictions of both directions, H projection.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from ..bilm import objectives
 from ..bilm.bilm import BiLM
 from ..bilm.lstm import BiLMState
 from ..bilm.objectives import Objective
+from ..bilm.transfer import to_device
 from ..errors import Errors
 from ..text.corpus import check_vocab
 from ..text.streams import Batch
@@ -52,10 +54,12 @@ class LanguageModel(nn.Module):
         top_PH = dropout(torch.cat(tops), self.dropout, self.training)
         return top_PH, state.map(Tensor.detach)
 
-    def log_p(self, top_PH: Tensor, batch: Batch[Tensor]) -> Tensor:
-        """Return the log-probabilities of a batch's targets, (P,)."""
-        targets = [batch.forward.target_P, batch.backward.target_P]
-        log_p_P: Tensor = self.softmax(top_PH, torch.cat(targets))
+    def log_p(self, top_PH: Tensor, batch: Batch[Tensor], known: Any = None) -> Tensor:
+        """Return the log-probabilities of a batch's targets, (P,). known: what the
+        objective has prepared for them."""
+        target_P = torch.cat([batch.forward.target_P, batch.backward.target_P])
+        more = () if known is None else (known,)
+        log_p_P: Tensor = self.softmax(top_PH, target_P, *more)
         return log_p_P
 
     @classmethod
@@ -89,11 +93,4 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 def on_device(batch: Batch[np.ndarray], device: torch.device) -> Batch[Tensor]:
     """Return a batch as tensors on a device."""
-
-    def move(array: np.ndarray) -> Tensor:
-        tensor = torch.from_numpy(array)
-        if device.type == "cpu":
-            return tensor
-        return tensor.pin_memory().to(device, non_blocking=True)
-
-    return batch.map(move)
+    return batch.map(lambda array: to_device(array, device))

@@ -1,4 +1,9 @@
-"""One step of training: an update from the next tokens of all streams."""
+"""One step of training: an update from the next tokens of all streams.
+
+A GPU is never waited for: the only copies between it and the host are those of
+`transfer.to_device`, of the batch's words, positions and targets, of the rows of a
+softmax that they use, and of the rows whose targets are in each cluster.
+"""
 
 from collections.abc import Sequence
 
@@ -44,8 +49,11 @@ def train_step(
     # A seed for one step of one process, far from the others'.
     seed = training.seed * 1_000_003 + step * 8_191 + workers.rank
     torch.manual_seed(seed % (1 << 63))
-    words = [d.target_P for batch in batches for d in (batch.forward, batch.backward)]
-    words_P = np.concatenate(words)
+    targets = [
+        np.concatenate([batch.forward.target_P, batch.backward.target_P])
+        for batch in batches
+    ]
+    words_P = np.concatenate(targets)
     (n_targets,) = workers.sum([len(words_P)])
     model.softmax.begin_step(training.seed, step, workers.union(words_P))
     for optimizer in optimizers:
@@ -56,12 +64,13 @@ def train_step(
     figures[1] += len(words_P)
     for part, numbers in enumerate(batches):
         batch = on_device(numbers, device)
+        known = model.softmax.prepare(targets[part], device)
         with torch.autocast(
             device.type, torch.bfloat16, enabled=training.precision == "bfloat16"
         ):
             with torch.set_grad_enabled(trains_bilm):
                 top_PH, states[part] = model.read(batch, states[part])
-            log_p_P = model.log_p(top_PH, batch)
+            log_p_P = model.log_p(top_PH, batch, known)
         loss = -log_p_P.sum()
         # Averaged over processes, so that it adds up to a mean over all targets.
         (loss * (workers.size / max(1.0, n_targets))).backward()

@@ -4,14 +4,16 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ...errors import Errors
 from ...registry import registry
 from ..kernels import adaptive_softmax as kernel
+from ..transfer import to_device
 from .full import FullSoftmax
-from .objective import MakeObjective, Objective, in_chunks
+from .objective import MakeObjective, Objective, chunk_size, in_chunks
 
 # The words of each cluster have vectors so many times narrower than those before.
 DIV_VALUE = 4
@@ -35,21 +37,55 @@ class AdaptiveSoftmax(Objective):
             width, n_words, list(cutoffs), div_value=DIV_VALUE, head_bias=True
         )
 
-    def forward(self, h_NH: Tensor, target_N: Tensor) -> Tensor:
-        """Return the log-probability of every target, (N,)."""
+    def prepare(self, target_N: np.ndarray, device: torch.device) -> list[list[Tensor]]:
+        """Return the rows of each chunk whose targets are in each cluster, found on the
+        host and sent to the device by one copy."""
+        size = chunk_size(self.logits_per_prediction)
+        cluster_N = np.digitize(target_N, self.cutoffs)
+        rows = [
+            np.flatnonzero(cluster_N[first : first + size] == cluster)
+            for first in range(0, max(1, len(target_N)), size)
+            for cluster in range(1, len(self.cutoffs) + 1)
+        ]
+        parts = to_device(np.concatenate(rows), device).split([len(r) for r in rows])
+        n_clusters = len(self.cutoffs)
+        return [
+            list(parts[first : first + n_clusters])
+            for first in range(0, len(parts), n_clusters)
+        ]
+
+    def forward(
+        self, h_NH: Tensor, target_N: Tensor, known: list[list[Tensor]] | None = None
+    ) -> Tensor:
+        """Return the log-probability of every target, (N,). known: what `prepare` gives
+        for these targets; without it a GPU is waited for, once."""
         if kernel.can_run(h_NH):
             tail = list(self.clusters.tail.parameters())
             clusters = list(zip(tail[::2], tail[1::2]))
             head = self.clusters.head.weight, self.clusters.head.bias
             return kernel.log_p(h_NH, target_N, self.cutoffs, head, clusters)
+        if known is None:
+            known = self.prepare(target_N.cpu().numpy(), h_NH.device)
+        return in_chunks(self._log_p, h_NH, target_N, self.logits_per_prediction, known)
 
-        def log_p(h: Tensor, target: Tensor) -> Tensor:
-            # torch's clusters can't be of two precisions.
-            with torch.autocast(h.device.type, enabled=False):
-                output: Tensor = self.clusters(h.float(), target).output
-            return output
-
-        return in_chunks(log_p, h_NH, target_N, self.logits_per_prediction)
+    def _log_p(self, h_NH: Tensor, target_N: Tensor, rows: list[Tensor]) -> Tensor:
+        """Return what `torch.nn.AdaptiveLogSoftmaxWithLoss` does, which asks the device
+        for the rows of each cluster."""
+        # Its weights can't be of two precisions.
+        with torch.autocast(h_NH.device.type, enabled=False):
+            h_NH = h_NH.float()
+            log_p_N, in_head_N = h_NH.new_zeros(len(h_NH)), target_N.clone()
+            for i, (low, rows_R) in enumerate(zip(self.cutoffs, rows)):
+                if not len(rows_R):
+                    continue
+                in_cluster_R1 = (target_N[rows_R] - low)[:, None]
+                logits_RV = self.clusters.tail[i](h_NH.index_select(0, rows_R))
+                found_R1 = torch.log_softmax(logits_RV, 1).gather(1, in_cluster_R1)
+                log_p_N.index_copy_(0, rows_R, found_R1[:, 0])
+                in_head_N.index_fill_(0, rows_R, self.cutoffs[0] + i)
+            head_NV = torch.log_softmax(self.clusters.head(h_NH), 1)
+            log_p_N += head_NV.gather(1, in_head_N[:, None])[:, 0]
+        return log_p_N
 
     def vectors(self) -> Tensor:
         """Return one vector for each word, those of clusters projected to (V, H)."""

@@ -3,7 +3,8 @@
 Shapes: N predictions, H projection, V vocabulary.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,12 @@ class Objective(nn.Module):
         of the run and the number of the step; `targets` are the distinct words that it
         predicts in any process, sorted."""
 
+    def prepare(self, target_N: np.ndarray, device: torch.device) -> Any:
+        """Return what `forward` can be given as a third argument, of the same targets,
+        because it would have to wait for the device to find it out; None for nothing,
+        and then it is not given."""
+        return None
+
     @property
     def logits_per_prediction(self) -> int:
         """Number of logits computed for a prediction in training, for memory plans."""
@@ -82,23 +89,27 @@ MakeObjective = Callable[[int, int], Objective]
 
 
 def in_chunks(
-    log_p: Callable[[Tensor, Tensor], Tensor],
+    log_p: Callable[..., Tensor],
     h_NH: Tensor,
     target_N: Tensor,
     n_logits: int,
+    known: Iterable[Any] | None = None,
 ) -> Tensor:
-    """Return log_p(h_NH, target_N), computed for a few predictions at a time.
+    """Return log_p(h_NH, target_N), computed for chunk_size(n_logits) predictions at a
+    time. known: a third argument for each chunk.
 
     In training each chunk is computed again for its gradient: four matrix
     multiplications in place of three, and never more than CHUNK logits in memory.
     """
-    size = max(1, CHUNK // n_logits)
-    chunks = zip(h_NH.split(size), target_N.split(size))
+    size = chunk_size(n_logits)
+    parts: list[Iterable[Any]] = [h_NH.split(size), target_N.split(size)]
+    chunks = zip(*parts, *([] if known is None else [known]))
     if len(h_NH) <= size or not torch.is_grad_enabled():
-        return torch.cat([log_p(h, target) for h, target in chunks])
-    return torch.cat(
-        [
-            checkpoint(log_p, h, target, use_reentrant=False, preserve_rng_state=False)
-            for h, target in chunks
-        ]
-    )
+        return torch.cat([log_p(*chunk) for chunk in chunks])
+    again = partial(checkpoint, log_p, use_reentrant=False, preserve_rng_state=False)
+    return torch.cat([again(*chunk) for chunk in chunks])
+
+
+def chunk_size(n_logits: int) -> int:
+    """Return how many predictions of so many logits each are computed at once."""
+    return max(1, CHUNK // n_logits)

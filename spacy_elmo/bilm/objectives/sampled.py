@@ -18,6 +18,7 @@ from torch.autograd.function import once_differentiable
 
 from ...errors import Errors
 from ...registry import registry
+from ..transfer import to_device
 from .full import FullSoftmax
 from .objective import MakeObjective, in_chunks
 
@@ -68,8 +69,8 @@ class SampledSoftmax(FullSoftmax):
         rng = np.random.Generator(np.random.Philox(key=[seed, step]))
         sampled, self.n_draws = sample_log_uniform(rng, self.n_words, self.n_samples)
         device = self.weight.device
-        self.sampled_S = torch.from_numpy(sampled).to(device)
-        self._rows_R = torch.from_numpy(np.union1d(sampled, targets)).to(device)
+        self.sampled_S = to_device(sampled, device)
+        self._rows_R = to_device(np.union1d(sampled, targets), device)
 
     def forward(self, h_NH: Tensor, target_N: Tensor) -> Tensor:
         """Return the log-probability of every target, in training in a sample: (N,)."""

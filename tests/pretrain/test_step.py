@@ -1,0 +1,174 @@
+"""A training step asks nothing of the device, and copies only what it must to it."""
+
+from contextlib import nullcontext, suppress
+
+import numpy as np
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from spacy_elmo.bilm import transfer
+from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.objectives.adaptive import AdaptiveSoftmax, adaptive_softmax
+from spacy_elmo.bilm.objectives.full import FullSoftmax
+from spacy_elmo.bilm.objectives.sampled import SampledSoftmax
+from spacy_elmo.pretrain import optimizers
+from spacy_elmo.pretrain.config import TrainingConfig
+from spacy_elmo.pretrain.model import LanguageModel
+from spacy_elmo.pretrain.optimizers import OptimizerRecipe, adagrad, adam, muon, sgd
+from spacy_elmo.pretrain.step import train_step
+from spacy_elmo.text.corpus import build_corpus
+from spacy_elmo.text.streams import Streams
+
+from ..models import tiny_config
+from .runs import TEXT
+
+OBJECTIVES = {
+    "full": FullSoftmax,
+    "adaptive": adaptive_softmax([4]),
+    "sampled": lambda width, n_words: SampledSoftmax(width, n_words, 4),
+}
+
+
+class Waits(TorchDispatchMode):
+    """Lists what would make a GPU be waited for, on a device without data."""
+
+    def __init__(self):
+        super().__init__()
+        self.found, self.copied = [], 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        name = func.overloadpacket.__name__
+        tensors = [a for a in args if isinstance(a, torch.Tensor)]
+        devices = {tensor.device.type for tensor in tensors}
+        if "device" in kwargs and kwargs["device"] is not None and tensors:
+            devices.add(torch.device(kwargs["device"]).type)
+        if name in ("_local_scalar_dense", "nonzero", "masked_select", "equal"):
+            if devices != {"cpu"}:
+                self.found.append(name)
+        elif name.startswith("index") and len(args) > 1:
+            masks = args[1] if isinstance(args[1], (list, tuple)) else []
+            if any(m is not None and m.dtype == torch.bool for m in masks):
+                self.found.append(name)
+        elif name in ("_to_copy", "copy_") and len(devices) > 1:
+            free = kwargs.get("non_blocking") or (len(args) > 2 and args[2])
+            to_meta = tensors[0].device.type == "cpu" or name == "copy_"
+            if not (free and to_meta):
+                self.found.append(f"{name} {devices}")
+            self.copied += 1
+        return func(*args, **kwargs)
+
+
+def not_fused(*args, fused):
+    return torch.optim.Adam(*args)
+
+
+@pytest.fixture
+def no_autocast(monkeypatch):
+    """A device without data has none."""
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda *_: False)
+
+
+def one_step(objective, recipe, device, precision="float32", **training):
+    corpus = build_corpus(TEXT, vocab_size=9)
+    bilm = BiLM.random(tiny_config(), vocab=corpus.vocab)
+    torch.manual_seed(0)
+    softmax = OBJECTIVES[objective](bilm.config.projection_dim, len(corpus.vocab))
+    model = LanguageModel(bilm, softmax, dropout=0.1).train().to(device)
+    streams = [Streams(corpus, bilm, 4, 6, rows) for rows in (range(2), range(2, 4))]
+    states = [model.bilm.zero_state(2) for _ in streams]
+    named = {
+        f"{part}.{name}": p
+        for part in ("bilm", "softmax")
+        for name, p in getattr(model, part).named_parameters()
+    }
+    is_sparse = model.softmax.sparse_gradients
+    sparse = {n for n in named if is_sparse and n.startswith("softmax")}
+    made = recipe.make(
+        {n: p for n, p in named.items() if n not in sparse},
+        {n: p for n, p in named.items() if n in sparse},
+    )
+    settings = TrainingConfig(precision=precision, **training)
+    batches = [part.batch(0) for part in streams]
+
+    def step():
+        return train_step(model, made, batches, states, settings, step=3)
+
+    return model, step
+
+
+@pytest.mark.parametrize("recipe", [adam, adagrad, sgd, muon])
+@pytest.mark.parametrize("objective", ["full", "adaptive"])
+def test_a_step_does_not_wait_for_the_device(
+    objective, recipe, no_autocast, monkeypatch
+):
+    if recipe in (adam, muon):  # the fused kernel has no form for a meta device
+        monkeypatch.setattr(optimizers, "Adam", not_fused)
+    _, step = one_step(objective, recipe(), "meta")
+    with Waits() as waits:
+        figures, norm = step()
+    assert waits.found == []
+    assert figures.is_meta and norm.is_meta
+    # Seven arrays of each part's batch, and the rows of its clusters.
+    assert waits.copied == 2 * (7 + (objective == "adaptive"))
+
+
+def test_a_step_of_the_sampled_softmax_does_not_wait_for_the_device(no_autocast):
+    """As far as a device without data goes: its optimizers' sparse parts do not."""
+    nothing = OptimizerRecipe(lambda dense, sparse: [], 0)
+    _, step = one_step("sampled", nothing, "meta")
+    with Waits() as waits:
+        step()
+    assert waits.found == [] and waits.copied == 2 * 7 + 2
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        lambda x: x.copy_(torch.ones(1)),
+        lambda x: torch.ones(3).to("meta"),
+        lambda x: x.cpu(),
+        lambda x: x[x > 0],
+        lambda x: x.nonzero(),
+        float,
+    ],
+)
+def test_what_waits_is_found(wait):
+    with Waits() as waits, suppress(NotImplementedError, RuntimeError):
+        wait(torch.ones(1, device="meta"))
+    assert waits.found
+
+
+def test_what_comes_to_a_gpu_was_pinned_and_is_not_waited_for(monkeypatch):
+    calls = []
+    monkeypatch.setattr(
+        torch.Tensor, "pin_memory", lambda self: calls.append("pinned") or self
+    )
+    monkeypatch.setattr(
+        torch.Tensor, "to", lambda self, *a, **k: calls.append((*a, k)) or self
+    )
+    gpu = torch.device("cuda")
+    transfer.to_device(np.arange(3), gpu)
+    assert calls == ["pinned", (gpu, {"non_blocking": True})]
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 30])
+@pytest.mark.parametrize("chunk", [40, 1 << 20])
+def test_clusters_found_on_the_host_give_the_bits_of_torch(n, chunk, monkeypatch):
+    monkeypatch.setattr("spacy_elmo.bilm.objectives.objective.CHUNK", chunk)
+    torch.manual_seed(0)
+    softmax = AdaptiveSoftmax(16, 20, [4, 9])
+    h, target = torch.randn(n, 16, requires_grad=True), torch.randint(20, (n,))
+    size = max(1, chunk // softmax.logits_per_prediction)
+    parts = zip(h.split(size), target.split(size))
+    expected = torch.cat([softmax.clusters(a, b).output for a, b in parts])
+    known = softmax.prepare(target.numpy(), h.device)
+    leaves = [h, *softmax.parameters()]
+    theirs = torch.autograd.grad(expected.sum(), leaves, allow_unused=True)
+    for found in (softmax(h, target), softmax(h, target, known)):
+        assert torch.equal(found, expected)
+        ours = torch.autograd.grad(found.sum(), leaves, allow_unused=True)
+        for a, b in zip(ours, theirs):
+            assert (a is None and b is None) or torch.equal(a, b)
