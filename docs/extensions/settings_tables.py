@@ -110,7 +110,8 @@ def _comments(source: str) -> Iterator[tuple[str, str]]:
             above.append(line.strip(" #"))
         elif match := FIELD.fullmatch(line):
             text = match[2] or " ".join(above)
-            yield match[1], text[:1].upper() + text[1:] + "."
+            if text:
+                yield match[1], text[:1].upper() + text[1:] + "."
             above = []
         else:
             above = []
