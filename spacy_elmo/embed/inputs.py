@@ -128,7 +128,7 @@ class ByteStream:
                 end = match.end() + self._start
                 if end >= position and (end < self.end or self.ended):
                     return end
-            if self.ended or known == position + length:
+            if self.ended or self.end > position + length:
                 return -1
             self._grow()
 

@@ -76,6 +76,7 @@ def test_every_line_is_read_once(tmp_path_factory, text, size):
 
 @pytest.mark.parametrize("suffix", PACK)
 @given(text=texts, size=st.integers(8, 120))
+@example(text="aaaaé고 ", size=8)
 @settings(max_examples=40, deadline=None)
 def test_packed_text_is_cut_as_plain_text(tmp_path_factory, suffix, text, size):
     folder = tmp_path_factory.mktemp("text")
