@@ -13,7 +13,7 @@ from spacy_elmo.bilm.batch import batch_by_tokens, pack
 from spacy_elmo.bilm.bilm import BOUNDARY_PASSES, BiLM
 from spacy_elmo.bilm.config import BiLMConfig
 
-from ..models import any_sentence, sentences, tiny_config
+from ..models import EVEN_SIZES, any_sentence, sentences, tiny_config
 
 BILM = BiLM.random(tiny_config(cell_clip=3.0, proj_clip=3.0), seed=2)
 
@@ -159,3 +159,14 @@ def test_boundary_start_of_cells_that_grow_for_ever():
     with pytest.warns(UserWarning, match=r"ELW51.*200 passes.*zeros"):
         (found,) = bilm.encode([["a"]], start="boundary")
     assert np.isfinite(found).all()
+
+
+def test_exact_for_the_longest_words():
+    """Words that fill all characters, alone and beside any number of others."""
+    bilm = BiLM.random(EVEN_SIZES).set_exact(True)
+    words = [f"{n}" + "https://example.org/" * 3 for n in range(23)]
+    words += ["고양이" * 6, "👩‍🚀" * 5, "x" * 44, "x" * 47, "x" * 48]
+    together = bilm.encode([[word] for word in words])
+    for word, expected in zip(words, together):
+        bilm.token_cache.clear()
+        assert np.array_equal(bilm.encode([[word]])[0], expected)

@@ -28,20 +28,23 @@ def run(
     words sorted by `lengths`. filters: multiply by `join_filters(*conv_weights)`."""
     W, C = max(weight.shape[2] for weight in conv_weights), ids_VC.shape[1]
     length_V = lengths(ids_VC)
-    # One window of padding is enough. Words without room for it are convolved.
-    n_short = int((length_V <= C - W).sum())
+    # The last window of each filter. Beyond it stand columns that only wider filters
+    # need, so that words of every length are multiplied alike.
+    last_S = torch.cat([w.new_full((len(w),), C - w.shape[2]) for w in conv_weights])
+    padded_VC = F.pad(ids_VC, (0, W))
     largest = []
-    for words in torch.arange(n_short).split(WORDS_AT_ONCE) if n_short else ():
+    for words in torch.arange(len(ids_VC)).split(WORDS_AT_ONCE):
+        # One window of padding is enough.
         longest = int(length_V[words[-1]]) + W
-        windows = ids_VC[words, :longest].unfold(1, W, 1)
+        windows = padded_VC[words, :longest].unfold(1, W, 1)
         chars = F.embedding(windows, char_embedding).flatten(2)
         rows = chars.flatten(0, 1)
-        found = filters.at(len(rows)).linear(rows)
-        largest.append(found.unflatten(0, chars.shape[:2]).amax(dim=1))
-    if n_short < len(ids_VC):
-        chars_VdC = F.embedding(ids_VC[n_short:], char_embedding).transpose(1, 2)
-        convolved = [F.conv1d(chars_VdC, w).amax(dim=2) for w in conv_weights]
-        largest.append(torch.cat(convolved, dim=1))
+        found = filters.at(len(rows)).linear(rows).unflatten(0, chars.shape[:2])
+        if longest > C:
+            starts = torch.arange(found.shape[1], device=last_S.device)
+            beyond_PS = starts[:, None] > last_S
+            found = found.masked_fill(beyond_PS, -torch.inf)
+        largest.append(found.amax(dim=1))
     return torch.cat(largest)
 
 
