@@ -6,13 +6,19 @@ from typing import Any
 
 from ..bilm.files.own import CARD
 from ..bilm.files.text_files import read_json
+from ..errors import Errors
 
 
 def read_card(folder: Path) -> dict[str, Any] | None:
-    """Return the card of a model folder, None if it has none. Raises ValueError [EL002]
-    if it can't be read."""
+    """Return the card of a model folder, None if it has none. Raises ValueError
+    [EL002, EL003] if it can't be read."""
     path = folder / CARD
-    return dict(read_json(path)) if path.exists() else None
+    if not path.exists():
+        return None
+    card = read_json(path)
+    if not isinstance(card, dict):
+        raise ValueError(Errors.EL003.format(path=path, problem="it is no card"))
+    return card
 
 
 def processor() -> str:

@@ -11,6 +11,7 @@ import torch
 
 from ...errors import Errors
 from ...registry import registry
+from ...untrusted_files import said
 from ..config import BiLMConfig
 from ..objectives import Objective
 from . import bilm_tf, many_langs, own  # noqa: F401  (they register their formats)
@@ -33,10 +34,15 @@ def find_format(path: str | Path) -> Format:
 
     Raises:
         FileNotFoundError: [EL001] if no format knows it.
-        ValueError: [EL005] if the folder holds models in several formats.
+        ValueError: [EL002] if the folder can't be read, [EL005] if it holds models in
+            several formats.
     """
     path = Path(path)
-    found = [known for known in _formats().values() if known.matches(path)]
+    try:
+        found = [known for known in _formats().values() if known.matches(path)]
+    except OSError as error:  # no permission
+        message = Errors.EL002.format(path=path, format="a biLM", error=said(error))
+        raise ValueError(message) from error
     if not found:
         raise not_found(path)
     if len(found) > 1:

@@ -26,7 +26,7 @@ from ..objectives import Objective
 from .format import folder_of
 from .hdf5 import array_shapes, open_file
 from .stored import StoredBiLM, check_shapes, check_words, empty_arrays
-from .text_files import read_json, read_vocab, unreadable, vocab_text
+from .text_files import read_json, read_vocab, vocab_text
 
 OPTIONS, WEIGHTS, VOCAB = "options.json", "weights.hdf5", "vocab.txt"
 # Their names of our settings, and what those stand for that are not there.
@@ -82,13 +82,10 @@ class BilmTfFormat:
             )
             found = {name: shapes[name] for name in shapes if name in weights}
             check_shapes(path, found, expected)
-            try:
-                arrays = {
-                    ours: _to_ours(ours, np.asarray(file[theirs], dtype=np.float32))
-                    for ours, theirs in _names(config).items()
-                }
-            except OSError as error:  # a damaged block
-                raise unreadable(path, "HDF5", error) from error
+            arrays = {
+                ours: _to_ours(ours, np.asarray(file[theirs], dtype=np.float32))
+                for ours, theirs in _names(config).items()
+            }
         return StoredBiLM(config, vocab, None, arrays)
 
     def save(

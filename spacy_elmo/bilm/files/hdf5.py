@@ -2,44 +2,42 @@
 is read."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import h5py
 
 from ...errors import Errors
-from .text_files import unreadable
+from ...untrusted_files import reading
 
 # How many times its file a compressed array may be; floats hardly shrink.
 MAX_COMPRESSION = 100
 
 
-def open_file(path: Path) -> h5py.File:
-    """Open an HDF5 file to read. Raises ValueError [EL002]."""
-    try:
-        return h5py.File(path, "r")
-    except OSError as error:
-        raise unreadable(path, "HDF5", error) from error
+@contextmanager
+def open_file(path: Path) -> Iterator[h5py.File]:
+    """Open an HDF5 file to read. Raises ValueError [EL002], for whatever fails while it
+    is open."""
+    with reading(path, Errors.EL002, format="HDF5"), h5py.File(path, "r") as file:
+        yield file
 
 
 def array_shapes(file: h5py.File, path: Path) -> dict[str, tuple[int, ...]]:
     """Return the shapes of all arrays, none of them read.
 
     Raises:
-        ValueError: [EL002] if the file is damaged; [EL009] on links and external or
-            virtual storage, which could reach other files of this machine, and on
-            arrays that the file does not really hold, which would take memory.
+        ValueError: [EL009] on links and external or virtual storage, which could reach
+            other files of this machine, and on arrays that the file does not really
+            hold, which would take memory.
     """
     shapes: dict[str, tuple[int, ...]] = {}
     most_bytes = MAX_COMPRESSION * path.stat().st_size
-    try:
-        for name, item in _walk(file, "", set()):
-            if problem := _problem(item, most_bytes):
-                message = Errors.EL009.format(name=name, path=path, problem=problem)
-                raise ValueError(message)
-            shapes[name] = tuple(item.shape)
-    except (OSError, RuntimeError, KeyError) as error:
-        raise unreadable(path, "HDF5", error) from error
+    for name, item in _walk(file, "", set()):
+        if problem := _problem(item, most_bytes):
+            message = Errors.EL009.format(name=name, path=path, problem=problem)
+            raise ValueError(message)
+        shapes[name] = tuple(item.shape)
     return shapes
 
 

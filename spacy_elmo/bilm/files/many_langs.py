@@ -7,7 +7,8 @@ char-CNN. Their highway gate keeps x where ours opens the transform: sigmoid(-z)
 Foreign names stay in this file.
 """
 
-import pickle
+import reprlib
+import zipfile
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -19,15 +20,18 @@ from torch import Tensor
 
 from ...errors import Errors
 from ...registry import registry
+from ...untrusted_files import reading
 from ..config import BiLMConfig
 from ..words import BOS, EOS, UNK
 from .format import folder_of
-from .stored import StoredBiLM
-from .text_files import read_json, unreadable
+from .stored import StoredBiLM, empty_arrays
+from .text_files import read_json, read_lines
 
 CONFIG, ENCODER, EMBEDDER = "config.json", "encoder.pkl", "token_embedder.pkl"
 WORDS, CHARACTERS = "word.dic", "char.dic"
 FILES = (CONFIG, CHARACTERS, WORDS, ENCODER, EMBEDDER)
+# Bytes of a pickle beside its numbers.
+MAX_OVERHEAD = 16 << 20
 _SPECIAL_WORDS = {"<bos>": BOS, "<eos>": EOS, "<oov>": UNK}
 # Their code looks the two marks up under each other's names, and was trained so.
 _SWAPPED = {"<bow>": "<eow>", "<eow>": "<bow>"}
@@ -55,8 +59,8 @@ class ManyLangsFormat:
         """Read a model."""
         folder = folder_of(path)
         config, vocab, alphabet = _read_texts(folder)
-        arrays = _token_encoder(_getter(folder / EMBEDDER), config)
-        arrays |= _lstms(_getter(folder / ENCODER), config)
+        arrays = _token_encoder(_getter(folder / EMBEDDER, config), config)
+        arrays |= _lstms(_getter(folder / ENCODER, config), config)
         return StoredBiLM(config, vocab, alphabet, arrays)
 
 
@@ -136,10 +140,11 @@ def _gates(array: Tensor) -> Tensor:
     return torch.cat([o, *others]).t()
 
 
-def _getter(path: Path) -> Getter:
+def _getter(path: Path, config: BiLMConfig) -> Getter:
     """Return a function that gives a file's arrays by name, with as many axes as each
     must have."""
-    arrays = _read_arrays(path)
+    n_parameters = sum(array.numel() for array in empty_arrays(config).values())
+    arrays = _read_arrays(path, 4 * n_parameters + MAX_OVERHEAD)
 
     def get(name: str) -> Tensor:
         array = arrays.get(name)
@@ -152,29 +157,48 @@ def _getter(path: Path) -> Getter:
     return get
 
 
-def _read_arrays(path: Path) -> dict[str, Tensor]:
+def _read_arrays(path: Path, max_bytes: int) -> dict[str, Tensor]:
     """Return the arrays of a pickle, none of whose code is run."""
-    try:
+    with reading(path, Errors.EL002, max_bytes=max_bytes, format="arrays of PyTorch"):
+        _check_zip(path)
         arrays = torch.load(path, map_location="cpu", weights_only=True)
         if not isinstance(arrays, dict):
             raise ValueError(f"it holds a {type(arrays).__name__}, not arrays by name")
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
-        raise unreadable(path, "arrays of PyTorch", error) from error
-    for name, array in arrays.items():
-        if not isinstance(array, Tensor) or not array.is_floating_point():
-            problem = "not an array of floating-point numbers"
-            raise ValueError(Errors.EL009.format(name=name, path=path, problem=problem))
+        for name, array in arrays.items():
+            if not _is_plain(array):
+                problem = "not an array of floating-point numbers"
+                found = {"name": reprlib.repr(name), "problem": problem}
+                raise ValueError(Errors.EL009.format(path=path, **found))
     return arrays
+
+
+def _check_zip(path: Path) -> None:
+    """Raise ValueError if what a zip file holds takes more room than the file, whose
+    size is bounded. PyTorch's files before version 1.6 are no zip files."""
+    with path.open("rb") as file:
+        if file.read(2) != b"PK":
+            return
+    with zipfile.ZipFile(path) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > path.stat().st_size:
+            raise ValueError("its arrays are compressed or overlap")
+
+
+def _is_plain(array: object) -> bool:
+    """Return whether an array has memory, and for each of its numbers some."""
+    return (
+        isinstance(array, Tensor)
+        and array.layout == torch.strided
+        and array.device.type == "cpu"
+        and array.is_floating_point()
+        and array.nbytes <= array.untyped_storage().nbytes()
+    )
 
 
 def _read_dic(path: Path) -> list[str]:
     """Return the entries of a file of lines "entry, tab, number", by number."""
-    try:
-        lines = path.read_bytes().decode("utf-8").split("\n")
-        numbered = [line.rsplit("\t", 1) for line in lines if "\t" in line]
+    numbered = [line.rsplit("\t", 1) for line in read_lines(path) if "\t" in line]
+    with reading(path, Errors.EL002, format="numbered lines"):
         entries = {int(number): entry for entry, number in numbered}
-    except (OSError, ValueError) as error:  # a UnicodeDecodeError is a ValueError
-        raise ValueError(Errors.EL003.format(path=path, problem=error)) from error
     if sorted(entries) != list(range(len(entries))):
         problem = "its entries are not numbered 0, 1, 2 ..."
         raise ValueError(Errors.EL003.format(path=path, problem=problem))

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from torch import Tensor
 
 from ...atomic_files import Writer, write_files
 from ...errors import Errors
 from ...registry import registry
+from ...untrusted_files import reading
 from .. import objectives
 from ..config import BiLMConfig
 from ..objectives.storage import write_safetensors
@@ -116,17 +117,14 @@ def _header(path: Path) -> dict[str, Any]:
 
 def _read_arrays(path: Path, config: BiLMConfig) -> dict[str, Tensor]:
     """Return all arrays as float32, read if all their shapes fit."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            names = list(file.keys())
-            parts = {name: file.get_slice(name) for name in names}
-            shapes = {name: tuple(part.get_shape()) for name, part in parts.items()}
-            for name, part in parts.items():
-                if part.get_dtype() not in _SAFETENSORS_FLOATS:
-                    found = {"name": name, "problem": f"of type {part.get_dtype()}"}
-                    raise ValueError(Errors.EL009.format(path=path, **found))
-            check_shapes(path, shapes, empty_arrays(config))
-            # Copies: what safetensors gives is the file itself, mapped into memory.
-            return {n: file.get_tensor(n).to(torch.float32, copy=True) for n in names}
-    except (SafetensorError, OSError) as error:
-        raise ValueError(Errors.EL010.format(path=path, error=error)) from error
+    with reading(path, Errors.EL010), safe_open(path, framework="pt") as file:
+        names = list(file.keys())
+        parts = {name: file.get_slice(name) for name in names}
+        shapes = {name: tuple(part.get_shape()) for name, part in parts.items()}
+        for name, part in parts.items():
+            if part.get_dtype() not in _SAFETENSORS_FLOATS:
+                found = {"name": name, "problem": f"of type {part.get_dtype()}"}
+                raise ValueError(Errors.EL009.format(path=path, **found))
+        check_shapes(path, shapes, empty_arrays(config))
+        # Copies: what safetensors gives is the file itself, mapped into memory.
+        return {n: file.get_tensor(n).to(torch.float32, copy=True) for n in names}

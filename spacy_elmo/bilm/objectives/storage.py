@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save as serialize
 from torch import Tensor
 
 from ...errors import Errors
 from ...registry import registry
+from ...untrusted_files import reading
 from .adaptive import AdaptiveSoftmax
 from .objective import Objective
 
@@ -44,14 +45,10 @@ def load(path: Path, width: int, n_words: int) -> Objective:
         ValueError: [EL010] if the file is damaged or its objective not registered,
             [EL007] or [EL008] if its arrays don't fit or are not finite.
     """
-    try:
+    with reading(path, Errors.EL010):
         header, arrays = _read(path)
         make = registry.objectives.get(header["name"])(**header["settings"])
         objective: Objective = make(width, n_words)
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
-        if str(error).startswith("[EL"):
-            raise
-        raise ValueError(Errors.EL010.format(path=path, error=error)) from error
     expected = objective.state_dict()
     for name, tensor in expected.items():
         shape = tuple(arrays[name].shape) if name in arrays else None

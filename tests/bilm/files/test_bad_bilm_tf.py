@@ -172,7 +172,7 @@ def test_word_input_without_or_with_a_wrong_vocabulary(tmp_path):
     with pytest.raises(ValueError, match="EL022"):
         BiLM.load(tmp_path)
     (tmp_path / "vocab.txt").write_bytes(b"\xff\xff")
-    with pytest.raises(ValueError, match="EL003"):
+    with pytest.raises(ValueError, match="EL002"):
         BiLM.load(tmp_path)
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import shutil
+import zipfile
 
 import numpy as np
 import pytest
@@ -151,6 +152,31 @@ def nan(arrays):
     arrays["projection.bias"][0] = float("nan")
 
 
+CHAR = "char_emb_layer.embedding.weight"
+HUGE = {CHAR: torch.zeros(1).expand(60_000, 60_000)}
+SPARSE = {CHAR: torch.eye(4).to_sparse()}
+META = {CHAR: torch.empty(60_000, 60_000, device="meta")}
+
+
+def compress(path):
+    torch.save({"x": torch.zeros(10**6)}, path)
+    with zipfile.ZipFile(path) as old:
+        entries = {name: old.read(name) for name in old.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
+        for name, data in entries.items():
+            new.writestr(name, data)
+
+
+def to_folder(path):
+    path.unlink()
+    path.mkdir()
+
+
+def to_pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
 BAD = {
     "code in a pickle": (
         "EL002",
@@ -180,7 +206,21 @@ BAD = {
     "nan": ("EL008", edit("token_embedder.pkl", nan)),
     "no dic": ("EL001", lambda f: (f / "char.dic").unlink()),
     "no embedder": ("EL001", lambda f: (f / "token_embedder.pkl").unlink()),
-    "dic not utf-8": ("EL003", lambda f: (f / "char.dic").write_bytes(b"\xff\t0\n")),
+    "dic not utf-8": ("EL002", lambda f: (f / "char.dic").write_bytes(b"\xff\t0\n")),
+    "dic with words for numbers": (
+        "EL002",
+        lambda f: (f / "word.dic").write_text("a\tone\n"),
+    ),
+    "stretched": ("EL009", edit("token_embedder.pkl", lambda a: a.update(HUGE))),
+    "sparse": ("EL009", edit("token_embedder.pkl", lambda a: a.update(SPARSE))),
+    "without memory": ("EL009", edit("token_embedder.pkl", lambda a: a.update(META))),
+    "larger than its sizes": (
+        "EL002",
+        lambda f: os.truncate(f / "encoder.pkl", 10**10),
+    ),
+    "compressed": ("EL002", lambda f: compress(f / "encoder.pkl")),
+    "a folder": ("EL002", lambda f: to_folder(f / "encoder.pkl")),
+    "a pipe": ("EL002", lambda f: to_pipe(f / "encoder.pkl")),
     "dic not numbered": (
         "EL003",
         lambda f: (f / "word.dic").write_text("a\t0\nb\t5\n"),
@@ -219,3 +259,18 @@ def test_bad_alphabet_in_our_format(made, tmp_path, text):
     with pytest.raises(ValueError, match="EL003"):
         BiLM.load(tmp_path / "own")
     shutil.rmtree(tmp_path / "own")
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_cut_anywhere(made, tmp_path, legacy):
+    """As by a download that was interrupted; the published files are legacy ones."""
+    path = made / "token_embedder.pkl"
+    arrays = torch.load(path, weights_only=True)
+    torch.save(arrays, path, _use_new_zipfile_serialization=not legacy)
+    BiLM.load(made)
+    whole = path.read_bytes()
+    for end in range(0, len(whole) - 1, len(whole) // 150 or 1):
+        path.write_bytes(whole[:end])
+        with pytest.raises(ValueError, match=r"EL002|EL006|EL009") as raised:
+            BiLM.load(made)
+        assert str(path) in str(raised.value)

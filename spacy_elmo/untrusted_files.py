@@ -1,0 +1,47 @@
+"""Reading files that anyone may have made: plain files of a bounded size alone, and one
+error whatever is wrong with them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+MAX_JSON = 32 << 20  # bytes of a JSON file
+MAX_WORDS = 512 << 20  # bytes of a list of words
+MAX_SAID = 300  # characters of a message of others
+
+
+@contextmanager
+def reading(
+    path: Path, message: str, *, max_bytes: int | None = None, **also: Any
+) -> Iterator[None]:
+    """Turn every failure to read a file into one error.
+
+    Args:
+        path: The file. What is not a plain file is refused before it is opened: a FIFO
+            waits for ever, a device may never end.
+        message: Of `Errors`, with places for path and error.
+        max_bytes: Size of the file at most.
+        also: What else the message has places for.
+
+    Raises:
+        ValueError: With the message. Errors that have a code already stay as they are.
+    """
+    try:
+        if not path.is_file():
+            raise OSError("it is not a file" if path.exists() else "it is not there")
+        if max_bytes is not None and path.stat().st_size > max_bytes:
+            raise OSError(f"it is larger than {max_bytes:,} bytes")
+        yield
+    except Exception as error:
+        if str(error).startswith("[EL"):
+            raise
+        raise ValueError(
+            message.format(path=path, error=said(error), **also)
+        ) from error
+
+
+def said(error: Exception) -> str:
+    """Return the first line of what an error says, at a length that can be read."""
+    first_line = str(error).strip().partition("\n")[0] or type(error).__name__
+    return first_line if len(first_line) <= MAX_SAID else first_line[:MAX_SAID] + "..."

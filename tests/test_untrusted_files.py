@@ -1,0 +1,100 @@
+"""Whatever stands where a file is expected: one error, at once."""
+
+import os
+import shutil
+from pathlib import Path
+
+import h5py
+import pytest
+
+from spacy_elmo import BiLM
+from spacy_elmo.bilm import files
+from spacy_elmo.bilm.objectives import FILE, FullSoftmax, load
+from spacy_elmo.pretrain.card import read_card
+
+from .models import tiny_config
+
+VOCAB = ["<S>", "</S>", "<UNK>", "a"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    bilm = BiLM.random(tiny_config(), vocab=VOCAB)
+    bilm.save(tmp_path / "own", softmax=FullSoftmax(6, 4), card={"note": "made here"})
+    bilm.save(tmp_path / "bilm-tf", format="bilm-tf")
+    return tmp_path
+
+
+def pipe(path):
+    os.mkfifo(path)
+
+
+def link_to_device(path):
+    path.symlink_to("/dev/zero")
+
+
+NAMES = [
+    *(f"own/{name}" for name in ("config.json", "weights.safetensors", "vocab.txt")),
+    *(f"own/{name}" for name in (FILE, "card.json")),
+    *(f"bilm-tf/{name}" for name in ("options.json", "weights.hdf5", "vocab.txt")),
+]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs POSIX")
+@pytest.mark.parametrize("make", [pipe, link_to_device, Path.mkdir])
+@pytest.mark.parametrize("name", NAMES)
+def test_no_plain_file(folder, name, make):
+    path = folder / name
+    path.unlink()
+    make(path)
+    with pytest.raises(ValueError, match=r"EL002|EL010.*not a file"):
+        read_all(path)
+
+
+def read_all(path):
+    BiLM.load(path.parent)
+    load(path.parent / FILE, 6, 4)
+    read_card(path.parent)
+
+
+@pytest.mark.parametrize("name", ["config.json", "vocab.txt", "card.json"])
+def test_larger_than_any(folder, name):
+    os.truncate(folder / "own" / name, 1 << 40)
+    with pytest.raises(ValueError, match=r"EL002.*larger than"):
+        read_all(folder / "own" / name)
+
+
+def test_folder_without_permission(folder, monkeypatch):
+    def exists(path, **_):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "exists", exists)
+    with pytest.raises(ValueError, match=r"EL002.*Permission denied"):
+        files.load(folder / "own")
+
+
+@pytest.mark.parametrize(("text", "code"), [("[]", "EL003"), ("{", "EL002")])
+def test_card_that_is_none(folder, text, code):
+    (folder / "own" / "card.json").write_text(text)
+    with pytest.raises(ValueError, match=rf"{code}.*card\.json"):
+        read_card(folder / "own")
+
+
+def test_bits_of_an_hdf5_file(folder):
+    """Types that NumPy does not have, among others: every byte of the first header."""
+    path = folder / "bilm-tf" / "weights.hdf5"
+    whole = path.read_bytes()
+    with h5py.File(path) as file:
+        start = min(
+            each.id.get_offset() for each in file.values() if hasattr(each, "shape")
+        )
+    known = BiLM.load(path).fingerprint()
+    shutil.rmtree(folder / "own")
+    said = []
+    for at in range(0, min(start, 4000), 7):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 128]) + whole[at + 1 :])
+        try:
+            assert BiLM.load(path).fingerprint() == known
+        except ValueError as error:
+            said.append(str(error))
+    assert said and all(message.startswith("[EL") for message in said)
