@@ -111,7 +111,7 @@ def _comments(source: str) -> Iterator[tuple[str, str]]:
         elif match := FIELD.fullmatch(line):
             text = match[2] or " ".join(above)
             if text:
-                yield match[1], text[:1].upper() + text[1:] + "."
+                yield match[1], text[:1].upper() + text[1:].rstrip(".") + "."
             above = []
         else:
             above = []

@@ -85,3 +85,15 @@ def test_docstrings_keep_what_they_say(extensions):
     ]
     diagram = "Docs -> layers.\n\n    Docs -> * -> layers\n"
     assert ".. code-block:: text\n\n    Docs -> * -> layers" in render(diagram)
+
+
+def test_every_setting_has_a_description(extensions):
+    from settings_tables import find, settings_of
+
+    page = (DOCS / "reference" / "settings.md").read_text(encoding="utf-8")
+    tables = re.findall(r"^```\{settings\} (.+)\n((?:.+\n)*?)```$", page, re.MULTILINE)
+    assert len(tables) > 20
+    for where, content in tables:
+        more = dict(line.split(": ", 1) for line in content.splitlines())
+        for setting in settings_of(find(where), more):
+            assert setting.text, f"{where}: {setting.name}"
