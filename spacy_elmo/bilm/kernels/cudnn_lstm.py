@@ -9,7 +9,7 @@ Shapes: as in lstm.py.
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..config import BiLMConfig
 from ..lstm import LstmLayer
@@ -23,22 +23,50 @@ def can_run(config: BiLMConfig) -> bool:
     return config.lstm_projection == narrower and clips == (None, None)
 
 
+def reorder(
+    weight_x: Tensor,
+    weight_h: Tensor,
+    bias: Tensor,
+    weight_p: Tensor | None = None,
+    *,
+    forget_bias: float,
+) -> list[Tensor]:
+    """Return a layer's weights as torch's LSTM has them."""
+    bias = gate_bias(bias, forget_bias)
+    weights = []
+    for weight in (weight_x.t(), weight_h.t(), bias):
+        o, i, f, g = weight.chunk(4)
+        weights.append(torch.cat([i, f, g, o]).contiguous())
+    weights.append(torch.zeros_like(bias))
+    if weight_p is not None:
+        weights.append(weight_p.t().contiguous())
+    return weights
+
+
+def flatten(*weights: Tensor, forget_bias: float) -> list[Tensor]:
+    """Return what `reorder` does, without gradients and, on a GPU, in the one piece of
+    memory that cuDNN reads them from: else it would copy them there in every call."""
+    with torch.no_grad():
+        arrays = reorder(*weights, forget_bias=forget_bias)
+        width, cells = weights[0].shape[0], weights[1].shape[1] // 4
+        narrow = weights[1].shape[0] if len(weights) == 4 else 0
+        with torch.device("meta"):
+            lstm = nn.LSTM(width, cells, proj_size=narrow)
+        names = [name for name, _ in lstm.named_parameters()]
+        lstm.load_state_dict(dict(zip(names, arrays)), assign=True)
+        lstm.flatten_parameters()
+        return [parameter.detach() for parameter in lstm.parameters()]
+
+
 def run(
     layer: LstmLayer,
+    weights: list[Tensor],
     x_NH: Tensor,
     batch_sizes: Sequence[int],
     h_BH: Tensor,
     c_BC: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return what `layer` returns."""
-    bias = gate_bias(layer.bias, layer.config.forget_bias)
-    weights = []
-    for weight in (layer.weight_x.t(), layer.weight_h.t(), bias):
-        o, i, f, g = weight.chunk(4)
-        weights.append(torch.cat([i, f, g, o]).contiguous())
-    weights.append(torch.zeros_like(bias))
-    if layer.weight_p is not None:
-        weights.append(layer.weight_p.t().contiguous())
+    """Return what `layer` returns. weights: its own, by `reorder` or `flatten`."""
     y_NH, h_1BH, c_1BC = torch.lstm(
         x_NH,
         torch.tensor(batch_sizes, device="cpu"),

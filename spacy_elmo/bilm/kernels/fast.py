@@ -128,6 +128,7 @@ class FastLstmLayer(FastPart, LstmLayer):
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__(config)
         self._packed = Derived(cpu_lstm.pack)
+        self._flattened = Derived(cudnn_lstm.flatten)
 
     def forward(
         self, x_NH: Tensor, batch_sizes: Sequence[int], h_BH: Tensor, c_BC: Tensor
@@ -143,17 +144,23 @@ class FastLstmLayer(FastPart, LstmLayer):
         kernel = choose_lstm(case, self.config)
         with torch.autocast(device, enabled=False) if autocast else nullcontext():
             inputs = x_NH.to(h_BH.dtype), batch_sizes, h_BH, c_BC
+            weights = [
+                weight
+                for weight in (self.weight_x, self.weight_h, self.bias, self.weight_p)
+                if weight is not None
+            ]
+            forget_bias = self.config.forget_bias
             if kernel == "cudnn_lstm":
-                return cudnn_lstm.run(self, *inputs)
+                make = cudnn_lstm.reorder if case.gradient else self._flattened
+                return cudnn_lstm.run(
+                    self, make(*weights, forget_bias=forget_bias), *inputs
+                )
             if kernel == "autograd_lstm":
                 return autograd_lstm.run(self, *inputs, dtype)
             if kernel == "cpu_lstm":
-                weights = self.weight_x, self.weight_h, self.bias, self.weight_p
+                form = choose_matmul(case)
                 packed = self._packed(
-                    *(weight for weight in weights if weight is not None),
-                    forget_bias=self.config.forget_bias,
-                    form=choose_matmul(case),
-                    exact=case.exact,
+                    *weights, forget_bias=forget_bias, form=form, exact=case.exact
                 )
                 return cpu_lstm.run(self, packed, *inputs)
             return super().forward(*inputs)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from spacy_elmo import BiLM
 from spacy_elmo.bilm.initial_weights import draw_weights
-from spacy_elmo.bilm.kernels import cpu_lstm
+from spacy_elmo.bilm.kernels import cpu_lstm, cudnn_lstm
 from spacy_elmo.bilm.kernels.choose import check_precision, force
 from spacy_elmo.bilm.kernels.fast import FastCharCnnEncoder, FastLstmLayer
 from spacy_elmo.bilm.kernels.processor import PRECISIONS, Settings
@@ -246,3 +246,25 @@ def test_whole_model(precision, exact):
     bilm.set_precision("float32").set_exact(False)
     for a, b in zip(before, bilm.encode(sentences)):
         assert (a == b).all()
+
+
+@pytest.mark.parametrize("projected", [True, False])
+def test_weights_for_cudnn_are_flattened_once(projected, monkeypatch):
+    """And again when they change; the definition's results on both occasions."""
+    calls = []
+    flatten = cudnn_lstm.flatten
+    monkeypatch.setattr(
+        cudnn_lstm, "flatten", lambda *a, **k: calls.append(1) or flatten(*a, **k)
+    )
+    layer, definition = lstm(projected, (None, None))
+    x, batch_sizes, h, c = lstm_inputs(layer, [5, 3, 3, 1])
+    state = h.double(), c.double()
+    with torch.no_grad(), force(lstm="cudnn_lstm"):
+        for times in (1, 2):
+            for _ in range(3):
+                found = layer(x, batch_sizes, h, c)
+            assert len(calls) == times
+            for a, b in zip(found, definition(x.double(), batch_sizes, *state)):
+                assert error(a, b) < TOLERANCE["float32"]
+            layer.bias.add_(0.5)
+            definition.bias.add_(0.5)
