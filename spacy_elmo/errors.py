@@ -167,8 +167,8 @@ class Errors(metaclass=_Coded):
     )
     EL077 = (
         "precision = '{precision}' does not pay on this {device}: half and bfloat16 "
-        "need a GPU or a CPU with AVX512-BF16 or AMX, int8 one with VNNI. Choose "
-        "'float32'."
+        "need a GPU or a CPU with AVX512-BF16 or AMX, int8 a CPU with VNNI, tf32 a "
+        "GPU. Choose 'float32'."
     )
     EL131 = (
         "'spacy elmo vocab-cache' is gone: vectors of words that were read are kept in "

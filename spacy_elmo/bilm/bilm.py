@@ -99,8 +99,9 @@ class BiLM(FastBidirectionalLM):
         return sum(p.numel() for p in self.parameters())
 
     def set_precision(self, precision: Precision) -> "BiLM":
-        """Compute without gradients in "float32", or in "half" or "int8", which are
-        faster and less exact (kernels/processor.py), and return the biLM itself.
+        """Compute without gradients in "float32", or in "tf32" (a GPU alone), "half" or
+        "int8", which are faster and less exact (kernels/processor.py), and return the
+        biLM itself.
 
         Raises:
             ValueError: [EL073] There is no such precision. [EL077] It does not pay on

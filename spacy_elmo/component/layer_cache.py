@@ -123,12 +123,19 @@ def context_of(shim: BiLMShim) -> str:
         "",  # for the caches of version 0.1, which say something else here
         shim.precision,
         "exact" if shim.exact else "",
-        shim.bilm.device.type,
+        _device_name(shim.bilm.device),
         torch.__version__,
         torch.backends.cpu.get_cpu_capability(),
         torch.backends.mkldnn.enabled,
     )
     return " ".join(map(str, parts))
+
+
+def _device_name(device: torch.device) -> str:
+    """Return the type of a device, and which GPU it is: they round differently."""
+    if device.type == "cuda":
+        return f"cuda {torch.cuda.get_device_name(device)}"
+    return device.type
 
 
 def read_through(

@@ -6,7 +6,7 @@ that of one process with all streams.
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from ..bilm.kernels.matmul import onednn_for_training
+from ..bilm.kernels.processor import float32_mode
 from ..bilm.lstm import BiLMState
 from ..errors import Errors
 from .config import TrainingConfig
@@ -135,7 +136,11 @@ def torch_settings(training: TrainingConfig, device: torch.device) -> Iterator[N
     if low:  # what stays float32 may use TF32
         torch.set_float32_matmul_precision("high")
     try:
-        with torch.random.fork_rng(gpus), onednn_for_training(device):
+        with (
+            torch.random.fork_rng(gpus),
+            onednn_for_training(device),
+            nullcontext() if low else float32_mode("float32", device.type),
+        ):
             yield
     finally:
         torch.set_num_threads(threads)

@@ -41,7 +41,9 @@ def choose_token_encoder(case: Case) -> str:
 def choose_lstm(case: Case, config: BiLMConfig) -> str:
     """Return the kernel of an LSTM layer."""
     can_run = {
-        "cudnn_lstm": cudnn_lstm.can_run(config),
+        # It rounds to nothing but TF32.
+        "cudnn_lstm": cudnn_lstm.can_run(config)
+        and (case.gradient or case.precision in ("float32", "tf32")),
         "cpu_lstm": not case.gradient,
         "autograd_lstm": True,
         "definition": True,
@@ -61,7 +63,7 @@ def choose_matmul(case: Case) -> str:
         "onednn_bfloat16": half and processor.onednn and processor.bfloat16,
         "cuda_float16": half and processor.device == "cuda",
         "onednn": float32 and processor.onednn and case.dtype == torch.float32,
-        "torch": float32,
+        "torch": float32 or (precision == "tf32" and processor.device == "cuda"),
     }
     if not any(can_run.values()):
         device = processor.device
@@ -82,7 +84,8 @@ def choose_directions(
         "two_threads": several,
         "one_thread": several,
         "all_threads": True,
-        "one_operator": gpu_lstm.can_run(config),
+        "one_operator": gpu_lstm.can_run(config)
+        and (case.gradient or case.precision != "int8"),
     }
     enough = several and rows * config.hidden_dim >= LEAST_WORK
     return _choose("directions", _first({**can_run, "two_threads": enough}), can_run)

@@ -1,7 +1,7 @@
 """The model with the same weights, computed by the kernels of this folder."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 import torch
@@ -21,7 +21,7 @@ from .choose import (
 )
 from .matmul import TorchMatmul, prepare
 from .memo import Derived
-from .processor import Case, Settings, case_of
+from .processor import Case, Settings, case_of, float32_mode
 
 # Words encoded at once without gradients: as many as the processor's cache holds, which
 # takes a third of the memory.
@@ -89,7 +89,7 @@ class FastCharCnnEncoder(FastPart, CharCnnEncoder):
     def forward(self, ids_VC: Tensor, word_ids_V: Tensor | None = None) -> Tensor:
         """Return token vectors (V, H)."""
         case = case_of(self.settings, self.char_embedding)
-        with threads.safe_after_fork():
+        with threads.safe_after_fork(), _mode(case):
             if choose_token_encoder(case) == "definition":
                 return super().forward(ids_VC, word_ids_V)
             order_V = torch.argsort(char_cnn.lengths(ids_VC))
@@ -193,6 +193,21 @@ class FastBidirectionalLM(FastPart, BidirectionalLM):
     ) -> tuple[list[Tensor], list[Tensor], BiLMState]:
         """Read as the definition does, both directions at once where that is faster."""
         case = case_of(self.settings, state.forward.h)
+        with _mode(case):
+            return self._read(
+                case, x_VH, forward_N, backward_N, batch_sizes, state, dropout
+            )
+
+    def _read(
+        self,
+        case: Case,
+        x_VH: Tensor,
+        forward_N: Tensor,
+        backward_N: Tensor,
+        batch_sizes: Sequence[int],
+        state: BiLMState,
+        dropout: float,
+    ) -> tuple[list[Tensor], list[Tensor], BiLMState]:
         rows = len(forward_N) / len(batch_sizes)
         directions = choose_directions(case, self.config, rows, torch.get_num_threads())
         if directions == "one_operator":
@@ -220,6 +235,13 @@ class FastBidirectionalLM(FastPart, BidirectionalLM):
             return super().read(
                 x_VH, forward_N, backward_N, batch_sizes, state, dropout
             )
+
+
+def _mode(case: Case) -> AbstractContextManager[None]:
+    """Return how a GPU multiplies float32: in training as the trainer has set it."""
+    if case.gradient:
+        return nullcontext()
+    return float32_mode(case.precision, case.processor.device)
 
 
 def _matmul_dtype(case: Case, device: str) -> torch.dtype:

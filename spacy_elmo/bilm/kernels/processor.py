@@ -2,14 +2,18 @@
 
 Precisions of inference:
 
-float32  as torch computes it, up to rounding
+float32  as torch computes it, up to rounding; on a GPU without TF32
+tf32     on a GPU: inputs and weights rounded to 11 bits, summed up in float32
 half     inputs, weights and results rounded to 16 bits, summed up in float32
 int8     weights rounded to 8 bits by the largest of each column, inputs by the
          largest of each row, so that no row depends on the others; summed up exactly
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
-from typing import Literal, NamedTuple, get_args
+from threading import RLock
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -17,7 +21,7 @@ from torch import Tensor
 from ...errors import Errors
 from . import onednn
 
-Precision = Literal["float32", "half", "int8"]
+Precision = Literal["float32", "tf32", "half", "int8"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 
@@ -84,6 +88,32 @@ def probe(device: str, with_onednn: bool) -> Processor:
 
 def _cpu_has(instructions: str) -> bool:
     return bool(getattr(torch.cpu, f"_is_{instructions}_supported", lambda: False)())
+
+
+# The modes that `float32_mode` sets are those of the whole process.
+_mode_lock = RLock()
+
+
+@contextmanager
+def float32_mode(precision: str, device: str) -> Iterator[None]:
+    """Let a type of device multiply float32 in TF32 inside if that is the precision,
+    and else not at all, whatever torch does otherwise: convolutions and LSTMs of cuDNN
+    round to TF32 by default. Nothing changes on a CPU."""
+    if device == "cpu":
+        yield
+        return
+    cudnn: Any = torch.backends.cudnn
+    backends: list[Any] = [torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn]
+    mode = "tf32" if precision == "tf32" else "ieee"
+    with _mode_lock:
+        before = [backend.fp32_precision for backend in backends]
+        try:
+            for backend in backends:
+                backend.fp32_precision = mode
+            yield
+        finally:
+            for backend, each in zip(backends, before):
+                backend.fp32_precision = each
 
 
 def check_name(precision: str) -> None:

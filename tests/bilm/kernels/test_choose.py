@@ -35,6 +35,7 @@ UNCLIPPED = {"cell_clip": None, "proj_clip": None}
         (FAST, {"precision": "int8"}, "onednn_int8"),
         (GPU, {}, "torch"),
         (GPU, {"precision": "half"}, "cuda_float16"),
+        (GPU, {"precision": "tf32"}, "torch"),
     ],
 )
 def test_matmul(processor, settings, expected):
@@ -42,7 +43,8 @@ def test_matmul(processor, settings, expected):
 
 
 @pytest.mark.parametrize(
-    ("processor", "precision"), [(PLAIN, "half"), (PLAIN, "int8"), (GPU, "int8")]
+    ("processor", "precision"),
+    [(PLAIN, "half"), (PLAIN, "int8"), (GPU, "int8"), (FAST, "tf32")],
 )
 def test_no_form_of_a_precision(processor, precision):
     with pytest.raises(ValueError, match="EL077"):

@@ -1,0 +1,107 @@
+"""float32 is float32 on a GPU too, TF32 is asked for, and no kernel ignores either."""
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from spacy_elmo.bilm.batch import pack
+from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.kernels import processor
+from spacy_elmo.bilm.kernels.choose import choose_directions, choose_lstm, force
+from spacy_elmo.bilm.kernels.processor import Case, Processor, float32_mode
+from spacy_elmo.component import layer_cache
+from spacy_elmo.layers.encoder import build_bilm, shim_of
+from spacy_elmo.pretrain.config import TrainingConfig
+from spacy_elmo.pretrain.workers import torch_settings
+
+from ...models import SENTENCES, tiny_config
+
+GPU = Processor("cuda", bfloat16=True)
+UNCLIPPED = tiny_config(cell_clip=None, proj_clip=None)
+
+
+def modes():
+    cudnn = torch.backends.cudnn
+    backends = torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn
+    return [backend.fp32_precision for backend in backends]
+
+
+@pytest.mark.parametrize(
+    ("precision", "expected"),
+    [("float32", "ieee"), ("half", "ieee"), ("tf32", "tf32")],
+)
+def test_modes_are_set_and_restored(precision, expected):
+    before = modes()
+    with float32_mode(precision, "cuda"):
+        assert modes() == [expected] * 3
+    assert modes() == before
+    with float32_mode(precision, "cpu"):
+        assert modes() == before
+
+
+class Recorder(TorchDispatchMode):
+    """The modes under which convolutions and multiplications run."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = {}
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func.overloadpacket.__name__
+        if name in ("convolution", "mm", "addmm", "addmm_"):
+            self.found.setdefault(name, set()).add(tuple(modes()))
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("precision", ["float32", "tf32"])
+def test_a_whole_model_computes_in_its_mode(precision, monkeypatch):
+    """On a device without data, which is taken for a GPU."""
+    monkeypatch.setattr(processor, "probe", lambda device, _: Processor("cuda"))
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: torch.no_grad())
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda *_: False)
+    bilm = BiLM.empty(tiny_config()).eval().set_precision(precision)
+    before = modes()
+    with torch.no_grad(), Recorder() as recorder:
+        bilm(pack(SENTENCES))
+    assert "convolution" in recorder.found and len(recorder.found) > 1
+    mode = "tf32" if precision == "tf32" else "ieee"
+    assert set.union(*recorder.found.values()) == {(mode,) * 3}
+    assert modes() == before
+
+
+def test_training_in_float32_is_without_tf32(monkeypatch):
+    monkeypatch.setattr(torch.random, "fork_rng", lambda _: torch.enable_grad())
+    before, gpu = modes(), torch.device("cuda")
+    with torch_settings(TrainingConfig(), gpu):
+        assert modes() == ["ieee"] * 3
+    assert modes() == before
+
+
+@pytest.mark.parametrize("precision", ["half", "int8"])
+def test_cudnn_is_refused_where_it_would_ignore_the_precision(precision):
+    case = Case(GPU, precision)
+    assert choose_lstm(case, UNCLIPPED) == "cpu_lstm"
+    assert choose_lstm(Case(GPU, "tf32"), UNCLIPPED) == "cudnn_lstm"
+    with force(lstm="cudnn_lstm"), pytest.raises(ValueError, match="EL150"):
+        choose_lstm(case, UNCLIPPED)
+
+
+def test_one_operator_is_refused_for_8_bits():
+    with force(directions="one_operator"):
+        assert choose_directions(Case(GPU), UNCLIPPED, 9, 1) == "one_operator"
+        with pytest.raises(ValueError, match="EL150"):
+            choose_directions(Case(GPU, "int8"), UNCLIPPED, 9, 1)
+
+
+def test_layers_are_kept_for_a_precision_and_a_gpu(monkeypatch):
+    shim = shim_of(build_bilm(**tiny_config().to_dict()))
+    shim.set_weights(BiLM.random(tiny_config()), "test")
+    found = [layer_cache.context_of(shim)]
+    shim.precision = "tf32"
+    found.append(layer_cache.context_of(shim))
+    gpu = torch.device("cuda")
+    monkeypatch.setattr(BiLM, "device", gpu)
+    for name in ("NVIDIA H100", "NVIDIA A100"):
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda _, name=name: name)
+        found.append(layer_cache.context_of(shim))
+    assert len(set(found)) == 4
