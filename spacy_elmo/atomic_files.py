@@ -7,6 +7,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -39,23 +40,28 @@ def write_files(
     Raises:
         OSError: [EL013] if one can't be written. What was there before is left.
     """
-    folder = Path(folder)
+    folder, remove = Path(folder), list(remove)
     asides: dict[Path, Path] = {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        for journal in _journals(folder):  # of a process that was killed here before
+            if {*contents, *remove} & set(_names_in(journal)):
+                _put_back(journal)
         for name, content in contents.items():
             aside = asides[folder / name] = _beside(folder / name, "new")
             write = (
                 partial(write_text, content) if isinstance(content, str) else content
             )
             fill_aside(write, aside)
-        _swap(asides, [folder / name for name in remove if name not in contents])
+        if contents:
+            _swap(asides, [folder / name for name in remove if name not in contents])
     except OSError as error:
         said = Errors.EL013.format(path=folder, error=error)
         raise OSError(error.errno, said) from error
     finally:
-        for aside in asides.values():
-            aside.unlink(missing_ok=True)
+        with suppress(OSError):  # a disk that can't be written: that is said already
+            for aside in asides.values():
+                aside.unlink(missing_ok=True)
 
 
 def fill_aside(write: Writer, aside: Path) -> None:
@@ -98,13 +104,31 @@ def _swap(asides: Mapping[Path, Path], gone: Iterable[Path]) -> None:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
+def folder_that_counts(folder: Path) -> Path:
+    """Return where to read files that are written together: the folder itself, or, if a
+    process was killed while it replaced them, the journal that holds the old ones."""
+    return next(iter(_journals(folder)), folder)
+
+
+def _journals(folder: Path) -> list[Path]:
+    return sorted(
+        path
+        for path in folder.glob(f"{_JOURNAL}*")
+        if _TO_PUT_BACK.fullmatch(path.name) and (path / _NAMES).exists()
+    )
+
+
+def _names_in(journal: Path) -> list[str]:
+    return list(json.loads((journal / _NAMES).read_text(encoding="utf-8")))
+
+
 def recover(folder: Path) -> None:
     """Undo what a process that was killed while it wrote here left half done. No other
     process may be writing to the folder."""
+    for journal in _journals(folder):
+        _put_back(journal)
     for path in list(folder.iterdir()) if folder.exists() else []:
-        if _TO_PUT_BACK.fullmatch(path.name) and (path / _NAMES).exists():
-            _put_back(path)
-        elif _ASIDE.fullmatch(path.name):
+        if _ASIDE.fullmatch(path.name):
             path.unlink()
         elif _REST.fullmatch(path.name):
             shutil.rmtree(path)
@@ -112,7 +136,7 @@ def recover(folder: Path) -> None:
 
 def _put_back(journal: Path) -> None:
     """Bring the files that a journal holds back."""
-    for name in json.loads((journal / _NAMES).read_text(encoding="utf-8")):
+    for name in _names_in(journal):
         path = journal.parent / name
         if (journal / name).exists():
             # By a copy of the link: the journal stays whole until all are back.

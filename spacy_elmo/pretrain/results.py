@@ -151,7 +151,7 @@ def prepare_output(
         problem = f"the run would overwrite its init, {init!r}; choose another output"
         raise ValueError(Errors.EL037.format(path="training", problem=problem))
     if workers.is_first:
-        output.mkdir(parents=True, exist_ok=True)
+        write_files(output, {})  # makes it, or says that it can't
         for folder in folders:
             recover(folder)
         if overwrite:

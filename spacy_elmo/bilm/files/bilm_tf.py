@@ -129,6 +129,7 @@ def _files(path: Path) -> tuple[list[Path], list[Path]]:
     options = sorted(folder.glob(f"*{OPTIONS}"))
     weights = sorted(folder.glob("*.hdf5"))
     if path.is_file():
+        path = folder / path.name
         if path.name.endswith(OPTIONS):
             return [path], _beside(path, weights)
         return _beside(path, options), [path] if path.suffix == ".hdf5" else []

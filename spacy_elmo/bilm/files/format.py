@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from ...atomic_files import folder_that_counts
 from ..config import BiLMConfig
 from ..objectives import Objective
 from .stored import StoredBiLM
@@ -66,5 +67,6 @@ class WritableFormat(Format, Protocol):
 
 
 def folder_of(path: Path) -> Path:
-    """Return the folder that a file is in, or the folder itself."""
-    return path.parent if path.is_file() else path
+    """Return the folder that a file is in, or the folder itself, as it was before a
+    save that was killed half-way."""
+    return folder_that_counts(path.parent if path.is_file() else path)
