@@ -230,6 +230,7 @@ class BiLMShim(TorchShim):
                 "vocab": self._model.vocab if self.bilm_config.n_words else None,
                 "alphabet": self._model.alphabet,
                 "weights": super().to_bytes() if self.has_weights else None,
+                "fingerprint": self.fingerprint() if self.has_weights else None,
             }
         )
 
@@ -242,7 +243,12 @@ class BiLMShim(TorchShim):
         if message["weights"]:  # none if saved before it had any
             arrays = arrays_from_bytes(message["weights"])
             stored = StoredBiLM(config, message["vocab"], message["alphabet"], arrays)
-            self.set_weights(BiLM.from_stored(checked(stored, SAVED)), SAVED)
+            stored = checked(stored, SAVED)
+            # Version 0.1 saved none.
+            if message.get("fingerprint") not in (None, stored.fingerprint):
+                problem = "its weights were changed after they were saved"
+                raise ValueError(Errors.EL010.format(path=SAVED, error=problem))
+            self.set_weights(BiLM.from_stored(stored), SAVED)
         return self
 
     def _check_sizes(self, found: BiLMConfig, source: object) -> None:

@@ -117,6 +117,18 @@ def test_damaged_pipeline(nlp, tmp_path):
         spacy.load(tmp_path)
 
 
+def test_a_flipped_bit_in_a_pipeline(nlp, tmp_path):
+    nlp.to_disk(tmp_path)
+    spacy.load(tmp_path)
+    path = tmp_path / "elmo" / "model"
+    content = bytearray(path.read_bytes())
+    weights = nlp.get_pipe("elmo").bilm.forward_lstm.layers[0].weight_h
+    content[content.index(weights.detach().numpy().tobytes()[:40]) + 8] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"EL010.*changed"):
+        spacy.load(tmp_path)
+
+
 def test_package_without_its_model(monkeypatch, tmp_path):
     monkeypatch.setattr(shipped, "FOLDER", tmp_path / "gone")
     nlp = spacy.blank("en")

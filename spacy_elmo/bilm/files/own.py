@@ -3,6 +3,7 @@
 safetensors holds plain arrays and no code, and says their shapes before any is read.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping
 from functools import partial
@@ -57,6 +58,11 @@ class OwnFormat:
         path, header = folder / WEIGHTS, _header(folder / CONFIG)
         config = BiLMConfig.from_dict(header["bilm"])
         vocab = read_vocab(folder / VOCAB) if (folder / VOCAB).exists() else None
+        signed = header.get("vocab_sha256") if vocab else None  # not in version 0.1
+        if signed is not None and signed != _sha256(vocab_text(vocab or [])):
+            problem = "it was changed after it was written"
+            message = Errors.EL003.format(path=folder / VOCAB, problem=problem)
+            raise ValueError(message)
         has_alphabet = config.characters == "alphabet"
         alphabet = read_json(folder / ALPHABET) if has_alphabet else None
         check_words(folder, config, vocab, alphabet)
@@ -76,7 +82,7 @@ class OwnFormat:
         card: Mapping[str, Any] | None = None,
     ) -> None:
         """Write a model, and remove what else of another was in the folder."""
-        header = {
+        header: dict[str, Any] = {
             "format": FORMAT_VERSION,
             "fingerprint": stored.fingerprint,
             "bilm": stored.config.to_dict(),
@@ -94,9 +100,15 @@ class OwnFormat:
         if card is not None:
             signed = {**card, "fingerprint": stored.fingerprint}
             contents[CARD] = json.dumps(signed, indent=2, ensure_ascii=False)
+        if isinstance(words := contents.get(VOCAB), str):
+            header["vocab_sha256"] = _sha256(words)
         contents[CONFIG] = json.dumps(header, indent=2)
         others = [objectives.FILE, VOCAB, ALPHABET, CARD, VOCAB_CACHE]
         write_files(folder, contents, remove=others)
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
 def _header(path: Path) -> dict[str, Any]:

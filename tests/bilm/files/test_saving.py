@@ -128,3 +128,67 @@ def test_saved_files_are_readable_as_others_are(tiny, tmp_path):
     (tmp_path / "usual").write_text("")
     modes = {path.stat().st_mode for path in tmp_path.iterdir()}
     assert len(modes) == 1
+
+
+class Killed(BaseException):
+    pass
+
+
+def killed_at(monkeypatch, n):
+    """Let the process end at its n-th operation on files: nothing after it happens."""
+    done = iter(range(10**6))
+    for owner, name in (
+        (os, "replace"), (os, "link"), (Path, "rename"), (Path, "unlink"),
+        (Path, "mkdir"), (files.shutil, "rmtree"), (files, "write_text"),
+    ):  # fmt: skip
+        real = getattr(owner, name)
+
+        def operation(*args, _real=real, **settings):
+            if next(done) >= n:
+                raise Killed
+            return _real(*args, **settings)
+
+        monkeypatch.setattr(owner, name, operation)
+
+
+@pytest.mark.parametrize("format", ["spacy-elmo", "bilm-tf"])
+def test_killed_anywhere_leaves_the_old_or_the_new(tiny, tmp_path, monkeypatch, format):
+    """And what was left does not come back over what is saved later."""
+    new, newest = (BiLM.random(tiny_config(), seed=seed) for seed in (8, 9))
+    n, finished = 0, False
+    while not finished:
+        folder = tmp_path / str(n)
+        tiny.save(folder, format=format)
+        with monkeypatch.context() as context:
+            killed_at(context, n)
+            try:
+                new.save(folder, format=format)
+                finished = True
+            except Killed:
+                pass
+        found = BiLM.load(folder).fingerprint()
+        assert found in (tiny.fingerprint(), new.fingerprint())
+        newest.save(folder, format=format)
+        files.recover(folder)
+        assert BiLM.load(folder).fingerprint() == newest.fingerprint()
+        n += 1
+    assert n > 10
+
+
+def test_read_only_disk_is_one_error(tiny, tmp_path, monkeypatch):
+    def read_only(*_, **__):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    for name in ("write_bytes", "write_text", "unlink"):
+        monkeypatch.setattr(Path, name, read_only)
+    with pytest.raises(OSError, match=r"EL013.*Read-only"):
+        tiny.save(tmp_path)
+
+
+def test_a_changed_vocabulary_is_refused(tmp_path):
+    vocab = ["<S>", "</S>", "<UNK>", "a"]
+    BiLM.random(tiny_config(), vocab=vocab).save(tmp_path)
+    assert BiLM.load(tmp_path).vocab == vocab
+    (tmp_path / "vocab.txt").write_text("<S>\n</S>\n<UNK>\nc\n")
+    with pytest.raises(ValueError, match=r"EL003.*vocab\.txt"):
+        BiLM.load(tmp_path)
