@@ -129,7 +129,8 @@ class FileCache(LayerCache):
         except (sqlite3.OperationalError, OSError) as error:
             message = Errors.EL087.format(where=self.where, error=error)
             raise OSError(message) from error
-        except (sqlite3.DatabaseError, ValueError) as error:
+        # Damaged: a value of a row may be of any type.
+        except (sqlite3.DatabaseError, ValueError, TypeError, OverflowError) as error:
             message = Errors.EL086.format(where=self.where, error=error)
             raise ValueError(message) from error
 

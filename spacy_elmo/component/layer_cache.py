@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..errors import Warnings
+from ..errors import Errors, Warnings
 from ..layers.encoder import Encoder, Sentences, sentences_of, shim_of
 from ..layers.layer_batch import LayerBatch
 from ..layers.shim import BiLMShim
@@ -158,6 +158,9 @@ def read_through(
     if old:
         to_N = xp.asarray(np.concatenate([rows[s] for s in old]))
         kept = [xp.asarray(known[keys[s]]) for s in old]
+        if any(kept_LTD.shape[1] != len(rows[s]) for kept_LTD, s in zip(kept, old)):
+            problem = "a sentence has layers of another length"
+            raise ValueError(Errors.EL086.format(where=cache.where, error=problem))
         layers_LND[:, to_N] = xp.concatenate(kept, axis=1)
     # Nothing that was computed while another thread changed the weights.
     if context_of(shim_of(encoder)) == context:

@@ -216,3 +216,16 @@ def test_several_processes_share_a_file(tmp_path):
     again = [doc.tensor for doc in nlp.pipe(texts)]
     assert elmo.layer_cache.misses == 0 and elmo.layer_cache.hits == 24
     assert all(np.array_equal(a, b) for a, b in zip(found, again, strict=True))
+
+
+def test_layers_of_another_length_are_not_taken():
+    """A file that was made so could hold one vector for all tokens."""
+    nlp = alone()
+    elmo = nlp.get_pipe("elmo")
+    elmo.use_layer_cache("memory")
+    nlp("She hates Paris")
+    cache = elmo.layer_cache
+    real = cache.read
+    cache.read = lambda keys: {k: v[:, :1] for k, v in real(keys).items()}
+    with pytest.raises(ValueError, match="EL086"):
+        nlp("She hates Paris")

@@ -318,3 +318,17 @@ except TypeError:
         [sys.executable, "-c", code], check=True, capture_output=True, text=True
     )
     assert done.stdout == "watched\n"
+
+
+@pytest.mark.parametrize("value", ["NULL", "'text'", "1e300"])
+@pytest.mark.parametrize("column", ["data", "checksum", "n_layers", "width"])
+def test_values_of_other_types(tmp_path, column, value):
+    path, stored = tmp_path / "layers", arrays(2)
+    cache = FileCache(path, 64 * MB)
+    cache.write(stored)
+    cache.close()
+    with sqlite3.connect(path) as db:
+        db.execute(f"UPDATE layers SET {column} = {value}")
+    db.close()
+    with pytest.raises(ValueError, match="EL086"):
+        FileCache(path, 64 * MB).read(list(stored))
