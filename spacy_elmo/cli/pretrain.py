@@ -29,12 +29,16 @@ def prepare_cli(
     lang: Lang = "en",
     tokenizer: Tokenizer = "spacy",
     sentences: Sentences = True,
-    vocab_size: int = typer.Option(50_000, help="Words of the vocabulary at most"),
-    min_count: int = typer.Option(1, help="Times a word of it is seen at least"),
-    max_tokens: int | None = typer.Option(
-        None, help="Read no more than about so many tokens"
+    vocab_size: int = typer.Option(
+        50_000, min=1, help="Words of the vocabulary at most"
     ),
-    processes: int = typer.Option(1, "--processes", "-n", help="Tokenise in so many"),
+    min_count: int = typer.Option(1, min=0, help="Times a word of it is seen at least"),
+    max_tokens: int | None = typer.Option(
+        None, min=1, help="Read no more than about so many tokens"
+    ),
+    processes: int = typer.Option(
+        1, "--processes", "-n", min=1, help="Tokenise in so many"
+    ),
     overwrite: bool = typer.Option(False, help="Replace what was prepared otherwise"),
 ) -> None:
     """Tokenize text once, and write what training reads. The same command resumes it;
@@ -88,7 +92,7 @@ def perplexity_cli(
     tokenizer: Tokenizer = "spacy",
     sentences: Sentences = True,
     max_tokens: int | None = typer.Option(
-        None, help="Read no more than so many tokens"
+        None, min=1, help="Read no more than so many tokens"
     ),
     as_json: AsJson = False,
 ) -> None:

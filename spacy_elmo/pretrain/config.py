@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ..bilm.config import BiLMConfig
+from ..bilm.config import MAX_NUMBER, BiLMConfig
 from ..bilm.objectives import FullSoftmax, MakeObjective
 from ..registry import registry
 from .optimizers import OptimizerRecipe
@@ -23,6 +23,8 @@ SpacyLogger = Callable[..., tuple[Callable[[Any], None], Callable[[], None]]]
 
 Count = Annotated[int, Field(ge=1)]
 Amount = Annotated[int, Field(ge=0)]
+# A text is prepared in a folder of its name, below the output.
+TextName = Annotated[str, Field(pattern=r"^\w[\w .-]*$")]
 
 
 class Section(BaseModel):
@@ -40,13 +42,15 @@ class TextConfig(Section):
 
     train: list[str]
     dev: list[str]  # held-out text for evaluation
-    also: dict[str, list[str]] | None = None  # more of it by name: before and after
+    also: dict[TextName, list[str]] | None = (
+        None  # more of it by name: before and after
+    )
     lang: str = "en"  # of the tokenizer
     tokenizer: str = "spacy"  # or "whitespace"
     sentences: bool = True  # whether lines are split at sentence ends
-    processes: int = 1  # that tokenize
-    max_tokens: int | None = None  # of the training text, all if null
-    dev_max_tokens: int | None = None  # of held-out text
+    processes: Count = 1  # that tokenize
+    max_tokens: Count | None = None  # of the training text, all if null
+    dev_max_tokens: Count | None = None  # of held-out text
     note: str = ""  # what the text is, for the model card
     licence: str = ""  # of the text, for the model card
 
@@ -55,8 +59,8 @@ class VocabConfig(Section):
     """Section [vocab]: the words that are predicted."""
 
     # With <S>, </S> and <UNK>; 50,000, or those of prepared text, if null.
-    size: int | None = None
-    min_count: int = 1  # least number of occurrences of a word
+    size: Count | None = None
+    min_count: Amount = 1  # least number of occurrences of a word
 
 
 class TrainingConfig(Section):
@@ -72,7 +76,7 @@ class TrainingConfig(Section):
     unroll_steps: Count = 20  # tokens after which backpropagation is cut
     epochs: Count = 1  # passes over the text
     max_steps: Count | None = None  # the step to stop at
-    clip_norm: float = Field(5.0, gt=0)  # largest norm of the gradient
+    clip_norm: float = Field(5.0, gt=0, le=MAX_NUMBER)  # largest norm of the gradient
     dropout: float = Field(0.1, ge=0, lt=1)  # on the input of each LSTM and the softmax
     precision: Literal["float32", "bfloat16"] = "float32"  # of matrix multiplications
     eval_every: Count = 1000  # steps between evaluations

@@ -19,6 +19,7 @@ LINES_AT_ONCE = 2000
 # Longer lines are read in pieces, longer tokens lose their end: a biLM reads no more of
 # a word than its first 48 bytes, and no file may decide how much memory is taken.
 MAX_LINE, MAX_TOKEN = 100_000, 1000
+MAX_JSON_LINE = 32_000_000  # which can't be read in pieces
 
 
 def read_lines(
@@ -82,10 +83,13 @@ def _pieces(text: IO[str], path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _json_lines(text: IO[str], path: Path) -> Iterator[tuple[int, str]]:
-    for number, line in enumerate(text, start=1):
+    lines = iter(lambda: text.readline(MAX_JSON_LINE), "")
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
+            if len(line) == MAX_JSON_LINE:
+                raise ValueError(f"it has more than {MAX_JSON_LINE:,} characters")
             found = json.loads(line)["text"]
             if not isinstance(found, str):
                 raise TypeError(f"'text' is of type {type(found).__name__}")

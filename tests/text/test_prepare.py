@@ -277,3 +277,14 @@ def die(*args, **kwargs):
     import os
 
     os._exit(1)
+
+
+@pytest.mark.parametrize("shards", [10**9, 0, -1])
+def test_manifest_with_another_number_of_shards(text, tmp_path, shards):
+    prepare([text], tmp_path / "out", Request(), progress=False)
+    path = tmp_path / "out" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["counts"]["shards"] = shards
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(ValueError, match="EL041"):
+        open_corpus(tmp_path / "out")

@@ -136,3 +136,11 @@ def test_korean_tokenizer_says_what_is_missing(tmp_path):
     else:
         with pytest.raises(ValueError, match=r"EL032.*mecab"):
             list(read_sentences([path], lang="ko"))
+
+
+def test_an_object_that_is_too_long_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "MAX_JSON_LINE", 1000)
+    path = tmp_path / "text.jsonl"
+    path.write_text(json.dumps({"text": "a"}) + "\n" + json.dumps({"text": "a" * 2000}))
+    with pytest.raises(ValueError, match=r"EL040.*1,000 characters"):
+        list(read_lines(path))
