@@ -49,7 +49,12 @@ def test_same_bytes_when_saved_again(name, tmp_path):
     written = list(tmp_path.iterdir())
     assert len(written) == (4 if card else 3)
     for path in written:
-        assert path.read_bytes() == (MADE / name / path.name).read_bytes()
+        content = path.read_bytes()
+        if path.name == "config.json":  # it has the hash of the vocabulary now
+            header = json.loads(content)
+            del header["vocab_sha256"]
+            content = json.dumps(header, indent=2).encode()
+        assert content == (MADE / name / path.name).read_bytes()
 
 
 def test_same_bilm_tf_files_when_exported_again(tmp_path):
