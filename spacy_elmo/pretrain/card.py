@@ -4,6 +4,8 @@ import platform
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ..bilm.files.own import CARD
 from ..bilm.files.text_files import read_json
 from ..errors import Errors
@@ -30,3 +32,12 @@ def processor() -> str:
     except (OSError, StopIteration):
         model = platform.processor()
     return " ".join(dict.fromkeys(filter(None, (model, platform.machine()))))
+
+
+def describe(device: torch.device) -> str:
+    """Return a device's name; a GPU's with its model and the most memory that was taken
+    of it, in GiB."""
+    if device.type != "cuda":
+        return str(device)
+    peak = torch.cuda.max_memory_allocated(device) / (1 << 30)
+    return f"{device} ({torch.cuda.get_device_name(device)}, {peak:.1f} GiB taken)"

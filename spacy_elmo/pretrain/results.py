@@ -14,7 +14,7 @@ from .. import __version__
 from ..atomic_files import recover, write_files, write_text
 from ..bilm.files.own import CARD
 from ..errors import Errors
-from .card import processor, read_card
+from .card import describe, processor, read_card
 from .checkpoint import FILE as CHECKPOINT
 from .config import PretrainConfig
 from .corpora import DEV, TRAIN, Corpora
@@ -111,7 +111,9 @@ class Results:
     def _hardware(self) -> str:
         threads = f"{self.workers.size} x {torch.get_num_threads()} threads"
         device = self.workers.device
-        return f"{processor()}, {threads}, {device}, torch {torch.__version__}"
+        return (
+            f"{processor()}, {threads}, {describe(device)}, torch {torch.__version__}"
+        )
 
     def finish(self, msg: Printer) -> None:
         """Measure the best model on the further held-out text, add that to its card,
