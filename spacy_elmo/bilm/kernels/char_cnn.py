@@ -28,22 +28,21 @@ def run(
     words sorted by `lengths`. filters: multiply by `join_filters(*conv_weights)`."""
     W, C = max(weight.shape[2] for weight in conv_weights), ids_VC.shape[1]
     length_V = lengths(ids_VC)
-    # The last window of each filter. Beyond it stand columns that only wider filters
-    # need, so that words of every length are multiplied alike.
-    last_S = torch.cat([w.new_full((len(w),), C - w.shape[2]) for w in conv_weights])
-    padded_VC = F.pad(ids_VC, (0, W))
     largest = []
     for words in torch.arange(len(ids_VC)).split(WORDS_AT_ONCE):
         # One window of padding is enough.
         longest = int(length_V[words[-1]]) + W
-        windows = padded_VC[words, :longest].unfold(1, W, 1)
-        chars = F.embedding(windows, char_embedding).flatten(2)
+        some_VC = ids_VC[words, :longest]
+        if longest > C:  # columns that are not there, so that all are multiplied alike
+            some_VC = F.pad(some_VC, (0, longest - C))
+        chars = F.embedding(some_VC.unfold(1, W, 1), char_embedding).flatten(2)
         rows = chars.flatten(0, 1)
         found = filters.at(len(rows)).linear(rows).unflatten(0, chars.shape[:2])
         if longest > C:
-            starts = torch.arange(found.shape[1], device=last_S.device)
-            beyond_PS = starts[:, None] > last_S
-            found = found.masked_fill(beyond_PS, -torch.inf)
+            # The last window of each filter ends where the word's ids do.
+            last = [w.new_full((len(w),), C - w.shape[2]) for w in conv_weights]
+            starts = torch.arange(found.shape[1], device=found.device)
+            found = found.masked_fill(starts[:, None] > torch.cat(last), -torch.inf)
         largest.append(found.amax(dim=1))
     return torch.cat(largest)
 
