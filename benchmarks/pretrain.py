@@ -83,10 +83,10 @@ class Training:
         self.model = LanguageModel(BiLM.random(sizes), softmax).to(device).train()
         self.streams = Streams(corpus, self.model.bilm, batch_size, unroll_steps)
         self.states = [self.model.bilm.zero_state(batch_size)]
-        dense = list(self.model.bilm.parameters())
-        rest = list(softmax.parameters())
-        sparse = rest if softmax.sparse_gradients else []
-        self.optimizers = adam().make(dense if sparse else dense + rest, sparse)
+        dense = dict(self.model.bilm.named_parameters(prefix="bilm"))
+        rest = dict(softmax.named_parameters(prefix="softmax"))
+        sparse = rest if softmax.sparse_gradients else {}
+        self.optimizers = adam().make(dense if sparse else dense | rest, sparse)
         self.number = 0
 
     def step(self) -> float:

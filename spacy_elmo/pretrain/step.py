@@ -50,8 +50,7 @@ def train_step(
     seed = training.seed * 1_000_003 + step * 8_191 + workers.rank
     torch.manual_seed(seed % (1 << 63))
     targets = [
-        np.concatenate([batch.forward.target_P, batch.backward.target_P])
-        for batch in batches
+        np.concatenate([d.target_P for d in (b.forward, b.backward)]) for b in batches
     ]
     words_P = np.concatenate(targets)
     (n_targets,) = workers.sum([len(words_P)])

@@ -1,12 +1,9 @@
 """What the layer cache keeps: whole, bounded, by many processes and threads."""
 
 import multiprocessing
-import os
 import sqlite3
 import subprocess
 import sys
-import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -238,86 +235,6 @@ def test_new_file_that_many_open_at_once(tmp_path):
         for process in processes:
             process.join()
             assert process.exitcode == 0
-
-
-def test_connection_is_not_carried_into_a_fork(tmp_path):
-    cache = FileCache(tmp_path / "layers", 64 * MB)
-    stored = arrays(3)
-    cache.write(stored)
-    process = multiprocessing.get_context("fork").Process(
-        target=lambda: cache.read(list(stored)) or 1 / 0
-    )
-    process.start()
-    process.join()
-    assert process.exitcode == 0
-    assert len(cache.read(list(stored))) == 3
-
-
-def test_lock_of_a_thread_is_not_carried_into_a_fork(tmp_path):
-    """A thread reads all the time; whatever it does at that moment, the fork can."""
-    caches = [FileCache(tmp_path / "layers", 64 * MB), MemoryCache(64 * MB)]
-    stored = arrays(40)
-    for cache in caches:
-        cache.write(stored)
-    stop = threading.Event()
-
-    def read():
-        while not stop.is_set():
-            for cache in caches:
-                cache.read(list(stored))
-
-    thread = threading.Thread(target=read)
-    thread.start()
-    try:
-        for _ in range(12):
-            process = multiprocessing.get_context("fork").Process(
-                target=lambda: [cache.read(list(stored)) for cache in caches]
-            )
-            process.start()
-            process.join(30)
-            assert process.exitcode == 0
-    finally:
-        stop.set()
-        thread.join()
-
-
-@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
-def test_file_is_closed_in_a_fork(tmp_path):
-    """SQLite's locks are of a process, and closing a file gives all of them up."""
-    cache = FileCache(tmp_path / "layers", 64 * MB)
-    cache.write(arrays(3))
-
-    def look():
-        folder = Path("/proc/self/fd")
-        open_files = [os.path.realpath(fd) for fd in folder.iterdir()]
-        assert not any(str(tmp_path) in name for name in open_files)
-
-    process = multiprocessing.get_context("fork").Process(target=look)
-    process.start()
-    process.join()
-    assert process.exitcode == 0
-
-
-def test_importing_the_package_leaves_forks_alone(tmp_path):
-    """And so does a cache in memory: it is files that must be closed before a fork."""
-    code = f"""
-import os, spacy, spacy_elmo.bilm.bilm
-os.register_at_fork = None  # calling it raises
-from pathlib import Path
-from spacy_elmo.component.file_cache import FileCache
-from spacy_elmo.component.pipe import Elmo
-nlp = spacy.blank("en")
-elmo = nlp.add_pipe("elmo")
-elmo.use_layer_cache("memory")
-try:
-    FileCache(Path({str(tmp_path)!r}) / "layers", 1 << 20)
-except TypeError:
-    print("watched")
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True
-    )
-    assert done.stdout == "watched\n"
 
 
 @pytest.mark.parametrize("value", ["NULL", "'text'", "1e300"])

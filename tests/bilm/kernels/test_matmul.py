@@ -172,7 +172,7 @@ def test_a_precision_that_the_processor_has_not_is_refused(
     bilm = BiLM.random(tiny_config())
     with pytest.raises(ValueError, match=r"EL077.*float32"):
         bilm.set_precision(precision)
-    with pytest.raises(ValueError, match=r"EL073.*float32, half, int8"):
+    with pytest.raises(ValueError, match=r"EL073.*float32, tf32, half, int8"):
         bilm.set_precision("quarter")
 
 
