@@ -24,12 +24,7 @@ import typer
 from tqdm import tqdm
 
 from spacy_elmo.atomic_files import sha256
-from spacy_elmo.cli.benchmark import (
-    Sentences,
-    made_up_sentences,
-    made_up_words,
-    show,
-)
+from spacy_elmo.speed import Sentences, made_up_sentences, made_up_words, show
 
 ROOT = Path(__file__).parents[1]
 PROBE = Path(__file__).with_name("against_probe.py")

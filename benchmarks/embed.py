@@ -13,14 +13,6 @@ import torch
 import typer
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.cli.benchmark import (
-    MODEL,
-    Sentences,
-    load_model,
-    made_up_sentences,
-    made_up_words,
-    show,
-)
 from spacy_elmo.embed import Options, make_plan, run, verify
 from spacy_elmo.embed.estimate import readable, size_on_disk
 from spacy_elmo.embed.folder import SHARDS
@@ -28,6 +20,15 @@ from spacy_elmo.embed.inputs import Input
 from spacy_elmo.embed.keep import Kept
 from spacy_elmo.embed.plan import Plan, read_plan
 from spacy_elmo.embed.sentences import Reading
+from spacy_elmo.speed import (
+    Sentences,
+    load_model,
+    made_up_sentences,
+    made_up_words,
+    show,
+)
+
+from .timing import MODEL
 
 WORDS = 20_000
 MANY_SHARDS, TERABYTE = 100_000, 10**12

@@ -12,6 +12,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import typer
 from torch import Tensor
@@ -19,11 +20,11 @@ from tqdm import tqdm
 
 from spacy_elmo.bilm.batch import pack
 from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.kernels.processor import float32_mode
 from spacy_elmo.bilm.model import BidirectionalLM
 from spacy_elmo.bilm.token_cache import TokenCache
-from spacy_elmo.cli.benchmark import (
-    MODEL,
-    TEXT,
+from spacy_elmo.bilm.transfer import to_device
+from spacy_elmo.speed import (
     Run,
     Sentences,
     encode_all,
@@ -36,11 +37,9 @@ from spacy_elmo.cli.benchmark import (
     torch_threads,
 )
 
-from .baselines import baselines
-from .timing import matrix_peak, memory_in_use
+from .timing import DEVICE, MODEL, TEXT, matrix_peak, memory_in_use
 
 BATCH_SIZE = 64  # of what is measured once for each model
-CPU = torch.device("cpu")
 
 
 class Definition:
@@ -48,20 +47,23 @@ class Definition:
 
     def __init__(self, bilm: BiLM) -> None:
         self.bilm = bilm
-        self.model = BidirectionalLM(bilm.config)
+        self.model = BidirectionalLM(bilm.config).to(bilm.device)
         self.model.load_state_dict(bilm.state_dict())
 
     @torch.no_grad()
     def encode(self, sentences: Sentences) -> list[Tensor]:
-        """Return the layers of sentences, each (L+1, T, D)."""
-        batch = pack(sentences)
+        """Return the layers of sentences, each (L+1, T, D), on the model's device."""
+        batch, device = pack(sentences), self.bilm.device
         tokens = [batch.words[i] for i in batch.word_N]
-        ids_NC = torch.from_numpy(self.bilm.character_ids(tokens))
-        numbers_N, reversed_N = torch.arange(len(tokens)), batch.reversed_N
+        arrays = (
+            self.bilm.character_ids(tokens), np.arange(len(tokens)), batch.reversed_N
+        )  # fmt: skip
+        ids_NC, numbers_N, reversed_N = (to_device(array, device) for array in arrays)
         state = self.bilm.zero_state(len(sentences))
-        layers, _ = self.model(
-            [ids_NC], numbers_N, torch.from_numpy(reversed_N), batch.batch_sizes, state
-        )
+        with float32_mode("float32", device.type):
+            layers, _ = self.model(
+                [ids_NC], numbers_N, reversed_N, batch.batch_sizes, state
+            )
         return [layers[:, positions] for positions in batch.positions]
 
 
@@ -102,13 +104,17 @@ def flops_per_token(bilm: BiLM, sentences: Sentences, batch_size: int) -> float:
 def whole_model(bilm: BiLM, sentences: Sentences, rounds: int) -> dict[str, float]:
     """Return the growth of memory by a first batch, and the share of the speed of a
     large matrix multiplication that the model's own have."""
-    before = memory_in_use(CPU)
+    device = bilm.device
+    before = memory_in_use(device)
     bilm.token_cache = TokenCache(0)
     bilm.encode(sentences[:BATCH_SIZE])
-    growth = (memory_in_use(CPU) - before) / (1 << 20)
+    growth = (memory_in_use(device) - before) / (1 << 20)
     run = {"cold": lambda: encode_all(bilm, sentences, BATCH_SIZE)}
     flops = in_turn(run, rounds)["cold"] * flops_per_token(bilm, sentences, BATCH_SIZE)
-    return {"MB beside its weights": growth, "share of peak": flops / matrix_peak(CPU)}
+    return {
+        "MB beside its weights": growth,
+        "share of peak": flops / matrix_peak(device),
+    }
 
 
 def benchmark(
@@ -118,32 +124,38 @@ def benchmark(
     batch_sizes: Sequence[int],
     threads: Sequence[int],
     rounds: int,
+    device: str = "cpu",
 ) -> dict[str, list[dict[str, Any]]]:
     """Return tables: tokens/s by model, threads and batch size, milliseconds of single
-    sentences, what is measured once for each model, and tokens/s of other models."""
+    sentences, what is measured once for each model, and, on a CPU, tokens/s of other
+    models."""
     speeds, latencies, by_model = [], [], []
     settings: dict[str, Any]
     for name in models:
         with torch_threads(threads[0]):
-            found = whole_model(load_model(name), sentences, rounds)
+            found = whole_model(load_model(name).to(device), sentences, rounds)
             by_model.append({"model": name, **found})
     for name, n in tqdm(list(product(models, threads)), leave=False):
         settings = {"model": name, "threads": n}
-        bilm = load_model(name)
+        bilm = load_model(name).to(device)
         with torch_threads(n):
             for size in batch_sizes:
                 found = in_turn(runs(bilm, sentences, size), rounds)
                 speeds.append({**settings, "batch": size, **found})
             both = {"definition": Definition(bilm), **encoders(bilm)}
             latencies.append({**settings, **latency(both, sentences)})
-    with torch_threads(threads[0]):
-        others = in_turn(baselines(sentences, BATCH_SIZE), rounds)
-    return {
+    tables = {
         "tokens/s": speeds,
         "milliseconds of 20 tokens": latencies,
         "models": by_model,
-        "tokens/s of other models": [others],
     }
+    if device == "cpu":
+        from .baselines import baselines
+
+        with torch_threads(threads[0]):
+            others = in_turn(baselines(sentences, BATCH_SIZE), rounds)
+        tables["tokens/s of other models"] = [others]
+    return tables
 
 
 def main(
@@ -153,11 +165,17 @@ def main(
     threads: list[int] = typer.Option([1, 2], help="CPU threads"),
     tokens: int = typer.Option(4_000, help="Tokens of the text that are read"),
     rounds: int = typer.Option(3, help="Times each is measured, in turn"),
+    device: str = typer.Option("cpu", help=DEVICE),
     as_json: bool = typer.Option(False, "--json", help="Print JSON"),
 ) -> None:
     sentences = read_sentences(text, tokens)
     found = benchmark(
-        model, sentences, batch_sizes=batch_size, threads=threads, rounds=rounds
+        model,
+        sentences,
+        batch_sizes=batch_size,
+        threads=threads,
+        rounds=rounds,
+        device=device,
     )
     show(found, as_json)
 

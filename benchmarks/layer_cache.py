@@ -17,9 +17,7 @@ from spacy.vectors import Vectors
 from tqdm import tqdm
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.cli.benchmark import (
-    MODEL,
-    TEXT,
+from spacy_elmo.speed import (
     Run,
     Sentences,
     in_turn,
@@ -30,6 +28,7 @@ from spacy_elmo.cli.benchmark import (
 )
 
 from .pipe import TAGS, add_elmo
+from .timing import MODEL, TEXT
 
 BATCH, STATIC_WIDTH = 64, 300
 

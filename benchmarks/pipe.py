@@ -16,13 +16,12 @@ import typer
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
+from thinc.api import require_gpu
 from torch import nn
 from tqdm import tqdm
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.cli.benchmark import (
-    MODEL,
-    TEXT,
+from spacy_elmo.speed import (
     Sentences,
     in_turn,
     load_model,
@@ -30,6 +29,8 @@ from spacy_elmo.cli.benchmark import (
     show,
     torch_threads,
 )
+
+from .timing import MODEL, TEXT
 
 LISTENER = {"@architectures": "spacy-elmo.ElmoListener.v1"}
 TAGS = [f"T{i}" for i in range(45)]  # as many as the Penn Treebank has
@@ -90,7 +91,8 @@ def texts_of(sentences: Sentences, n_words: int) -> list[str]:
 
 @contextmanager
 def time_in(modules: Sequence[nn.Module]) -> Iterator[list[float]]:
-    """Collect the seconds in modules of one thread, one a call."""
+    """Collect the seconds in modules of one thread, one a call; on a GPU those in which
+    the host gives it work."""
     spent: list[float] = []
     started: list[float] = []
 
@@ -168,9 +170,12 @@ def main(
     ),
     tokens: int = typer.Option(20_000, help="Tokens of the text that are read"),
     rounds: int = typer.Option(3, help="Times each is measured"),
-    precision: str = typer.Option("float32", help="float32, half or int8"),
+    precision: str = typer.Option("float32", help="float32, tf32, half or int8"),
+    gpu_id: int = typer.Option(-1, "--gpu-id", "-g", help="Of the GPU; -1 for the CPU"),
     as_json: bool = typer.Option(False, "--json", help="Print JSON"),
 ) -> None:
+    if gpu_id >= 0:
+        require_gpu(gpu_id)
     rows = benchmark(
         model,
         read_sentences(text, tokens),

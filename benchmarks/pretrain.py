@@ -20,8 +20,11 @@ from spacy_elmo.bilm.kernels.choose import force
 from spacy_elmo.bilm.objectives.adaptive import adaptive_softmax
 from spacy_elmo.bilm.objectives.full import full_softmax
 from spacy_elmo.bilm.objectives.sampled import sampled_softmax
-from spacy_elmo.cli.benchmark import (
-    MODEL,
+from spacy_elmo.pretrain.config import TrainingConfig
+from spacy_elmo.pretrain.model import LanguageModel
+from spacy_elmo.pretrain.optimizers import adam
+from spacy_elmo.pretrain.step import train_step
+from spacy_elmo.speed import (
     in_turn,
     load_model,
     made_up_sentences,
@@ -29,14 +32,10 @@ from spacy_elmo.cli.benchmark import (
     show,
     torch_threads,
 )
-from spacy_elmo.pretrain.config import TrainingConfig
-from spacy_elmo.pretrain.model import LanguageModel
-from spacy_elmo.pretrain.optimizers import adam
-from spacy_elmo.pretrain.step import train_step
 from spacy_elmo.text.corpus import SPECIALS, Corpus, build_corpus
 from spacy_elmo.text.streams import Batch, Streams
 
-from .timing import matrix_peak, memory_in_use
+from .timing import DEVICE, MODEL, matrix_peak, memory_in_use
 
 OBJECTIVES = ("full", "adaptive", "sampled", "definition")
 DEFINITION = {"token_encoder": "definition", "lstm": "definition"}
@@ -181,7 +180,7 @@ def main(
     unroll_steps: int = typer.Option(20, help="Steps of each"),
     rounds: int = typer.Option(3, help="Times each is measured, in turn"),
     threads: int = typer.Option(1, help="CPU threads"),
-    device: str = typer.Option("cpu", help="cpu or cuda"),
+    device: str = typer.Option("cpu", help=DEVICE),
     precision: str = typer.Option("float32", help="float32 or bfloat16"),
     as_json: bool = typer.Option(False, "--json", help="Print JSON"),
 ) -> None:

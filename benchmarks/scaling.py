@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import torch
 import typer
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.token_cache import CACHE_WORDS, TokenCache
-from spacy_elmo.cli.benchmark import (
-    MODEL,
+from spacy_elmo.speed import (
     Run,
     Sentences,
     in_turn,
@@ -22,10 +22,10 @@ from spacy_elmo.cli.benchmark import (
     torch_threads,
 )
 
-from .inference import CPU
 from .pipe import make_pipeline, texts_of
-from .timing import memory_in_use
+from .timing import MODEL, memory_in_use
 
+CPU = torch.device("cpu")
 LENGTHS = (5, 10, 20, 40, 80, 160, 320)
 BATCHES = (1, 4, 16, 64, 256)
 VOCABULARIES = (100, 1_000, 10_000, 100_000)

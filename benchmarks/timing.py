@@ -1,4 +1,4 @@
-"""The speed of a large matrix product, and the memory in use."""
+"""Options of all benchmarks, the speed of a large matrix product, the memory in use."""
 
 import psutil
 import torch
@@ -6,7 +6,11 @@ import torch
 from spacy_elmo.bilm.kernels.choose import choose_matmul
 from spacy_elmo.bilm.kernels.matmul import prepare
 from spacy_elmo.bilm.kernels.processor import Settings, case_of
-from spacy_elmo.cli.benchmark import Run, in_turn
+from spacy_elmo.speed import Run, in_turn
+
+MODEL = "Model folder, a name that ships, or a published size: small, medium, original"
+TEXT = "A folder that 'prepare' made; made-up text if none is given"
+DEVICE = "cpu, cuda, or the number of a GPU: cuda:1"
 
 
 @torch.no_grad()

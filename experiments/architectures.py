@@ -17,8 +17,8 @@ from wasabi import msg
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.token_cache import TokenCache
-from spacy_elmo.cli.benchmark import encode_all, in_turn, read_sentences
 from spacy_elmo.cli.group import markdown_table
+from spacy_elmo.speed import encode_all, in_turn, read_sentences
 
 Settings = dict[str, Any]
 

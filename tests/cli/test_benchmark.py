@@ -8,7 +8,8 @@ from spacy.tokens import DocBin
 from typer.testing import CliRunner
 
 from spacy_elmo.cli import app
-from spacy_elmo.cli.benchmark import SCORES, in_turn, precisions
+from spacy_elmo.cli.benchmark import SCORES
+from spacy_elmo.speed import in_turn, precisions
 
 from ..pipelines import examples, trained
 
