@@ -7,7 +7,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "extensions"))
 
 project = "spacy-elmo"
-copyright = "the authors of spacy-elmo, MIT licence"  # noqa: A001
+copyright = "the spacy-elmo developers, MIT licence"  # noqa: A001
 exclude_patterns = ["_build"]
 extensions = [
     "myst_parser",

@@ -1,5 +1,6 @@
 """Put a trained biLM where the package looks for it: in half precision, with its
-softmax, for who goes on training it, and its whole card.
+softmax, for who goes on training it, and its card, as JSON and as Markdown. The sources
+of the text are written beside it by hand, in ATTRIBUTION.md.
 
     python -m experiments.ship en_elmo_sm
 """
@@ -11,6 +12,7 @@ import typer
 from wasabi import msg
 
 from spacy_elmo import models as shipped
+from spacy_elmo.models import model_card
 from spacy_elmo.pretrain.card import read_card
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.pretrain.perplexity import perplexity
@@ -32,8 +34,17 @@ def main(name: str = typer.Argument(..., help="Model of experiments.yml")) -> No
     card["limits"] = row["limits"]
     folder = shipped.FOLDER / name
     model.bilm.save(folder, dtype="float16", softmax=model.softmax, card=card)
+    write_page(name)
     size = sum(path.stat().st_size for path in folder.iterdir())
     msg.good(f"{folder}: {size:,} bytes")
+
+
+def write_page(name: str) -> None:
+    """Write the card of a shipped model as Markdown."""
+    (lang,) = (lang for lang, model in shipped.MODELS.items() if model == name)
+    folder = shipped.FOLDER / name
+    page = "".join(model_card.render(name, lang, read_card(folder) or {}))
+    (folder / model_card.FILE).write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

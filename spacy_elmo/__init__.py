@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from .component.factory import component_config as component_config
     from .component.similarity import similarity as similarity
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["BiLM", "__version__", "component_config", "similarity"]
 
 

@@ -3,24 +3,35 @@
 import re
 from pathlib import Path
 
+from .project import BLOB, DOCUMENTATION, RAW, TREE, in_repository
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+LINKS = re.findall(r"\]\(([^)]+)\)", README)
 
 
 def test_it_is_read_in_ten_minutes():
     assert len(README.splitlines()) <= 120
 
 
+def test_links_are_absolute_as_a_package_index_needs_them():
+    assert len(LINKS) > 10
+    for link in LINKS:
+        assert link.startswith("https://"), link
+
+
 def test_what_it_links_to_is_there():
-    links = re.findall(r"\]\(([^)]+)\)", README)
-    assert len(links) > 10
-    for link in links:
-        assert link.startswith("https://") or (ROOT / link).exists(), link
+    ours = [link for link in LINKS if "spacy-elmo" in link]
+    assert len(ours) > 10
+    for start in (BLOB, TREE, RAW, DOCUMENTATION):
+        assert any(link.startswith(start) for link in ours), start
+    for link in ours:
+        assert in_repository(link).exists(), link
 
 
 def test_it_has_a_picture():
     (picture,) = re.findall(r"!\[.+\]\(([^)]+)\)", README)
-    assert (ROOT / picture).stat().st_size > 1000
+    assert in_repository(picture).stat().st_size > 1000
 
 
 def test_make_targets_are_there():

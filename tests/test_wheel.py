@@ -55,7 +55,7 @@ def test_holds_the_models(wheel, files):
         for path in folder.iterdir():
             assert files[f"spacy_elmo/models/{model}/{path.name}"] == path.read_bytes()
         assert sum(path.stat().st_size for path in folder.iterdir()) <= 16_000_000
-    assert wheel.stat().st_size < 60_000_000
+    assert wheel.stat().st_size < 40_000_000
 
 
 def test_has_the_metadata(files):

@@ -21,11 +21,12 @@ CASES = {"1 sentence": (1, False), "64 sentences": (64, False), "training": (64,
 @app.command("models")
 @clear_errors()
 def models_cli(
-    name: str | None = typer.Argument(None, help="Show this one's whole card"),
+    name: str | None = typer.Argument(None, help="Show this one's card"),
     as_json: AsJson = False,
 ) -> None:
     """The biLMs inside this package: what they are for and how they were made."""
     from .. import models as shipped
+    from ..models.model_card import render
     from ..pretrain.card import read_card
 
     cards: dict[str, Any] = {}
@@ -44,8 +45,7 @@ def models_cli(
         msg.table(rows, header=header, divider=True)
         return
     for model, card in cards.items():
-        msg.divider(model)
-        msg.table({key: _readable(key, value) for key, value in card.items()})
+        typer.echo(render(model, card["lang"], card)[1])
 
 
 def _row(model: str, card: dict[str, Any]) -> tuple[str, ...]:
@@ -53,13 +53,6 @@ def _row(model: str, card: dict[str, Any]) -> tuple[str, ...]:
     perplexities = [card.get(f"{text}_perplexity", {}) for text in TEXTS]
     marks = (f"{p.get(m, float('nan')):.2f}" for p in perplexities for m in MARKS)
     return model, card["lang"], *numbers, *marks
-
-
-def _readable(key: str, value: Any) -> str:
-    if key == "seconds":
-        hours, minutes = divmod(round(value / 60), 60)
-        return f"{value:,.0f} ({hours} h {minutes:02d} min)"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 @app.command("info")

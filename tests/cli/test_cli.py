@@ -1,16 +1,19 @@
 """The commands, as a user runs them."""
 
 import json
+import re
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from spacy_elmo import models as shipped
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.cli import app
+from spacy_elmo.models.model_card import render
 
 SHIPPED = shipped.FOLDER / shipped.MODELS["en"]
 
@@ -61,7 +64,8 @@ def test_convert_there_and_back(tiny, tmp_path):
 
 def test_convert_keeps_softmax_and_card(tmp_path):
     run("convert", SHIPPED, tmp_path / "copy", "--half")
-    names = {path.name for path in SHIPPED.iterdir()}
+    for_people = {"README.md", "ATTRIBUTION.md"}
+    names = {path.name for path in SHIPPED.iterdir()} - for_people
     assert {path.name for path in (tmp_path / "copy").iterdir()} == names
     text = tmp_path / "text.txt"
     text.write_text("The cat sat on the mat.\n" * 9)
@@ -158,7 +162,39 @@ def test_models_that_ship():
         assert card["parameters"] == bilm.n_parameters
         for key in ("text", "tokens_seen", "dev_perplexity", "hardware", "command"):
             assert card[key], key
-        assert card["fingerprint"] in run("models", name)
+        page = run("models", name)
+        assert page.startswith(f"# {name}\n") and card["fingerprint"] in page
+        assert page.strip() == page_of(name)[1].strip()
         assert json.loads(run("models", lang, "--json")) == {name: card}
         assert json.loads(run("info", name, "--json"))["fingerprint"] in str(card)
     assert "EL081" in run("models", "de", fails=True)
+
+
+def page_of(name):
+    """Return front matter and text of a card, as it lies beside the weights."""
+    text = (shipped.find(name) / "README.md").read_text(encoding="utf-8")
+    nothing, front, page = re.split(r"^---\n", text, maxsplit=2, flags=re.MULTILINE)
+    assert nothing == ""
+    return yaml.safe_load(front), page
+
+
+@pytest.mark.parametrize(("lang", "name"), shipped.MODELS.items())
+def test_cards_are_pages_of_hubs(lang, name):
+    card = json.loads((shipped.find(name) / "card.json").read_text(encoding="utf-8"))
+    front, page = page_of(name)
+    # Made from the JSON, by the code that ships a model.
+    text = (shipped.find(name) / "README.md").read_text(encoding="utf-8")
+    assert "".join(render(name, lang, card)) == text
+    assert front["language"] == lang and front["license"] == "cc-by-sa-4.0"
+    assert front["library_name"] == "spacy-elmo" and "elmo" in front["tags"]
+    (model,) = front["model-index"]
+    assert model["name"] == name
+    for result in model["results"]:
+        found = card[f"{result['dataset']['split']}_perplexity"]
+        perplexity, bits = (metric["value"] for metric in result["metrics"])
+        assert perplexity == pytest.approx(found["mean"], abs=0.005)
+        assert bits == pytest.approx(found["bits_per_character"], abs=5e-4)
+    (example,) = re.findall(r"```python\n(.+?)```", page, re.DOTALL)
+    namespace = {}
+    exec(example, namespace)
+    assert namespace["nlp"]("a").tensor.shape == (1, 512)
