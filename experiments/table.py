@@ -42,10 +42,11 @@ class Setup:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Runs with one budget: updates, and evaluations on the development set."""
+    """Runs with one budget: updates (None for spaCy's own budget, which ends by its
+    patience), and evaluations on the development set."""
 
     name: str
-    steps: int
+    steps: int | None
     runs: list[dict[str, list[str]]]
     evaluations: int = 20
 

@@ -39,7 +39,6 @@ from .spacy_pretrain import begin_with, pretrained, pretraining
 from .table import PARTS, Experiment, Setup, Task, find_experiment
 
 CONFIG, LOG = "config.cfg", "log.jsonl"
-LEARN_RATE = 0.004  # at its highest, for all setups alike
 
 
 @dataclass(frozen=True)
@@ -90,27 +89,22 @@ class Run:
             [self.task.component],
             lang=self.task.lang,
             weights=self.source,
+            steps=self.experiment.steps,
             **self.setup.config,
         )
 
     def overrides(self) -> dict[str, Any]:
         """Return what results depend on beside the configuration."""
-        steps = self.experiment.steps
         found: dict[str, Any] = {
             "system.seed": self.seed,
-            "training.max_steps": steps,
-            "training.eval_frequency": max(1, steps // self.experiment.evaluations),
-            "training.patience": 0,  # each has its whole budget
             # Where spaCy's tokens are others, no tagger could be right.
             "corpora.train.gold_preproc": True,
             "corpora.dev.gold_preproc": True,
-            "training.optimizer.learn_rate": {
-                "@schedules": "warmup_linear.v1",
-                "warmup_steps": steps // 10,
-                "total_steps": steps,
-                "initial_rate": LEARN_RATE,
-            },
         }
+        steps = self.experiment.steps
+        if steps is not None:
+            every = max(1, steps // self.experiment.evaluations)
+            found["training.eval_frequency"] = every
         if self.setup.share < 1:
             reader = Corpus(self.corpus / "train.spacy")
             n_docs = sum(1 for _ in reader(spacy.blank("xx")))

@@ -18,6 +18,9 @@ EMBEDDING_WIDTH = 96
 # Width and depth of the encoder: spaCy's own, and what reads ELMo's vectors. They know
 # their context, so it is wider, and one layer is enough.
 HASH_EMBED_CNN, ELMO = (96, 4), (256, 1)
+# The budget of the tables in docs/guides/results.md: updates, evaluations on the
+# development set, and the learning rate at its highest.
+STEPS, EVALUATIONS, LEARN_RATE = 2000, 20, 0.004
 # spaCy's other tokenizer for Korean, which splits at spaces and punctuation.
 NO_MECAB = {"nlp": {"tokenizer": {"@tokenizers": "spacy.Tokenizer.v1"}}}
 COMMENTS = {
@@ -29,6 +32,8 @@ COMMENTS = {
     ".tok2vec.elmo]": "Softmax weights and gamma of this component's own. mix: "
     "learned, average,\ntop, concat or the number of a layer; l2: draws weights "
     "towards the average.",
+    "[training]": "The budget of the documented results. A larger corpus wants more "
+    "updates:\n--training.max_steps; the learning rate follows.",
     "[initialize.components.elmo]": "layer_cache: layers of sentences that were read "
     'are kept, in "memory" or in a file,\nso that only the first epoch computes them.',
     "[initialize.components.elmo.weights]": "Weights of the biLM; path = null takes "
@@ -47,6 +52,7 @@ def make_config(
     layer_cache: str | None = None,
     listener: Block | None = None,
     encoder: tuple[int, int] | None = None,
+    steps: int | None = STEPS,
 ) -> str:
     """Return a configuration that `spacy train` takes as it is, with comments.
 
@@ -61,6 +67,7 @@ def make_config(
         listener: More settings of `spacy-elmo.ElmoListener.v1`.
         encoder: Width and depth of the convolutions; None for those that go with ELMo,
             or are spaCy's.
+        steps: Updates of the training; None for spaCy's own budget.
 
     Raises:
         ValueError: [EL081] if nothing ships for the language, [EL089] for other places,
@@ -92,9 +99,26 @@ def make_config(
         config["initialize"]["components"] = {"elmo": elmo}
     config["initialize"]["vectors"] = static
     config["nlp"]["batch_size"] = nlp.batch_size
+    if steps is not None:
+        config["training"].update(_budget(config["training"]["optimizer"], steps))
     # Not what comes of this machine or of the pipeline's being built here.
     config["training"]["logger"] = {"@loggers": "spacy.ConsoleLogger.v1"}
     return _commented(Config(config).to_str())
+
+
+def _budget(optimizer: Block, steps: int) -> Block:
+    rate = {
+        "@schedules": "warmup_linear.v1",
+        "warmup_steps": max(1, steps // 10),
+        "total_steps": "${training.max_steps}",
+        "initial_rate": LEARN_RATE,
+    }
+    return {
+        "max_steps": steps,
+        "eval_frequency": max(1, steps // EVALUATIONS),
+        "patience": 0,
+        "optimizer": {**optimizer, "learn_rate": rate},
+    }
 
 
 def _model_of(nlp: Language, name: str) -> Block:

@@ -7,7 +7,12 @@ import pytest
 import spacy
 from confection import Config
 from spacy.training import Example
+from spacy.util import load_config_from_str
 
+from experiments.table import find_experiment, find_setup, find_task
+from experiments.train import Run
+
+from ..conftest import ROOT
 from .test_cli import run
 
 
@@ -24,6 +29,26 @@ def test_into_a_new_folder_with_a_command_to_paste(tmp_path):
     assert Config().from_disk(path)["nlp"]["lang"] == "en"
     command = f"python -m spacy train '{path}' --paths.train train.spacy "
     assert lines[-1] == command + "--paths.dev dev.spacy --output training"
+
+
+@pytest.mark.parametrize("name", ["ner", "tagger"])
+def test_configs_of_the_repository_are_what_it_writes(name):
+    path = ROOT / "configs" / f"{name}_elmo.cfg"
+    text = run("init-config", "-", "--pipeline", name)
+    assert path.read_text(encoding="utf-8") == text
+
+
+def test_budget_is_that_of_the_documented_results():
+    """The file and the command of the table train the same."""
+    written = Config().from_str(run("init-config", "-", "--pipeline", "ner"))
+    main = find_experiment("main")
+    measured = Run(main, find_task("ewt-ner"), find_setup("elmo"), seed=0)
+    table = load_config_from_str(measured.config(), overrides=measured.overrides())
+    for part in ("nlp", "components", "training"):
+        assert table.interpolate()[part] == written.interpolate()[part]
+    assert written["training"]["max_steps"] == main.steps == 2000
+    rate = written.interpolate()["training"]["optimizer"]["learn_rate"]
+    assert rate["total_steps"] == 2000 and rate["initial_rate"] == 0.004
 
 
 def test_into_no_folder(tmp_path):
