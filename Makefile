@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: demo test test-all install lint docs wheel clean
+.PHONY: demo test test-all attack install lint docs wheel clean
 
 demo: install
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m spacy project run demo --force
@@ -19,6 +19,12 @@ test: install lint
 # And the slow ones: killed runs, torchrun, whole workflows, the wheel.
 test-all: test
 	$(PYTEST) -m slow
+
+# All attacks (attacks/README.md), for so many minutes together.
+MINUTES ?= 10
+SEED ?= 0
+attack: install
+	OMP_NUM_THREADS=1 $(BIN)/python -m attacks all --minutes $(MINUTES) --seed $(SEED)
 
 lint: install
 	$(BIN)/ruff check .

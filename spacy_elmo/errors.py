@@ -278,7 +278,7 @@ class Errors(metaclass=_Coded):
         "or repeat what the plan was made with."
     )
     EL202 = (
-        "'{path}' is damaged: {problem}. Without its plan a folder can't be "
+        "'{path}' is damaged: {error}. Without its plan a folder can't be "
         "continued; start in another one."
     )
     EL203 = (

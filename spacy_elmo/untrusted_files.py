@@ -12,6 +12,19 @@ MAX_SAID = 300  # characters of a message of others
 
 
 @contextmanager
+def coded(message: str, path: str | Path, **also: Any) -> Iterator[None]:
+    """Turn every failure into one error; arguments and errors as of `reading`."""
+    try:
+        yield
+    except Exception as error:
+        if str(error).startswith("[EL"):
+            raise
+        raise ValueError(
+            message.format(path=path, error=said(error), **also)
+        ) from error
+
+
+@contextmanager
 def reading(
     path: Path, message: str, *, max_bytes: int | None = None, **also: Any
 ) -> Iterator[None]:
@@ -27,18 +40,12 @@ def reading(
     Raises:
         ValueError: With the message. Errors that have a code already stay as they are.
     """
-    try:
+    with coded(message, path, **also):
         if not path.is_file():
             raise OSError("it is not a file" if path.exists() else "it is not there")
         if max_bytes is not None and path.stat().st_size > max_bytes:
             raise OSError(f"it is larger than {max_bytes:,} bytes")
         yield
-    except Exception as error:
-        if str(error).startswith("[EL"):
-            raise
-        raise ValueError(
-            message.format(path=path, error=said(error), **also)
-        ) from error
 
 
 def said(error: Exception) -> str:

@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("spacy_elmo", "benchmarks", "experiments", "tests")
+FOLDERS = ("spacy_elmo", "attacks", "benchmarks", "experiments", "tests")
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 
 MAX_FILE = 320

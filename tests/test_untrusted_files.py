@@ -6,13 +6,17 @@ from pathlib import Path
 
 import h5py
 import pytest
+import spacy
 
 from spacy_elmo import BiLM
 from spacy_elmo.bilm import files
 from spacy_elmo.bilm.objectives import FILE, FullSoftmax, load
+from spacy_elmo.embed.plan import read_plan
 from spacy_elmo.pretrain.card import read_card
+from spacy_elmo.pretrain.config_file import read_config
 
 from .models import tiny_config
+from .pipelines import add_elmo
 
 VOCAB = ["<S>", "</S>", "<UNK>", "a"]
 
@@ -55,6 +59,41 @@ def read_all(path):
     BiLM.load(path.parent)
     load(path.parent / FILE, 6, 4)
     read_card(path.parent)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs POSIX")
+@pytest.mark.parametrize("make", [pipe, link_to_device, Path.mkdir])
+@pytest.mark.parametrize("name", ["pipeline", "vectors", "config"])
+def test_no_plain_file_of_others(tmp_path, name, make):
+    """A saved component, the plan of a folder of vectors, a training configuration."""
+    read, path, code = {
+        "pipeline": (spacy.load, tmp_path / "elmo" / "model", "EL002"),
+        "vectors": (read_plan, tmp_path / "plan.json", "EL202"),
+        "config": (lambda _: read_config(path), tmp_path / "a.cfg", "EL037"),
+    }[name]
+    if name == "pipeline":
+        nlp = spacy.blank("xx")
+        add_elmo(nlp)
+        nlp.to_disk(tmp_path)
+        path.unlink()
+    make(path)
+    with pytest.raises(ValueError, match=f"{code}.*not a file"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize("damaged", [b"", b"\xc1", b"\x81\xa5nodes\x93"])
+def test_saved_component_that_is_none(tmp_path, damaged):
+    """What reads msgpack, and Thinc, have errors of their own."""
+    nlp = spacy.blank("xx")
+    elmo = add_elmo(nlp)
+    nlp.to_disk(tmp_path)
+    (tmp_path / "elmo" / "model").write_bytes(damaged)
+    with pytest.raises(ValueError, match=r"EL002.*elmo component"):
+        spacy.load(tmp_path)
+    with pytest.raises(ValueError, match=r"EL002.*elmo component"):
+        elmo.from_bytes(damaged)
+    again = spacy.load(tmp_path, exclude=["elmo"])
+    add_elmo(again).from_disk(tmp_path / "elmo", exclude=["model", "vocab"])
 
 
 @pytest.mark.parametrize("name", ["config.json", "vocab.txt", "card.json"])

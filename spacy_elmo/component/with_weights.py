@@ -1,7 +1,7 @@
 """Where a component's weights come from and go to."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,11 @@ from ..bilm.bilm import BiLM
 from ..errors import Errors, Warnings
 from ..layers.encoder import shim_of
 from ..layers.listener import TRAINED_WITH
-from ..layers.shim import BiLMShim
+from ..layers.shim import SAVED, BiLMShim
+from ..untrusted_files import coded, reading
 from .settings import ElmoSettings
+
+_SAVED_AS = "an elmo component"
 
 
 class WithWeights:
@@ -56,6 +59,20 @@ class WithWeights:
     def fingerprint(self) -> str:
         """Return the fingerprint of the weights; errors as of `bilm`."""
         return self._with_weights().fingerprint()
+
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> Any:
+        """Read what `to_bytes` has written. Raises ValueError [EL002] if it is damaged,
+        and as `BiLMShim.from_bytes`."""
+        with coded(Errors.EL002, SAVED, format=_SAVED_AS):
+            return super().from_bytes(bytes_data, exclude=exclude)  # type: ignore[misc]
+
+    def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> Any:
+        """Read what `to_disk` has written. Raises as `from_bytes`."""
+        file, most = Path(path) / "model", self._shim.max_bytes
+        if "model" in exclude:
+            return super().from_disk(path, exclude=exclude)  # type: ignore[misc]
+        with reading(file, Errors.EL002, max_bytes=most, format=_SAVED_AS):
+            return super().from_disk(path, exclude=exclude)  # type: ignore[misc]
 
     def load_weights(self, path: str | Path) -> None:
         """Take weights from a model folder in any format, or a shipped model by name.

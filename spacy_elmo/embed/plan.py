@@ -17,6 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 from pydantic import TypeAdapter
 
 from ..errors import Errors
+from ..untrusted_files import MAX_WORDS, reading
 from .checksums import new_checksum
 from .folder import SHARDS, Workspace, names_of_shards, publish
 from .inputs import Input
@@ -204,14 +205,12 @@ def read_plan(output: Path) -> Plan:
         ValueError: [EL202] if it is damaged.
     """
     path = output / PLAN
-    try:
+    if not path.exists():
+        raise FileNotFoundError(Errors.EL214.format(path=output))
+    with reading(path, Errors.EL202, max_bytes=MAX_WORDS):
         data = json.loads(path.read_text(encoding="utf-8"))
         expected = data.pop("hash")
         plan = _JSON.validate_python(data)
         if plan.hash != expected or plan.format_version != FORMAT_VERSION:
             raise ValueError("it was changed, or is of another version of spacy-elmo")
-    except FileNotFoundError as error:
-        raise FileNotFoundError(Errors.EL214.format(path=output)) from error
-    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
-        raise ValueError(Errors.EL202.format(path=path, problem=error)) from error
     return plan

@@ -6,6 +6,7 @@ import numpy as np
 from safetensors.numpy import load, save
 
 from ..errors import Errors
+from ..untrusted_files import MAX_WORDS, reading
 from .checksums import new_checksum
 from .estimate import SAMPLES, read_sample
 from .folder import Workspace, publish
@@ -47,12 +48,10 @@ def fit_projection(
 def read_projection(output: Path, checksum: str) -> Projection:
     """Return a projection. Raises ValueError [EL202] if its file is damaged."""
     path = _path(output, checksum)
-    try:
+    with reading(path, Errors.EL202, max_bytes=MAX_WORDS):
         data = path.read_bytes()
         if new_checksum(data).hexdigest() != checksum:
             raise ValueError("it was changed")
-    except (OSError, ValueError) as error:
-        raise ValueError(Errors.EL202.format(path=path, problem=error)) from error
     arrays = load(data)
     return arrays["mean"], arrays["axes"]
 

@@ -41,6 +41,7 @@ from ..bilm.kernels.memo import Derived
 from ..bilm.kernels.processor import Precision, check_name
 from ..bilm.token_cache import TokenCache
 from ..errors import Errors
+from ..untrusted_files import MAX_WORDS
 
 SAVED = "saved pipeline"
 
@@ -200,6 +201,11 @@ class BiLMShim(TorchShim):
         bilm.token_cache = TokenCache(self.cache_words)
         self._model = bilm
         self._fingerprint.clear()
+
+    @property
+    def max_bytes(self) -> int:
+        """Size of the saved weights and words at most."""
+        return 8 * self._model.n_parameters + MAX_WORDS
 
     def set_exact(self, exact: bool) -> None:
         """Set `BiLM.set_exact` of these weights and of those to come."""

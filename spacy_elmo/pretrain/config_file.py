@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from ..bilm.config import BiLMConfig
 from ..errors import Errors
+from ..untrusted_files import MAX_JSON, reading
 from .config import BLOCKS, PretrainConfig
 
 SECTIONS = ("text", "vocab", "model", "training", "paths")
@@ -29,7 +30,9 @@ def read_config(path: Path, overrides: dict[str, Any] | None = None) -> Pretrain
             of the wrong type or out of bounds; [EL020] the sizes don't fit together.
     """
     try:
-        return _parse(dict(Config().from_disk(path, overrides=overrides or {})))
+        with reading(path, "{error}", max_bytes=MAX_JSON):
+            text = path.read_text(encoding="utf-8")
+        return _parse(dict(Config().from_str(text, overrides=overrides or {})))
     except KeyError as error:
         problem = f"it refers to {error}, which it does not have"
     except ValidationError as error:

@@ -76,9 +76,12 @@ def _config(folder: Path, n_words: int, n_characters: int) -> BiLMConfig:
     path = folder / CONFIG
     try:
         # The path is of the machine that trained it: the name is what counts here.
-        path = folder / Path(read_json(path)["config_path"]).name
-        if not path.exists():
-            path = folder / "configs" / path.name
+        name = Path(read_json(path)["config_path"]).name
+        with reading(
+            path, Errors.EL002, format="a configuration"
+        ):  # a name of any length
+            places = folder / name, folder / "configs" / name
+            path = next((place for place in places if place.exists()), places[1])
         sizes = read_json(path)
         lstm, tokens = sizes["encoder"], sizes["token_embedder"]
         settings: dict[str, Any] = {

@@ -15,6 +15,8 @@ from spacy_elmo.bilm import files
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.component.factory import component_config
 
+from ..many_langs import save_many_langs
+
 SENTENCES = [["cat", "日本", "Q", ""], ["zebra"]]
 
 
@@ -36,68 +38,12 @@ def test_gold(gold_model):
 
 # -- a model made here ------------------------------------------------------------
 
-CHARS = [
-    "<oov>",
-    "<bos>",
-    "<eos>",
-    "<bow>",
-    "<eow>",
-    "<pad>",
-    "a",
-    "c",
-    "t",
-    "日",
-    "\u3000",
-]
-WORDS = ["<oov>", "<bos>", "<eos>", "<pad>", "cat", "日本"]
-
 
 @pytest.fixture
 def made(tmp_path):
     """A random model, its sizes told apart by being all different."""
-    torch.manual_seed(0)
-    H, C, S, W, d = 6, 8, 7, 3, 4
-    encoder, embedder = {}, {
-        "word_emb_layer.embedding.weight": torch.randn(len(WORDS), W),
-        "char_emb_layer.embedding.weight": torch.randn(len(CHARS), d),
-        "convolutions.0.weight": torch.randn(2, d, 1),
-        "convolutions.0.bias": torch.randn(2),
-        "convolutions.1.weight": torch.randn(5, d, 3) / 3,
-        "convolutions.1.bias": torch.randn(5),
-        "highways._layers.0.weight": torch.randn(2 * S, S) / 3,
-        "highways._layers.0.bias": torch.randn(2 * S),
-        "projection.weight": torch.randn(H, S + W) / 3,
-        "projection.bias": torch.randn(H),
-    }  # fmt: skip
-    for direction in ("forward", "backward"):
-        for layer in range(2):
-            name = f"{direction}_layer_{layer}"
-            encoder[f"{name}.input_linearity.weight"] = torch.randn(4 * C, H) / 3
-            encoder[f"{name}.state_linearity.weight"] = torch.randn(4 * C, H) / 3
-            encoder[f"{name}.state_linearity.bias"] = torch.randn(4 * C)
-            encoder[f"{name}.state_projection.weight"] = torch.randn(H, C) / 3
-    folder = tmp_path / "made"
-    folder.mkdir()
-    torch.save(encoder, folder / "encoder.pkl")
-    torch.save(embedder, folder / "token_embedder.pkl")
-    for name, entries in (("char.dic", CHARS), ("word.dic", WORDS)):
-        text = "".join(f"{entry}\t{i}\n" for i, entry in enumerate(entries))
-        (folder / name).write_text(text, encoding="utf-8")
-    (folder / "config.json").write_text(
-        '{"config_path": "/home/them/configs/sizes.json"}'
-    )
-    sizes = {
-        "encoder": {
-            "projection_dim": H, "cell_clip": 3, "proj_clip": 3, "dim": C,
-            "n_layers": 2,
-        },
-        "token_embedder": {
-            "activation": "relu", "filters": [[1, 2], [3, 5]], "n_highway": 1,
-            "word_dim": W, "char_dim": d, "max_characters_per_token": 50,
-        },
-    }  # fmt: skip
-    (folder / "sizes.json").write_text(json.dumps(sizes))
-    return folder
+    save_many_langs(tmp_path / "made")
+    return tmp_path / "made"
 
 
 def test_saved_in_our_format_and_in_a_pipeline(made, tmp_path):
@@ -228,6 +174,12 @@ BAD = {
     "dic without marks": ("EL003", lambda f: swap(f / "char.dic", "<pad>", "p")),
     "no sizes": ("EL002", lambda f: (f / "sizes.json").unlink()),
     "other sizes": ("EL003", lambda f: (f / "sizes.json").write_text("{}")),
+    "name of any length": (
+        "EL002",
+        lambda f: (f / "config.json").write_text(
+            json.dumps({"config_path": "y" * 10**5})
+        ),
+    ),
     "no config path": ("EL003", lambda f: (f / "config.json").write_text("[]")),
 }
 
