@@ -18,9 +18,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from .makers import Found
 from .mutations import mutate
 from .report import Run
-from .targets import TARGETS, Found, make
+from .targets import TARGETS, make
 
 CORPUS = Path(__file__).parent / "corpus"
 PATIENCE = 20  # seconds, after which a reader is taken to wait for ever

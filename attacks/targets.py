@@ -1,54 +1,14 @@
-"""The files that are attacked: how each kind is made, and how it is read.
+"""The kinds of files that are attacked, by name."""
 
-A reader returns what was found in the files, as one hash, and the fingerprint that it
-stands under, if it has one.
-"""
-
-import bz2
-import gzip
-import hashlib
-import json
-import lzma
 import shutil
-import sqlite3
-import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-import numpy as np
-import spacy
-import torch
-
-from spacy_elmo import BiLM, embed
-from spacy_elmo.bilm import objectives
-from spacy_elmo.component.file_cache import FileCache
-from spacy_elmo.component.layer_cache import key_of
-from spacy_elmo.pretrain import checkpoint, optimizers
-from spacy_elmo.pretrain.card import read_card
-from spacy_elmo.pretrain.config_file import read_config
-from spacy_elmo.pretrain.model import LanguageModel
-from spacy_elmo.text.prepare import Request, prepare
-from spacy_elmo.text.reading import read_lines
-from spacy_elmo.text.shards import open_corpus
 from tests.bilm.many_langs import save_many_langs
-from tests.embed.corpora import embed_files, write_lines
-from tests.models import SENTENCES, tiny_config
-from tests.pipelines import add_elmo
-from tests.pretrain.runs import TEXT, write_config
 
-VOCAB = ["<S>", "</S>", "<UNK>", "The", "cat", "고양이"]
-
-
-class Found(NamedTuple):
-    """Hash of what was read, and the fingerprint that it has."""
-
-    value: str
-    fingerprint: str | None = None
-
-
-class Refused(ValueError):
-    """What a reader reports without raising it: coded as those that are raised."""
+from . import makers
+from .makers import Found
 
 
 class Target(NamedTuple):
@@ -73,240 +33,31 @@ class Target(NamedTuple):
         return sorted(path for path in found if path.is_file())
 
 
-def hashed(*parts: Any) -> str:
-    """Return a hash of arrays and of whatever `repr` shows in full."""
-    digest = hashlib.sha256()
-    for part in parts:
-        array = part.detach().numpy() if isinstance(part, torch.Tensor) else part
-        if isinstance(array, np.ndarray):
-            digest.update(array.tobytes())
-        else:
-            digest.update(repr(array).encode("utf-8", "replace"))
-    return digest.hexdigest()
-
-
-# -- models -----------------------------------------------------------------------
-
-
-def read_model(folder: Path) -> Found:
-    bilm = BiLM.load(folder)
-    return Found(hashed(*bilm.encode(SENTENCES)), bilm.fingerprint())
-
-
-def read_own_model(folder: Path) -> Found:
-    bilm = BiLM.load(folder)
-    words = bilm.vocab, bilm.alphabet
-    return Found(hashed(words, *bilm.encode(SENTENCES)), bilm.fingerprint())
-
-
-def make_own(folder: Path) -> None:
-    BiLM.random(tiny_config(), seed=1, vocab=VOCAB).save(folder)
-
-
-def make_own_alphabet(folder: Path) -> None:
-    with tempfile.TemporaryDirectory() as other:
-        save_many_langs(Path(other) / "theirs")
-        BiLM.load(Path(other) / "theirs").save(folder)
-
-
-def make_bilm_tf(folder: Path) -> None:
-    BiLM.random(tiny_config(), seed=1, vocab=VOCAB).save(folder, format="bilm-tf")
-
-
-def make_bilm_tf_words(folder: Path) -> None:
-    bilm = BiLM.random(tiny_config(n_words=len(VOCAB)), seed=1, vocab=VOCAB)
-    bilm.save(folder, format="bilm-tf")
-
-
-def make_many_langs_legacy(folder: Path) -> None:
-    """As PyTorch wrote files before version 1.6, and as the published ones are."""
-    save_many_langs(folder)
-    for path in folder.glob("*.pkl"):
-        arrays = torch.load(path, weights_only=True)
-        torch.save(arrays, path, _use_new_zipfile_serialization=False)
-
-
-def make_softmax(folder: Path) -> None:
-    torch.manual_seed(0)
-    folder.mkdir()
-    objective = objectives.AdaptiveSoftmax(6, 30, cutoffs=[8])
-    objectives.save(objective, folder / objectives.FILE)
-
-
-def read_softmax(folder: Path) -> Found:
-    objective = objectives.load(folder / objectives.FILE, 6, 30)
-    return Found(hashed(*objective.state_dict().values()))
-
-
-def make_card(folder: Path) -> None:
-    card = {"text": {"train": ["a.txt"]}, "perplexity": 33.3, "licence": "CC0"}
-    BiLM.random(tiny_config(), seed=1).save(folder, card=card)
-
-
-def read_the_card(folder: Path) -> Found:
-    return Found(hashed(read_card(folder)))
-
-
-# -- training ---------------------------------------------------------------------
-
-
-def make_prepared(folder: Path) -> None:
-    with tempfile.TemporaryDirectory() as other:
-        text = Path(other) / "text.txt"
-        text.write_text("\n".join(map(" ".join, TEXT)))
-        request = Request(vocab_size=9, tokenizer="whitespace", sentences=False)
-        prepare([text], folder, request, progress=False)
-
-
-def read_prepared(folder: Path) -> Found:
-    corpus = open_corpus(folder)
-    text = [ids.read(0, len(ids)) for ids in (corpus.forward, corpus.backward)]
-    words = corpus.words, corpus.vocab
-    return Found(hashed(words, corpus.counts_V, corpus.characters_VC, *text))
-
-
-def make_run_config(folder: Path) -> None:
-    folder.mkdir()
-    write_config(folder)
-
-
-def read_run_config(folder: Path) -> Found:
-    return Found(hashed(read_config(folder / "run.cfg")))
-
-
-def small_training() -> tuple[LanguageModel, list[Any]]:
-    torch.manual_seed(0)
-    bilm = BiLM.random(tiny_config())
-    model = LanguageModel(bilm, objectives.FullSoftmax(bilm.config.projection_dim, 9))
-    parts = {"bilm": model.bilm, "softmax": model.softmax}
-    dense = {
-        name: parameter
-        for prefix, part in parts.items()
-        for name, parameter in part.named_parameters(prefix=prefix)
-    }
-    return model, list(optimizers.adam(0.01).make(dense, {}))
-
-
-def make_checkpoint(folder: Path) -> None:
-    model, learners = small_training()
-    for parameter in model.parameters():
-        parameter.grad = torch.ones_like(parameter)
-    for learner in learners:
-        learner.step()
-    progress = {"step": 10, "losses": [3.5, 3.25]}
-    checkpoint.save(folder, model, learners, model.bilm.zero_state(2), progress)
-
-
-def read_checkpoint(folder: Path) -> Found:
-    progress = checkpoint.read_progress(folder)
-    model, learners = small_training()
-    state = checkpoint.load(folder, model, learners)
-    arrays = [*model.state_dict().values(), *state.forward, *state.backward]
-    rest = [learner.state_dict() for learner in learners]
-    return Found(hashed(progress, *arrays, rest))
-
-
-# -- pipelines --------------------------------------------------------------------
-
-CACHED = {
-    key_of("x", [str(n)]): np.random.default_rng(n).normal(size=(3, 4, 8)).astype("f4")
-    for n in range(40)
-}
-
-
-def make_layer_cache(folder: Path) -> None:
-    folder.mkdir()
-    cache = FileCache(folder / "layers.sqlite", 64 << 20)
-    cache.write(CACHED)
-    cache.close()
-    with sqlite3.connect(folder / "layers.sqlite") as db:
-        db.execute("PRAGMA journal_mode = DELETE")  # in one file
-    db.close()
-
-
-def read_layer_cache(folder: Path) -> Found:
-    """What is not found is computed again, so that is right too."""
-    cache = FileCache(folder / "layers.sqlite", 64 << 20)
-    try:
-        cache.use(b"context")
-        found = cache.read(list(CACHED))
-    finally:
-        cache.close()
-    right = all(np.array_equal(found[key], CACHED[key]) for key in found)
-    return Found("right" if right else hashed(*found.values()))
-
-
-def make_pipeline(folder: Path) -> None:
-    nlp = spacy.blank("xx")
-    add_elmo(nlp)
-    nlp.to_disk(folder)
-
-
-def read_pipeline(folder: Path) -> Found:
-    elmo = spacy.load(folder).get_pipe("elmo")
-    layers = elmo.bilm.encode(SENTENCES)
-    return Found(hashed(*layers), elmo.fingerprint())
-
-
-# -- vectors of corpora -----------------------------------------------------------
-
-
-def make_vectors(folder: Path) -> None:
-    folder.mkdir()
-    text = write_lines(folder / "text.txt", 6)
-    embed_files(folder, [text])
-
-
-def read_vectors(folder: Path) -> Found:
-    """As one who verifies what was made elsewhere."""
-    corpus = embed.open(folder / "vectors")
-    found = [(each.id, each.tokens, np.array(each.vectors)) for each in corpus]
-    if problems := embed.verify(folder / "vectors").problems:
-        raise Refused(f"[EL208] verify: {problems}")
-    return Found(hashed(*(part for each in found for part in each)))
-
-
-# -- text -------------------------------------------------------------------------
-
-LINES = [" ".join(sentence) for sentence in [*TEXT[:3], *SENTENCES]]
-
-
-def make_text(folder: Path) -> None:
-    folder.mkdir()
-    lines = "\n".join(LINES).encode()
-    (folder / "text.txt").write_bytes(lines)
-    records = [json.dumps({"text": line, "id": n}) for n, line in enumerate(LINES)]
-    (folder / "text.jsonl").write_text("\n".join(records))
-    for suffix, module in (("gz", gzip), ("bz2", bz2), ("xz", lzma)):
-        (folder / f"text.txt.{suffix}").write_bytes(module.compress(lines))
-
-
-def read_text(folder: Path) -> Found:
-    return Found(hashed(*_lines(sorted(folder.glob("text*")))))
-
-
-def _lines(paths: Iterable[Path]) -> list[str]:
-    return [line for path in paths for line in read_lines(path)]
-
-
 TARGETS = {
-    "own": Target(make_own, read_own_model, "own"),
-    "own-alphabet": Target(make_own_alphabet, read_own_model, "own"),
-    "softmax": Target(make_softmax, read_softmax, "own"),
-    "card": Target(make_card, read_the_card, "free", ("card.json",)),
-    "bilm-tf": Target(make_bilm_tf, read_model, "foreign"),
-    "bilm-tf-words": Target(make_bilm_tf_words, read_model, "foreign"),
-    "many-langs": Target(save_many_langs, read_model, "foreign"),
-    "many-langs-legacy": Target(make_many_langs_legacy, read_model, "foreign"),
-    "prepared": Target(make_prepared, read_prepared, "own"),
-    "config": Target(make_run_config, read_run_config, "free"),
-    "checkpoint": Target(make_checkpoint, read_checkpoint, "own"),
-    "layer-cache": Target(make_layer_cache, read_layer_cache, "own"),
-    "pipeline": Target(make_pipeline, read_pipeline, "own", ("elmo/model",)),
-    "vectors": Target(
-        make_vectors, read_vectors, "own", ("vectors/plan.json", "vectors/shards/*")
+    "own": Target(makers.make_own, makers.read_own_model, "own"),
+    "own-alphabet": Target(makers.make_own_alphabet, makers.read_own_model, "own"),
+    "softmax": Target(makers.make_softmax, makers.read_softmax, "own"),
+    "card": Target(makers.make_card, makers.read_the_card, "free", ("card.json",)),
+    "bilm-tf": Target(makers.make_bilm_tf, makers.read_model, "foreign"),
+    "bilm-tf-words": Target(makers.make_bilm_tf_words, makers.read_model, "foreign"),
+    "many-langs": Target(save_many_langs, makers.read_model, "foreign"),
+    "many-langs-legacy": Target(
+        makers.make_many_langs_legacy, makers.read_model, "foreign"
     ),
-    "text": Target(make_text, read_text, "free"),
+    "prepared": Target(makers.make_prepared, makers.read_prepared, "own"),
+    "config": Target(makers.make_run_config, makers.read_run_config, "free"),
+    "checkpoint": Target(makers.make_checkpoint, makers.read_checkpoint, "own"),
+    "layer-cache": Target(makers.make_layer_cache, makers.read_layer_cache, "own"),
+    "pipeline": Target(
+        makers.make_pipeline, makers.read_pipeline, "own", ("elmo/model",)
+    ),
+    "vectors": Target(
+        makers.make_vectors,
+        makers.read_vectors,
+        "own",
+        ("vectors/plan.json", "vectors/shards/*"),
+    ),
+    "text": Target(makers.make_text, makers.read_text, "free"),
 }
 
 
