@@ -17,6 +17,16 @@ HOW = "SPACY_ELMO_SHARED names the folder with gold/"
 torch.set_num_threads(1)  # tiny products: a second thread only waits
 
 
+def pytest_addoption(parser):
+    text = "how often tests of killed processes kill one, each"
+    parser.addoption("--kills", type=int, default=3, help=text)
+
+
+@pytest.fixture(scope="session")
+def n_kills(request) -> int:
+    return int(request.config.getoption("--kills"))
+
+
 @pytest.fixture(scope="session")
 def gold() -> Path:
     if not (SHARED / "gold").exists():

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from typer.core import TyperCommand
 from wasabi import msg
 
 from .group import app, clear_errors
@@ -48,11 +49,26 @@ THREADS = typer.Option(1, help="Threads of each process")
 BATCH = typer.Option(4096, help="Tokens computed at once at most")
 GPU = typer.Option(-1, "--gpu-id", "-g", help="Number of the GPU; -1 for the CPU")
 PROCESSES = typer.Option(1, "--processes", "-n", help="Processes on this machine")
-RAY = typer.Option(None, help="Address of a Ray cluster; 'auto'; or 'local'")
+RAY = typer.Option(
+    None,
+    metavar="[ADDRESS]",
+    help="Ray cluster; 'local'; without an address one that is found, or else local",
+)
 SHARE = typer.Option("1/1", "--shards", help="Part of the work: 3/64 is the third")
 FULL = typer.Option(False, "--full", help="Recompute all vectors")
 SAMPLE = typer.Option(0.001, help="Share of the vectors that are recomputed")
 SEED = typer.Option(0, help="Of the sample")
+
+
+class _CommandWithRay(TyperCommand):
+    """A command whose option --ray may have no value."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Let "auto" follow an option --ray that nothing but an option follows."""
+        for i, following in reversed(list(enumerate([*args[1:], "-"]))):
+            if args and args[i] == "--ray" and following.startswith("-"):
+                args = [*args[: i + 1], "auto", *args[i + 1 :]]
+        return super().parse_args(ctx, args)
 
 
 def _plan_or_run(*, is_run: bool) -> Any:
@@ -111,12 +127,16 @@ def _plan_or_run(*, is_run: bool) -> Any:
     return command
 
 
-embed.command("run", help="Write vectors; run again, it makes what is missing.")(
-    _plan_or_run(is_run=True)
-)
-embed.command("plan", help="Write the plan alone, and say what it will take.")(
-    _plan_or_run(is_run=False)
-)
+embed.command(
+    "run",
+    cls=_CommandWithRay,
+    help="Write vectors; run again, it makes what is missing.",
+)(_plan_or_run(is_run=True))
+embed.command(
+    "plan",
+    cls=_CommandWithRay,
+    help="Write the plan alone, and say what it will take.",
+)(_plan_or_run(is_run=False))
 
 
 def _run(

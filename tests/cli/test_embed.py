@@ -78,3 +78,11 @@ def test_stopped_by_sigterm(folder):
     assert len(shards(out)) == found  # nobody is at work any more
     subprocess.run(command, check=True, capture_output=True)
     assert embed.verify(out).problems == []
+
+
+@pytest.mark.parametrize(
+    "ray", [["--ray"], ["--ray", "--threads", "1"], ["--ray=auto"]]
+)
+def test_ray_without_an_address(folder, monkeypatch, ray):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert "EL211" in run("embed", "run", *arguments(folder, "o", *ray), fails=True)

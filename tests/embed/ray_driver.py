@@ -1,14 +1,16 @@
 """Run in a network namespace of its own: embeds a folder on a Ray cluster.
 
-    python -m tests.embed.ray_driver OUTPUT local|nodes|victim [JOB]
+    python -m tests.embed.ray_driver OUTPUT local|nodes|victim|kills [NUMBER]
 
 nodes: a cluster of two nodes, of which one is killed in the middle and another added.
-victim: the actor that does a job is killed whenever it begins it.
+victim: the actor that does the job NUMBER is killed whenever it begins it.
+kills: actors are killed at random moments, so many times.
 """
 
 import fcntl
 import json
 import os
+import random
 import socket
 import struct
 import sys
@@ -53,9 +55,26 @@ def kill_whoever_does(output, job):
     time.sleep(0.05)
 
 
-def main(output, how, job="0"):
+def kill_actors(embedding, output, n_kills):
+    """Kill actors at random moments of a run, when it gets somewhere. Return how many
+    were killed."""
+    choice, before, kills = random.Random(0), 0, 0
+    while not embedding.done():
+        time.sleep(0.3 * choice.random())
+        found = len(list((output / "shards").glob("*")))
+        if found > before and kills < n_kills:
+            before = found
+            actors = [p for p in psutil.process_iter() if "ray::_Actor" in p.name()]
+            with suppress(psutil.Error, IndexError):
+                choice.choice(actors).kill()
+                kills += 1
+    return kills
+
+
+def main(output, how, number="0"):
     start_loopback()
     os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
+    kills = 0
     if how == "local":
         found = run(output, ray="local", processes=2)
     else:
@@ -67,10 +86,13 @@ def main(output, how, job="0"):
             embedding = pool.submit(run, output, ray=cluster.address, processes=2)
             if how == "nodes":
                 replace_a_node(output, cluster, node)
+            if how == "kills":
+                kills = kill_actors(embedding, output, int(number))
             while not embedding.done():
-                kill_whoever_does(output, int(job) if how == "victim" else None)
+                kill_whoever_does(output, int(number) if how == "victim" else None)
             found = embedding.result()
-    sys.stdout.write(json.dumps({"tokens": found.tokens, "aside": found.aside}))
+    row = {"tokens": found.tokens, "aside": found.aside, "kills": kills}
+    sys.stdout.write(json.dumps(row))
     sys.stdout.flush()
     os._exit(0)  # Ray's own processes end with the namespace
 

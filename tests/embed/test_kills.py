@@ -108,13 +108,13 @@ def test_killed_at_every_file_operation(tmp_path, step):
 
 
 @pytest.mark.slow
-def test_killed_at_random_moments(tmp_path):
+def test_killed_at_random_moments(tmp_path, n_kills):
     text = write_lines(tmp_path / "a.txt", 200)
     started = time.monotonic()
     expected = shards(embed_files(tmp_path, [text]))
     seconds, output = time.monotonic() - started, tmp_path / "out"
     choice = random.Random(0)
-    for _ in range(10):
+    for _ in range(n_kills):
         child = os.fork()
         if child == 0:
             embed(tmp_path, text, output)

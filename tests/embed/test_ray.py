@@ -102,3 +102,13 @@ def test_a_job_that_kills_its_workers_is_set_aside(folder, expected, tmp_path):
     assert "00000001.safetensors" not in shards(output) and len(shards(output)) > 1
     run(output)
     assert verify(output).problems == []
+
+
+def test_actors_that_are_killed(tmp_path, n_kills):
+    """At random moments; each time another one takes over, and no shard is lost."""
+    text = write_lines(tmp_path / "a.txt", 160 * n_kills)
+    expected = shards(embed_files(tmp_path, [text]))
+    output = plan(tmp_path, tmp_path / "out", text)
+    assert on_ray(output, "kills", str(n_kills))["kills"] == n_kills
+    run(output)  # what was set aside because it was hit three times
+    assert shards(output) == expected
