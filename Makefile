@@ -1,24 +1,42 @@
 # On a fresh machine: make demo, make test. Each installs what it needs first.
 
 PYTHON ?= python3
-VENV := .venv
-BIN := $(VENV)/bin
+VENV ?= .venv
+# The versions that are installed: these, the oldest in floors.txt, or, if it is empty, the
+# newest.
+CONSTRAINTS ?= constraints.txt
+SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
+BIN := $(VENV)/$(SCRIPTS)
+# The wheel, where it is tried out.
+WHEEL_BIN := .venv-wheel/$(SCRIPTS)
 # Processes that run the tests, with a thread each.
 WORKERS ?= 2
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: demo test test-all attack install lint docs wheel clean
+.PHONY: demo test unit slow test-all floors newest attack \
+	install lint docs wheel check-wheel check-tag clean
 
 demo: install
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m spacy project run demo --force
 
 # Style, types, imports and every test that is not slow: under five minutes on two cores.
-test: install lint
+test: lint unit
+
+unit: install
 	$(PYTEST) -m "not slow"
 
-# And the slow ones: killed runs, torchrun, whole workflows, the wheel.
-test-all: test
+# Killed runs, torchrun, whole workflows, the wheel, all of docs.
+slow: install
 	$(PYTEST) -m slow
+
+test-all: test slow
+
+# The tests that are not slow with the oldest versions that are allowed, and the newest.
+floors:
+	$(MAKE) unit VENV=.venv-floors CONSTRAINTS=floors.txt
+
+newest:
+	$(MAKE) unit VENV=.venv-newest CONSTRAINTS=
 
 # All attacks (attacks/README.md), for so many minutes together.
 MINUTES ?= 10
@@ -34,10 +52,10 @@ lint: install
 
 install: $(VENV)/.installed
 
-$(VENV)/.installed: pyproject.toml constraints.txt tests/extension_package/pyproject.toml
+$(VENV)/.installed: pyproject.toml $(CONSTRAINTS) tests/extension_package/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt \
+	$(BIN)/python -m pip install --quiet $(addprefix --constraint ,$(CONSTRAINTS)) \
 		--editable ".[dev]" --editable tests/extension_package
 	touch $@
 
@@ -45,8 +63,23 @@ $(VENV)/.installed: pyproject.toml constraints.txt tests/extension_package/pypro
 docs: install
 	$(BIN)/python -m sphinx -W -n -b html docs docs/_build/html
 
+# Wheel and sdist, in dist/.
 wheel: install
-	$(BIN)/python -m build --wheel
+	rm -rf build dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
+
+# The wheel, in an environment of its own, does what the pages for ten tasks show.
+check-wheel: wheel
+	$(PYTHON) -m venv --clear .venv-wheel
+	$(WHEEL_BIN)/python -m pip install --quiet --constraint constraints.txt \
+		"$$(ls dist/*.whl)[plot]" tests/extension_package
+	$(WHEEL_BIN)/python tests/docs/pages.py
+
+# The tag of a release is its version.
+check-tag: install
+	test "$(TAG)" = "v$$($(BIN)/python -c 'import spacy_elmo; print(spacy_elmo.__version__)')"
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info corpus training metrics docs/_build
+	rm -rf .venv .venv-floors .venv-newest .venv-wheel build dist *.egg-info corpus \
+		training metrics docs/_build
