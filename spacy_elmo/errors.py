@@ -438,6 +438,10 @@ class Warnings(metaclass=_Coded):
         "'{path}' holds token vectors of a vocabulary, which are no longer used: those "
         "of words that were read are kept in memory. Remove 'vocab_cache.safetensors'."
     )
+    ELW52 = (
+        "'{path}' has no checksum, as files of version 0.1 and edited ones: damage to "
+        "it is not noticed. Load it and save it again for one."
+    )
     ELW51 = (
         "The state that empty sentences lead to is not reached in {passes} passes: "
         "cells of a model without cell_clip may grow for ever. start = 'boundary' is "

@@ -16,6 +16,8 @@ def coded(message: str, path: str | Path, **also: Any) -> Iterator[None]:
     """Turn every failure into one error; arguments and errors as of `reading`."""
     try:
         yield
+    # Of any kind: what reads HDF5, pickles, safetensors and msgpack has dozens, few of
+    # them documented, for files that were made to break it.
     except Exception as error:
         if str(error).startswith("[EL"):
             raise

@@ -61,6 +61,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         **settings: Any,
     ) -> None:
         super().__init__(vocab, model, name)
+        self.cfg = None  # nothing to save beside the model
         self.lang = lang
         self.settings = ElmoSettings(**settings)
         self.settings.width(self.n_layers, self.width)

@@ -24,6 +24,7 @@ from ..bilm.config import BiLMConfig
 from ..bilm.kernels.processor import Precision
 from ..bilm.token_cache import CACHE_WORDS
 from ..errors import Errors
+from .checksums import CheckedModel
 from .layer_batch import LayerBatch
 from .settings import takes_fields_of
 from .shim import BiLMShim, run
@@ -68,7 +69,7 @@ def build_bilm(
     """
     config = BiLMConfig.from_dict(sizes)
     shim = BiLMShim(config, cache_words, cast(Precision, precision), batch_tokens)
-    return Model(
+    return CheckedModel(
         "elmo-encoder",
         _forward,
         layers=[Model("bilm", _forward_sentences, shims=[shim])],

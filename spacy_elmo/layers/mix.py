@@ -15,6 +15,7 @@ from thinc.api import Model, Ops, to_numpy
 from thinc.types import Floats2d
 
 from ..errors import Errors
+from .checksums import MixChecksum
 from .layer_batch import LayerBatch
 
 MIXES = ("learned", "average", "top", "concat")
@@ -115,6 +116,7 @@ class MixModel(Model[Any, Any]):
     ) -> None:
         params: Any = {"W": None, "gamma": None}
         super().__init__(name, forward, dims={"nO": None}, params=params, **others)
+        self.shims.append(MixChecksum(self))
         self.settings = settings
 
     @property

@@ -42,8 +42,7 @@ from ..bilm.kernels.processor import Precision, check_name
 from ..bilm.token_cache import TokenCache
 from ..errors import Errors
 from ..untrusted_files import MAX_WORDS
-
-SAVED = "saved pipeline"
+from .checksums import SAVED
 
 
 class TorchShim(PyTorchShim):

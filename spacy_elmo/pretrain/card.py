@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ..bilm.files.own import CARD
-from ..bilm.files.text_files import read_json
+from ..bilm.files.text_files import read_own_json
 from ..errors import Errors
 
 
@@ -17,7 +17,7 @@ def read_card(folder: Path) -> dict[str, Any] | None:
     path = folder / CARD
     if not path.exists():
         return None
-    card = read_json(path)
+    card = read_own_json(path)
     if not isinstance(card, dict):
         raise ValueError(Errors.EL003.format(path=path, problem="it is no card"))
     return card

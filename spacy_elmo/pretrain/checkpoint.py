@@ -7,26 +7,25 @@ step draws its own, from the seed and its number. Nor have the positions of the 
 which follow from the step.
 """
 
-import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from torch import Tensor
 from torch.optim import Optimizer
 
 from ..atomic_files import write_files
 from ..bilm.lstm import BiLMState, LstmState
-from ..bilm.objectives.storage import write_safetensors
+from ..bilm.objectives.storage import read_header, read_signed, write_signed
 from ..errors import Errors
+from ..untrusted_files import reading
 from .model import LanguageModel
 
 FILE = "checkpoint.safetensors"
 FORMAT_VERSION = 3
 _HEADER = "checkpoint"
-_DAMAGED = (SafetensorError, OSError, KeyError, TypeError, ValueError)
 
 Arrays = dict[str, Tensor]
 
@@ -53,8 +52,7 @@ def save(
         raise ValueError(Errors.EL120.format(problem=error)) from error
     arrays = {k: v.detach().cpu().contiguous() for k, v in arrays.items()}
     header = {"format": FORMAT_VERSION, "progress": progress, "optimizers": states}
-    text = {_HEADER: json.dumps(header)}
-    write = partial(write_safetensors, arrays=arrays, header=text)
+    write = partial(write_signed, arrays=arrays, name=_HEADER, header=header)
     write_files(folder, {FILE: write})
 
 
@@ -64,11 +62,8 @@ def read_progress(folder: Path) -> dict[str, Any] | None:
     path = folder / FILE
     if not path.exists():
         return None
-    try:
-        with safe_open(path, framework="pt") as file:
-            return dict(_header(file)["progress"])
-    except _DAMAGED as error:
-        raise ValueError(Errors.EL046.format(path=path, error=error)) from error
+    with reading(path, Errors.EL046), safe_open(path, framework="pt") as file:
+        return dict(_of_known_format(read_header(file, _HEADER))["progress"])
 
 
 def load(
@@ -77,11 +72,9 @@ def load(
     """Fill a model and its optimizers, and return the state of all streams. Raises
     ValueError [EL046] if the file is damaged or of another model."""
     path = folder / FILE
-    try:
-        with safe_open(path, framework="pt") as file:
-            header = _header(file)
-            # Copies: what safetensors gives is the file itself, mapped into memory.
-            arrays = {k: file.get_tensor(k).clone() for k in file.keys()}  # noqa: SIM118
+    with reading(path, Errors.EL046):
+        header, arrays = read_signed(path, _HEADER)
+        header = _of_known_format(header)
         states = header["optimizers"] if header["format"] > 2 else None
         if states is None:
             states, arrays = _of_version_0_1(arrays, optimizers)
@@ -92,14 +85,11 @@ def load(
             LstmState(*(arrays[f"state.{name}.{x}"] for x in "hc"))
             for name in ("forward", "backward")
         )
-    except (*_DAMAGED, RuntimeError) as error:
-        raise ValueError(Errors.EL046.format(path=path, error=error)) from error
     device = model.bilm.device
     return BiLMState(forward, backward).map(lambda part: part.to(device))
 
 
-def _header(file: Any) -> dict[str, Any]:
-    header = dict(json.loads((file.metadata() or {})[_HEADER]))
+def _of_known_format(header: dict[str, Any]) -> dict[str, Any]:
     if header["format"] not in (2, FORMAT_VERSION):
         raise ValueError(f"format {header['format']!r} is not known here")
     return header

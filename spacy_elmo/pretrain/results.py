@@ -1,9 +1,7 @@
 """What a run leaves behind: the best model, the last one, their cards."""
 
-import json
 import math
 from collections.abc import Set
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +9,9 @@ import torch
 from wasabi import Printer
 
 from .. import __version__
-from ..atomic_files import recover, write_files, write_text
+from ..atomic_files import recover, write_files
 from ..bilm.files.own import CARD
+from ..checksums import json_with_checksum
 from ..errors import Errors
 from .card import describe, processor, read_card
 from .checkpoint import FILE as CHECKPOINT
@@ -129,8 +128,7 @@ class Results:
                 name: {"before": self.before.get(name), "after": found}
                 for name, found in self._measure(model, also).items()
             }
-            text = json.dumps(card, indent=2, ensure_ascii=False)
-            write_files(best, {CARD: partial(write_text, text)})
+            write_files(best, {CARD: json_with_checksum(card)})
         after = {DEV: card["dev_perplexity"]}
         after |= {name: found["after"] for name, found in card.get("also", {}).items()}
         if self.before or also:

@@ -19,6 +19,7 @@ import numpy as np
 
 from ..atomic_files import Writer, recover, sha256, write_files, write_text
 from ..bilm.words import BOS, encode_words
+from ..checksums import json_with_checksum
 from ..errors import Errors
 from . import shards
 from .corpus import (
@@ -92,8 +93,7 @@ def prepare(
     for path in output.glob("*.npy"):
         if path.name not in manifest["files"]:
             path.unlink()
-    text = json.dumps(manifest, indent=2, ensure_ascii=False)
-    write_files(output, {shards.MANIFEST: partial(write_text, text)})
+    write_files(output, {shards.MANIFEST: json_with_checksum(manifest)})
     shutil.rmtree(parts)
     return manifest
 

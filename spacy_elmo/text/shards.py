@@ -17,8 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from .. import checksums
 from ..atomic_files import sha256
 from ..errors import Errors
+from ..untrusted_files import MAX_JSON
 from .corpus import MAX_CHARACTERS, SPECIALS, Corpus, RunningText, check_vocab
 
 MANIFEST, WORDS = "manifest.json", "words.txt"
@@ -40,7 +42,10 @@ def shard_name(number: int, direction: str) -> str:
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest of a folder. Raises ValueError [EL041]."""
     try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        path = folder / MANIFEST
+        if path.stat().st_size > MAX_JSON:
+            raise ValueError("it is too large")
+        manifest = checksums.read_json(path.read_text(encoding="utf-8"), path)
         if manifest["format"] != FORMAT_VERSION:
             raise ValueError(f"format {manifest['format']!r} is not known here")
         numbers = [entry["bytes"] for entry in manifest["files"].values()]

@@ -15,7 +15,15 @@ from spacy_elmo.component.factory import component_config
 from spacy_elmo.component.pipe import Elmo
 
 from ..models import tiny_config
-from ..pipelines import LISTENER, TAGGER, add_elmo, sizes, with_weights
+from ..pipelines import (
+    LISTENER,
+    TAGGER,
+    add_elmo,
+    examples,
+    pipeline,
+    sizes,
+    with_weights,
+)
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +116,8 @@ def test_damaged_pipeline(nlp, tmp_path):
 
     nlp.to_disk(tmp_path)
     path = tmp_path / "elmo" / "model"
-    message = srsly.msgpack_loads(path.read_bytes())
+    content, _, _ = path.read_bytes().rpartition(b"\nsha256:")  # as version 0.1 wrote
+    message = srsly.msgpack_loads(content)
     shims = next(shims for shims in message["shims"] if shims)
     shim = srsly.msgpack_loads(shims[0])
     shims[0] = srsly.msgpack_dumps({**shim, "weights": shim["weights"][:-10]})
@@ -118,15 +127,37 @@ def test_damaged_pipeline(nlp, tmp_path):
 
 
 def test_a_flipped_bit_in_a_pipeline(nlp, tmp_path):
+    elmo = nlp.get_pipe("elmo")
+    elmo.to_disk(tmp_path, exclude=["vocab"])
+    elmo.from_disk(tmp_path, exclude=["vocab"])
+    path = tmp_path / "model"
+    assert list(tmp_path.iterdir()) == [path]
+    content = path.read_bytes()
+    for at in {*range(0, 600, 7), *range(600, len(content), 1997), *range(-80, 0, 3)}:
+        damaged = bytearray(content)
+        damaged[at] ^= 1 << at % 8
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"EL002.*changed"):
+            elmo.from_disk(tmp_path, exclude=["vocab"])
+
+
+def test_a_flipped_bit_in_a_mix(tmp_path):
+    """It stands in the file of the component that listens, which is spaCy's."""
+    nlp = pipeline()
+    nlp.initialize(lambda: examples(nlp))
+    listener = nlp.get_pipe("elmo").listeners[0]
+    listener.set_param("W", listener.ops.asarray1f([0.12, 0.34, 0.56]))
     nlp.to_disk(tmp_path)
     spacy.load(tmp_path)
-    path = tmp_path / "elmo" / "model"
-    content = bytearray(path.read_bytes())
-    weights = nlp.get_pipe("elmo").bilm.forward_lstm.layers[0].weight_h
-    content[content.index(weights.detach().numpy().tobytes()[:40]) + 8] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"EL010.*changed"):
-        spacy.load(tmp_path)
+    path = tmp_path / nlp.get_pipe("elmo").listening_components[0] / "model"
+    content = path.read_bytes()
+    start = content.index(listener.get_param("W").tobytes())
+    for at in (start, start + 7, start + 10):
+        damaged = bytearray(content)
+        damaged[at] ^= 1 << at % 8
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"EL010.*mix.*changed"):
+            spacy.load(tmp_path)
 
 
 def test_package_without_its_model(monkeypatch, tmp_path):
@@ -168,6 +199,7 @@ def test_weights_damaged_after_install(installed):
 def test_model_newer_than_the_code(installed):
     path = installed / "config.json"
     header = json.loads(path.read_text(encoding="utf-8"))
+    del header["sha256"]
     path.write_text(json.dumps({**header, "format": 99}), encoding="utf-8")
     with pytest.raises(ValueError, match="EL014"):
         used()

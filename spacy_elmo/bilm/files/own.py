@@ -3,7 +3,6 @@
 safetensors holds plain arrays and no code, and says their shapes before any is read.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from functools import partial
@@ -15,6 +14,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from ...atomic_files import Writer, write_files
+from ...checksums import json_with_checksum, sha256_of
 from ...errors import Errors
 from ...registry import registry
 from ...untrusted_files import reading
@@ -23,7 +23,7 @@ from ..config import BiLMConfig
 from ..objectives.storage import write_safetensors
 from .format import folder_of
 from .stored import DTYPES, StoredBiLM, check_shapes, check_words, empty_arrays
-from .text_files import read_json, read_vocab, vocab_text
+from .text_files import read_json, read_own_json, read_vocab, vocab_text
 
 CONFIG, WEIGHTS, VOCAB = "config.json", "weights.safetensors", "vocab.txt"
 ALPHABET, CARD = "alphabet.json", "card.json"
@@ -59,7 +59,7 @@ class OwnFormat:
         config = BiLMConfig.from_dict(header["bilm"])
         vocab = read_vocab(folder / VOCAB) if (folder / VOCAB).exists() else None
         signed = header.get("vocab_sha256") if vocab else None  # not in version 0.1
-        if signed is not None and signed != _sha256(vocab_text(vocab or [])):
+        if signed is not None and signed != sha256_of(vocab_text(vocab or [])):
             problem = "it was changed after it was written"
             message = Errors.EL003.format(path=folder / VOCAB, problem=problem)
             raise ValueError(message)
@@ -99,21 +99,17 @@ class OwnFormat:
             contents[ALPHABET] = json.dumps(stored.alphabet, ensure_ascii=False)
         if card is not None:
             signed = {**card, "fingerprint": stored.fingerprint}
-            contents[CARD] = json.dumps(signed, indent=2, ensure_ascii=False)
+            contents[CARD] = json_with_checksum(signed)
         if isinstance(words := contents.get(VOCAB), str):
-            header["vocab_sha256"] = _sha256(words)
-        contents[CONFIG] = json.dumps(header, indent=2)
+            header["vocab_sha256"] = sha256_of(words)
+        contents[CONFIG] = json_with_checksum(header)
         others = [objectives.FILE, VOCAB, ALPHABET, CARD, VOCAB_CACHE]
         write_files(folder, contents, remove=others)
 
 
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
-
-
 def _header(path: Path) -> dict[str, Any]:
     """Return what `config.json` holds, of a version that can be read."""
-    header = read_json(path)
+    header = read_own_json(path)
     if not isinstance(header, dict) or not isinstance(header.get("bilm"), dict):
         problem = "it has no 'bilm' section"
         raise ValueError(Errors.EL003.format(path=path, problem=problem))

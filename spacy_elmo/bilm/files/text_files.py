@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ... import checksums
 from ...errors import Errors
 from ...untrusted_files import MAX_JSON, MAX_WORDS, reading
 
@@ -12,6 +13,13 @@ def read_json(path: Path) -> Any:
     """Return what a JSON file holds. Raises ValueError [EL002] if it can't be read."""
     with reading(path, Errors.EL002, max_bytes=MAX_JSON, format="JSON"):
         return json.loads(path.read_text(encoding="utf-8"))
+
+
+def read_own_json(path: Path) -> Any:
+    """Return what a JSON file of ours holds, whose checksum is compared. Raises
+    ValueError [EL002] if it can't be read, or was changed."""
+    with reading(path, Errors.EL002, max_bytes=MAX_JSON, format="JSON"):
+        return checksums.read_json(path.read_text(encoding="utf-8"), path)
 
 
 def read_lines(path: Path) -> list[str]:

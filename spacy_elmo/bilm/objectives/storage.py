@@ -2,11 +2,13 @@
 
 It holds the state dict. Name, settings and a checksum are JSON in its header. Files
 without them, of version 0.1, hold a full or an adaptive softmax, and its cutoffs.
+Checkpoints are such files too.
 """
 
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from safetensors import safe_open
 from safetensors.torch import save as serialize
 from torch import Tensor
 
+from ...checksums import add_entry, check_entry
 from ...errors import Errors
 from ...registry import registry
 from ...untrusted_files import reading
@@ -34,8 +37,7 @@ def save(objective: Objective, path: Path, dtype: torch.dtype = torch.float32) -
         for name, tensor in objective.state_dict().items()
     }
     header = {"name": objective.name, "settings": objective.settings()}
-    header["sha256"] = _checksum(header, arrays)
-    write_safetensors(path, arrays, {_HEADER: json.dumps(header)})
+    write_signed(path, arrays, _HEADER, header)
 
 
 def load(path: Path, width: int, n_words: int) -> Objective:
@@ -63,23 +65,45 @@ def load(path: Path, width: int, n_words: int) -> Objective:
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return the header and the arrays of a file, the checksum compared."""
-    with safe_open(path, framework="pt") as file:
-        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        text = (file.metadata() or {}).get(_HEADER)
-    if text is None:
+    header, arrays = read_signed(path, _HEADER)
+    if not header:
         cutoffs = [int(cutoff) for cutoff in arrays.pop("cutoffs").tolist()]
-        return {"name": AdaptiveSoftmax.name, "settings": {"cutoffs": cutoffs}}, arrays
-    header = dict(json.loads(text))
-    if header.pop("sha256", None) != _checksum(header, arrays):
-        raise ValueError("it was changed after it was written")
+        header = {"name": AdaptiveSoftmax.name, "settings": {"cutoffs": cutoffs}}
     return header, arrays
+
+
+def write_signed(
+    path: Path, arrays: dict[str, Tensor], name: str, header: Mapping[str, Any]
+) -> None:
+    """Write arrays, with JSON of a name and a checksum of all in the file's header."""
+    signed = add_entry(header, partial(_checksum, arrays=arrays))
+    write_safetensors(path, arrays, {name: json.dumps(signed)})
+
+
+def read_signed(path: Path, name: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return the JSON, empty if there is none, and the arrays of a file; warn [ELW52]
+    if it has no checksum. Raises ValueError if it was changed."""
+    with safe_open(path, framework="pt") as file:
+        header = read_header(file, name)
+        # Copies: what safetensors gives is the file itself, mapped into memory.
+        arrays = {k: file.get_tensor(k).clone() for k in file.keys()}  # noqa: SIM118
+    return check_entry(header, partial(_checksum, arrays=arrays), path), arrays
+
+
+def read_header(file: Any, name: str) -> dict[str, Any]:
+    """Return the JSON in the header of an open file, not compared with its checksum."""
+    metadata = file.metadata() or {name: "{}"}
+    header = dict(json.loads(metadata[name]))
+    if metadata != {name: json.dumps(header)}:
+        raise ValueError("its header was changed after it was written")
+    return header
 
 
 def _checksum(header: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> str:
     digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     for name, tensor in sorted(arrays.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.numpy().tobytes())
+        digest.update(tensor.flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
