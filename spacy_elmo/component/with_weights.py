@@ -10,9 +10,10 @@ from thinc.api import Model
 from .. import models as shipped
 from ..bilm.bilm import BiLM
 from ..errors import Errors, Warnings
+from ..layers.checksums import SAVED
 from ..layers.encoder import shim_of
 from ..layers.listener import TRAINED_WITH
-from ..layers.shim import SAVED, BiLMShim
+from ..layers.shim import BiLMShim
 from ..untrusted_files import coded, reading
 from .settings import ElmoSettings
 
