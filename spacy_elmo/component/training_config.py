@@ -33,7 +33,7 @@ COMMENTS = {
     "learned, average,\ntop, concat or the number of a layer; l2: draws weights "
     "towards the average.",
     "[training]": "The budget of the documented results. A larger corpus wants more "
-    "updates:\n--training.max_steps; the learning rate follows.",
+    "updates,\nin max_steps and in total_steps of the learning rate.",
     "[initialize.components.elmo]": "layer_cache: layers of sentences that were read "
     'are kept, in "memory" or in a file,\nso that only the first epoch computes them.',
     "[initialize.components.elmo.weights]": "Weights of the biLM; path = null takes "
@@ -110,7 +110,8 @@ def _budget(optimizer: Block, steps: int) -> Block:
     rate = {
         "@schedules": "warmup_linear.v1",
         "warmup_steps": max(1, steps // 10),
-        "total_steps": "${training.max_steps}",
+        # No variable: nlp.create_optimizer of spaCy does not interpolate.
+        "total_steps": steps,
         "initial_rate": LEARN_RATE,
     }
     return {

@@ -51,6 +51,15 @@ def test_budget_is_that_of_the_documented_results():
     assert rate["total_steps"] == 2000 and rate["initial_rate"] == 0.004
 
 
+def test_optimizer_is_made_without_a_training_run():
+    """As `spacy debug data` and `nlp.resume_training` do."""
+    config = Config().from_str(run("init-config", "-", "--pipeline", "ner"))
+    nlp = spacy.util.load_model_from_config(config)
+    optimizer = nlp.create_optimizer()
+    optimizer.step_schedules()
+    assert 0 < optimizer.learn_rate < 0.004
+
+
 def test_into_no_folder(tmp_path):
     (tmp_path / "file").write_text("")
     assert "EL013" in run("init-config", tmp_path / "file" / "a.cfg", fails=True)
