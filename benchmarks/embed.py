@@ -3,8 +3,10 @@
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import torch
 import typer
 
 from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.embed import Options, make_plan, run, verify
 from spacy_elmo.embed.estimate import readable, size_on_disk
 from spacy_elmo.embed.folder import SHARDS
@@ -31,6 +34,8 @@ from spacy_elmo.speed import (
 from .timing import MODEL
 
 WORDS = 20_000
+PARTS = ["speed", "memory", "starting", "sizes"]
+BLOCK = 1_000_000  # tokens of made-up text, which is written as often as it takes
 MANY_SHARDS, TERABYTE = 100_000, 10**12
 READING = Reading(tokenizer="whitespace", split=False)  # whose tokens are encode's
 Rows = list[dict[str, Any]]
@@ -116,24 +121,56 @@ class Memory:
 
 
 def memory(model: str, folder: Path, n_tokens: int, pool: str) -> Rows:
-    """Measure memory above a process with the model loaded: of short documents, and of
-    one document that is as long as all of them."""
+    """Measure memory above a process with the model loaded, at its half and in all: of
+    short documents, and of one document that is as long as all of them."""
     rows = []
-    sentences = made_up_sentences(made_up_words(WORDS), n_tokens)
-    texts = {
-        "short documents": sentences,
-        "one document": [[word for words in sentences for word in words]],
-    }
-    for what, documents in texts.items():
-        text = write_text(folder / f"{what}.txt", documents)
+    sentences = made_up_sentences(made_up_words(WORDS), min(n_tokens, BLOCK))
+    n_tokens -= n_tokens % sum(map(len, sentences))
+    for what, end in {"short documents": "\n", "one document": " "}.items():
+        block = "".join(f"{' '.join(words)}{end}" for words in sentences)
+        text = folder / f"{what}.txt"
+        with text.open("w") as file:
+            file.writelines(block for _ in range(0, n_tokens, BLOCK))
         options = Options(reading=READING, pool=pool)
         output = folder / f"memory of {what}"
-        _, encoder = make_plan(model, [text], output, options)
+        plan, encoder = make_plan(model, [str(text)], output, options)
         with Memory() as found:
             before = found.most
+            run(output, encoder=encoder, share=(1, 2))
+            half = found.most
             run(output, encoder=encoder)
-        above = readable(found.most - before)
-        rows.append({"text": what, "tokens": n_tokens, "above the model": above})
+        row = {"text": what, "tokens": n_tokens, "shards": plan.n_jobs}
+        above = {"first half": half - before, "all": found.most - before}
+        rows.append({**row, **{name: readable(n) for name, n in above.items()}})
+        text.unlink()
+    return rows
+
+
+def sizes(folder: Path, n_tokens: int) -> Rows:
+    """Compare what `size_on_disk` calculates with the files of so many tokens, whose
+    vectors are as wide as those of the models that ship."""
+    small = {"hidden_dim": 16, "filters": ((1, 16),), "char_dim": 16}
+    BiLM.random(BiLMConfig(projection_dim=256, **small)).save(folder / "wide")
+    sentences = made_up_sentences(made_up_words(WORDS), n_tokens)
+    paragraphs = [
+        list(chain(*sentences[i : i + 10])) for i in range(0, len(sentences), 10)
+    ]
+    text = write_text(folder / "million.txt", paragraphs)
+    rows = []
+    for pool, dtype in [("token", "float16"), ("token", "int8"), ("doc", "float32")]:
+        options = {"pool": pool, "dtype": dtype}
+        output = planned(str(folder / "wide"), text, folder / pool / dtype, **options)
+        run(output)
+        plan = read_plan(output)
+        files = list((output / SHARDS).iterdir())
+        counts: Counter[str] = Counter()
+        for path in files:
+            counts.update(plan.format.read(path).header["counts"])
+        found = sum(path.stat().st_size for path in files)
+        expected = size_on_disk(plan.kept, counts, len(files))
+        what = {"pool": pool, "dtype": dtype, "tokens": counts["tokens"]}
+        bytes_of = {"calculated": readable(expected), "files": readable(found)}
+        rows.append({**what, **bytes_of, "ratio": found / expected})
     return rows
 
 
@@ -188,21 +225,26 @@ def on_paper(bilm: BiLM, tokens_per_second: float) -> Rows:
 
 def main(
     model: str = typer.Option("en_elmo_sm", help=MODEL),
+    part: list[str] = typer.Option(PARTS, help="What is measured"),
     tokens: int = typer.Option(200_000, help="Tokens of the made-up text"),
     memory_tokens: int = typer.Option(3_000_000, help="Tokens of the test of memory"),
     pool: str = typer.Option("doc", help="What has a vector in the test of memory"),
     ray: bool = typer.Option(True, help="Run on a local Ray too"),
     as_json: bool = typer.Option(False, "--json", help="Print JSON"),
 ) -> None:
+    tables: dict[str, Rows] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        speeds = speed(model, folder, tokens, with_ray=ray)
-        tables = {
-            "speed": speeds,
-            "memory": memory(model, folder, memory_tokens, pool),
-            "starting": starting(model, folder),
-            "on paper": on_paper(load_model(model), speeds[1]["tokens/s"]),
-        }
+        if "speed" in part:
+            tables["speed"] = speed(model, folder, tokens, with_ray=ray)
+            bilm, rate = load_model(model), tables["speed"][1]["tokens/s"]
+            tables["on paper"] = on_paper(bilm, rate)
+        if "memory" in part:
+            tables["memory"] = memory(model, folder, memory_tokens, pool)
+        if "starting" in part:
+            tables["starting"] = starting(model, folder)
+        if "sizes" in part:
+            tables["sizes"] = sizes(folder, 1_000_000)
         show(tables, as_json)
 
 
