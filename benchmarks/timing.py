@@ -4,7 +4,7 @@ import psutil
 import torch
 
 from spacy_elmo.bilm.kernels.choose import choose_matmul
-from spacy_elmo.bilm.kernels.matmul import prepare
+from spacy_elmo.bilm.kernels.matmul import Weight
 from spacy_elmo.bilm.kernels.processor import Settings, case_of
 from spacy_elmo.speed import Run, in_turn
 
@@ -19,8 +19,7 @@ def matrix_peak(device: torch.device, dtype: torch.dtype = torch.float32) -> flo
     one that inference is made of, where that is faster."""
     size = 8192 if device.type == "cuda" else 2048
     a, b = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
-    form = choose_matmul(case_of(Settings(), b))
-    kept = prepare(b, form=form, is_copy=True)
+    kept = Weight(b, rules=choose_matmul(case_of(Settings(), b)), is_copy=True)
 
     def product() -> float:
         a @ b

@@ -166,9 +166,9 @@ class Errors(metaclass=_Coded):
         "one in parts (accumulate = 2, 4 ...), which may also change on the way."
     )
     EL077 = (
-        "precision = '{precision}' does not pay on this {device}: half and bfloat16 "
-        "need a GPU or a CPU with AVX512-BF16 or AMX, int8 a CPU with VNNI, tf32 a "
-        "GPU. Choose 'float32'."
+        "precision = '{precision}' does not pay on this {device}: half needs a GPU or "
+        "a CPU with AVX2, bfloat16 a GPU or a CPU with AVX512-BF16 or AMX, int8 a CPU "
+        "with AVX512-VNNI, tf32 a GPU. Choose 'float32'."
     )
     EL131 = (
         "'spacy elmo vocab-cache' is gone: vectors of words that were read are kept in "
@@ -446,4 +446,18 @@ class Warnings(metaclass=_Coded):
         "The state that empty sentences lead to is not reached in {passes} passes: "
         "cells of a model without cell_clip may grow for ever. start = 'boundary' is "
         "the state after these passes; start = 'zeros' does not depend on their number."
+    )
+    ELW53 = (
+        "The biLM is on the CPU: on {device}, which spaCy prefers here, its recurrent "
+        "steps would wait for each other. Other components use {device}."
+    )
+    ELW54 = (
+        "precision = '{precision}' is slower than float32 on this processor: matrices "
+        "were multiplied at {speeds[0]} GFLOP/s on one of its kind, and at {speeds[1]} "
+        "in float32. Choose 'float32'."
+    )
+    ELW55 = (
+        "Matrices were multiplied by '{before}' until this checkpoint, which does not "
+        "run on this device or with this torch. The run goes on by '{now}', so what is "
+        "computed from here on is rounded differently."
     )

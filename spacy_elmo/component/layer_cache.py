@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..bilm.kernels.choose import choose_matmul, describe
+from ..bilm.kernels.processor import case_of
 from ..errors import Errors, Warnings
 from ..layers.encoder import Encoder, Sentences, sentences_of, shim_of
 from ..layers.layer_batch import LayerBatch
@@ -117,6 +119,8 @@ def key_of(context: str, tokens: Sequence[str]) -> bytes:
 def context_of(shim: BiLMShim) -> str:
     """Return what layers depend on beside the tokens: the weights, and how they are
     computed with, down to the rounding."""
+    with torch.no_grad():
+        case = case_of(shim.bilm.settings, next(shim.bilm.parameters()))
     parts = (
         VECTORS_OF,
         shim.fingerprint(),
@@ -126,7 +130,7 @@ def context_of(shim: BiLMShim) -> str:
         _device_name(shim.bilm.device),
         torch.__version__,
         torch.backends.cpu.get_cpu_capability(),
-        torch.backends.mkldnn.enabled,
+        describe(choose_matmul(case)),
     )
     return " ".join(map(str, parts))
 

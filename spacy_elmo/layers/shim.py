@@ -15,6 +15,7 @@ Differences from the stock shim (thinc 8.3), each held by a test:
 import contextlib
 import copy
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
@@ -40,7 +41,7 @@ from ..bilm.files import StoredBiLM, checked
 from ..bilm.kernels.memo import Derived
 from ..bilm.kernels.processor import Precision, check_name
 from ..bilm.token_cache import TokenCache
-from ..errors import Errors
+from ..errors import Errors, Warnings
 from ..untrusted_files import MAX_WORDS
 from .checksums import SAVED
 
@@ -195,7 +196,7 @@ class BiLMShim(TorchShim):
         """Take over a biLM from a source, which messages name; [EL052] if its sizes are
         others, [EL077] if the device does not have the precision."""
         self._check_sizes(bilm.config, source)
-        bilm = bilm.to(get_torch_default_device()).eval()
+        bilm = bilm.to(_device()).eval()
         bilm.set_precision(self.precision).set_exact(self.exact)
         bilm.token_cache = TokenCache(self.cache_words)
         self._model = bilm
@@ -266,6 +267,16 @@ class BiLMShim(TorchShim):
         if differing:
             sizes = "; ".join(differing)
             raise ValueError(Errors.EL052.format(source=source, sizes=sizes))
+
+
+def _device() -> torch.device:
+    """Return the device of spaCy's other components, or the CPU [ELW53] where that is
+    neither a CPU nor one of CUDA: Apple's GPU ("mps")."""
+    device = get_torch_default_device()
+    if device.type in ("cpu", "cuda"):
+        return device
+    warnings.warn(Warnings.ELW53.format(device=device.type), stacklevel=4)
+    return torch.device("cpu")
 
 
 def _fingerprint(*weights: torch.Tensor, bilm: BiLM) -> str:

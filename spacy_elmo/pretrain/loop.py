@@ -16,7 +16,9 @@ import numpy as np
 import torch
 from wasabi import Printer
 
-from ..bilm.kernels.processor import check_bfloat16
+from ..bilm.kernels.choose import check_bfloat16, choose_training_matmul
+from ..bilm.kernels.matmul import training_matmul
+from ..bilm.kernels.processor import processor_of
 from ..bilm.lstm import BiLMState
 from ..errors import Errors
 from ..text.streams import Batch, read_ahead
@@ -76,7 +78,11 @@ def pretrain(
             raise ValueError(Errors.EL018.format(path=output))
         if saved is not None:
             check_same(output, saved["identity"], depends_on)
+        before = saved["matmul"] if saved and "matmul" in saved else None
+        matmul = choose_training_matmul(processor_of(workers.device), before)
+        scope.enter_context(training_matmul(matmul))
         loop = Loop(config, output, command, corpora, depends_on, workers)
+        loop.matmul = matmul
         if saved is not None:
             loop.restore(saved)
         stop = scope.enter_context(StopSignals())
@@ -96,7 +102,8 @@ def pretrain(
 class Loop:
     """One process's part of a run: its streams are in parts that are computed one after
     the other, each with a carried state. `log` is None except in the first process;
-    `recent` are the loss and the number of targets since its last line."""
+    `recent` are the loss and the number of targets since its last line, `matmul` is how
+    matrices are multiplied."""
 
     def __init__(
         self,
@@ -125,7 +132,7 @@ class Loop:
         self.n_steps = self.training.epochs * self.steps_per_epoch
         self.n_steps = min(self.n_steps, self.training.max_steps or self.n_steps)
         self.step, self.loss, self.learn_rate = 0, 0.0, 0.0
-        self.norm = torch.zeros(())
+        self.norm, self.matmul = torch.zeros(()), "torch"
         self.recent = torch.zeros(2, dtype=torch.float64, device=workers.device)
         self.started, self.logged_at = time.time(), (0, time.time())
         self._reset_states()
@@ -266,6 +273,7 @@ class Loop:
         if self.workers.is_first:
             saved = {
                 "identity": self.depends_on,
+                "matmul": self.matmul,
                 "step": self.step,
                 "n_steps": self.n_steps,
                 "seconds": time.time() - self.started,

@@ -17,7 +17,6 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn import Parameter
 
-from ..bilm.kernels.matmul import onednn_for_training
 from ..bilm.kernels.processor import float32_mode
 from ..bilm.lstm import BiLMState
 from ..errors import Errors
@@ -138,7 +137,6 @@ def torch_settings(training: TrainingConfig, device: torch.device) -> Iterator[N
     try:
         with (
             torch.random.fork_rng(gpus),
-            onednn_for_training(device),
             nullcontext() if low else float32_mode("float32", device.type),
         ):
             yield

@@ -131,7 +131,8 @@ def test_copies_begin_empty(duplicate):
     bilm.encode([WORDS])
     copied = duplicate(bilm)
     assert len(copied.token_cache) == 0 and copied.token_cache.size == 7
-    assert np.array_equal(copied.encode([WORDS])[0], bilm.encode([WORDS])[0])
+    expected = bilm.encode([WORDS])[0]  # of fewer words at once, the rest being kept
+    assert np.allclose(copied.encode([WORDS])[0], expected, atol=1e-6)
 
 
 def test_it_goes_with_its_model():

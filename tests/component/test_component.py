@@ -8,6 +8,7 @@ import weakref
 import numpy as np
 import pytest
 import spacy
+import torch
 from hypothesis import given, settings
 from spacy import ty
 from spacy.tokens import Doc, DocBin
@@ -15,9 +16,10 @@ from spacy.tokens import Doc, DocBin
 from spacy_elmo import models as shipped
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.component.readers import configure_weights_reader
+from spacy_elmo.layers import shim
 
 from ..models import any_sentence, tiny_config
-from ..pipelines import add_elmo, examples
+from ..pipelines import add_elmo, examples, trained
 
 
 @pytest.fixture(scope="module")
@@ -301,3 +303,13 @@ def test_language_for_which_nothing_ships():
     elmo.load_weights(shipped.MODELS["en"])
     doc = nlp("고양이 가 잔다")
     assert np.isfinite(doc.tensor).all() and doc.tensor.any()
+
+
+def test_on_apple_gpus_the_bilm_runs_on_the_cpu_and_says_so(monkeypatch):
+    expected = trained()("I like Paris now").tensor
+    mps = torch.device("mps")  # which this torch may not know
+    monkeypatch.setattr(shim, "get_torch_default_device", lambda: mps)
+    with pytest.warns(UserWarning, match=r"ELW53.*CPU.*mps"):
+        nlp = trained()
+    assert nlp.get_pipe("elmo").bilm.device.type == "cpu"
+    assert np.array_equal(nlp("I like Paris now").tensor, expected)

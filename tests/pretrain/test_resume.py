@@ -97,6 +97,19 @@ def test_gradient_descent_in_parts_is_resumed_too(folder, monkeypatch):
     assert settled(folder / "out") == settled(folder / "whole")
 
 
+def test_matrices_are_multiplied_as_before_the_checkpoint(folder, monkeypatch):
+    config = read_config(write_config(folder))
+    monkeypatch.setenv("SPACY_ELMO_KERNELS", "training_matmul=torch")
+    pretrain(config, folder / "whole")
+    interrupt_at(monkeypatch, 33)
+    with pytest.raises(Stopped):
+        pretrain(config, folder / "out")
+    monkeypatch.undo()
+    assert checkpoint.read_progress(folder / "out")["matmul"] == "torch"
+    pretrain(config, folder / "out")
+    assert settled(folder / "out") == settled(folder / "whole")
+
+
 def test_second_interrupt_stops_at_once(folder, monkeypatch):
     from spacy_elmo.pretrain.stop import StopSignals
 

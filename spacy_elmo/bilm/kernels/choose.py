@@ -1,21 +1,59 @@
 """Which kernel computes what: chosen here and nowhere else.
 
 Each function is a pure one of a case (processor, precision, exactness, gradient, dtype)
-and of sizes, and returns a kernel's name, which is its file's; "definition" is
-token_encoder.py or lstm.py. `force` overrides the choice.
+and of sizes, rows and threads, and returns a kernel's name, which is its file's or, of
+a matrix multiplication, that of a form in matmul.py; "definition" is token_encoder.py
+or lstm.py. Nothing is timed. `force` and the variable SPACY_ELMO_KERNELS override it.
 """
 
-from collections.abc import Iterator, Mapping
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
+from math import inf
 
 import torch
 
-from ...errors import Errors
+from ...errors import Errors, Warnings
 from ..config import BiLMConfig
 from . import cudnn_lstm, gpu_lstm, threads
-from .matmul import FORMS
-from .processor import Case, Precision, check_name, processor_of
+from .matmul import FORMS, SAME_BITS, Rule
+from .processor import Case, Precision, Processor, check_name, processor_of
+
+# MKL begins sooner where a step has one row of a small weight, and large products are
+# no faster by a copy. AMD EPYC (Zen 4), one thread, GFLOP/s by MKL, oneDNN with a copy
+# and in place: TODO
+FLOAT32 = (
+    Rule("torch", rows=4, size=1 << 20),
+    Rule("onednn", rows=128),
+    Rule("onednn_in_place"),
+)
+BFLOAT16, FLOAT16 = Rule("onednn_bfloat16"), Rule("fbgemm_float16")
+INT8 = (Rule("onednn_int8"),)
+
+# Instructions of a CPU -> precision -> rules, of which the first holds whose form works
+# with this torch; torch's own multiplication of float32 is the last of all.
+# `python -m benchmarks.kernels` prints what should change for a processor.
+TABLE: dict[str, dict[str, tuple[Rule, ...]]] = {
+    # Sapphire Rapids: float32 100 GFLOP/s, bfloat16 300-400, int8 400-530.
+    "amx": {"float32": FLOAT32, "half": (BFLOAT16, FLOAT16), "int8": INT8},
+    # A Xeon without AMX: float32 and float16 150 GFLOP/s, bfloat16 80.
+    "avx512_fp16": {"float32": FLOAT32, "half": (FLOAT16, BFLOAT16), "int8": INT8},
+    # EPYC (Zen 4): float32 100, bfloat16 210, int8 410.
+    "avx512_bf16": {"float32": FLOAT32, "half": (BFLOAT16, FLOAT16), "int8": INT8},
+    "avx512_vnni": {"float32": FLOAT32, "half": (FLOAT16,), "int8": INT8},
+    "avx512": {"float32": FLOAT32, "half": (FLOAT16,)},
+    "avx2": {"float32": FLOAT32, "half": (FLOAT16,)},
+    "unknown": {},
+}
+ON_GPU: dict[str, tuple[Rule, ...]] = {
+    "half": (Rule("cuda_float16"),),
+    "tf32": (Rule("torch"),),
+}
+# Instructions and form -> GFLOP/s of it and of float32, which is faster.
+SLOWER = {("avx512_fp16", "onednn_bfloat16"): (80, 150)}
 
 # Rows of a step times its cells from which two threads of Python, of which one at a
 # time has the interpreter, are faster than one: 5 rows of 1024 cells are, 5 of 512 not.
@@ -25,6 +63,7 @@ KERNELS = {
     "token_encoder": ("char_cnn", "definition"),
     "lstm": ("cudnn_lstm", "autograd_lstm", "cpu_lstm", "definition"),
     "matmul": tuple(FORMS),
+    "training_matmul": ("onednn", "torch"),
     "directions": ("two_threads", "one_thread", "all_threads", "one_operator"),
 }
 
@@ -53,22 +92,49 @@ def choose_lstm(case: Case, config: BiLMConfig) -> str:
     return _choose("lstm", best, can_run)
 
 
-def choose_matmul(case: Case) -> str:
-    """Return the form of multiplications by weights, where no gradient is asked for.
-    Raises ValueError [EL077] if the processor has none of the precision that is set."""
+def choose_matmul(case: Case) -> tuple[Rule, ...]:
+    """Return the forms of multiplications by weights, where no gradient is asked for,
+    by rows and size: `find_form` finds one. Raises ValueError [EL077] if the processor
+    has none of the precision that is set."""
     processor, precision = case.processor, case.precision
-    float32, half = precision == "float32", precision == "half"
-    can_run = {
-        "onednn_int8": precision == "int8" and processor.int8,
-        "onednn_bfloat16": half and processor.onednn and processor.bfloat16,
-        "cuda_float16": half and processor.device == "cuda",
-        "onednn": float32 and processor.onednn and case.dtype == torch.float32,
-        "torch": float32 or (precision == "tf32" and processor.device == "cuda"),
-    }
-    if not any(can_run.values()):
+    rules = ON_GPU if processor.device == "cuda" else TABLE[processor.instructions]
+    found = [r for r in rules.get(precision, ()) if r.form in processor.forms]
+    if precision == "float32":
+        found = [*found, Rule("torch")] if case.dtype == torch.float32 else []
+        found = found or [Rule("torch")]
+    if not found:
         device = processor.device
         raise ValueError(Errors.EL077.format(precision=precision, device=device))
-    return _choose("matmul", _first(can_run), can_run)
+    if case.exact:  # one order of summation for any number of rows
+        last = next(r.form for r in found if r.rows == inf)
+        same = SAME_BITS if last in SAME_BITS else {last}
+        found = [rule for rule in found if rule.form in same]
+        if last == "torch" and processor.device == "cpu":
+            found = [Rule("torch_in_blocks")]
+    if "matmul" not in _forced_kernels():
+        return tuple(found)
+    known = {
+        r.form for row in (*TABLE.values(), ON_GPU) for r in row.get(precision, ())
+    }
+    can_run = {name: name in known & processor.forms for name in FORMS}
+    for name in ("torch", "torch_in_blocks"):
+        can_run[name] = precision in ("float32", "tf32")
+    return (Rule(_choose("matmul", found[0].form, can_run)),)
+
+
+def choose_training_matmul(processor: Processor, before: str | None = None) -> str:
+    """Return how float32 matrices of training are multiplied on a device: as `before`,
+    which a checkpoint says, or, with a warning [ELW55] where that can't run, by what
+    is best."""
+    no_amx = processor.instructions.startswith("avx512")
+    can_run = {"onednn": no_amx and "onednn" in processor.forms, "torch": True}
+    if before is not None and can_run.get(before):
+        return before
+    now = _choose("training_matmul", _first(can_run), can_run)
+    if before is not None:
+        message = Warnings.ELW55.format(before=before, now=now)
+        warnings.warn(message, stacklevel=3)
+    return now
 
 
 def choose_directions(
@@ -96,19 +162,49 @@ def choose_all(
 ) -> dict[str, str]:
     """Return the kernel of each part. Arguments are those of the functions above."""
     reads_characters = config.has_characters
+    training = choose_training_matmul(case.processor)
     return {
         "token_encoder": choose_token_encoder(case) if reads_characters else "table",
         "lstm": choose_lstm(case, config),
-        "matmul": "torch" if case.gradient else choose_matmul(case),
+        "matmul": training if case.gradient else describe(choose_matmul(case)),
         "directions": choose_directions(case, config, rows, n_threads),
     }
 
 
+def describe(rules: Sequence[Rule]) -> str:
+    """Return rules as words without spaces."""
+    limits = [
+        "" if rule.rows == inf else f"<{rule.rows}rows" + "*" * (rule.size < inf)
+        for rule in rules
+    ]
+    return ",".join(f"{rule.form}{limit}" for rule, limit in zip(rules, limits))
+
+
 def check_precision(precision: Precision, device: torch.device) -> None:
-    """Check that inference in a precision pays on a device. Raises ValueError [EL073]
-    if it is not known, [EL077] if the processor has no instructions for it."""
+    """Check that inference in a precision pays on a device, and warn [ELW54] if it is
+    slower than float32. Raises ValueError [EL073] if it is not known, [EL077] if the
+    processor has no instructions for it."""
     check_name(precision)
-    choose_matmul(Case(processor_of(device), precision))
+    processor = processor_of(device)
+    rules = choose_matmul(Case(processor, precision))
+    _warn_if_slower(precision, processor, rules[-1].form)
+
+
+def check_bfloat16(device: torch.device) -> None:
+    """Check that training in bfloat16 pays on a device. Raises and warns as above."""
+    processor = processor_of(device)
+    if device.type == "cpu":
+        if BFLOAT16 not in TABLE[processor.instructions].get("half", ()):
+            message = Errors.EL077.format(precision="bfloat16", device=device.type)
+            raise ValueError(message)
+        _warn_if_slower("bfloat16", processor, BFLOAT16.form)
+
+
+def _warn_if_slower(precision: str, processor: Processor, form: str) -> None:
+    figures = SLOWER.get((processor.instructions, form))
+    if figures:
+        message = Warnings.ELW54.format(precision=precision, speeds=figures)
+        warnings.warn(message, stacklevel=4)
 
 
 @contextmanager
@@ -116,11 +212,7 @@ def force(**kernels: str) -> Iterator[None]:
     """Use these kernels, by part as in KERNELS, in this thread inside, to test them or
     to find a fault. Raises ValueError [EL073] if a part or kernel is not known, and
     inside [EL150] where a kernel can't run what it is asked for."""
-    for part, name in kernels.items():
-        for found, known in ((part, KERNELS), (name, KERNELS.get(part, ()))):
-            if found not in known:
-                message = Errors.EL073.format(found=found, known=", ".join(known))
-                raise ValueError(message)
+    _check_names(kernels)
     token = _forced.set({**_forced.get(), **kernels})
     try:
         yield
@@ -128,12 +220,35 @@ def force(**kernels: str) -> Iterator[None]:
         _forced.reset(token)
 
 
+def _forced_kernels() -> Mapping[str, str]:
+    """Return what `force` asks for, and before it SPACY_ELMO_KERNELS, as in
+    "matmul=torch,lstm=definition"."""
+    setting = os.environ.get("SPACY_ELMO_KERNELS")
+    return {**_parse(setting), **_forced.get()} if setting else _forced.get()
+
+
+@cache
+def _parse(setting: str) -> Mapping[str, str]:
+    parts = (part.partition("=") for part in setting.split(","))
+    kernels = {part.strip(): name.strip() for part, _, name in parts}
+    _check_names(kernels)
+    return kernels
+
+
+def _check_names(kernels: Mapping[str, str]) -> None:
+    for part, name in kernels.items():
+        for found, known in ((part, KERNELS), (name, KERNELS.get(part, ()))):
+            if found not in known:
+                message = Errors.EL073.format(found=found, known=", ".join(known))
+                raise ValueError(message)
+
+
 def _first(can_run: Mapping[str, bool]) -> str:
     return next(name for name, can in can_run.items() if can)
 
 
 def _choose(part: str, best: str, can_run: Mapping[str, bool]) -> str:
-    name = _forced.get().get(part, best)
+    name = _forced_kernels().get(part, best)
     if not can_run[name]:
         raise ValueError(Errors.EL150.format(part=part, name=name))
     return name

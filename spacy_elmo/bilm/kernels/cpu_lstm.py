@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from ..lstm import LstmLayer
-from .matmul import TorchMatmul, prepare
+from .matmul import Rule, TorchMatmul, Weight
 
 # The input half of the gates is computed for so much at once: a block stays in the
 # processor's cache until its steps are done, and in the memory of the one before it.
@@ -46,18 +46,17 @@ def pack(
     weight_p: Tensor | None = None,
     *,
     forget_bias: float,
-    form: str,
-    exact: bool,
+    rules: Sequence[Rule],
 ) -> PackedWeights:
     """Return weights prepared for `run`: h's candidate g doubled, p negated."""
     C = weight_h.shape[1] // 4
     doubled = weight_h.detach().clone()
     doubled[:, 3 * C :] *= 2
-    h = prepare(doubled, form=form, exact=exact, is_copy=True)
+    h = Weight(doubled, rules=rules, is_copy=True)
     p = None
     if weight_p is not None:
-        p = prepare(-weight_p.detach(), form=form, exact=exact, is_copy=True)
-    x = prepare(weight_x, form=form, exact=exact)
+        p = Weight(-weight_p.detach(), rules=rules, is_copy=True)
+    x = Weight(weight_x, rules=rules)
     return PackedWeights(x, h, gate_bias(bias.detach(), forget_bias), p)
 
 

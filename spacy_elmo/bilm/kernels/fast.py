@@ -19,7 +19,7 @@ from .choose import (
     choose_matmul,
     choose_token_encoder,
 )
-from .matmul import TorchMatmul, prepare
+from .matmul import Rule, TorchMatmul, Weight
 from .memo import Derived
 from .processor import Case, Settings, case_of, float32_mode
 
@@ -44,15 +44,15 @@ class _Weight:
         """Return what multiplies by a weight, or by all filters of a char-CNN."""
         if case.gradient:
             return TorchMatmul(_joined(weights))
-        return self._prepared(*weights, form=choose_matmul(case), exact=case.exact)
+        return self._prepared(*weights, rules=choose_matmul(case))
 
     def linear(self, case: Case, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         """Return x W + b."""
         return self(case, weight).at(len(x)).linear(x, bias)
 
 
-def _prepare(*weights: Tensor, form: str, exact: bool) -> TorchMatmul:
-    return prepare(_joined(weights), form=form, exact=exact)
+def _prepare(*weights: Tensor, rules: Sequence[Rule]) -> TorchMatmul:
+    return Weight(_joined(weights), rules=rules)
 
 
 def _joined(weights: Sequence[Tensor]) -> Tensor:
@@ -158,10 +158,8 @@ class FastLstmLayer(FastPart, LstmLayer):
             if kernel == "autograd_lstm":
                 return autograd_lstm.run(self, *inputs, dtype)
             if kernel == "cpu_lstm":
-                form = choose_matmul(case)
-                packed = self._packed(
-                    *weights, forget_bias=forget_bias, form=form, exact=case.exact
-                )
+                rules = choose_matmul(case)
+                packed = self._packed(*weights, forget_bias=forget_bias, rules=rules)
                 return cpu_lstm.run(self, packed, *inputs)
             return super().forward(*inputs)
 

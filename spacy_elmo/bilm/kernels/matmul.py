@@ -1,28 +1,24 @@
 """x W + b with weights that stay the same from batch to batch, and for training.
 
-On a CPU oneDNN reads a matrix that lies in the order of its kernels, so a copy in that
-order is kept of every weight that is multiplied by few rows at a time. On an AMD EPYC
-with AVX-512 that made multiplications with 4 to 64 rows two to four times as fast as
-MKL's, and large ones, for which oneDNN reads the weight where it lies, twice.
+A product has several forms, which differ in the order and the bits that its weight is
+kept in. Which is used for how many rows, choose.py says.
 
 Shapes: M rows, K columns in, N columns out.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from functools import cache
+from math import inf
+from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from . import onednn
-from .processor import processor_of
 
-# From so many rows on a packed copy brings less than a tenth.
-MANY_ROWS = 128
-# With fewer rows a small matrix is read as fast in any order, and MKL begins sooner.
-FEW_ROWS = 4
-SMALL = 1 << 20
+BLOCK_ROWS = 16
 
 
 class TorchMatmul:
@@ -44,6 +40,62 @@ class TorchMatmul:
     def add_to(self, z_MN: Tensor, x_MK: Tensor) -> None:
         """Add x W to z, in place."""
         z_MN.addmm_(x_MK, self.weight_KN)
+
+
+class TorchInBlocks(TorchMatmul):
+    """A weight that torch multiplies by BLOCK_ROWS rows at a time, filled up with
+    zeros, so that no row depends on how many there are."""
+
+    def linear(self, x_MK: Tensor, bias_N: Tensor | None = None) -> Tensor:
+        """Return x W + b, (M, N), of x's dtype."""
+        M = len(x_MK)
+        blocks = F.pad(x_MK, (0, 0, 0, -M % BLOCK_ROWS)).split(BLOCK_ROWS)
+        multiply = super().linear
+        return torch.cat([multiply(block, bias_N) for block in blocks])[:M]
+
+    def add_to(self, z_MN: Tensor, x_MK: Tensor) -> None:
+        """Add x W to z, in place."""
+        z_MN.add_(self.linear(x_MK))
+
+
+class OneDnnInPlace(TorchMatmul):
+    """A weight that oneDNN reads where it lies, and puts in its order at each call."""
+
+    def __init__(self, weight_KN: Tensor) -> None:
+        super().__init__(weight_KN.t())
+
+    def linear(self, x_MK: Tensor, bias_N: Tensor | None = None) -> Tensor:
+        """Return x W + b, (M, N)."""
+        return onednn.linear(x_MK, self.weight_KN, bias_N)
+
+    def add_to(self, z_MN: Tensor, x_MK: Tensor) -> None:
+        """Add x W to z, in place."""
+        z_MN.add_(self.linear(x_MK))
+
+
+class OneDnnMatmul(OneDnnInPlace):
+    """A copy of a weight, in the order that oneDNN reads it in."""
+
+    def __init__(self, weight_KN: Tensor) -> None:
+        TorchMatmul.__init__(self, onednn.pack(weight_KN))
+
+
+class FbgemmFloat16(TorchMatmul):
+    """A copy of a weight in float16, which FBGEMM widens as it reads: all arithmetic is
+    float32."""
+
+    def __init__(self, weight_KN: Tensor) -> None:
+        pack = torch.ops.quantized.linear_prepack_fp16
+        self.packed = pack(weight_KN.float().t().contiguous(), None)
+
+    def linear(self, x_MK: Tensor, bias_N: Tensor | None = None) -> Tensor:
+        """Return x W + b, (M, N)."""
+        y_MN = torch.ops.quantized.linear_dynamic_fp16(x_MK, self.packed)
+        return y_MN if bias_N is None else y_MN.add_(bias_N)
+
+    def add_to(self, z_MN: Tensor, x_MK: Tensor) -> None:
+        """Add x W to z, in place."""
+        z_MN.add_(self.linear(x_MK))
 
 
 class HalfMatmul(TorchMatmul):
@@ -98,77 +150,88 @@ class Int8Matmul(TorchMatmul):
         return y_MN, scale_M1
 
 
-class OneDnnMatmul(TorchMatmul):
-    """A weight that oneDNN multiplies by in float32; MKL, if it is small and the rows
-    are few.
+FORMS: dict[str, type[TorchMatmul]] = {
+    "torch": TorchMatmul,
+    "torch_in_blocks": TorchInBlocks,
+    "onednn": OneDnnMatmul,
+    "onednn_in_place": OneDnnInPlace,
+    "onednn_bfloat16": HalfMatmul,
+    "fbgemm_float16": FbgemmFloat16,
+    "onednn_int8": Int8Matmul,
+    "cuda_float16": HalfMatmul,
+}
+# They sum up in the same order, however many rows there are.
+SAME_BITS = {"onednn", "onednn_in_place"}
 
-    exact: Make a row's result independent of the other rows, bit for bit: always by
-    oneDNN then, whose order of summation does not depend on their number. is_copy:
-    Whether the weight is a copy already, which need not stay.
+
+@cache
+@torch.no_grad()
+def works(form: str) -> bool:
+    """Return whether a form computes on this CPU with this torch, most operators being
+    private to torch: it is tried out once, on matrices of 1 x 1."""
+    one = torch.ones(1, 1)
+    try:
+        return abs(FORMS[form](one).linear(one).item() - 1) < 1e-3
+    except (AttributeError, RuntimeError, TypeError, NotImplementedError):
+        return False
+
+
+class Rule(NamedTuple):
+    """A form, to be used for fewer rows than `rows` and weights of fewer elements than
+    `size`."""
+
+    form: str
+    rows: float = inf
+    size: float = inf
+
+
+def find_form(rules: Sequence[Rule], rows: int, size: int) -> str:
+    """Return the form of the first rule that holds for so many rows, and a weight of so
+    many elements."""
+    return next(rule.form for rule in rules if rows < rule.rows and size < rule.size)
+
+
+class Weight(TorchMatmul):
+    """A weight in the forms that rules name, each made when it is first asked for.
+
+    is_copy: Whether the weight is a copy already, which need not stay: oneDNN does not
+    read it where it lies, and it is dropped where only one form is used.
     """
 
-    def __init__(self, weight_KN: Tensor, exact: bool, is_copy: bool) -> None:
-        super().__init__(weight_KN)
-        self.few_rows = 0 if exact or weight_KN.numel() >= SMALL else FEW_ROWS
-        self.is_copy = is_copy
-        self.packed = _PackedMatmul(onednn.pack(weight_KN)) if is_copy else None
-        if is_copy and not self.few_rows:
+    def __init__(
+        self, weight_KN: Tensor, *, rules: Sequence[Rule], is_copy: bool = False
+    ) -> None:
+        super().__init__(weight_KN.detach())
+        rules = [r for r in rules if weight_KN.numel() < r.size]
+        packed = "onednn" in (rule.form for rule in rules)
+        if is_copy and packed:
+            rules = [Rule("onednn") if r.form == "onednn" else r for r in rules]
+        self._rules, self._size = rules, weight_KN.numel()
+        self._forms: dict[str, TorchMatmul] = {}
+        if is_copy and rules[0].rows == inf:
+            self.at(1)
             del self.weight_KN
 
     def at(self, rows: int) -> TorchMatmul:
         """Return what multiplies so many rows."""
-        if rows < self.few_rows:
-            return TorchMatmul(self.weight_KN)
-        if rows >= MANY_ROWS and not self.is_copy:
-            return _PackedMatmul(self.weight_KN.t())  # is read where it lies
-        if self.packed is None:
-            self.packed = _PackedMatmul(onednn.pack(self.weight_KN))
-        return self.packed
-
-
-class _PackedMatmul(TorchMatmul):
-    """A weight in an order that oneDNN reads."""
-
-    def linear(self, x_MK: Tensor, bias_N: Tensor | None = None) -> Tensor:
-        return onednn.linear(x_MK, self.weight_KN, bias_N)
-
-    def add_to(self, z_MN: Tensor, x_MK: Tensor) -> None:
-        z_MN.add_(onednn.linear(x_MK, self.weight_KN))
-
-
-FORMS: dict[str, type[TorchMatmul]] = {
-    "onednn_int8": Int8Matmul,
-    "onednn_bfloat16": HalfMatmul,
-    "cuda_float16": HalfMatmul,
-    "onednn": OneDnnMatmul,
-    "torch": TorchMatmul,
-}
-
-
-def prepare(
-    weight_KN: Tensor, *, form: str, exact: bool = False, is_copy: bool = False
-) -> TorchMatmul:
-    """Return a weight in one of FORMS, prepared to be multiplied by. exact, is_copy: as
-    for `OneDnnMatmul`."""
-    weight_KN = weight_KN.detach()
-    if form == "onednn":
-        return OneDnnMatmul(weight_KN, exact, is_copy)
-    return FORMS[form](weight_KN)
+        form = find_form(self._rules, rows, self._size)
+        if form not in self._forms:
+            self._forms[form] = FORMS[form](self.weight_KN)
+        return self._forms[form]
 
 
 @contextmanager
-def onednn_for_training(device: torch.device) -> Iterator[None]:
-    """Let oneDNN multiply torch's float32 matrices inside, on a CPU.
+def training_matmul(form: str) -> Iterator[None]:
+    """Multiply float32 matrices of training by "onednn" inside, or as "torch" does.
 
-    torch hands them over only where they may be rounded to 16 bits ("medium"). With
-    AVX-512 and without AMX that never pays, so oneDNN keeps float32, and is still 2.2
-    times as fast as MKL on an AMD EPYC (training a biLM 1.7 times). On other processors
-    and on a GPU nothing changes.
+    torch hands them to oneDNN only where they may be rounded to 16 bits ("medium").
+    With AVX-512 and without AMX that never pays, so oneDNN keeps float32, and is still
+    2.2 times as fast as MKL on an AMD EPYC (training a biLM 1.7 times).
     """
     mkldnn: Any = getattr(torch.backends.mkldnn, "matmul", None)
     backends = mkldnn, torch.backends.cuda.matmul
     known = all(hasattr(backend, "fp32_precision") for backend in backends)
-    if not known or not processor_of(device).avx512:
+    if not known or form == "torch":
         yield
         return
     each = [backend.fp32_precision for backend in backends]

@@ -1,7 +1,7 @@
 """oneDNN's matrix multiplications, by operators that torch keeps for its own compiler.
 
-They are private to torch, so each is tried out once on matrices of 1 x 1; where that
-fails, kernels that need it are not chosen.
+They are private to torch, so a form that needs them is tried out before it is chosen
+(matmul.py).
 
 Shapes: M rows, K columns in, N columns out.
 """
@@ -9,21 +9,6 @@ Shapes: M rows, K columns in, N columns out.
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-
-
-@torch.no_grad()
-def works(*, int8: bool = False) -> bool:
-    """Return whether `pack` and `linear` work, or those of 8 bits."""
-    one, zero = torch.ones(1, 1), torch.zeros(1, dtype=torch.int32)
-    try:
-        if int8:
-            packed = pack_int8(one.to(torch.int8))
-            found = linear_int8((one + 128).to(torch.uint8), packed, one[0], zero)
-        else:
-            found = linear(one, pack(one))
-        return bool(found.item() == 1)
-    except (AttributeError, RuntimeError, TypeError, NotImplementedError):
-        return False
 
 
 def pack(weight_KN: Tensor) -> Tensor:

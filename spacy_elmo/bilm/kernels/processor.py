@@ -1,14 +1,16 @@
-"""What a processor and this torch can compute fast, and what kernels are chosen by.
+"""What a processor and this torch can compute, and what kernels are chosen by.
 
 Precisions of inference:
 
 float32  as torch computes it, up to rounding; on a GPU without TF32
 tf32     on a GPU: inputs and weights rounded to 11 bits, summed up in float32
-half     inputs, weights and results rounded to 16 bits, summed up in float32
+half     weights rounded to 16 bits, and inputs and results too where the processor
+         multiplies these (bfloat16, float16 on a GPU); summed up in float32
 int8     weights rounded to 8 bits by the largest of each column, inputs by the
          largest of each row, so that no row depends on the others; summed up exactly
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -19,7 +21,7 @@ import torch
 from torch import Tensor
 
 from ...errors import Errors
-from . import onednn
+from .matmul import FORMS, works
 
 Precision = Literal["float32", "tf32", "half", "int8"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
@@ -33,19 +35,29 @@ class Settings(NamedTuple):
     exact: bool = False
 
 
-class Processor(NamedTuple):
-    """What a device can compute fast.
+# Of a CPU, from the fewest on. ARM is unknown: nothing was measured there.
+INSTRUCTIONS = (
+    "unknown",
+    "avx2",
+    "avx512",
+    "avx512_vnni",
+    "avx512_bf16",
+    "avx512_fp16",
+    "amx",
+)
 
-    device: "cpu", "cuda" or another type of torch's. onednn: matrix multiplications by
-    oneDNN. avx512: AVX-512 without AMX, with which oneDNN keeps float32 where it may
-    round it. bfloat16, int8: instructions to multiply these.
+
+class Processor(NamedTuple):
+    """What a device can compute.
+
+    device: "cpu", "cuda" or another type of torch's. instructions: the best of
+    INSTRUCTIONS that a CPU has; "unknown" elsewhere. forms: of matrix multiplications
+    that work (matmul.py).
     """
 
     device: str
-    onednn: bool = False
-    avx512: bool = False
-    bfloat16: bool = False
-    int8: bool = False
+    instructions: str = "unknown"
+    forms: frozenset[str] = frozenset({"torch"})
 
 
 class Case(NamedTuple):
@@ -66,28 +78,43 @@ def case_of(settings: Settings, weight: Tensor) -> Case:
 
 
 def processor_of(device: torch.device) -> Processor:
-    """Return what a device of this machine can compute fast."""
+    """Return what a device of this machine can compute."""
     mkldnn = torch.backends.mkldnn  # which users can turn off
     return probe(device.type, mkldnn.is_available() and bool(mkldnn.enabled))
 
 
 @cache
 def probe(device: str, with_onednn: bool) -> Processor:
-    """Return what a type of device can compute fast, with oneDNN or without."""
+    """Return what a type of device can compute, with oneDNN or without."""
     if device != "cpu":
-        return Processor(device, bfloat16=device == "cuda")
-    amx = _cpu_has("amx_tile")
-    return Processor(
-        "cpu",
-        onednn=with_onednn and onednn.works(),
-        avx512=with_onednn and _cpu_has("avx512") and not amx,
-        bfloat16=amx or _cpu_has("avx512_bf16"),
-        int8=with_onednn and _cpu_has("vnni") and onednn.works(int8=True),
-    )
+        forms = {"torch", "cuda_float16"} if device == "cuda" else {"torch"}
+        return Processor(device, forms=frozenset(forms))
+    tried = [f for f in FORMS if not f.startswith("cuda")]
+    tried = [f for f in tried if with_onednn or not f.startswith("onednn")]
+    return Processor("cpu", instructions(), frozenset(filter(works, tried)))
 
 
-def _cpu_has(instructions: str) -> bool:
-    return bool(getattr(torch.cpu, f"_is_{instructions}_supported", lambda: False)())
+def instructions() -> str:
+    """Return the best of INSTRUCTIONS that this CPU has and that the variables of torch
+    and oneDNN, ATEN_CPU_CAPABILITY and ONEDNN_MAX_CPU_ISA, leave it."""
+    capability = torch.backends.cpu.get_cpu_capability().lower()
+    has: Any = getattr(torch.cpu, "get_capabilities", dict)()  # torch 2.13 and newer
+    best = capability if capability in ("avx2", "avx512") else "unknown"
+    for name, supported in (
+        ("avx512_vnni", _supports("vnni")),
+        ("avx512_bf16", _supports("avx512_bf16")),
+        ("avx512_fp16", has.get("avx512_fp16", False)),
+        ("amx", _supports("amx_tile")),
+    ):
+        if capability == "avx512" and supported:
+            best = name
+    limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "").lower().replace("_core", "")
+    allowed = next((name for name in reversed(INSTRUCTIONS) if name in limit), "amx")
+    return min(best, allowed, key=INSTRUCTIONS.index)
+
+
+def _supports(name: str) -> bool:
+    return bool(getattr(torch.cpu, f"_is_{name}_supported", lambda: False)())
 
 
 # The modes that `float32_mode` sets are those of the whole process.
@@ -121,9 +148,3 @@ def check_name(precision: str) -> None:
     if precision not in PRECISIONS:
         known = ", ".join(PRECISIONS)
         raise ValueError(Errors.EL073.format(found=precision, known=known))
-
-
-def check_bfloat16(device: torch.device) -> None:
-    """Raise ValueError [EL077] if a CPU has no instructions to train in bfloat16."""
-    if device.type == "cpu" and not processor_of(device).bfloat16:
-        raise ValueError(Errors.EL077.format(precision="bfloat16", device=device.type))

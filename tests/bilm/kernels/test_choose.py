@@ -4,42 +4,100 @@ import pytest
 import torch
 
 from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.kernels import choose
 from spacy_elmo.bilm.kernels.choose import (
     KERNELS,
     LEAST_WORK,
+    TABLE,
     choose_all,
     choose_directions,
     choose_lstm,
     choose_matmul,
     choose_token_encoder,
+    choose_training_matmul,
     force,
 )
-from spacy_elmo.bilm.kernels.processor import Case, Processor
+from spacy_elmo.bilm.kernels.matmul import FORMS, Rule, find_form
+from spacy_elmo.bilm.kernels.processor import (
+    INSTRUCTIONS,
+    Case,
+    Processor,
+    instructions,
+)
 
 from ...models import SENTENCES, tiny_config
 
+ALL = frozenset(name for name in FORMS if name != "cuda_float16")
 PLAIN = Processor("cpu")
-FAST = Processor("cpu", onednn=True, avx512=True, bfloat16=True, int8=True)
-GPU = Processor("cuda", bfloat16=True)
+FAST = Processor("cpu", "avx512_bf16", ALL)
+XEON = Processor("cpu", "avx512_fp16", ALL)
+GPU = Processor("cuda", forms=frozenset({"torch", "cuda_float16"}))
 UNCLIPPED = {"cell_clip": None, "proj_clip": None}
+SMALL, LARGE = 128 * 4096, 512 * 16384
 
 
 @pytest.mark.parametrize(
-    ("processor", "settings", "expected"),
+    ("processor", "settings", "rows", "size", "expected"),
     [
-        (PLAIN, {}, "torch"),
-        (FAST, {}, "onednn"),
-        (FAST, {"exact": True}, "onednn"),
-        (FAST, {"dtype": torch.float64}, "torch"),
-        (FAST, {"precision": "half"}, "onednn_bfloat16"),
-        (FAST, {"precision": "int8"}, "onednn_int8"),
-        (GPU, {}, "torch"),
-        (GPU, {"precision": "half"}, "cuda_float16"),
-        (GPU, {"precision": "tf32"}, "torch"),
+        (PLAIN, {}, 64, SMALL, "torch"),
+        (FAST, {}, 1, SMALL, "torch"),
+        (FAST, {}, 1, LARGE, "onednn"),
+        (FAST, {}, 64, SMALL, "onednn"),
+        (FAST, {}, 2048, SMALL, "onednn_in_place"),
+        (FAST, {"exact": True}, 1, SMALL, "onednn"),
+        (FAST, {"dtype": torch.float64}, 64, SMALL, "torch"),
+        (FAST, {"precision": "half"}, 64, SMALL, "onednn_bfloat16"),
+        (XEON, {"precision": "half"}, 64, SMALL, "fbgemm_float16"),
+        (FAST, {"precision": "int8"}, 64, SMALL, "onednn_int8"),
+        (GPU, {}, 64, SMALL, "torch"),
+        (GPU, {"precision": "half"}, 64, SMALL, "cuda_float16"),
+        (GPU, {"precision": "tf32"}, 64, SMALL, "torch"),
     ],
 )
-def test_matmul(processor, settings, expected):
-    assert choose_matmul(Case(processor, **settings)) == expected
+def test_matmul(processor, settings, rows, size, expected):
+    rules = choose_matmul(Case(processor, **settings))
+    assert find_form(rules, rows, size) == expected
+
+
+@pytest.mark.parametrize("instructions", TABLE)
+@pytest.mark.parametrize("precision", ["float32", "half", "int8"])
+@pytest.mark.parametrize("hidden", [*FORMS, None])
+def test_every_row_has_a_form_of_the_precision_or_says_so(
+    instructions, precision, hidden
+):
+    """Also without one of the forms, for any rows and size, and exactly."""
+    for exact in (False, True):
+        case = Case(Processor("cpu", instructions, ALL - {hidden}), precision, exact)
+        try:
+            rules = choose_matmul(case)
+        except ValueError:
+            if precision != "float32":
+                continue
+            raise
+        for rows in (1, 4, 128, 1 << 20):
+            form = find_form(rules, rows, SMALL)
+            assert form != hidden or hidden.startswith("torch")
+            assert exact is False or find_form(rules, 1, SMALL) in {form, "onednn"}
+
+
+def test_instructions_obey_the_variables_of_torch_and_onednn(monkeypatch):
+    best = instructions()
+    assert set(TABLE) == set(INSTRUCTIONS) and best in TABLE
+    for limit, at_most in (
+        ("AVX512_CORE_AMX_FP16", "amx"),
+        ("AVX512_CORE_BF16", "avx512_bf16"),
+        ("AVX512_CORE_VNNI", "avx512_vnni"),
+        ("AVX512_CORE", "avx512"),
+        ("AVX2_VNNI_2", "avx2"),
+        ("DEFAULT", "amx"),
+    ):
+        monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", limit)
+        assert instructions() == min(best, at_most, key=INSTRUCTIONS.index)
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA")
+    for capability, expected in (("AVX2", "avx2"), ("DEFAULT", "unknown")):
+        found = monkeypatch.setattr
+        found(torch.backends.cpu, "get_cpu_capability", lambda c=capability: c)
+        assert instructions() == expected
 
 
 @pytest.mark.parametrize(
@@ -49,6 +107,29 @@ def test_matmul(processor, settings, expected):
 def test_no_form_of_a_precision(processor, precision):
     with pytest.raises(ValueError, match="EL077"):
         choose_matmul(Case(processor, precision))
+
+
+def test_a_precision_that_is_slower_than_float32_warns(monkeypatch):
+    without = XEON._replace(forms=ALL - {"fbgemm_float16"})
+    monkeypatch.setattr(choose, "processor_of", lambda _: without)
+    bilm = BiLM.random(tiny_config())
+    with pytest.warns(UserWarning, match=r"ELW54.*half.*80 GFLOP/s.*150"):
+        bilm.set_precision("half")
+    with pytest.warns(UserWarning, match=r"ELW54.*bfloat16"):
+        choose.check_bfloat16(torch.device("cpu"))
+    monkeypatch.setattr(choose, "processor_of", lambda _: PLAIN)
+    with pytest.raises(ValueError, match=r"EL077.*bfloat16"):
+        choose.check_bfloat16(torch.device("cpu"))
+
+
+def test_training_multiplies_as_before_its_checkpoint():
+    intel = Processor("cpu", "amx", ALL)
+    assert choose_training_matmul(FAST) == "onednn"
+    assert choose_training_matmul(intel) == "torch"  # oneDNN would round to 16 bits
+    assert choose_training_matmul(FAST, "torch") == "torch"
+    for other in (intel, PLAIN, GPU):
+        with pytest.warns(UserWarning, match=r"ELW55.*'onednn'.*'torch'"):
+            assert choose_training_matmul(other, "onednn") == "torch"
 
 
 @pytest.mark.parametrize(
@@ -95,12 +176,13 @@ def test_all_parts_are_told_at_once():
     assert found == {
         "token_encoder": "char_cnn",
         "lstm": "cpu_lstm",
-        "matmul": "onednn",
+        "matmul": "torch<4rows*,onednn<128rows,onednn_in_place,torch",
         "directions": "all_threads",
     }
-    assert all(name in KERNELS[part] for part, name in found.items())
+    parts = ("token_encoder", "lstm", "directions")
+    assert all(found[part] in KERNELS[part] for part in parts)
     training = choose_all(Case(FAST, gradient=True), tiny_config(), 64, 2)
-    assert (training["lstm"], training["matmul"]) == ("autograd_lstm", "torch")
+    assert (training["lstm"], training["matmul"]) == ("autograd_lstm", "onednn")
     table = choose_all(Case(FAST), tiny_config(n_words=3), 1, 1)
     assert table["token_encoder"] == "table"
 
@@ -126,9 +208,23 @@ def test_forced_kernels_are_those_of_this_thread_and_block():
     with force(matmul="torch"):
         with force(token_encoder="definition"):
             assert choose_token_encoder(case) == "definition"
-            assert choose_matmul(case) == "torch"
+            assert choose_matmul(case) == (Rule("torch"),)
         assert choose_token_encoder(case) == "char_cnn"
-    assert choose_matmul(case) == "onednn"
+    assert len(choose_matmul(case)) > 1
+
+
+def test_a_variable_forces_kernels(monkeypatch, tiny):
+    expected = tiny.encode(SENTENCES)
+    monkeypatch.setenv("SPACY_ELMO_KERNELS", "matmul=torch, lstm=definition")
+    assert choose_matmul(Case(FAST)) == (Rule("torch"),)
+    assert choose_lstm(Case(FAST), tiny_config()) == "definition"
+    for a, b in zip(tiny.encode(SENTENCES), expected):
+        assert a == pytest.approx(b, abs=1e-6)
+    with pytest.raises(ValueError, match=r"EL150.*torch"):
+        choose_matmul(Case(FAST, "int8"))
+    monkeypatch.setenv("SPACY_ELMO_KERNELS", "matmul=quick")
+    with pytest.raises(ValueError, match=r"EL073.*quick"):
+        tiny.encode(SENTENCES)
 
 
 @pytest.mark.parametrize(
@@ -149,4 +245,5 @@ def test_kernels_that_can_not_run():
     for part, name in (("lstm", "cudnn_lstm"), ("matmul", "cuda_float16")):
         with pytest.raises(ValueError, match=f"EL150.*{name}"), force(**{part: name}):
             bilm.encode(SENTENCES)
-    assert set(KERNELS) == {"token_encoder", "lstm", "matmul", "directions"}
+    matmuls = {"matmul", "training_matmul"}
+    assert set(KERNELS) == {"token_encoder", "lstm", "directions", *matmuls}

@@ -10,9 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.kernels import onednn
-from spacy_elmo.bilm.kernels.choose import check_precision, choose_matmul
-from spacy_elmo.bilm.kernels.matmul import MANY_ROWS, onednn_for_training, prepare
+from spacy_elmo.bilm.kernels import processor
+from spacy_elmo.bilm.kernels.choose import (
+    check_precision,
+    choose_matmul,
+    choose_training_matmul,
+)
+from spacy_elmo.bilm.kernels.matmul import Weight, training_matmul
 from spacy_elmo.bilm.kernels.memo import Derived
 from spacy_elmo.bilm.kernels.processor import (
     PRECISIONS,
@@ -25,6 +29,7 @@ from spacy_elmo.bilm.kernels.processor import (
 from ...models import SENTENCES, tiny_config
 
 CPU = torch.device("cpu")
+FORM = choose_training_matmul(processor.processor_of(CPU))
 # Errors relative to the largest value, by what the matrices are rounded to.
 TOLERANCE = {"float32": 1e-6, "half": 2e-2, "int8": 5e-2}
 
@@ -37,14 +42,14 @@ def new_probe():
     probe.cache_clear()
 
 
-def form_of(precision, weight):
-    """Return the form that is chosen for a precision."""
+def rules_of(precision, weight, exact=False):
+    """Return the forms that are chosen for a precision."""
     try:
         check_precision(precision, CPU)
     except ValueError:
         pytest.skip(f"no {precision} on this processor")
     with torch.no_grad():
-        return choose_matmul(case_of(Settings(precision), weight))
+        return choose_matmul(case_of(Settings(precision, exact), weight))
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -63,9 +68,9 @@ def test_equals_numpy(precision, is_copy, M, K, N, biased, exact):
     bias, z = rng.normal(size=N), rng.normal(size=(M, N))
     tensors = [torch.from_numpy(a.astype("float32")) for a in (x, weight, bias, z)]
     expected = x @ weight
-    form = form_of(precision, tensors[1])
+    rules = rules_of(precision, tensors[1], exact)
     with torch.no_grad():
-        prepared = prepare(tensors[1].clone(), form=form, exact=exact, is_copy=is_copy)
+        prepared = Weight(tensors[1].clone(), rules=rules, is_copy=is_copy)
         found = prepared.at(M).linear(tensors[0], tensors[2] if biased else None)
         prepared.at(M).add_to(tensors[3], tensors[0])
     limit = TOLERANCE[precision] * max(1.0, np.abs(expected).max()) * 4
@@ -80,8 +85,8 @@ def test_large_weights(rows):
     expected = x.numpy().astype("float64") @ weight.numpy()
     with torch.no_grad():
         for is_copy in (False, True):
-            form = form_of("float32", weight)
-            prepared = prepare(weight.clone(), form=form, is_copy=is_copy)
+            rules = rules_of("float32", weight)
+            prepared = Weight(weight.clone(), rules=rules, is_copy=is_copy)
             z = torch.zeros(rows, 1000)
             prepared.at(rows).add_to(z, x)
             assert abs(prepared.at(rows).linear(x).numpy() - expected).max() < 1e-3
@@ -89,8 +94,8 @@ def test_large_weights(rows):
 
 
 def test_a_part_of_many_rows_is_the_same():
-    x, weight = torch.randn(2 * MANY_ROWS, 64), torch.randn(64, 48)
-    prepared = prepare(weight, form=form_of("float32", weight))
+    x, weight = torch.randn(256, 64), torch.randn(64, 48)
+    prepared = Weight(weight, rules=rules_of("float32", weight))
     whole = prepared.at(len(x)).linear(x)
     for part in (prepared.at(len(x)).linear(x[:9]), prepared.at(9).linear(x[:9])):
         assert torch.allclose(part, whole[:9], atol=1e-5)
@@ -101,17 +106,17 @@ def test_a_part_of_many_rows_is_the_same():
 def test_a_changed_weight_is_noticed(precision, change):
     weight = torch.nn.Parameter(torch.randn(32, 24))
     x = torch.randn(9, 32)
-    form = form_of(precision, weight)
-    prepared = Derived(prepare)
+    rules = rules_of(precision, weight)
+    prepared = Derived(Weight)
     with torch.no_grad():
-        before = prepared(weight, form=form).at(9).linear(x)
+        before = prepared(weight, rules=rules).at(9).linear(x)
         if change == "in place":
             weight.add_(1)
         elif change == "another":
             weight = torch.nn.Parameter(weight + 1)
         else:
             weight.data = weight.data + 1
-        after = prepared(weight, form=form).at(9).linear(x)
+        after = prepared(weight, rules=rules).at(9).linear(x)
         assert after - before == pytest.approx(
             x.sum(dim=1, keepdim=True).expand(-1, 24).numpy(), abs=0.3
         )
@@ -138,37 +143,16 @@ def test_without_onednn_torch_multiplies(monkeypatch):
     for a, b in zip(before, bilm.encode(SENTENCES)):
         assert a == pytest.approx(b, abs=1e-6)
     with pytest.raises(ValueError, match="EL077"):
-        bilm.set_precision("half")
-
-
-@pytest.mark.parametrize("problem", [RuntimeError, TypeError, AttributeError])
-def test_operators_that_do_not_work_are_not_used(problem, monkeypatch, new_probe):
-    """torch may change what it keeps for itself: then its own multiplications do."""
-    bilm = BiLM.random(tiny_config())
-    before = bilm.encode(SENTENCES)
-
-    def fails(*_):
-        raise problem("it takes other arguments now")
-
-    monkeypatch.setattr(onednn, "pack", fails)
-    monkeypatch.setattr(onednn, "pack_int8", fails)
-    probe.cache_clear()
-    for a, b in zip(before, bilm.encode(SENTENCES)):
-        assert a == pytest.approx(b, abs=1e-6)
-    for precision in ("half", "int8"):
-        with pytest.raises(ValueError, match="EL077"):
-            bilm.set_precision(precision)
+        bilm.set_precision("int8")
 
 
 @pytest.mark.parametrize(
-    ("precision", "missing"),
-    [("half", "_is_avx512_bf16_supported"), ("int8", "_is_vnni_supported")],
+    ("precision", "instructions"), [("half", "unknown"), ("int8", "avx512")]
 )
 def test_a_precision_that_the_processor_has_not_is_refused(
-    precision, missing, monkeypatch, new_probe
+    precision, instructions, monkeypatch, new_probe
 ):
-    monkeypatch.setattr(torch.cpu, missing, lambda: False)
-    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
+    monkeypatch.setattr(processor, "instructions", lambda: instructions)
     bilm = BiLM.random(tiny_config())
     with pytest.raises(ValueError, match=r"EL077.*float32"):
         bilm.set_precision(precision)
@@ -187,7 +171,7 @@ def test_matmul_of_training_is_rounded_as_float32(m, k, n):
     rng = np.random.default_rng(m + k + n)
     x, weight = rng.normal(size=(m, k)), rng.normal(size=(k, n))
     a, b = (torch.tensor(array, dtype=torch.float32) for array in (x, weight))
-    with onednn_for_training(CPU):
+    with training_matmul(FORM):
         found = (a @ b).numpy()
     expected = a.double().numpy() @ b.double().numpy()
     largest = np.abs(a.double().numpy()) @ np.abs(b.double().numpy())
@@ -206,11 +190,11 @@ def test_matmul_of_training_leaves_settings_that_torch_can_read(before):
     torch.set_float32_matmul_precision(before)
     try:
         each = precisions()
-        with onednn_for_training(CPU):
+        with training_matmul(FORM):
             assert torch.get_float32_matmul_precision() in ("medium", before)
         assert torch.get_float32_matmul_precision() == before
         assert precisions() == each
-        with onednn_for_training(torch.device("cuda")):
+        with training_matmul("torch"):
             assert precisions() == each
     finally:
         torch.set_float32_matmul_precision(own)
@@ -223,7 +207,7 @@ def test_matmul_of_training_after_precisions_of_single_backends():
     matmul.fp32_precision = "tf32"
     try:
         each = precisions()
-        with onednn_for_training(CPU):
+        with training_matmul(FORM):
             torch.randn(9, 9) @ torch.randn(9, 9)
         assert precisions() == each
     finally:

@@ -16,7 +16,7 @@ from spacy_elmo.pretrain.workers import torch_settings
 
 from ...models import SENTENCES, tiny_config
 
-GPU = Processor("cuda", bfloat16=True)
+GPU = Processor("cuda", forms=frozenset({"torch", "cuda_float16"}))
 UNCLIPPED = tiny_config(cell_clip=None, proj_clip=None)
 
 
