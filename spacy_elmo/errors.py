@@ -79,6 +79,11 @@ class Errors(metaclass=_Coded):
         "Split the text into tokens first."
     )
     EL026 = "batch_tokens must be at least 1, found {found}."
+    EL078 = (
+        "The sentence {sentence} has vectors that are NaN or infinite. The weights are "
+        "finite, but so large that sums of them are not: take an undamaged copy, or a "
+        "model from before its training diverged."
+    )
     EL027 = "The format {format} can't hold this model: {problem}."
     EL029 = (
         "The cutoffs {cutoffs} don't fit: they must rise, and each cluster has vectors "

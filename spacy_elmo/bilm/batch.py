@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..errors import Errors, Warnings
 from .words import BOS, EOS
@@ -66,6 +67,19 @@ def pack(sentences: Sequence[Sequence[str]]) -> PackedBatch:
     return PackedBatch(
         list(index), word_N, reversed_N, batch_sizes_T.tolist(), positions, order_B
     )
+
+
+def check_finite(layers_LND: Tensor, batch: PackedBatch) -> None:
+    """Raise ValueError [EL078] if a sentence has vectors that are not finite."""
+    # One sum in the order of the memory, which NaN and infinity survive.
+    if layers_LND.transpose(0, 1).sum(dtype=torch.float32).isfinite():
+        return
+    finite_N = layers_LND.isfinite().all(dim=2).all(dim=0).cpu().numpy()
+    for position_T in batch.positions:
+        if not finite_N[position_T].all():
+            words = [batch.words[i] for i in batch.word_N[position_T[:12]]]
+            sentence = " ".join(words)[:200]
+            raise ValueError(Errors.EL078.format(sentence=repr(sentence)))
 
 
 def batch_by_tokens(

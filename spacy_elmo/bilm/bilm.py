@@ -21,6 +21,7 @@ from . import files
 from .batch import (
     PackedBatch,
     batch_by_tokens,
+    check_finite,
     check_sentences,
     compute_what_fits,
     pack,
@@ -152,7 +153,8 @@ class BiLM(FastBidirectionalLM):
         self, batch: PackedBatch, state: BiLMState | None = None
     ) -> tuple[Tensor, BiLMState]:
         """Return the layers of a packed batch, (L+1, N, D), and the state after it.
-        state: what both directions start from, rows in packed order; None for zeros."""
+        state: what both directions start from, rows in packed order; None for zeros.
+        Raises ValueError [EL078] if a vector is not finite."""
         if state is None:
             state = self.zero_state(len(batch.positions))
         with safe_after_fork():
@@ -162,7 +164,9 @@ class BiLM(FastBidirectionalLM):
             ahead, back, state = self.read(
                 x_VH, word_N, word_N[reversed_N], batch.batch_sizes, state
             )
-            return self.join(x_VH[word_N], ahead, back, reversed_N), state
+            layers_LND = self.join(x_VH[word_N], ahead, back, reversed_N)
+            check_finite(layers_LND.detach(), batch)
+            return layers_LND, state
 
     def zero_state(self, batch_size: int) -> BiLMState:
         """Return the state of new sequences."""

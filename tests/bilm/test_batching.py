@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+import spacy
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from spacy_elmo.bilm.bilm import BOUNDARY_PASSES, BiLM
 from spacy_elmo.bilm.config import BiLMConfig
 
 from ..models import EVEN_SIZES, any_sentence, sentences, tiny_config
+from ..pipelines import add_elmo, with_weights
 
 BILM = BiLM.random(tiny_config(cell_clip=3.0, proj_clip=3.0), seed=2)
 
@@ -49,6 +51,46 @@ def test_groups_hold_each_sentence_once_and_keep_the_budget(batch, budget):
     assert sorted(b for group in groups for b in group) == list(range(len(batch)))
     for group in groups:
         assert len(group) == 1 or sum(len(batch[b]) + 2 for b in group) <= budget
+
+
+@pytest.mark.parametrize("huge", ["token_encoder.char_embedding", "weight_p"])
+def test_the_first_sentence_whose_vectors_are_not_finite_is_named(huge):
+    """Weights that are finite, all of them, and large only where "~" is read, or in all
+    of an LSTM's projections."""
+    config = tiny_config(cell_clip=None, proj_clip=None, activation="relu")
+    bilm = BiLM.random(config, seed=2)
+    bilm.encode([["fine", "~"]])
+    with torch.no_grad():
+        for name, parameter in bilm.named_parameters():
+            if name.endswith(huge):
+                rows = parameter if huge == "weight_p" else parameter[ord("~") + 1]
+                rows.copy_(torch.full_like(rows, 3e38))
+            if "conv_weights" in name:
+                parameter.abs_()
+    texts = [["so", "fine"], ["it", "is", "~", "here"], ["fine", "too"]]
+    if huge == "weight_p":
+        with pytest.raises(ValueError, match="EL078"):
+            bilm.encode(texts)
+        return
+    for n in (1, 4096):
+        with pytest.raises(ValueError, match=r"EL078.*'it is ~ here'"):
+            bilm.encode(texts, batch_tokens=n)
+    assert np.isfinite(bilm.encode([texts[0], texts[2]])[0]).all()
+    nlp = spacy.blank("xx")
+    with_weights(add_elmo(nlp, sizes=config), bilm)
+    with pytest.raises(ValueError, match=r"EL078.*'it is ~ here'"):
+        list(nlp.pipe(map(" ".join, texts)))
+    assert nlp("so fine").tensor.any()
+
+
+def test_large_but_finite_vectors_are_given():
+    """Their sum is infinite in float32, no one of them is."""
+    bilm = BiLM.random(tiny_config(proj_clip=None), seed=2)
+    with torch.no_grad():
+        bilm.token_encoder.projection_weight.zero_()
+        bilm.token_encoder.projection_bias.fill_(2e38)
+    layers = bilm.encode([["a", "b", "c"]])[0]
+    assert (layers[0] == np.float32(2e38)).all() and np.isfinite(layers).all()
 
 
 def test_nothing_and_empty_sentences(tiny):
