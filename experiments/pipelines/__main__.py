@@ -1,0 +1,133 @@
+"""Make a pipeline to install, from its treebank to its wheel.
+
+    python -m experiments.pipelines NAME
+
+converts the treebank, trains the pipeline with ELMo and without, scores both on the
+test set, and packs the first: a wheel in dist/, its card and its scores in
+experiments/pipelines/cards/.
+"""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import spacy
+import typer
+from spacy.cli.package import package
+from wasabi import msg
+
+from .card import comparison, describe, scalars, write_documents
+from .corpus import convert
+from .scores import evaluate, read, speed
+from .sources import PIPELINES, Pipeline
+from .train import train
+
+app = typer.Typer(add_completion=False)
+FOLDER = Path(__file__).parent
+SETUPS = {"with ELMo": True, "without": False}
+
+
+def convert_all(pipeline: Pipeline, treebanks: Path, corpus: Path) -> None:
+    """Write train, dev and test.spacy, if they are not there."""
+    for part in ("train", "dev", "test"):
+        stem = treebanks / f"{pipeline.treebank}-{part}"
+        entities = stem.with_suffix(".iob2") if pipeline.has_entities else None
+        if not (corpus / f"{part}.spacy").exists():
+            convert(stem.with_suffix(".conllu"), corpus / f"{part}.spacy", entities)
+
+
+def fit(config: Path, corpus: Path, folder: Path, steps: int, *, elmo: bool) -> Path:
+    """Train a pipeline, if it is not there; return the folder of the best."""
+    settings: dict[str, Any] = {
+        "paths.train": str(corpus / "train.spacy"),
+        "paths.dev": str(corpus / "dev.spacy"),
+        "paths.layers": str(folder.parent / "layers"),
+    }
+    if steps:
+        settings |= {
+            "training.max_steps": steps,
+            "training.eval_frequency": steps,
+            "training.optimizer.learn_rate.warmup_steps": steps // 10,
+        }
+    if not (folder / "model-best").exists():
+        train(config, folder, settings, elmo=elmo)
+    return folder / "model-best"
+
+
+def pack(folder: Path, dist: Path) -> Path:
+    """Make a wheel of a saved pipeline by `spacy package`; return its path."""
+    built = folder.parent / "package"
+    built.mkdir(exist_ok=True)
+    package(folder, built, create_sdist=False, create_wheel=True, force=True)
+    (wheel,) = built.glob("*/dist/*.whl")
+    dist.mkdir(parents=True, exist_ok=True)
+    return Path(shutil.copy(wheel, dist))
+
+
+@app.command()
+def main(
+    name: str = typer.Argument(..., help=" or ".join(PIPELINES)),
+    treebanks: Path = typer.Option(
+        Path("experiments/corpus"), help="Folder with the files of the treebank"
+    ),
+    output: Path = typer.Option(Path("training/pipelines"), help="Folder for the runs"),
+    dist: Path = typer.Option(Path("dist"), help="Folder for the wheel"),
+    cards: Path = typer.Option(FOLDER / "cards", help="Folder for card and scores"),
+    steps: int = typer.Option(0, help="Updates, 0 for those of the configuration"),
+) -> None:
+    """Train, score and pack a pipeline. What is there already is not made again."""
+    if name not in PIPELINES:
+        msg.fail(f"'{name}' is none of {', '.join(PIPELINES)}", exits=1)
+    pipeline, run = PIPELINES[name], output / name
+    convert_all(pipeline, treebanks, run / "corpus")
+    config = FOLDER / f"{name}.cfg"
+    found: dict[str, dict[str, Any]] = {}
+    speeds: dict[str, dict[str, float]] = {}
+    for setup, elmo in SETUPS.items():
+        best = fit(config, run / "corpus", run / setup, steps, elmo=elmo)
+        nlp = spacy.load(best)
+        docs = read(run / "corpus" / "test.spacy", nlp)
+        found[setup] = {
+            "gold tokens": evaluate(nlp, docs, gold=True),
+            "raw text": evaluate(nlp, docs, gold=False),
+        }
+        speeds[setup] = speed(nlp, docs)
+    best = run / "with ELMo" / "model-best"
+    nlp = spacy.load(best)
+    describe(nlp, name, pipeline, found, _notes(found, speeds, best))
+    nlp.to_disk(run / "model")
+    card = write_documents(run / "model", nlp, found["with ELMo"]["raw text"])
+    wheel = pack(run / "model", dist)
+    scores = {
+        "test": {
+            setup: {way: scalars(some) for way, some in ways.items()}
+            for setup, ways in found.items()
+        },
+        "words_per_second": speeds,
+        "wheel_bytes": wheel.stat().st_size,
+    }
+    cards.mkdir(parents=True, exist_ok=True)
+    (cards / f"{name}.md").write_text(card, encoding="utf-8")
+    (cards / f"{name}.json").write_text(json.dumps(scores, indent=1), encoding="utf-8")
+    msg.good(f"{wheel}, {wheel.stat().st_size / 1e6:.0f} MB")
+
+
+def _notes(found: dict[str, Any], speeds: dict[str, Any], best: Path) -> str:
+    """Return what the card says below its scores, which are of raw text."""
+    size = sum(path.stat().st_size for path in best.rglob("*") if path.is_file())
+    rates = "; ".join(
+        ", ".join(f"{what} {rate:,.0f}" for what, rate in found.items()) + f" ({setup})"
+        for setup, found in speeds.items()
+    )
+    return (
+        "Of the test set, from raw text: the pipeline finds tokens and sentences "
+        "itself.\n\n### With ELMo and without\n\nThe same components on hash "
+        "embeddings and spaCy's convolutions in ELMo's place, and both on the "
+        f"treebank's own tokens and sentences:\n\n{comparison(found)}\n"
+        f"Words/s on one core: {rates}. On disk {size / 1e6:.0f} MB.\n"
+    )
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,77 @@
+"""What each pipeline is made of, and the licences of it."""
+
+import json
+from dataclasses import dataclass
+
+from spacy_elmo import models as shipped
+
+Source = dict[str, str]
+LICENCE = "CC BY-SA 4.0"
+LICENCE_TEXT = "https://creativecommons.org/licenses/by-sa/4.0/legalcode"
+ANNOTATIONS = f"{LICENCE} (the annotations; its README says whose the text is)"
+UD = "https://github.com/UniversalDependencies"
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A pipeline that can be installed.
+
+    Attributes:
+        treebank: Beginning of the names of its files, which `-train.conllu` ends.
+        has_entities: Whether there are files of Universal NER beside them.
+        sources: As `nlp.meta["sources"]` has them.
+    """
+
+    lang: str
+    treebank: str
+    description: str
+    sources: tuple[Source, ...]
+    has_entities: bool = False
+
+    def text_sources(self) -> list[Source]:
+        """Return the sources, and the text that the biLM has read."""
+        model = shipped.MODELS[self.lang]
+        card = (shipped.find(model) / "card.json").read_text(encoding="utf-8")
+        text = json.loads(card)["text"]
+        read = {"name": f"{model}: {text['note']}", "license": text["licence"]}
+        return [*self.sources, read]
+
+
+PIPELINES = {
+    "en_elmo_ewt": Pipeline(
+        lang="en",
+        treebank="en_ewt-ud",
+        description="English pipeline on one frozen ELMo: sentences, parts of speech, "
+        "features, lemmas, dependencies and entities (PER, LOC, ORG).",
+        sources=(
+            {
+                "name": "UD English EWT, commit 15d613d",
+                "url": f"{UD}/UD_English-EWT",
+                "license": ANNOTATIONS,
+                "author": "Natalie Silveira and others",
+            },
+            {
+                "name": "Universal NER, English EWT, commit 8ed072d",
+                "url": "https://github.com/UniversalNER/UNER_English-EWT",
+                "license": ANNOTATIONS,
+                "author": "Stephen Mayhew, Terra Blevins, Shuheng Liu and others",
+            },
+        ),
+        has_entities=True,
+    ),
+    "ko_elmo_gsd": Pipeline(
+        lang="ko",
+        treebank="ko_gsd-ud",
+        description="Korean pipeline on one frozen ELMo: sentences, parts of speech, "
+        "lemmas (morphemes) and dependencies. It needs no MeCab.",
+        sources=(
+            {
+                "name": "UD Korean GSD, commit c7af324",
+                "url": f"{UD}/UD_Korean-GSD",
+                "license": ANNOTATIONS,
+                "author": "Jayeol Chun, Na-Rae Han, Jena D. Hwang, Jinho D. Choi "
+                "and others",
+            },
+        ),
+    ),
+}

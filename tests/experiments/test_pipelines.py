@@ -1,0 +1,142 @@
+"""A treebank becomes a wheel that is installed and loaded without the network."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import spacy
+from typer.testing import CliRunner
+
+from experiments.pipelines.__main__ import app
+from experiments.pipelines.corpus import make_reader, paragraphs, write
+from experiments.pipelines.scores import evaluate
+from experiments.pipelines.sources import PIPELINES
+
+# Word, lemma, UPOS, XPOS, features, head, label: one sentence with a name to fill in.
+SENTENCE = """\
+1\t{name}\t{name}\tPROPN\tNNP\tNumber=Sing\t2\tnsubj\t_\t_
+2\tsaw\tsee\tVERB\tVBD\tTense=Past\t0\troot\t_\t_
+3\tthe\tthe\tDET\tDT\tDefinite=Def\t4\tdet\t_\t_
+4\t{thing}s\t{thing}\tNOUN\tNNS\tNumber=Plur\t2\tobj\t_\tSpaceAfter=No
+5\t.\t.\tPUNCT\t.\t_\t2\tpunct\t_\t{misc}
+"""
+NAMES, THINGS = ("Ann", "Tom", "Rome", "Oslo"), ("bird", "boat", "tree")
+RUNNER = CliRunner()
+
+
+def treebank(n_paragraphs):
+    """Return a treebank with three sentences in a paragraph, and its entities."""
+    sentences, entities = [], []
+    for number in range(3 * n_paragraphs):
+        name, thing = NAMES[number % 4], THINGS[number % 3]
+        head = f"# sent_id = s{number}\n"
+        if number % 3 == 0:
+            head = f"# newpar id = p{number // 3}\n{head}"
+        # The first and the second sentence of a paragraph have no space between them.
+        misc = "SpaceAfter=No" if number % 3 == 0 else "_"
+        sentences.append(head + SENTENCE.format(name=name, thing=thing, misc=misc))
+        label = "PER" if number % 4 < 2 else "LOC"
+        words = [(name, f"B-{label}"), ("saw", "O"), ("the", "O"), (f"{thing}s.", "O")]
+        lines = [f"{n}\t{word}\t{tag}\t-\t-\n" for n, (word, tag) in enumerate(words)]
+        entities.append(f"# sent_id = s{number}\n{''.join(lines)}")
+    return "\n".join(sentences), "\n".join(entities)
+
+
+def test_a_doc_is_a_paragraph_with_all_layers():
+    first, second = paragraphs(*treebank(2))
+    assert first.text == "Ann saw the birds.Tom saw the boats. Rome saw the trees. "
+    assert [len(list(doc.sents)) for doc in (first, second)] == [3, 3]
+    # The layer of entities has other tokens there: `birds.` is one.
+    assert [(e.text, e.label_) for e in first.ents] == [
+        ("Ann", "PER"), ("Tom", "PER"), ("Rome", "LOC")
+    ]  # fmt: skip
+    assert first[3].lemma_ == "bird" and first[3].head.text == "saw"
+
+
+def test_what_the_layer_of_entities_lacks_is_unknown():
+    text, entities = treebank(1)
+    (doc,) = paragraphs(text, entities.replace("Tom", "Tim"))
+    assert [token.ent_iob_ for token in doc[5:10]] == [""] * 5
+    assert [e.text for e in doc.ents] == ["Ann", "Rome"]
+
+
+def test_without_paragraphs_a_doc_is_five_sentences():
+    lines = [line for line in treebank(4)[0].split("\n") if "newpar" not in line]
+    docs = list(paragraphs("\n".join(lines)))
+    assert [len(list(doc.sents)) for doc in docs] == [5, 5, 2]
+    assert docs[0].text.startswith("Ann saw the birds. Tom")
+
+
+def test_docs_are_divided_at_their_sentences(tmp_path):
+    write(paragraphs(*treebank(2)), tmp_path / "two.spacy")
+    nlp = spacy.blank("en")
+    lengths = {10: [10, 5] * 2, 15: [15] * 2, 1: [5] * 6}
+    for words, found in lengths.items():
+        pieces = make_reader(tmp_path / "two.spacy", words)(nlp)
+        assert [len(piece.reference) for piece in pieces] == found
+
+
+def test_scores_are_of_the_tokens_and_sentences_that_are_asked_for():
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer", name="senter")
+    docs = list(paragraphs(*treebank(2)))
+    raw = evaluate(nlp, docs, gold=False)
+    gold = evaluate(nlp, docs, gold=True)
+    assert gold["token_f"] == 1 and "sents_f" not in gold
+    assert raw["sents_f"] == 1
+
+
+@pytest.mark.slow
+def test_from_a_treebank_to_an_installed_pipeline(tmp_path):
+    for part in ("train", "dev", "test"):
+        text, entities = treebank(16)
+        (tmp_path / f"en_ewt-ud-{part}.conllu").write_text(text)
+        (tmp_path / f"en_ewt-ud-{part}.iob2").write_text(entities)
+    folders = {"output": "runs", "dist": "dist", "cards": "cards"}
+    options = [part for option, folder in folders.items()
+               for part in (f"--{option}", str(tmp_path / folder))]  # fmt: skip
+    command = ["en_elmo_ewt", "--treebanks", str(tmp_path), *options, "--steps", "20"]
+    done = RUNNER.invoke(app, command)
+    assert done.exit_code == 0, done.output
+    check_card(tmp_path / "cards")
+    (wheel,) = (tmp_path / "dist").glob("en_elmo_ewt-*.whl")
+    target = tmp_path / "installed"
+    pip = [sys.executable, "-m", "pip", "install", "--no-index", "--no-deps", "-q"]
+    subprocess.run([*pip, "--target", str(target), str(wheel)], check=True)
+    check_installed(target)
+
+
+def check_card(folder):
+    card = (folder / "en_elmo_ewt.md").read_text(encoding="utf-8")
+    for source in PIPELINES["en_elmo_ewt"].sources:
+        assert source["name"] in card
+    for row in ("`ENTS_F`", "| parser, LAS |", "| ner | `PER` |", "| tagger | `NNS` |"):
+        assert row in card
+    assert "CC BY-SA 4.0" in card and "words/s" in card and "MB" in card
+    scores = json.loads((folder / "en_elmo_ewt.json").read_text(encoding="utf-8"))
+    for ways in scores["test"].values():
+        assert ways["gold tokens"]["token_f"] == ways["raw text"]["sents_f"] == 1
+    assert scores["test"]["with ELMo"]["gold tokens"]["tag_acc"] > 0.9
+
+
+def check_installed(target):
+    program = f"""
+import socket, sys
+def refuse(*_): raise OSError("no network here")
+socket.socket.connect = refuse
+sys.path.insert(0, {str(target)!r})
+import spacy
+nlp = spacy.load("en_elmo_ewt")
+doc = nlp("Ann saw the birds. Tom saw the boats.")
+print([token.tag_ for token in doc], doc.has_annotation("DEP"))
+print(nlp.meta["sources"][0]["license"], nlp.meta["requirements"], nlp.pipe_names)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "'NNP'" in done.stdout and "True" in done.stdout
+    assert "CC BY-SA 4.0" in done.stdout and "spacy-elmo" in done.stdout
+    (licences,) = target.glob("en_elmo_ewt-*.dist-info/**/LICENSES_SOURCES")
+    assert "UD English EWT" in licences.read_text(encoding="utf-8")
