@@ -101,7 +101,7 @@ def write_documents(folder: Path, nlp: Language, scores: Mapping[str, Any]) -> s
     ]
     texts = {
         "README.md": card,
-        "LICENSE": f"{LICENCE}\n{LICENCE_TEXT}\n",
+        "LICENSE": LICENCE_TEXT.read_text(encoding="utf-8"),
         "LICENSES_SOURCES": "\n\n".join(sources) + "\n",
     }
     for name, text in texts.items():

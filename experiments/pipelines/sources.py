@@ -2,12 +2,13 @@
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 
 from spacy_elmo import models as shipped
 
 Source = dict[str, str]
 LICENCE = "CC BY-SA 4.0"
-LICENCE_TEXT = "https://creativecommons.org/licenses/by-sa/4.0/legalcode"
+LICENCE_TEXT = Path(__file__).parents[2] / "LICENSE-CC-BY-SA-4.0.txt"
 ANNOTATIONS = f"{LICENCE} (the annotations; its README says whose the text is)"
 UD = "https://github.com/UniversalDependencies"
 

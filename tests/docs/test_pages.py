@@ -28,13 +28,14 @@ def name(page):
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """Where a reader is: in the repository, with weights and corpora of their own."""
-    for part in ("configs", "assets", "examples"):
+    for part in ("configs", "assets", "examples", "experiments"):
         (tmp_path / part).symlink_to(ROOT / part)
     BiLM.random(tiny_config(), seed=1).save(tmp_path / "published", format="bilm-tf")
     text = (ROOT / "assets" / "demo" / "dev.txt").read_text(encoding="utf-8")
     for file in ("news.txt", "held_out.txt", "general.txt"):
         (tmp_path / file).write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)  # pipelines are installed into it
     return tmp_path
 
 
@@ -59,6 +60,9 @@ def run(page, folder, *, slow):
 def run_command(command, where, folder):
     # What the script does, which is not beside every Python.
     command = re.sub(r"^torchrun ", "python -m torch.distributed.run ", command)
+    # Into the folder, which Python looks for packages in, and not beside every other.
+    into = "pip install --no-index --no-deps --target ."
+    command = command.replace("pip install dist/", f"{into} dist/")
     environment = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import spacy
@@ -23,6 +24,7 @@ SENTENCE = """\
 """
 NAMES, THINGS = ("Ann", "Tom", "Rome", "Oslo"), ("bird", "boat", "tree")
 RUNNER = CliRunner()
+TREEBANK = Path(__file__).parents[2] / "assets" / "demo" / "treebank"
 
 
 def treebank(n_paragraphs):
@@ -89,14 +91,10 @@ def test_scores_are_of_the_tokens_and_sentences_that_are_asked_for():
 
 @pytest.mark.slow
 def test_from_a_treebank_to_an_installed_pipeline(tmp_path):
-    for part in ("train", "dev", "test"):
-        text, entities = treebank(16)
-        (tmp_path / f"en_ewt-ud-{part}.conllu").write_text(text)
-        (tmp_path / f"en_ewt-ud-{part}.iob2").write_text(entities)
     folders = {"output": "runs", "dist": "dist", "cards": "cards"}
     options = [part for option, folder in folders.items()
                for part in (f"--{option}", str(tmp_path / folder))]  # fmt: skip
-    command = ["en_elmo_ewt", "--treebanks", str(tmp_path), *options, "--steps", "20"]
+    command = ["en_elmo_ewt", "--treebanks", str(TREEBANK), *options, "--steps", "20"]
     done = RUNNER.invoke(app, command)
     assert done.exit_code == 0, done.output
     check_card(tmp_path / "cards")
