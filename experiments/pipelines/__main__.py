@@ -17,7 +17,7 @@ import typer
 from spacy.cli.package import package
 from wasabi import msg
 
-from .card import comparison, describe, scalars, write_documents
+from .card import describe, notes, scalars, write_documents
 from .corpus import convert
 from .scores import evaluate, read, speed
 from .sources import PIPELINES, Pipeline
@@ -95,7 +95,7 @@ def main(
         speeds[setup] = speed(nlp, docs)
     best = run / "with ELMo" / "model-best"
     nlp = spacy.load(best)
-    describe(nlp, name, pipeline, found, _notes(found, speeds, best))
+    describe(nlp, name, pipeline, found, notes(found, speeds, best))
     nlp.to_disk(run / "model")
     card = write_documents(run / "model", nlp, found["with ELMo"]["raw text"])
     wheel = pack(run / "model", dist)
@@ -111,22 +111,6 @@ def main(
     (cards / f"{name}.md").write_text(card, encoding="utf-8")
     (cards / f"{name}.json").write_text(json.dumps(scores, indent=1), encoding="utf-8")
     msg.good(f"{wheel}, {wheel.stat().st_size / 1e6:.0f} MB")
-
-
-def _notes(found: dict[str, Any], speeds: dict[str, Any], best: Path) -> str:
-    """Return what the card says below its scores, which are of raw text."""
-    size = sum(path.stat().st_size for path in best.rglob("*") if path.is_file())
-    rates = "; ".join(
-        ", ".join(f"{what} {rate:,.0f}" for what, rate in found.items()) + f" ({setup})"
-        for setup, found in speeds.items()
-    )
-    return (
-        "Of the test set, from raw text: the pipeline finds tokens and sentences "
-        "itself.\n\n### With ELMo and without\n\nThe same components on hash "
-        "embeddings and spaCy's convolutions in ELMo's place, and both on the "
-        f"treebank's own tokens and sentences:\n\n{comparison(found)}\n"
-        f"Words/s on one core: {rates}. On disk {size / 1e6:.0f} MB.\n"
-    )
 
 
 if __name__ == "__main__":

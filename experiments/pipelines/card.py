@@ -77,6 +77,35 @@ def comparison(found: Found) -> str:
     return markdown_table(rows)
 
 
+NOTES = """\
+Of the test set, from raw text: the pipeline finds tokens and sentences itself.
+Dependencies are scored without punctuation, as spaCy does.
+
+### With ELMo and without
+
+The same components on hash embeddings and spaCy's convolutions in ELMo's place, and
+both on the treebank's own tokens and sentences:
+
+{table}
+Words/s on one core: {rates}. On disk {size:.0f} MB.
+"""
+
+
+def notes(found: Found, speeds: Mapping[str, Mapping[str, float]], saved: Path) -> str:
+    """Return what the card says below its scores, which are of raw text.
+
+    Args:
+        speeds: Words/s of what was measured, by setup.
+        saved: Folder of the pipeline.
+    """
+    rates = "; ".join(
+        f"{', '.join(f'{what} {rate:,.0f}' for what, rate in rates.items())} ({setup})"
+        for setup, rates in speeds.items()
+    )
+    size = sum(path.stat().st_size for path in saved.rglob("*") if path.is_file())
+    return NOTES.format(table=comparison(found), rates=rates, size=size / 1e6)
+
+
 def labels(scores: Mapping[str, Any]) -> str:
     """Return a table of precision, recall and F1 of every label, in per cent."""
     rows = [["component", "label", "precision", "recall", "F1"]]

@@ -11,7 +11,7 @@ from typing import Any
 import spacy
 import torch
 from spacy.language import Language
-from spacy.scorer import PRFScore
+from spacy.scorer import PRFScore, Scorer
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 
@@ -32,11 +32,11 @@ def evaluate(nlp: Language, docs: Iterable[Doc], *, gold: bool) -> Scores:
         gold: Whether the pipeline gets their tokens and sentences, in place of raw text
             and the sentences that it finds itself.
     """
-    examples = [Example(_words(nlp, doc) if gold else nlp.make_doc(doc.text), doc)
-                for doc in docs]  # fmt: skip
+    docs = list(docs)
+    given = [_words(nlp, doc) if gold else nlp.make_doc(doc.text) for doc in docs]
     with nlp.select_pipes(disable=["senter"] if gold else []):
-        found = nlp.evaluate(examples)
-    del found["speed"]  # of this machine at this moment
+        examples = [Example(*pair) for pair in zip(nlp.pipe(given), docs)]
+        found = Scorer(nlp).score(examples)
     for attr in ("tag", "pos"):
         found[f"{attr}_per_type"] = _by_label(examples, f"{attr}_")
     return found

@@ -109,9 +109,14 @@ def check_card(folder):
     card = (folder / "en_elmo_ewt.md").read_text(encoding="utf-8")
     for source in PIPELINES["en_elmo_ewt"].sources:
         assert source["name"] in card
-    for row in ("`ENTS_F`", "| parser, LAS |", "| ner | `PER` |", "| tagger | `NNS` |"):
+    for row in (
+        "`ENTS_F`",
+        "| parser, LAS |",
+        "| ner | `PER` |",
+        "| tagger | `NNS` | 100",
+    ):
         assert row in card
-    assert "CC BY-SA 4.0" in card and "words/s" in card and "MB" in card
+    assert "CC BY-SA 4.0" in card and "Words/s" in card and "MB" in card
     scores = json.loads((folder / "en_elmo_ewt.json").read_text(encoding="utf-8"))
     for ways in scores["test"].values():
         assert ways["gold tokens"]["token_f"] == ways["raw text"]["sents_f"] == 1
