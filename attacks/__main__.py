@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .report import Run
 
-NAMES = ("files",)
+NAMES = ("files", "guided")
 
 
 def main(args: list[str] | None = None) -> int:
