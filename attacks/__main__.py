@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .report import Run
 
-NAMES = ("files", "guided")
+NAMES = ("files", "guided", "operations")
 
 
 def main(args: list[str] | None = None) -> int:

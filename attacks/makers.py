@@ -235,11 +235,11 @@ def make_vectors(folder: Path) -> None:
 
 
 def read_vectors(folder: Path) -> Found:
-    """As one who verifies what was made elsewhere."""
-    corpus = embed.open(folder / "vectors")
-    found = [(each.id, each.tokens, np.array(each.vectors)) for each in corpus]
+    """As one who verifies what was made elsewhere before reading it."""
     if problems := embed.verify(folder / "vectors").problems:
         raise Refused(f"[EL208] verify: {problems}")
+    corpus = embed.open(folder / "vectors")
+    found = [(each.id, each.tokens, np.array(each.vectors)) for each in corpus]
     return Found(hashed(*(part for each in found for part in each)))
 
 

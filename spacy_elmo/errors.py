@@ -300,7 +300,7 @@ class Errors(metaclass=_Coded):
     EL206 = "There is no text to embed: all inputs are empty."
     EL207 = "{name} = '{found}' is not possible. Choose from: {known}."
     EL208 = (
-        "'{path}' is not a whole shard: {problem}. 'spacy elmo embed repair' makes "
+        "'{path}' is not a whole shard: {error}. 'spacy elmo embed repair' makes "
         "it again."
     )
     EL209 = (

@@ -12,8 +12,10 @@ from spacy_elmo import BiLM
 from spacy_elmo.bilm import files
 from spacy_elmo.bilm.objectives import FILE, FullSoftmax, load
 from spacy_elmo.embed.plan import read_plan
+from spacy_elmo.embed.sinks.safetensors import Safetensors
 from spacy_elmo.pretrain.card import read_card
 from spacy_elmo.pretrain.config_file import read_config
+from spacy_elmo.text.shards import read_manifest
 
 from .models import tiny_config
 from .pipelines import add_elmo
@@ -63,12 +65,15 @@ def read_all(path):
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs POSIX")
 @pytest.mark.parametrize("make", [pipe, link_to_device, Path.mkdir])
-@pytest.mark.parametrize("name", ["pipeline", "vectors", "config"])
+@pytest.mark.parametrize("name", ["pipeline", "vectors", "shard", "config", "manifest"])
 def test_no_plain_file_of_others(tmp_path, name, make):
-    """A saved component, the plan of a folder of vectors, a training configuration."""
+    """A saved component, a plan and a shard of vectors, a training configuration, the
+    manifest of a prepared corpus."""
     read, path, code = {
         "pipeline": (spacy.load, tmp_path / "elmo" / "model", "EL002"),
         "vectors": (read_plan, tmp_path / "plan.json", "EL202"),
+        "shard": (lambda _: Safetensors().read(path), tmp_path / "0", "EL208"),
+        "manifest": (read_manifest, tmp_path / "manifest.json", "EL041"),
         "config": (lambda _: read_config(path), tmp_path / "a.cfg", "EL037"),
     }[name]
     if name == "pipeline":

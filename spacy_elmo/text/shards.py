@@ -20,7 +20,7 @@ import numpy as np
 from .. import checksums
 from ..atomic_files import sha256
 from ..errors import Errors
-from ..untrusted_files import MAX_JSON
+from ..untrusted_files import MAX_JSON, reading
 from .corpus import MAX_CHARACTERS, SPECIALS, Corpus, RunningText, check_vocab
 
 MANIFEST, WORDS = "manifest.json", "words.txt"
@@ -41,11 +41,10 @@ def shard_name(number: int, direction: str) -> str:
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest of a folder. Raises ValueError [EL041]."""
+    path = folder / MANIFEST
     try:
-        path = folder / MANIFEST
-        if path.stat().st_size > MAX_JSON:
-            raise ValueError("it is too large")
-        manifest = checksums.read_json(path.read_text(encoding="utf-8"), path)
+        with reading(path, "{error}", max_bytes=MAX_JSON):
+            manifest = checksums.read_json(path.read_text(encoding="utf-8"), path)
         if manifest["format"] != FORMAT_VERSION:
             raise ValueError(f"format {manifest['format']!r} is not known here")
         numbers = [entry["bytes"] for entry in manifest["files"].values()]

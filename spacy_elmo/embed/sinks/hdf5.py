@@ -16,6 +16,7 @@ import numpy as np
 
 from ...errors import Errors
 from ...registry import registry
+from ...untrusted_files import reading
 from ..keep import choose
 from ..shard import Shard
 
@@ -54,7 +55,7 @@ class Hdf5:
 
     def read(self, path: Path) -> Shard:
         """Open a file. Raises ValueError [EL208]."""
-        try:
+        with reading(path, Errors.EL208):
             file = h5py.File(path, "r")
             header = json.loads(file.attrs["header"])
             arrays = {}
@@ -63,8 +64,6 @@ class Hdf5:
                 empty = isinstance(found, h5py.Empty)
                 arrays[name] = np.zeros(0, found.dtype) if empty else found
             offsets = arrays["sentence_offsets"]
-        except (OSError, ValueError, LookupError, TypeError, RuntimeError) as error:
-            raise ValueError(Errors.EL208.format(path=path, problem=error)) from error
         vectors = header["arrays"]["vectors"]
 
         def read_rows(start: int, stop: int) -> np.ndarray:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...errors import Errors
 from ...registry import registry
+from ...untrusted_files import reading
 from ..shard import Shard
 
 ROWS = 8192  # of a row group
@@ -51,11 +52,9 @@ class Parquet:
 
     def read(self, path: Path) -> Shard:
         """Open a file. Raises ValueError [EL208]."""
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        damaged = (OSError, ValueError, LookupError, TypeError, pa.ArrowException)
-        try:
+        with reading(path, Errors.EL208):
             file = pq.ParquetFile(path)
             footer = json.loads(file.schema_arrow.metadata[b"spacy_elmo"])
             header = footer.pop("header")
@@ -67,8 +66,6 @@ class Parquet:
             if "token_text" in said:
                 arrays |= _tokens(file.read(["token", "start", "end"]))
             shape = said["vectors"]["shape"][1:]
-        except damaged as error:
-            raise ValueError(Errors.EL208.format(path=path, problem=error)) from error
 
         def read_rows(start: int, stop: int) -> np.ndarray:
             groups = range(start // ROWS, min(-(-stop // ROWS), file.num_row_groups))

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...errors import Errors
 from ...registry import registry
+from ...untrusted_files import reading
 from ..checksums import bytes_of, new_checksum
 from ..shard import ROWS_AT_ONCE, Shard
 
@@ -128,7 +129,7 @@ class Safetensors:
 
     def read(self, path: Path) -> Shard:
         """Map a file into memory. Raises ValueError [EL208]."""
-        try:
+        with reading(path, Errors.EL208):
             header = _read_header(path)
             arrays, start = {}, HEADER_BYTES
             sizes = [_size(said) for said in header["arrays"].values()]
@@ -140,6 +141,4 @@ class Safetensors:
                 arrays[name] = part.view(said["dtype"]).reshape(said["shape"])
                 start += size
             vectors = arrays.pop("vectors")
-        except (ValueError, LookupError, TypeError, RecursionError) as error:
-            raise ValueError(Errors.EL208.format(path=path, problem=error)) from error
         return Shard(header, arrays, lambda start, stop: vectors[start:stop])
