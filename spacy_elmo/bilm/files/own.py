@@ -58,9 +58,9 @@ class OwnFormat:
         path, header = folder / WEIGHTS, _header(folder / CONFIG)
         config = BiLMConfig.from_dict(header["bilm"])
         vocab = read_vocab(folder / VOCAB) if (folder / VOCAB).exists() else None
-        signed = header.get("vocab_sha256") if vocab else None  # not in version 0.1
+        signed = header.get("vocab_sha256")  # not in version 0.1
         if signed is not None and signed != sha256_of(vocab_text(vocab or [])):
-            problem = "it was changed after it was written"
+            problem = "it was changed after it was written, or is not there"
             message = Errors.EL003.format(path=folder / VOCAB, problem=problem)
             raise ValueError(message)
         has_alphabet = config.characters == "alphabet"

@@ -192,3 +192,6 @@ def test_a_changed_vocabulary_is_refused(tmp_path):
     (tmp_path / "vocab.txt").write_text("<S>\n</S>\n<UNK>\nc\n")
     with pytest.raises(ValueError, match=r"EL003.*vocab\.txt"):
         BiLM.load(tmp_path)
+    (tmp_path / "vocab.txt").unlink()
+    with pytest.raises(ValueError, match=r"EL003.*vocab\.txt.*not there"):
+        BiLM.load(tmp_path)
