@@ -27,12 +27,18 @@ class Errors(metaclass=_Coded):
         "Can't read '{path}' as {format}: {error}. The file is damaged or holds "
         "something else; take an undamaged copy."
     )
-    EL003 = "'{path}': {problem}. The file is damaged, or belongs to another model."
+    EL003 = (
+        "'{path}': {problem}. The file is damaged, or belongs to another model; take "
+        "an undamaged copy, and all files of a model from one place."
+    )
     EL005 = (
         "'{path}' holds several models: {names}. Give the path of a file of the one "
         "that is meant, or a folder for each."
     )
-    EL006 = "'{path}' {problem}. These are not the weights of this model."
+    EL006 = (
+        "'{path}' {problem}. These are not the weights of this model; take weights and "
+        "configuration from one place."
+    )
     EL007 = (
         "Array '{name}' in '{path}' has shape {found}, but the sizes in the "
         "configuration ask for {expected}."
@@ -43,7 +49,7 @@ class Errors(metaclass=_Coded):
     )
     EL009 = (
         "Array '{name}' in '{path}' is {problem}. Only plain floating-point arrays "
-        "stored in the file itself are read."
+        "stored in the file itself are read; save it again without external links."
     )
     EL010 = "Can't read '{path}' as safetensors: {error}. The file is damaged."
     EL012 = (
@@ -188,6 +194,10 @@ class Errors(metaclass=_Coded):
     EL150 = (
         "The kernel '{name}' can't compute the {part} here. 'spacy elmo info MODEL "
         "--kernels' lists those that can."
+    )
+    EL151 = (
+        "There is no GPU {gpu_id}: PyTorch finds {n}. Choose another --gpu-id, or -1 "
+        "for the CPU."
     )
     # In spaCy
     EL050 = (

@@ -1,5 +1,6 @@
 """Plots with matplotlib, which only those who draw need to have installed."""
 
+import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,13 +21,17 @@ def new_figure(width: float, height: float, output: Path) -> "Figure":
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError(Errors.EL075.format(error=error)) from error
-    if output.suffix not in FORMATS:
+    if output.suffix not in FORMATS and str(output) != "-":
         problem = f"the file's name must end in {', '.join(FORMATS)}"
         raise ValueError(Errors.EL074.format(path=output, problem=problem))
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def save(figure: "Figure", output: Path) -> None:
-    """Write a figure to a file. Raises OSError [EL013]."""
+    """Write a figure to a file, or as SVG to standard output where `output` is "-".
+    Raises OSError [EL013]."""
+    if str(output) == "-":
+        figure.savefig(sys.stdout.buffer, format="svg")
+        return
     write = partial(figure.savefig, format=output.suffix[1:], dpi=150)
     write_files(output.parent, {output.name: write})

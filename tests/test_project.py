@@ -4,6 +4,7 @@ import importlib
 import json
 import random
 import re
+import runpy
 import shlex
 import shutil
 from pathlib import Path
@@ -23,7 +24,7 @@ from spacy_elmo import cli
 from .cli.parsing import parse
 
 ROOT = Path(__file__).parents[1]
-PARTS = ("configs", "assets", "spacy_elmo", "experiments", "benchmarks")
+PARTS = ("configs", "assets", "spacy_elmo", "examples", "experiments", "benchmarks")
 PROJECTS = {
     name: srsly.read_yaml(ROOT / name / "project.yml") for name in (".", "experiments")
 }
@@ -127,6 +128,10 @@ def test_commands_have_their_options(project, line):
         if arguments[2] != "elmo":
             return  # spaCy's own
         app, arguments = cli.app, arguments[3:]
+    elif arguments[0].startswith("examples/"):
+        script = runpy.run_path(str(ROOT / arguments[0]))
+        assert "main" in script and set(arguments[1:]) <= {"--word", "play"}
+        return
     else:  # "-m experiments.NAME" here, ". NAME" in the folder of the experiments
         assert arguments[0] == ("-m" if project == "." else ".")
         _, name, *arguments = arguments

@@ -1,30 +1,32 @@
 """The wheel holds the package with its models, and nothing else of the repository."""
 
-import shutil
+import email
 import subprocess
 import sys
+import tarfile
 import zipfile
 from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
 
+import spacy_elmo
 from spacy_elmo import models as shipped
 
-ROOT = Path(__file__).parents[1]
-IGNORED = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "*.egg-info")
+from .project import PROJECT, ROOT
+from .wheels import build
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """Build the wheel from a copy of what git tracks."""
-    folder = tmp_path_factory.mktemp("wheel")
-    shutil.copytree(ROOT, folder / "source", ignore=IGNORED, symlinks=True)
-    command = ["-m", "build", "--wheel", "-o", str(folder), str(folder / "source")]
-    subprocess.run([sys.executable, *command], check=True, capture_output=True)
-    (path,) = folder.glob("*.whl")
+def dist(tmp_path_factory):
+    return build(tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def wheel(dist):
+    (path,) = dist.glob("spacy_elmo-*.whl")
     return path
 
 
@@ -49,6 +51,39 @@ def test_holds_the_package_alone(files):
         assert files[name] == path.read_bytes()
 
 
+def test_holds_nothing_but_package_models_and_licences(files):
+    """Each file of the package is code, a model's, or a template of a page."""
+    kinds = {".py", ".typed", ".html", ".css", ".js"}
+    for name in files:
+        path = Path(name)
+        if path.parts[0].endswith(".dist-info"):
+            assert "licenses" in path.parts or path.suffix in ("", ".txt"), name
+        elif path.parts[1] != "models":
+            assert path.suffix in kinds, name
+    licences = {Path(name).name for name in files if "/licenses/" in name}
+    assert licences == set(PROJECT["license-files"])
+    for name in licences:
+        (packed,) = (n for n in files if n.endswith(f"/licenses/{name}"))
+        assert files[packed] == (ROOT / name).read_bytes()
+
+
+def test_the_index_takes_both(dist):
+    found = sorted(dist.glob("spacy_elmo-*"))
+    assert [path.suffix for path in found] == [".whl", ".gz"]
+    check = [sys.executable, "-m", "twine", "check", "--strict", *found]
+    done = subprocess.run(check, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "FAILED" not in done.stdout, done.stdout
+
+
+def test_the_sdist_holds_what_it_builds_from(dist, files):
+    (path,) = dist.glob("spacy_elmo-*.tar.gz")
+    with tarfile.open(path) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {name for name in files if name.startswith("spacy_elmo/")} <= names
+    assert {"pyproject.toml", "README.md", "CHANGELOG.md", "CITATION.cff"} <= names
+    assert not {name for name in names if name.startswith(("tests", "experiments"))}
+
+
 def test_holds_the_models(wheel, files):
     for model in shipped.MODELS.values():
         folder = shipped.FOLDER / model
@@ -62,6 +97,13 @@ def test_has_the_metadata(files):
     """Without top_level.txt `spacy package` does not see the plug-in."""
     metadata = {name.split("/")[1]: files[name] for name in files if "info/" in name}
     assert metadata["top_level.txt"].split() == [b"spacy_elmo"]
+    said = email.message_from_bytes(metadata["METADATA"])
+    assert said["Version"] == spacy_elmo.__version__
+    assert said["License-Expression"] == PROJECT["license"]
+    assert said["Author"] == "The spacy-elmo developers"
+    urls = dict(each.split(", ") for each in said.get_all("Project-URL"))
+    assert urls == PROJECT["urls"]
+    assert "Typing :: Typed" in said.get_all("Classifier")
     parser = ConfigParser(delimiters="=")
     parser.optionxform = str
     parser.read_string(metadata["entry_points.txt"].decode())

@@ -6,9 +6,9 @@ It walks over the commands that typer makes, so that the page is what `--help` s
 from collections.abc import Iterator
 from typing import Any
 
+from directive import Generated, escaped
 from docutils import nodes
 from sphinx.application import Sphinx
-from sphinx.util.docutils import SphinxDirective
 from typer.main import get_command
 
 from spacy_elmo.cli import app as elmo
@@ -23,7 +23,7 @@ def walk(command: Any, name: str = "elmo") -> Iterator[tuple[str, Any]]:
         yield name, command
 
 
-class Commands(SphinxDirective):
+class Commands(Generated):
     """Show every command."""
 
     def run(self) -> list[nodes.Node]:
@@ -31,9 +31,9 @@ class Commands(SphinxDirective):
         lines: list[str] = []
         for name, command in sorted(walk(get_command(elmo))):
             lines += [f"({name.replace(' ', '-')})=", f"## {name}", ""]
-            lines += [_escaped(_help(command)), "", *_usage(name, command), ""]
+            lines += [escaped(_help(command)), "", *_usage(name, command), ""]
             lines += _table(command)
-        return self.parse_text_to_nodes("\n".join(lines), allow_section_headings=True)
+        return self.parsed(lines)
 
 
 def _help(command: Any) -> str:
@@ -60,7 +60,7 @@ def _table(command: Any) -> list[str]:
         else:
             opts = [*parameter.opts, *parameter.secondary_opts]
             name = ", ".join(f"`{opt}`" for opt in opts)
-        text = _escaped(getattr(parameter, "help", None) or "")
+        text = escaped(getattr(parameter, "help", None) or "")
         rows.append(f"| {name} | {text} | {_default(parameter)} |")
     return ["| | | default |", "|---|---|---|", *rows, ""] if rows else []
 
@@ -76,12 +76,6 @@ def _default(parameter: Any) -> str:
     if isinstance(default, (list, tuple)):
         default = " ".join(map(str, default))
     return f"`{default}`"
-
-
-def _escaped(text: str) -> str:
-    for character in "\\*_|<>[]$":
-        text = text.replace(character, f"\\{character}")
-    return text
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from inspect import getsource
 from typing import NamedTuple
 
+from directive import Generated, escaped
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
-from sphinx.util.docutils import SphinxDirective
 
 from spacy_elmo import errors
 
@@ -62,16 +62,13 @@ def _sentences(message: str) -> list[str]:
     return re.split(r"(?<=[.?])\s+(?=[A-Z'(])", message)
 
 
-class ErrorCodes(SphinxDirective):
+class ErrorCodes(Generated):
     """Show every code with its cause and way out."""
-
-    has_content = True
 
     def run(self) -> list[nodes.Node]:
         """Return the sections of all codes."""
         self.env.note_dependency(errors.__file__)
-        more = dict(line.split(": ", 1) for line in self.content if ": " in line)
-        lines, section = [], None
+        lines, section, more = [], None, self.more()
         for each in codes():
             if each.section != section:
                 section = each.section
@@ -82,13 +79,9 @@ class ErrorCodes(SphinxDirective):
                     "%s has no way out", each.code, location=self.get_location()
                 )
             lines += [f"({each.code.lower()})=", f"### {each.code}", ""]
-            lines += [f"**Cause:** {_escaped(each.cause)}", ""]
-            lines += [f"**Way out:** {_escaped(way_out)}", ""]
-        return self.parse_text_to_nodes("\n".join(lines), allow_section_headings=True)
-
-
-def _escaped(text: str) -> str:
-    return re.sub(r"([<>*_`\[\]$])", r"\\\1", text)
+            lines += [f"**Cause:** {escaped(each.cause)}", ""]
+            lines += [f"**Way out:** {escaped(way_out)}", ""]
+        return self.parsed(lines)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

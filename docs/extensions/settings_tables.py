@@ -16,12 +16,12 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from directive import Generated, escaped
 from docutils import nodes
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 from sphinx.application import Sphinx
 from sphinx.util import logging
-from sphinx.util.docutils import SphinxDirective
 
 logger = logging.getLogger(__name__)
 # Where settings that are passed on ("As in `ElmoSettings`") are described.
@@ -117,26 +117,24 @@ def _comments(source: str) -> Iterator[tuple[str, str]]:
             above = []
 
 
-class Settings(SphinxDirective):
+class Settings(Generated):
     """Show the settings of a block as a table."""
 
     required_arguments = 1
     final_argument_whitespace = True
-    has_content = True
 
     def run(self) -> list[nodes.Node]:
         """Return the table."""
         found = find(self.arguments[0])
-        more = dict(line.split(": ", 1) for line in self.content if ": " in line)
         lines = ["| setting | default | |", "|---|---|---|"]
-        for name, default, text in settings_of(found, more):
+        for name, default, text in settings_of(found, self.more()):
             if not text:
                 where = self.get_location()
                 message = "%s: the setting %s has no description"
                 logger.warning(message, self.arguments[0], name, location=where)
             shown = "required" if default is REQUIRED else f"`{_written(default)}`"
-            lines.append(f"| `{name}` | {shown} | {_escaped(text)} |")
-        return self.parse_text_to_nodes("\n".join(lines))
+            lines.append(f"| `{name}` | {shown} | {escaped(text)} |")
+        return self.parsed(lines)
 
 
 def _written(value: Any) -> str:
@@ -146,13 +144,6 @@ def _written(value: Any) -> str:
     if isinstance(value, (tuple, list)):
         return f"[{', '.join(map(_written, value))}]"
     return f'"{value}"' if isinstance(value, str) else str(value)
-
-
-def _escaped(text: str) -> str:
-    parts = re.split(r"(`[^`]*`)", text)
-    for i in range(0, len(parts), 2):
-        parts[i] = re.sub(r"([\\*_|<>\[\]$])", r"\\\1", parts[i])
-    return "".join(parts).replace("|", "\\|") if "|" in text else "".join(parts)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand
 from wasabi import msg
 
-from .group import app, clear_errors
+from .group import AsJson, Lang, Sentences, Tokenizer, app, clear_errors
 
 if TYPE_CHECKING:
     from ..embed.plan import Plan
@@ -27,9 +27,6 @@ MODEL = typer.Argument(None, help="Name that ships, folder of weights, or pipeli
 INPUTS = typer.Argument(None, help="Text, .jsonl, .conllu, .spacy; .gz, .xz ...; -")
 OUTPUT = typer.Option(..., "--output", "-o", help="Folder of the vectors")
 FOLDER = typer.Argument(..., help="Folder of the vectors")
-LANG = typer.Option("en", help="Language of the tokenizer")
-TOKENIZER = typer.Option("spacy", help="'spacy' or 'whitespace'")
-SENTENCES = typer.Option(True, help="Split lines at sentence ends")
 PIPELINE = typer.Option(None, help="Pipeline that sets tokens and sentences instead")
 KIND = typer.Option(None, help="text, jsonl, conllu or spacy, if names don't tell")
 TEXT_FIELD = typer.Option("text", help="Field of .jsonl with the text")
@@ -47,7 +44,7 @@ LIMIT = typer.Option(None, help="Read no more than so many MB of each input")
 PRECISION = typer.Option("float32", help="float32, half or int8")
 THREADS = typer.Option(1, help="Threads of each process")
 BATCH = typer.Option(4096, help="Tokens computed at once at most")
-GPU = typer.Option(-1, "--gpu-id", "-g", help="Number of the GPU; -1 for the CPU")
+GPU = typer.Option(-1, "--gpu-id", "-g", help="GPU ID or -1 for CPU")
 PROCESSES = typer.Option(1, "--processes", "-n", help="Processes on this machine")
 RAY = typer.Option(
     None,
@@ -78,9 +75,9 @@ def _plan_or_run(*, is_run: bool) -> Any:
         model: str | None = MODEL,
         inputs: list[str] | None = INPUTS,
         output: Path = OUTPUT,
-        lang: str = LANG,
-        tokenizer: str = TOKENIZER,
-        sentences: bool = SENTENCES,
+        lang: Lang = "en",
+        tokenizer: Tokenizer = "spacy",
+        sentences: Sentences = True,
         pipeline: str | None = PIPELINE,
         kind: str | None = KIND,
         text_field: str = TEXT_FIELD,
@@ -197,9 +194,7 @@ def _show_plan(plan: "Plan", output: Path, processes: int) -> None:
 
 
 @embed.command("status")
-def status_cli(
-    output: Path = FOLDER, as_json: bool = typer.Option(False, "--json", help="JSON")
-) -> None:
+def status_cli(output: Path = FOLDER, as_json: AsJson = False) -> None:
     """Say what is done, how fast it goes, and what rounding costs."""
     from dataclasses import asdict
 

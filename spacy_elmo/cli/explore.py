@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from wasabi import msg
 
-from .group import Lang, Model, Tokenizer, app, clear_errors
+from .group import GpuId, Lang, Model, Tokenizer, app, clear_errors, load_bilm
 
 if TYPE_CHECKING:
     from ..bilm.bilm import BiLM
@@ -40,16 +40,16 @@ def word_cli(
     ),
     lang: Lang = "en",
     tokenizer: Tokenizer = "spacy",
+    gpu_id: GpuId = -1,
 ) -> None:
     """Show all contexts of a word as points of a plane, layer by layer."""
-    from ..bilm.bilm import BiLM
     from ..explore import word_view
     from ..explore.labelled import read_contexts
 
     settings = {"lang": lang, "tokenizer": tokenizer, "label": label}
     contexts, labels = read_contexts(text, word, **settings, limit=max_contexts)
     about = f"{model.name}, {', '.join(path.name for path in text)}"
-    view = word_view(BiLM.load(model), contexts, labels, word=word, about=about)
+    view = word_view(load_bilm(model, gpu_id), contexts, labels, word=word, about=about)
     _write(view, output)
 
 
@@ -64,17 +64,17 @@ def sentence_cli(
     output: Output = ...,  # type: ignore[assignment]  # typer's "required"
     lang: Lang = "en",
     tokenizer: Tokenizer = "spacy",
+    gpu_id: GpuId = -1,
 ) -> None:
     """Show how alike the tokens of two sentences are, layer by layer, and how well the
     model predicts each, if it has its softmax."""
-    from ..bilm.bilm import BiLM
     from ..explore import sentence_view
     from ..text.reading import tokenize_with
 
     tokenize = tokenize_with(lang, tokenizer, False)
     texts = [sentence] if other is None else [sentence, other]
     sentences = [next(tokenize([text]), []) for text in texts]
-    bilm = BiLM.load(model)
+    bilm = load_bilm(model, gpu_id)
     softmax = _softmax(model, bilm)
     _write(sentence_view(bilm, *sentences, softmax=softmax, about=model.name), output)
 
@@ -100,7 +100,8 @@ def _softmax(model: Path, bilm: "BiLM") -> "Objective | None":
     path = files.folder_of(model) / objectives.FILE
     if bilm.vocab is None or not path.exists():
         return None
-    return objectives.load(path, bilm.config.projection_dim, len(bilm.vocab))
+    softmax = objectives.load(path, bilm.config.projection_dim, len(bilm.vocab))
+    return softmax.to(bilm.device)
 
 
 def _write(view: "View", output: Path) -> None:

@@ -4,11 +4,14 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from spacy.cli import app as spacy_app
 from wasabi import msg
+
+if TYPE_CHECKING:
+    from ..bilm.bilm import BiLM
 
 app = typer.Typer(
     name="elmo",
@@ -42,11 +45,40 @@ def model_folder(model: Path) -> Path:
     return find(model)
 
 
+@clear_errors()
+def check_gpu(gpu_id: int | None) -> int | None:
+    """Return the number of a GPU that is there, of the CPU, or None."""
+    if gpu_id is not None and gpu_id >= 0:
+        from torch.cuda import device_count
+
+        from ..errors import Errors
+
+        if gpu_id >= device_count():
+            raise ValueError(Errors.EL151.format(gpu_id=gpu_id, n=device_count()))
+    return gpu_id
+
+
+def device(gpu_id: int) -> str:
+    """Return the name that torch has for a GPU or the CPU."""
+    return "cpu" if gpu_id < 0 else f"cuda:{gpu_id}"
+
+
+def load_bilm(model: Path, gpu_id: int) -> "BiLM":
+    """Return a model, on a GPU or the CPU. Raises as `BiLM.load`."""
+    from ..bilm.bilm import BiLM
+
+    return BiLM.load(model).to(device(gpu_id))
+
+
 MODEL = "Model folder, or a file in it, in any format, or a name that ships"
 Model = Annotated[Path, typer.Argument(callback=model_folder, help=MODEL)]
-Lang = Annotated[str, typer.Option(help="Language of the tokenizer")]
+LANG = typer.Option("--lang", "-l", help="Language of the tokenizer")
+Lang = Annotated[str, LANG]
 Tokenizer = Annotated[str, typer.Option(help="'spacy' or 'whitespace'")]
 Sentences = Annotated[bool, typer.Option(help="Split lines at sentence ends")]
+GPU = {"callback": check_gpu, "help": "GPU ID or -1 for CPU"}
+GpuId = Annotated[int, typer.Option("--gpu-id", "-g", **GPU)]
+Silent = Annotated[bool, typer.Option("--silent", "-S", help="Show no progress")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON")]
 
 

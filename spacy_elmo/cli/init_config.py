@@ -15,8 +15,10 @@ def init_config_cli(
     output: Path = typer.Argument(
         ..., help="Configuration to write (.cfg), '-' for stdout"
     ),
-    pipeline: str = typer.Option("tagger", help="Components, such as 'ner,tagger'"),
-    lang: str = typer.Option("en", help="Language of the pipeline"),
+    pipeline: str = typer.Option(
+        "tagger", "--pipeline", "-p", help="Components, such as 'ner,tagger'"
+    ),
+    lang: str = typer.Option("en", "--lang", "-l", help="Language of the pipeline"),
     weights: str | None = typer.Option(
         None,
         help="biLM: model folder or file, or a name that ships; else of the language",
@@ -34,7 +36,7 @@ def init_config_cli(
         None,
         help="Where layers are kept: 'memory' (by default, if frozen), a file, 'none'",
     ),
-    force: bool = typer.Option(False, "--force", help="Write over a file"),
+    force: bool = typer.Option(False, "--force", "-F", help="Write over a file"),
 ) -> None:
     """A complete configuration for 'spacy train', with ELMo in every component."""
     from ..atomic_files import write_files

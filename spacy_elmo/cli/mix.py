@@ -15,7 +15,7 @@ from .group import AsJson, app, clear_errors
 def mix_cli(
     pipeline: str = typer.Argument(..., help="Trained pipeline: folder or package"),
     output: Path | None = typer.Option(
-        None, "--output", "-o", help="Plot to write (.png, .svg, .pdf)"
+        None, "--output", "-o", help="Plot to write (.png, .svg, .pdf), '-' for stdout"
     ),
     as_json: AsJson = False,
 ) -> None:
@@ -27,6 +27,8 @@ def mix_cli(
     mixes = learned_mixes(spacy.load(pipeline))
     if output is not None:
         draw(mixes, output)
+        if str(output) == "-":
+            return
     if as_json:
         typer.echo(json.dumps([asdict(mix) for mix in mixes]))
         return

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 import typer
 from wasabi import msg
 
-from .group import AsJson, Lang, Model, Tokenizer, app, clear_errors, markdown_table
+from .group import (
+    AsJson,
+    GpuId,
+    Lang,
+    Model,
+    Tokenizer,
+    app,
+    clear_errors,
+    load_bilm,
+    markdown_table,
+)
 
 if TYPE_CHECKING:
     from ..bilm.bilm import BiLM
@@ -38,15 +48,17 @@ def neighbours_cli(
     layer: int = typer.Option(-1, help="0 is the token layer, -1 the last one"),
     lang: Lang = "en",
     tokenizer: Tokenizer = "spacy",
-    output: Path | None = typer.Option(None, help="Markdown file to add the table to"),
+    output: Path | None = typer.Option(
+        None, "--output", "-o", help="Markdown file to add the table to, '-' for stdout"
+    ),
+    gpu_id: GpuId = -1,
     as_json: AsJson = False,
 ) -> None:
     """Nearest contexts of a word, as in the paper's table 4."""
-    from ..bilm.bilm import BiLM
     from ..bilm.neighbours import contexts_of, lines_with, nearest_contexts
     from ..text.reading import read_lines, tokenize_with
 
-    bilm = BiLM.load(model)
+    bilm = load_bilm(model, gpu_id)
     lines = (line for path in text for line in lines_with(word, read_lines(path)))
     sentences = tokenize_with(lang, tokenizer, True)(lines)
     found = _some(contexts_of(word, sentences), max_contexts, word, text[0])
@@ -59,10 +71,14 @@ def neighbours_cli(
     words = _nearest_words(bilm, model, word)
     table = [(str(x.context), str(x.nearest), f"{x.cosine:.3f}") for x in near]
     if output is not None:
+        page = f"**{word}** ({len(found):,} contexts). {words}\n\n"
+        page += f"{markdown_table([HEADER, *table])}\n"
+        if str(output) == "-":
+            typer.echo(page, nl=False)
+            return
         output.parent.mkdir(parents=True, exist_ok=True)
         with output.open("a", encoding="utf-8") as file:
-            file.write(f"**{word}** ({len(found):,} contexts). {words}\n\n")
-            file.write(f"{markdown_table([HEADER, *table])}\n")
+            file.write(page)
     if as_json:
         rows = [{"context": a, "nearest": b, "cosine": float(c)} for a, b, c in table]
         typer.echo(json.dumps(rows, ensure_ascii=False))

@@ -10,12 +10,16 @@ from wasabi import msg
 from .group import (
     ANY_ARGUMENTS,
     AsJson,
+    GpuId,
     Lang,
     Model,
     Sentences,
+    Silent,
     Tokenizer,
     app,
+    check_gpu,
     clear_errors,
+    device,
 )
 
 
@@ -40,6 +44,7 @@ def prepare_cli(
         1, "--processes", "-n", min=1, help="Tokenise in so many"
     ),
     overwrite: bool = typer.Option(False, help="Replace what was prepared otherwise"),
+    silent: Silent = False,
 ) -> None:
     """Tokenize text once, and write what training reads. The same command resumes it;
     what it writes does not depend on the number of processes."""
@@ -47,7 +52,8 @@ def prepare_cli(
 
     request = Request(lang, tokenizer, sentences, vocab_size, min_count, max_tokens)
     started = time.time()
-    manifest = prepare(text, output, request, processes=processes, overwrite=overwrite)
+    how = {"overwrite": overwrite, "progress": not silent}
+    manifest = prepare(text, output, request, processes=processes, **how)
     counts, seconds = manifest["counts"], time.time() - started
     msg.good(
         f"{counts['tokens']:,} tokens in {counts['sentences']:,} sentences, "
@@ -67,6 +73,9 @@ def pretrain_cli(
     overwrite: bool = typer.Option(
         False, help="Start from scratch, replacing another run"
     ),
+    gpu_id: int | None = typer.Option(
+        None, "--gpu-id", "-g", callback=check_gpu, help="GPU ID or -1 for CPU"
+    ),
 ) -> None:
     """Train a biLM, both directions jointly, or resume a run that was stopped.
 
@@ -78,7 +87,9 @@ def pretrain_cli(
     """
     from ..pretrain.__main__ import run
 
-    run(config, output, overwrite=overwrite, overrides=ctx.args, module="spacy")
+    on = [] if gpu_id is None else ["--training.device", device(gpu_id)]
+    overrides = [*ctx.args, *on]
+    run(config, output, overwrite=overwrite, overrides=overrides, module="spacy")
 
 
 @app.command("perplexity")
@@ -94,6 +105,8 @@ def perplexity_cli(
     max_tokens: int | None = typer.Option(
         None, min=1, help="Read no more than so many tokens"
     ),
+    gpu_id: GpuId = -1,
+    silent: Silent = False,
     as_json: AsJson = False,
 ) -> None:
     """Perplexity of held-out text, exact: forward, backward, mean."""
@@ -104,7 +117,7 @@ def perplexity_cli(
     from ..text.reading import read_sentences
     from ..text.shards import open_corpus
 
-    language_model = LanguageModel.load(model)
+    language_model = LanguageModel.load(model).to(device(gpu_id))
     vocab = language_model.bilm.vocab or []
     folder = prepared_folder(text)
     if folder is not None:
@@ -112,7 +125,7 @@ def perplexity_cli(
     else:
         read = read_sentences(text, lang=lang, tokenizer=tokenizer, sentences=sentences)
         corpus = build_corpus(read, vocab=vocab, max_tokens=max_tokens)
-    found = perplexity(language_model, corpus, progress=not as_json)
+    found = perplexity(language_model, corpus, progress=not (as_json or silent))
     if as_json:
         typer.echo(json.dumps(found.to_dict()))
         return
@@ -132,11 +145,15 @@ def perplexity_cli(
 def curve_cli(
     runs: list[Path] = typer.Argument(..., help="Output folders of 'pretrain'"),
     output: Path = typer.Option(
-        Path("curve.png"), "--output", "-o", help="File to write (.png, .svg, .pdf)"
+        Path("curve.png"),
+        "--output",
+        "-o",
+        help="File to write (.png, .svg, .pdf), '-' for stdout",
     ),
 ) -> None:
     """Loss and dev perplexity against tokens read, of one run or several."""
     from ..pretrain.curve import draw
 
     draw(runs, output)
-    msg.good(f"Wrote {output}")
+    if str(output) != "-":
+        msg.good(f"Wrote {output}")

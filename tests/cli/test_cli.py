@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 import yaml
+from confection import Config
 from typer.testing import CliRunner
 
 from spacy_elmo import models as shipped
@@ -198,3 +199,55 @@ def test_cards_are_pages_of_hubs(lang, name):
     namespace = {}
     exec(example, namespace)
     assert namespace["nlp"]("a").tensor.shape == (1, 512)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["perplexity", SHIPPED, "text.txt"],
+        ["neighbours", SHIPPED, "text.txt", "--word", "cat"],
+        ["explore", "word", SHIPPED, "text.txt", "--word", "cat", "-o", "-"],
+        ["explore", "sentence", SHIPPED, "The cat", "-o", "-"],
+        ["pretrain", "a.cfg", "-o", "out"],
+    ],
+    ids=lambda command: " ".join(map(str, command[:2])).partition(" /")[0],
+)
+def test_gpu_is_named_as_in_spacy(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_text("The cat sat.\n")
+    said = run(*command, "-g", 999, fails=True)
+    assert "EL151" in said and "--gpu-id" in said and "Traceback" not in said
+    if command[0] != "pretrain":
+        run(*command, "--gpu-id", -1)
+
+
+def test_short_options_of_spacy(tmp_path):
+    path = tmp_path / "ko.cfg"
+    path.write_text("mine")
+    run("init-config", path, "-l", "ko", "-p", "tagger,ner", "-F")
+    config = Config().from_disk(path)
+    assert config["nlp"]["lang"] == "ko"
+    assert config["nlp"]["pipeline"] == ["elmo", "tagger", "ner"]
+
+
+def test_a_hyphen_is_standard_output(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "log.jsonl").write_text('{"step": 1, "tokens": 9, "loss": 2.0}\n')
+    svg = run("curve", tmp_path, "--output", "-")
+    assert svg.startswith("<?xml") and svg.rstrip().endswith("</svg>")
+    (tmp_path / "text.txt").write_text("The cat sat.\nA cat ran.\n")
+    table = run("neighbours", SHIPPED, "text.txt", "--word", "cat", "-o", "-")
+    assert table.startswith("**cat** (2 contexts)") and "| --- |" in table
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"log.jsonl", "text.txt"}
+
+
+def test_silent(tmp_path):
+    text, out = tmp_path / "text.txt", tmp_path / "out"
+    text.write_text("The cat sat on the mat.\n" * 5)
+    for shown in ([], ["--silent"]):
+        found = CliRunner().invoke(app, ["perplexity", str(SHIPPED), str(text), *shown])
+        assert ("perplexity:" in found.stderr) == (not shown)
+        prepared = [str(text), "-o", str(out), "--overwrite", *shown]
+        found = CliRunner().invoke(app, ["prepare", *prepared])
+        assert found.exit_code == 0 and bool(found.stderr) == (not shown)

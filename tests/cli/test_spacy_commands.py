@@ -145,6 +145,8 @@ def test_mix_command(folder, trained):
     out = run("spacy", "elmo", "mix", trained, "-o", "mix.png", folder=folder)
     assert all(name in out for name in COMPONENTS)
     assert (folder / "mix.png").read_bytes()[:4] == b"\x89PNG"
+    out = run("spacy", "elmo", "mix", trained, "-o", "-", folder=folder)
+    assert out.startswith("<?xml") and out.rstrip().endswith("</svg>")
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo")
     nlp.to_disk(folder / "no_listeners")

@@ -1,21 +1,14 @@
 """Every code block of the documentation and the README runs, or says why not."""
 
 import ast
-import os
-import re
 import shlex
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.cli import app
 
 from ..cli.parsing import parse
-from ..models import tiny_config
-from .pages import PAGES, ROOT, RUN, blocks, check_config, commands, run_python
+from .pages import PAGES, ROOT, RUN, TASKS, blocks, commands, prepare, run
 
 WITH_BLOCKS = [page for page in PAGES if blocks(page)]
 MAX_NOT_RUN = 8
@@ -27,55 +20,10 @@ def name(page):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Where a reader is: in the repository, with weights and corpora of their own."""
-    for part in ("configs", "assets", "examples", "experiments"):
-        (tmp_path / part).symlink_to(ROOT / part)
-    BiLM.random(tiny_config(), seed=1).save(tmp_path / "published", format="bilm-tf")
-    text = (ROOT / "assets" / "demo" / "dev.txt").read_text(encoding="utf-8")
-    for file in ("news.txt", "held_out.txt", "general.txt"):
-        (tmp_path / file).write_text(text, encoding="utf-8")
+    prepare(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)  # pipelines are installed into it
     return tmp_path
-
-
-def run(page, folder, *, slow):
-    namespace = {"__name__": "page"}
-    for block in blocks(page):
-        if block.mark == "not run" or (block.mark == "slow" and not slow):
-            continue
-        if block.mark == "file":
-            path = folder / block.said
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(block.text, encoding="utf-8")
-        if block.language == "ini":
-            check_config(block, folder)
-        elif block.language == "python" and block.mark != "file":
-            run_python(block, namespace)
-        elif block.language == "bash" and slow:
-            for command in commands(block):
-                run_command(command, str(block), folder)
-
-
-def run_command(command, where, folder):
-    # What the script does, which is not beside every Python.
-    command = re.sub(r"^torchrun ", "python -m torch.distributed.run ", command)
-    # Into the folder, which Python looks for packages in, and not beside every other.
-    into = "pip install --no-index --no-deps --target ."
-    command = command.replace("pip install dist/", f"{into} dist/")
-    environment = {
-        **os.environ,
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "PYTHONPATH": str(folder),
-    }
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", command],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, f"{where}: {command}\n{done.stdout}{done.stderr}"
 
 
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=name)
@@ -87,6 +35,8 @@ def test_python_and_configurations(page, folder):
 @pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=name)
 def test_all_blocks(page, folder):
+    if name(page) in TASKS.values():
+        pytest.skip("test_tasks.py runs it in an environment of its own")
     if all(b.language != "bash" and b.mark != "slow" for b in blocks(page)):
         pytest.skip("all of it is run without the slow tests too")
     run(page, folder, slow=True)
