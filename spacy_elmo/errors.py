@@ -449,6 +449,10 @@ class Warnings(metaclass=_Coded):
         'configuration, @callbacks = "spacy-elmo.UseLayerCache.v1" in '
         "[initialize.before_init] does."
     )
+    ELW26 = (
+        "{error} Until then, layers are computed anew each time: the cache is not used "
+        "any more."
+    )
     ELW50 = (
         "'{path}' holds token vectors of a vocabulary, which are no longer used: those "
         "of words that were read are kept in memory. Remove 'vocab_cache.safetensors'."

@@ -110,6 +110,11 @@ class FileCache(LayerCache):
                 raise
             self._warn_full(error)
 
+    def open(self) -> None:
+        """Open the file, or make it."""
+        with self._database():
+            pass
+
     def close(self) -> None:
         """Close the file. It opens again when it is used again."""
         with _lock:

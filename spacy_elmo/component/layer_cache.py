@@ -146,9 +146,11 @@ def read_through(
     cache: LayerCache, encoder: Encoder, docs: Sequence[DocPieces]
 ) -> LayerBatch:
     """Return the layers of Docs, those of known sentences from a cache, and keep the
-    others there."""
+    others there, but nothing that was computed while another thread changed weights."""
     xp: Any = encoder.ops.xp
-    context = context_of(shim_of(encoder))
+    shim = shim_of(encoder)
+    weights = list(shim.bilm.parameters())  # kept alive, see `BiLMShim.state`
+    before, context = shim.state(), context_of(shim)
     cache.use(key_of(context, []))
     (tokens, rows, n_rows), lengths = sentences_of(docs)
     keys = [key_of(context, sentence) for sentence in tokens]
@@ -166,7 +168,6 @@ def read_through(
             problem = "a sentence has layers of another length"
             raise ValueError(Errors.EL086.format(where=cache.where, error=problem))
         layers_LND[:, to_N] = xp.concatenate(kept, axis=1)
-    # Nothing that was computed while another thread changed the weights.
-    if context_of(shim_of(encoder)) == context:
+    if weights and shim.state() == before:
         cache.write(computed)
     return LayerBatch(layers_LND, lengths)

@@ -171,11 +171,19 @@ class LayerReader:
         return self._store
 
     def read(self, docs: Iterable[Doc | DocPieces]) -> Reading:
-        """Return the layers of Docs, from the cache or computed."""
+        """Return the layers of Docs, from the cache or computed; warn [ELW26] if the
+        cache was removed or damaged meanwhile, and do without it from then on."""
         cut_docs = cut(self.model, list(docs))
-        if self.cache is None:
-            return Reading(cut_docs, self.model.predict(cut_docs))
-        return Reading(cut_docs, read_through(self.cache, self.model, cut_docs))
+        if self.cache is not None:
+            try:
+                layers = read_through(self.cache, self.model, cut_docs)
+                return Reading(cut_docs, layers)
+            except (OSError, ValueError) as error:
+                if not str(error).startswith(("[EL086]", "[EL087]")):
+                    raise
+                self.cache = None  # a cache is not needed
+                warnings.warn(Warnings.ELW26.format(error=error), stacklevel=2)
+        return Reading(cut_docs, self.model.predict(cut_docs))
 
     def for_listener(self, listener: int, docs: Sequence[Doc]) -> Iterator[LayerBatch]:
         """Yield the layers of Docs in order, as many Docs at once as stand together in

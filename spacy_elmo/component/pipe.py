@@ -160,7 +160,9 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
             mb: Its size at most.
 
         Raises:
-            ValueError: [EL088] if the biLM is not frozen.
+            ValueError: [EL088] if the biLM is not frozen, [EL086] if the file is
+                damaged.
+            OSError: [EL087] if the file can't be used.
         """
         self._cache_advice = False
         if where is not None and not self.frozen:
@@ -169,7 +171,9 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         if where == "memory":
             self._reader.cache = MemoryCache(mb << 20)
         elif where is not None:
-            self._reader.cache = FileCache(Path(where), mb << 20)
+            cache = FileCache(Path(where), mb << 20)
+            cache.open()  # or say at once why not
+            self._reader.cache = cache
         if where is not None:
             self._shim.set_exact(True)
 

@@ -38,7 +38,7 @@ from thinc.types import FloatsXd
 from ..bilm.bilm import BiLM
 from ..bilm.config import BiLMConfig
 from ..bilm.files import StoredBiLM, checked
-from ..bilm.kernels.memo import Derived
+from ..bilm.kernels.memo import Derived, state_of
 from ..bilm.kernels.processor import Precision, check_name
 from ..bilm.token_cache import TokenCache
 from ..errors import Errors, Warnings
@@ -178,7 +178,7 @@ class BiLMShim(TorchShim):
     def set_sizes(self, config: BiLMConfig) -> None:
         """Have no weights, and ask for weights of these sizes."""
         self.bilm_config = config
-        self._model = BiLM.empty(config)
+        self._model, self._taken = BiLM.empty(config), object()
         # Layers that learn, from the top down, the token layer being the last.
         self.thawed = config.n_layers + 1
 
@@ -199,7 +199,7 @@ class BiLMShim(TorchShim):
         bilm = bilm.to(_device()).eval()
         bilm.set_precision(self.precision).set_exact(self.exact)
         bilm.token_cache = TokenCache(self.cache_words)
-        self._model = bilm
+        self._model, self._taken = bilm, object()
         self._fingerprint.clear()
 
     @property
@@ -216,6 +216,11 @@ class BiLMShim(TorchShim):
     def fingerprint(self) -> str:
         """Return `BiLM.fingerprint`, computed again when the weights change."""
         return self._fingerprint(*self._model.parameters(), bilm=self._model)
+
+    def state(self) -> tuple[object, ...]:
+        """Return what differs once weights were changed or replaced, also by the same
+        again, but through `.data`, as long as they are kept alive."""
+        return self._taken, *map(state_of, self._model.parameters())
 
     def learns(self, name: str) -> bool:
         """Return whether the parameter of a name is of a layer that learns."""

@@ -30,7 +30,7 @@ class Derived(Generic[T]):
 
     def __call__(self, *weights: Tensor, **settings: object) -> T:
         """Return the value for these weights and settings."""
-        state, kept = ([_state(w) for w in weights], settings), self._kept
+        state, kept = ([state_of(w) for w in weights], settings), self._kept
         if kept is None or kept[0] != state:
             # Weights and their memory are kept alive, or others may get their address.
             alive = weights, [weight.detach() for weight in weights]
@@ -51,8 +51,9 @@ class Derived(Generic[T]):
         return Derived, (self._make,)
 
 
-def _state(weight: Tensor) -> tuple[object, ...]:
-    """Return what differs whenever a weight is replaced or changed."""
+def state_of(weight: Tensor) -> tuple[object, ...]:
+    """Return what differs whenever a weight is replaced or changed, also back to what
+    it was, as long as the weight is kept alive."""
     version = 0 if weight.is_inference() else weight._version  # noqa: SLF001
     state = id(weight), weight.data_ptr(), version
     if not (weight.requires_grad and weight.is_leaf):
