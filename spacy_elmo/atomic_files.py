@@ -24,7 +24,7 @@ _TO_PUT_BACK = re.compile(re.escape(_JOURNAL) + "[0-9a-z_]{8}")
 
 def write_files(
     folder: str | Path,
-    contents: Mapping[str, str | Writer],
+    contents: Mapping[str, str | Writer | Path],
     *,
     remove: Iterable[str] = (),
 ) -> None:
@@ -33,8 +33,8 @@ def write_files(
 
     Args:
         folder: Made if it is not there.
-        contents: Name of each file, and its text or a function that writes it to the
-            path it is given.
+        contents: Name of each file, and its text, a function that writes it to the
+            path it is given, or where it is already, on the same disk.
         remove: Files that go if they are there and are not written.
 
     Raises:
@@ -48,6 +48,9 @@ def write_files(
             if {*contents, *remove} & set(_names_in(journal)):
                 _put_back(journal)
         for name, content in contents.items():
+            if isinstance(content, Path):
+                asides[folder / name] = content
+                continue
             aside = asides[folder / name] = _beside(folder / name, "new")
             write = (
                 partial(write_text, content) if isinstance(content, str) else content

@@ -43,11 +43,16 @@ def reading(
         ValueError: With the message. Errors that have a code already stay as they are.
     """
     with coded(message, path, **also):
-        if not path.is_file():
-            raise OSError("it is not a file" if path.exists() else "it is not there")
-        if max_bytes is not None and path.stat().st_size > max_bytes:
-            raise OSError(f"it is larger than {max_bytes:,} bytes")
+        check_plain(path, max_bytes)
         yield
+
+
+def check_plain(path: Path, max_bytes: int | None = None) -> None:
+    """Raise OSError if a path is no plain file, or one of more than max_bytes."""
+    if not path.is_file():
+        raise OSError("it is not a file" if path.exists() else "it is not there")
+    if max_bytes is not None and path.stat().st_size > max_bytes:
+        raise OSError(f"it is larger than {max_bytes:,} bytes")
 
 
 def said(error: Exception) -> str:

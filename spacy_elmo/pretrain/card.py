@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from ..bilm.files.format import folder_of
 from ..bilm.files.own import CARD
 from ..bilm.files.text_files import read_own_json
 from ..errors import Errors
@@ -14,7 +15,7 @@ from ..errors import Errors
 def read_card(folder: Path) -> dict[str, Any] | None:
     """Return the card of a model folder, None if it has none. Raises ValueError
     [EL002, EL003] if it can't be read."""
-    path = folder / CARD
+    path = folder_of(folder) / CARD
     if not path.exists():
         return None
     card = read_own_json(path)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout
 
-from ..bilm import objectives
+from ..bilm import files, objectives
 from ..bilm.bilm import BiLM
 from ..bilm.lstm import BiLMState
 from ..bilm.objectives import Objective
@@ -71,7 +71,7 @@ class LanguageModel(nn.Module):
                 vocabulary; also as `BiLM.load` and `objectives.load`.
         """
         bilm = BiLM.load(folder)
-        path = folder / objectives.FILE
+        path = files.folder_of(folder) / objectives.FILE
         if bilm.vocab is None or not path.exists():
             raise ValueError(Errors.EL036.format(path=folder))
         check_vocab(bilm.vocab, folder)

@@ -35,7 +35,7 @@ from .reading import tokenize_with
 
 __all__ = ["PARTS", "Request", "prepare"]
 
-PARTS, REQUEST = "unfinished", "request.json"
+PARTS, REQUEST, WHOLE = "unfinished", "request.json", "whole"
 SHARD = 16_000_000  # words of a shard, boundaries counted
 
 
@@ -86,14 +86,14 @@ def prepare(
     n_parts = make_parts(
         sources, parts, request, processes=processes, progress=progress
     )
-    (output / shards.MANIFEST).unlink(missing_ok=True)
     read = partial(read_parts, parts, n_parts, request.max_tokens)
     manifest = {"format": shards.FORMAT_VERSION, **wanted}
-    manifest |= _join_parts(read, output, request)
-    for path in output.glob("*.npy"):
-        if path.name not in manifest["files"]:
-            path.unlink()
-    write_files(output, {shards.MANIFEST: json_with_checksum(manifest)})
+    manifest |= _join_parts(read, parts / WHOLE, request)
+    # Text that was there before stays until all of this is written.
+    files = {name: parts / WHOLE / name for name in manifest["files"]}
+    contents = {**files, shards.MANIFEST: json_with_checksum(manifest)}
+    old = [path.name for path in output.glob("*.npy")]
+    write_files(output, contents, remove=[name for name in old if name not in files])
     shutil.rmtree(parts)
     return manifest
 

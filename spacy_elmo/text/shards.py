@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .. import checksums
-from ..atomic_files import sha256
+from ..atomic_files import folder_that_counts, sha256
 from ..errors import Errors
 from ..untrusted_files import MAX_JSON, reading
 from .corpus import MAX_CHARACTERS, SPECIALS, Corpus, RunningText, check_vocab
@@ -31,7 +31,7 @@ FORMAT_VERSION = 1
 
 def is_prepared(path: Path) -> bool:
     """Return whether a folder holds a prepared corpus."""
-    return (path / MANIFEST).is_file()
+    return (folder_that_counts(path) / MANIFEST).is_file()
 
 
 def shard_name(number: int, direction: str) -> str:
@@ -41,7 +41,7 @@ def shard_name(number: int, direction: str) -> str:
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest of a folder. Raises ValueError [EL041]."""
-    path = folder / MANIFEST
+    path = folder_that_counts(folder) / MANIFEST
     try:
         with reading(path, "{error}", max_bytes=MAX_JSON):
             manifest = checksums.read_json(path.read_text(encoding="utf-8"), path)
@@ -68,7 +68,7 @@ def manifest_hash(folder: Path) -> str:
 def check_files(folder: Path, *, whole: bool = True) -> dict[str, Any]:
     """Return the manifest, after comparing every file with it: its content, or its size
     alone if not whole. Raises ValueError [EL041] if one is missing or changed."""
-    manifest = read_manifest(folder)
+    manifest, folder = read_manifest(folder), folder_that_counts(folder)
     n_shards = manifest["counts"]["shards"]
     shards = [shard_name(i, d) for i in range(n_shards) for d in DIRECTIONS]
     for name in [WORDS, COUNTS, CHARACTERS, *shards]:
@@ -95,6 +95,7 @@ def open_corpus(folder: Path, *, check: bool = True) -> Corpus:
             missing, damaged or changed.
     """
     counts = check_files(folder, whole=check)["counts"]
+    folder = folder_that_counts(folder)
     # Words are separated by line feeds alone: other line ends may be inside one.
     lines = (folder / WORDS).read_bytes().decode("utf-8")
     words = lines.removesuffix("\n").split("\n")
