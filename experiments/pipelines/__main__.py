@@ -25,7 +25,7 @@ from .train import train
 
 app = typer.Typer(add_completion=False)
 FOLDER = Path(__file__).parent
-SETUPS = {"with ELMo": True, "without": False}
+WITH, WITHOUT = "with ELMo", "without"
 
 
 def convert_all(pipeline: Pipeline, treebanks: Path, corpus: Path) -> None:
@@ -75,6 +75,7 @@ def main(
     dist: Path = typer.Option(Path("dist"), help="Folder for the wheel"),
     cards: Path = typer.Option(FOLDER / "cards", help="Folder for card and scores"),
     steps: int = typer.Option(0, help="Updates, 0 for those of the configuration"),
+    compare: bool = typer.Option(True, help="Train and score it without ELMo, too"),
 ) -> None:
     """Train, score and pack a pipeline. What is there already is not made again."""
     if name not in PIPELINES:
@@ -84,8 +85,8 @@ def main(
     config = FOLDER / f"{name}.cfg"
     found: dict[str, dict[str, Any]] = {}
     speeds: dict[str, dict[str, float]] = {}
-    for setup, elmo in SETUPS.items():
-        best = fit(config, run / "corpus", run / setup, steps, elmo=elmo)
+    for setup in (WITH, WITHOUT) if compare else (WITH,):
+        best = fit(config, run / "corpus", run / setup, steps, elmo=setup == WITH)
         nlp = spacy.load(best)
         docs = read(run / "corpus" / "test.spacy", nlp)
         found[setup] = {
@@ -93,11 +94,11 @@ def main(
             "raw text": evaluate(nlp, docs, gold=False),
         }
         speeds[setup] = speed(nlp, docs)
-    best = run / "with ELMo" / "model-best"
+    best = run / WITH / "model-best"
     nlp = spacy.load(best)
     describe(nlp, name, pipeline, found, notes(found, speeds, best))
     nlp.to_disk(run / "model")
-    card = write_documents(run / "model", nlp, found["with ELMo"]["raw text"])
+    card = write_documents(run / "model", nlp, found[WITH]["raw text"])
     wheel = pack(run / "model", dist)
     scores = {
         "test": {
