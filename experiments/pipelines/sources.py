@@ -8,7 +8,7 @@ from spacy_elmo import models as shipped
 
 Source = dict[str, str]
 LICENCE = "CC BY-SA 4.0"
-LICENCE_TEXT = Path(__file__).parents[2] / "LICENSE-CC-BY-SA-4.0.txt"
+LICENCE_TEXT = Path(__file__).resolve().parents[2] / "LICENSE-CC-BY-SA-4.0.txt"
 ANNOTATIONS = f"{LICENCE} (the annotations; its README says whose the text is)"
 UD = "https://github.com/UniversalDependencies"
 
