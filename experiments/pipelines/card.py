@@ -10,7 +10,7 @@ from spacy.language import Language
 
 from spacy_elmo.cli.group import markdown_table
 
-from .sources import LICENCE, LICENCE_TEXT, Pipeline
+from .sources import HOME, LICENCE, LICENCE_TEXT, Pipeline
 
 # What the tables have, if the pipeline has it: spaCy's names of scores.
 SHOWN = {
@@ -53,7 +53,8 @@ def describe(
         name=name.removeprefix(f"{pipeline.lang}_"),
         version=version("spacy-elmo"),
         description=pipeline.description,
-        author="spacy-elmo",
+        author="The spacy-elmo developers",
+        url=HOME,
         license=LICENCE,
         sources=pipeline.text_sources(),
         performance={**shown, **by_label},

@@ -10,6 +10,7 @@ Source = dict[str, str]
 LICENCE = "CC BY-SA 4.0"
 LICENCE_TEXT = Path(__file__).resolve().parents[2] / "LICENSE-CC-BY-SA-4.0.txt"
 ANNOTATIONS = f"{LICENCE} (the annotations; its README says whose the text is)"
+HOME = "https://github.com/spacy-elmo/spacy-elmo"
 UD = "https://github.com/UniversalDependencies"
 
 
