@@ -9,7 +9,7 @@ from pathlib import Path
 
 from spacy_elmo.pretrain.card import processor
 
-SAID = 500  # characters of a finding that are kept
+SAID = 3000  # characters of a finding that are kept
 
 
 @dataclass

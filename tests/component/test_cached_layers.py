@@ -113,6 +113,19 @@ def test_never_of_other_weights(tmp_path):
     assert elmo.layer_cache.misses == 2
 
 
+def test_never_of_another_precision():
+    """Also if it is the biLM itself that was told."""
+    nlp = alone()
+    elmo = nlp.get_pipe("elmo")
+    elmo.use_layer_cache("memory")
+    expected = nlp("She hates Paris").tensor
+    elmo.bilm.set_exact(False)
+    nlp("She hates Paris")
+    assert elmo.layer_cache.hits == 0
+    elmo.bilm.set_exact(True)
+    assert np.array_equal(nlp("She hates Paris").tensor, expected)
+
+
 def test_white_space_long_and_empty_docs(tmp_path):
     nlp, plain = alone(), alone()
     before = len(pickle.dumps(nlp.get_pipe("elmo")))
