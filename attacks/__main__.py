@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .report import Run
 
-NAMES = ("files", "guided", "operations")
+NAMES = ("files", "guided", "operations", "text", "threads")
 
 
 def main(args: list[str] | None = None) -> int:

@@ -8,9 +8,11 @@ Shapes: V words of a batch, M of them missing in the cache, K rows of the cache,
 vector.
 """
 
+import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -29,7 +31,21 @@ class TokenCache:
     def __init__(self, size: int) -> None:
         self.size = size
         self._rows = Derived(_Rows)
-        self._lock = threading.Lock()
+        # One for each process: a fork would inherit the lock as it is at that moment,
+        # perhaps held by a thread that the fork does not have.
+        self._locks: dict[int, threading.Lock] = {}
+        self._process = os.getpid()
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Let one thread at a time in; a fork begins with no words, since those of its
+        parent may be half written."""
+        process = os.getpid()
+        with self._locks.setdefault(process, threading.Lock()):
+            if self._process != process:
+                self._process = process
+                self._rows.clear()
+            yield
 
     @property
     def words(self) -> list[str]:
@@ -41,7 +57,7 @@ class TokenCache:
 
     def clear(self) -> None:
         """Remove all words."""
-        with self._lock:  # what is being computed now is kept in rows that are gone
+        with self._locked():  # what is being computed now is kept in rows that are gone
             self._rows.clear()
 
     def __reduce__(self) -> Any:
@@ -56,7 +72,7 @@ class TokenCache:
     ) -> Tensor:
         """Return the vectors of distinct words, (V, H). compute: returns those of words
         that are missing, by the weights of the encoder."""
-        with self._lock:
+        with self._locked():
             rows = self._rows(*encoder.parameters())
             known = [word for word in words if word in rows.numbers]
             known_KH = rows.take(known) if known else None
@@ -67,7 +83,7 @@ class TokenCache:
         # Not under the lock: another thread may compute at the same time.
         new_MH = compute(missing)
         if self.size:
-            with self._lock:
+            with self._locked():
                 rows.keep(missing[-self.size :], new_MH[-self.size :], self.size)
         if known_KH is None:
             return new_MH

@@ -288,6 +288,13 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         if not self.frozen:
             self._tuning.finish(sgd)
 
+    def use_params(self, params: Any) -> Iterator[None]:
+        """Have the weights hold averages, or other values, for a while. Backward passes
+        that are due run before, with the weights that they were made for."""
+        self._tuning.settle()
+        with self.model.use_params(params):
+            yield
+
     def get_loss(self, examples: Any, scores: Any) -> None:
         """Return None: there is no loss."""
 

@@ -63,7 +63,7 @@ class FineTuning:
         nlp.update finishes its components in their order, this one before the listeners
         have added anything: what they added last time is due.
         """
-        self._backpropagate()
+        self.settle()
         if self._late is not None:
             self._step(self._late)
             self._late = None
@@ -95,12 +95,12 @@ class FineTuning:
 
     def finish(self, sgd: Optimizer) -> None:
         """Run the backward passes that are due, and one step of the optimizer."""
-        self._backpropagate()
+        self.settle()
         self.n_updates += 1
         self._step(sgd)
         self._late = sgd if self._awaited else None
 
-    def _backpropagate(self) -> None:
+    def settle(self) -> None:
         """Run the backward passes of the batches that have got gradients."""
         # The newest may wait for listeners to come; older ones had their chance.
         waiting = [each for each in self._awaited if each.gradient is None]

@@ -1,6 +1,8 @@
 """The cache of token vectors: the same vectors, no more memory, never stale."""
 
 import copy
+import multiprocessing
+import os
 import pickle
 import threading
 import weakref
@@ -189,3 +191,32 @@ def test_a_word_a_hundred_thousand_times_is_computed_once():
     encoded = bilm.encode([sentence] * 999, batch_tokens=20_000)
     assert sorted(computed) == ["</S>", "<S>", "고양이"]
     assert all(abs(array - alone).max() < 1e-6 for array in encoded)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system can't fork")
+def test_a_fork_does_not_wait_for_a_thread_that_it_does_not_have(tiny):
+    """The thread stands still inside the cache when the process forks."""
+    inside, leave = threading.Event(), threading.Event()
+
+    class Word(str):
+        __slots__ = ()
+
+        def __hash__(self):
+            inside.set()
+            leave.wait(60)
+            return super().__hash__()
+
+    cache, encoder = tiny.token_cache, tiny.token_encoder
+    arguments = ([Word("a")], encoder, tiny.compute_token_vectors)
+    thread = threading.Thread(target=cache.vectors, args=arguments)
+    thread.start()
+    assert inside.wait(60)
+    context = multiprocessing.get_context("fork")
+    process = context.Process(target=tiny.encode, args=([["a", "b"]],))
+    process.start()
+    process.join(30)
+    ended = process.exitcode
+    process.kill()
+    leave.set()
+    thread.join()
+    assert ended == 0

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load
+from spacy.util import fix_random_seed
 
 from spacy_elmo.layers.shim import TorchShim
 
@@ -28,6 +29,28 @@ def test_parameter_averages_reach_the_bilm():
         key = nlp.get_pipe("elmo").model.layers[0].shims[0].key(first[0])
         assert np.allclose(first[1].detach().numpy(), optimizer.averages[key])
     assert not moved(now, nlp)
+
+
+def test_averages_between_two_updates_change_nothing():
+    """nlp.update leaves the last gradients to the next one."""
+
+    def train(look):
+        fix_random_seed(0)
+        nlp = pipeline(frozen=False)
+        batch = examples(nlp)
+        optimizer = nlp.initialize(lambda: batch)
+        for _ in range(3):
+            nlp.update(batch, sgd=optimizer)
+            shim = nlp.get_pipe("elmo").model.layers[0].shims[0]
+            weights = shim.bilm.named_parameters()
+            zeros = {
+                shim.key(name): 0 * each.detach().numpy() for name, each in weights
+            }
+            with nlp.use_params(zeros if look else {}):
+                nlp("I like London")
+        return parameters(nlp)
+
+    assert all(map(np.array_equal, train(look=True), train(look=False)))
 
 
 def test_parameter_averages_reach_any_module():
