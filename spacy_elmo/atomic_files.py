@@ -172,6 +172,8 @@ def sha256(path: Path) -> str:
     """Return the hash of a file, in hexadecimal. Raises OSError [EL030]."""
     digest = hashlib.sha256()
     try:
+        if not path.is_file():  # a FIFO waits for ever, a device may never end
+            raise OSError("it is not a file" if path.exists() else "it is not there")
         with path.open("rb") as file:
             while block := file.read(1 << 20):
                 digest.update(block)

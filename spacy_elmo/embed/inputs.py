@@ -7,6 +7,7 @@ from typing import IO
 
 from ..errors import Errors
 from ..text.unpack import CHUNK, DAMAGED, UNPACK
+from ..untrusted_files import check_plain
 from .keep import choose
 
 KINDS = {
@@ -64,6 +65,7 @@ def describe(path: Path, kind: str | None = None) -> Input:
         kinds.discard("spacy")  # such a file is compressed already
     choose("kind", kind, sorted(kinds))
     try:
+        check_plain(path)
         stat = path.stat()
         path.open("rb").close()
     except OSError as error:

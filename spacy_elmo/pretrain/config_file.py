@@ -37,7 +37,14 @@ def read_config(path: Path, overrides: dict[str, Any] | None = None) -> Pretrain
         problem = f"it refers to {error}, which it does not have"
     except ValidationError as error:
         problem = _settings(error)
-    except (OSError, ValueError, TypeError, ImportError, configparser.Error) as error:
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        ImportError,
+        ArithmeticError,
+        configparser.Error,
+    ) as error:
         problem = _one_line(str(error))
         if problem.startswith("[EL"):
             raise

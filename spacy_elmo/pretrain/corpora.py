@@ -1,6 +1,7 @@
 """The corpora of a run: prepared folders as they are, text files prepared beside it."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from ..errors import Errors
@@ -61,7 +62,10 @@ def prepared_folder(sources: Sequence[str | Path]) -> Path | None:
     """Return the prepared folder that is named, None if files are. Raises ValueError
     [EL043] if a folder is not prepared, or not named alone."""
     for name in sources:
-        if Path(name).is_dir():
+        is_folder = False
+        with suppress(PermissionError):  # what reads it says so
+            is_folder = Path(name).is_dir()
+        if is_folder:
             if len(sources) > 1 or not is_prepared(Path(name)):
                 raise ValueError(Errors.EL043.format(path=name))
             return Path(name)

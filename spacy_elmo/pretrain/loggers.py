@@ -113,7 +113,7 @@ class Log:
 
 def read_log(path: Path) -> list[dict[str, Any]]:
     """Return the whole lines of a log; none if there is no such file."""
-    if not path.exists():
+    if not path.is_file():
         return []
     rows = []
     for line in path.read_text(encoding="utf-8").splitlines():

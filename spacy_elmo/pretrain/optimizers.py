@@ -12,13 +12,16 @@ It makes `torch.optim.Optimizer`s. Checkpoints hold whatever their state_dict() 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Annotated
 
 import torch
+from pydantic import Field, validate_call
 from torch import Tensor
 from torch.nn import Parameter
 from torch.optim import SGD, Adagrad, Adam, AdamW, Muon, Optimizer, SparseAdam
 
 from ..registry import registry
+from .bounds import Factor, Share
 
 Named = Mapping[str, Parameter]
 
@@ -35,12 +38,13 @@ class OptimizerRecipe:
 
 
 @registry.optimizers("spacy-elmo.Adam.v1")
+@validate_call
 def adam(
-    learn_rate: float = 0.002,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    eps: float = 1e-8,
-    weight_decay: float = 0.0,
+    learn_rate: Factor = 0.002,
+    beta1: Share = 0.9,
+    beta2: Share = 0.999,
+    eps: Factor = 1e-8,
+    weight_decay: Factor = 0.0,
 ) -> OptimizerRecipe:
     """Make Adam, or AdamW where weight_decay is not 0. Rows with sparse gradients are
     updated, and their moments decay, only when they are used; weights of theirs don't
@@ -60,13 +64,14 @@ def adam(
 
 
 @registry.optimizers("spacy-elmo.Muon.v1")
+@validate_call
 def muon(
-    learn_rate: float = 0.004,
-    momentum: float = 0.95,
-    ns_steps: int = 5,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    eps: float = 1e-8,
+    learn_rate: Factor = 0.004,
+    momentum: Share = 0.95,
+    ns_steps: Annotated[int, Field(ge=1, le=99)] = 5,
+    beta1: Share = 0.9,
+    beta2: Share = 0.999,
+    eps: Factor = 1e-8,
 ) -> OptimizerRecipe:
     """Make Muon (Jordan et al. 2024) for the matrices of the biLM, whose updates it
     makes orthogonal by ns_steps of Newton and Schulz's iteration; Adam for biases,
@@ -96,8 +101,9 @@ def muon(
 
 
 @registry.optimizers("spacy-elmo.Adagrad.v1")
+@validate_call
 def adagrad(
-    learn_rate: float = 0.2, initial_accumulator: float = 1.0
+    learn_rate: Factor = 0.2, initial_accumulator: Factor = 1.0
 ) -> OptimizerRecipe:
     """Make Adagrad, which the published models were trained by."""
     make = partial(
@@ -110,7 +116,8 @@ def adagrad(
 
 
 @registry.optimizers("spacy-elmo.SGD.v1")
-def sgd(learn_rate: float = 1.0) -> OptimizerRecipe:
+@validate_call
+def sgd(learn_rate: Factor = 1.0) -> OptimizerRecipe:
     """Make plain gradient descent."""
     return OptimizerRecipe(
         lambda dense, sparse: [SGD([*dense.values(), *sparse.values()], learn_rate)], 0

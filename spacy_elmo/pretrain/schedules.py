@@ -13,14 +13,18 @@ entry point in `spacy_elmo_schedules`:
 import math
 from collections.abc import Callable
 
+from pydantic import validate_call
+
 from ..registry import registry
+from .bounds import Factor, Steps
 
 # Step, and the number of steps -> a factor of the learning rate.
 Schedule = Callable[[int, int], float]
 
 
 @registry.schedules("spacy-elmo.WarmupCosine.v1")
-def warmup_cosine(warmup_steps: int = 200, final: float = 0.05) -> Schedule:
+@validate_call
+def warmup_cosine(warmup_steps: Steps = 200, final: Factor = 0.05) -> Schedule:
     """Make a schedule that falls along a cosine after the rise."""
 
     def factor(step: int, n_steps: int) -> float:
@@ -33,7 +37,8 @@ def warmup_cosine(warmup_steps: int = 200, final: float = 0.05) -> Schedule:
 
 
 @registry.schedules("spacy-elmo.WarmupLinear.v1")
-def warmup_linear(warmup_steps: int = 200, final: float = 0.0) -> Schedule:
+@validate_call
+def warmup_linear(warmup_steps: Steps = 200, final: Factor = 0.0) -> Schedule:
     """Make a schedule that falls linearly after the rise."""
 
     def factor(step: int, n_steps: int) -> float:
@@ -44,8 +49,9 @@ def warmup_linear(warmup_steps: int = 200, final: float = 0.0) -> Schedule:
 
 
 @registry.schedules("spacy-elmo.WarmupStableDecay.v1")
+@validate_call
 def warmup_stable_decay(
-    warmup_steps: int = 200, decay_steps: int = 1000, final: float = 0.0
+    warmup_steps: Steps = 200, decay_steps: Steps = 1000, final: Factor = 0.0
 ) -> Schedule:
     """Make a schedule that stays after the rise, and falls linearly in the last
     decay_steps, half of all at most (Hu et al. 2024). Before the fall it does not
@@ -60,7 +66,8 @@ def warmup_stable_decay(
 
 
 @registry.schedules("spacy-elmo.Constant.v1")
-def constant(warmup_steps: int = 0) -> Schedule:
+@validate_call
+def constant(warmup_steps: Steps = 0) -> Schedule:
     """Make a schedule that stays after the rise."""
     return lambda step, n_steps: _warmup(step, n_steps, warmup_steps)[0]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..errors import Errors, Warnings
+from ..untrusted_files import check_plain
 from .unpack import DAMAGED, UNPACK
 
 Tokenize = Callable[[Iterable[str]], Iterator[list[str]]]
@@ -42,6 +43,7 @@ def read_lines(
     read = _json_lines if set(kind) & set(JSON_LINES) else _pieces
     number = told = 0
     try:
+        check_plain(path)
         with path.open("rb") as file:
             unpacked = unpack(file) if unpack else file
             text = io.TextIOWrapper(unpacked, encoding="utf-8-sig")

@@ -44,6 +44,15 @@ from .runs import CONFIG, SAMPLED, write_config
         ("training", "threads", -1),
         ("training.optimizer", "learn_rate", "high"),
         ("training.optimizer", "speed", 1.0),
+        *(
+            ("training.optimizer", "learn_rate", value)
+            for value in (10**39, 10**400, -1.0, float("nan"), float("inf"), "fast")
+        ),
+        ("training.optimizer", "beta1", 1.0),
+        ("training.optimizer", "eps", -1e-8),
+        ("training.optimizer", "weight_decay", 1e39),
+        ("training.schedule", "warmup_steps", -1),
+        ("training.schedule", "final", float("nan")),
     ],
 )
 def test_settings_of_the_wrong_kind(tmp_path, section, name, value):
