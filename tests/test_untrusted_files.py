@@ -11,10 +11,14 @@ import spacy
 from spacy_elmo import BiLM
 from spacy_elmo.bilm import files
 from spacy_elmo.bilm.objectives import FILE, FullSoftmax, load
+from spacy_elmo.embed.inputs import describe
 from spacy_elmo.embed.plan import read_plan
 from spacy_elmo.embed.sinks.safetensors import Safetensors
+from spacy_elmo.pretrain import checkpoint
 from spacy_elmo.pretrain.card import read_card
 from spacy_elmo.pretrain.config_file import read_config
+from spacy_elmo.text.prepare import Request, prepare
+from spacy_elmo.text.reading import read_lines
 from spacy_elmo.text.shards import read_manifest
 
 from .models import tiny_config
@@ -99,6 +103,58 @@ def test_saved_component_that_is_none(tmp_path, damaged):
         elmo.from_bytes(damaged)
     again = spacy.load(tmp_path, exclude=["elmo"])
     add_elmo(again).from_disk(tmp_path / "elmo", exclude=["model", "vocab"])
+
+
+def unreadable(path):
+    path.write_text("a b c\n")
+    path.chmod(0)
+
+
+def as_nobody(work):
+    """Do some work in a process without root's permissions. Return what it raises."""
+    reader, writer = os.pipe()
+    if os.fork() == 0:
+        try:
+            if os.geteuid() == 0:
+                os.setuid(65534)
+            work()
+        except Exception as error:  # noqa: BLE001 (the test looks at it)
+            os.write(writer, f"{type(error).__name__} {error}".encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as file:
+        return file.read().decode()
+
+
+def read_checkpoint(path):
+    checkpoint.read_progress(path.parent)
+
+
+READERS = {
+    "text.txt": (lambda path: list(read_lines(path)), "EL030"),
+    "text.jsonl.gz": (lambda path: list(read_lines(path)), "EL030"),
+    "source.txt": (
+        lambda path: prepare([path], path.parent / "out", Request(), progress=False),
+        "EL030",
+    ),
+    "input.jsonl": (describe, "EL030"),
+    checkpoint.FILE: (read_checkpoint, "EL046"),
+}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs POSIX")
+@pytest.mark.parametrize("make", [pipe, link_to_device, Path.mkdir, unreadable])
+@pytest.mark.parametrize("name", READERS)
+def test_no_plain_file_of_text(tmp_path, name, make):
+    """Text, inputs of `embed`, checkpoints: no hang, and one coded error."""
+    read, code = READERS[name]
+    tmp_path.chmod(0o755)
+    for parent in list(tmp_path.parents)[:2]:
+        parent.chmod(0o755)
+    make(tmp_path / name)
+    said = as_nobody(lambda: read(tmp_path / name))
+    assert f"[{code}]" in said and said.startswith(("OSError", "ValueError")), said
 
 
 @pytest.mark.parametrize("name", ["config.json", "vocab.txt", "card.json"])
