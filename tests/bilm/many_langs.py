@@ -22,10 +22,12 @@ CHARS = [
 WORDS = ["<oov>", "<bos>", "<eos>", "<pad>", "cat", "日本"]
 
 
-def save_many_langs(folder: Path) -> None:
+def save_many_langs(
+    folder: Path, *, hidden_dim: int = 8, projection_dim: int = 6
+) -> None:
     """A random model, its sizes told apart by being all different."""
     torch.manual_seed(0)
-    H, C, S, W, d = 6, 8, 7, 3, 4
+    H, C, S, W, d = projection_dim, hidden_dim, 7, 3, 4
     encoder: dict[str, Any] = {}
     embedder = {
         "word_emb_layer.embedding.weight": torch.randn(len(WORDS), W),

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spacy_elmo import models as shipped
 from spacy_elmo.bilm.batch import batch_by_tokens, pack
 from spacy_elmo.bilm.bilm import BOUNDARY_PASSES, BiLM
 from spacy_elmo.bilm.config import BiLMConfig
@@ -51,6 +52,26 @@ def test_groups_hold_each_sentence_once_and_keep_the_budget(batch, budget):
     assert sorted(b for group in groups for b in group) == list(range(len(batch)))
     for group in groups:
         assert len(group) == 1 or sum(len(batch[b]) + 2 for b in group) <= budget
+
+
+ODD = ["https://example.org/" + "x" * 60, "🙂" * 12, "ㅋ" * 40, "\u0301" * 30, "\ud800"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", shipped.MODELS.values())
+def test_another_batch_moves_vectors_by_a_millionth_of_the_largest(name):
+    """As the guide says: by 1e-6 of a sentence's largest value, exact by nothing."""
+    bilm, rng = BiLM.load(shipped.find(name)), random.Random(0)
+    words = [*bilm.vocab[3:20_000], *ODD * 700]
+    for exact, bound in ((False, 1e-6), (True, 0.0)):
+        bilm.set_exact(exact)
+        for trial in range(3):
+            lengths = [rng.choice([1, 2, 5, 12, 30]) for _ in range(24)]
+            batch = [rng.choices(words, k=n) for n in lengths] + [[ODD[trial]] * 40]
+            for sentence, together in zip(batch, bilm.encode(batch)):
+                bilm.token_cache.clear()
+                alone = bilm.encode([sentence])[0]
+                assert abs(together - alone).max() <= bound * abs(alone).max()
 
 
 @pytest.mark.parametrize("huge", ["token_encoder.char_embedding", "weight_p"])

@@ -1,0 +1,87 @@
+"""What a loader takes: at most three times the bytes of a model's arrays and 100 MB."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from spacy_elmo import BiLM
+from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm.objectives import FullSoftmax
+from spacy_elmo.pretrain import checkpoint
+from spacy_elmo.pretrain.model import LanguageModel
+from spacy_elmo.pretrain.optimizers import adam
+
+from ..many_langs import save_many_langs
+
+# 23 million parameters, 90 MB.
+LARGE = BiLMConfig(hidden_dim=2048, projection_dim=256)
+PROBE = """
+import gc, sys
+from pathlib import Path
+import numpy, torch, h5py, safetensors.torch
+from spacy_elmo import BiLM
+
+def status(name):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(name))
+
+{prepare}
+gc.collect()
+before = status("VmRSS")
+Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+read(Path(sys.argv[1]))
+print((status("VmHWM") - before) * 1024)
+"""
+BILM = "read = BiLM.load\nread(Path(sys.argv[2]))"
+CHECKPOINT = """
+from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm.objectives import FullSoftmax
+from spacy_elmo.pretrain import checkpoint
+from spacy_elmo.pretrain.model import LanguageModel
+from spacy_elmo.pretrain.optimizers import adam
+config = BiLMConfig(hidden_dim=2048, projection_dim=256)
+model = LanguageModel(BiLM.random(config), FullSoftmax(256, 1000))
+optimizers = adam().make(dict(model.named_parameters()), {})
+read = lambda folder: checkpoint.load(folder, model, optimizers)
+"""
+
+
+def peak(prepare, *args):
+    """Bytes that a process takes more while it reads."""
+    command = [sys.executable, "-c", PROBE.format(prepare=prepare), *map(str, args)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
+
+
+def save(name, folder):
+    """Write something large in a format. Return the bytes of its arrays."""
+    if name == "many-langs":
+        save_many_langs(folder, hidden_dim=2048, projection_dim=256)
+        return 4 * BiLM.load(folder).n_parameters
+    bilm = BiLM.random(LARGE)
+    if name != "checkpoint":
+        bilm.save(folder, format=name)
+        return 4 * bilm.n_parameters
+    model = LanguageModel(bilm, FullSoftmax(256, 1000))
+    optimizers = adam().make(dict(model.named_parameters()), {})
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    optimizers[0].step()
+    checkpoint.save(folder, model, optimizers, bilm.zero_state(2), {"step": 1})
+    return 3 * sum(parameter.nbytes for parameter in model.parameters())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux")
+@pytest.mark.parametrize("name", ["spacy-elmo", "bilm-tf", "many-langs", "checkpoint"])
+def test_loading_is_bounded(name, tiny, tmp_path):
+    size = save(name, tmp_path / "large")
+    tiny.save(tmp_path / "tiny")
+    prepare = CHECKPOINT if name == "checkpoint" else BILM
+    taken = peak(prepare, tmp_path / "large", tmp_path / "tiny")
+    print(f"{name}: {taken / size:.2f} times {size / 1e6:.0f} MB")  # noqa: T201
+    assert taken < 3 * size + 100e6
