@@ -65,13 +65,16 @@ def test_another_batch_moves_vectors_by_a_millionth_of_the_largest(name):
     words = [*bilm.vocab[3:20_000], *ODD * 700]
     for exact, bound in ((False, 1e-6), (True, 0.0)):
         bilm.set_exact(exact)
+        largest = 0.0
         for trial in range(3):
             lengths = [rng.choice([1, 2, 5, 12, 30]) for _ in range(24)]
             batch = [rng.choices(words, k=n) for n in lengths] + [[ODD[trial]] * 40]
             for sentence, together in zip(batch, bilm.encode(batch)):
                 bilm.token_cache.clear()
                 alone = bilm.encode([sentence])[0]
-                assert abs(together - alone).max() <= bound * abs(alone).max()
+                largest = max(largest, abs(together - alone).max() / abs(alone).max())
+        print(f"{name}, exact = {exact}: {largest:.1e}")  # noqa: T201
+        assert largest <= bound
 
 
 @pytest.mark.parametrize("huge", ["token_encoder.char_embedding", "weight_p"])
