@@ -24,7 +24,7 @@ extensions = [
 html_theme = "furo"
 html_title = "spacy-elmo"
 html_static_path = ["static"]
-html_css_files = ["formulas.css"]
+html_css_files = ["site.css"]
 smartquotes = False  # options have two hyphens
 
 myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
