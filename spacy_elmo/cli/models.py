@@ -106,7 +106,7 @@ def _kernels(config: "BiLMConfig") -> list[list[str]]:
     """Return a row for each part of a model: its kernel in each of CASES."""
     import torch
 
-    from ..bilm.kernels.choose import KERNELS, choose_all
+    from ..bilm.kernels.choose import choose_all
     from ..bilm.kernels.processor import Case, processor_of
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -115,7 +115,7 @@ def _kernels(config: "BiLMConfig") -> list[list[str]]:
         choose_all(case._replace(gradient=gradient), config, rows, n_threads)
         for rows, gradient in CASES.values()
     ]
-    return [[part, *(each[part] for each in chosen)] for part in KERNELS]
+    return [[part, *(each[part] for each in chosen)] for part in chosen[0]]
 
 
 @app.command("convert")
