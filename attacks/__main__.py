@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .report import Run
 
-NAMES = ("files", "guided", "operations", "text", "threads")
+NAMES = ("files", "guided", "operations", "text", "threads", "kills")
 
 
 def main(args: list[str] | None = None) -> int:

@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +47,19 @@ class StoredBiLM:
         }
         return replace(self, arrays=arrays)
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
         """SHA-256 over the float32 bytes of every array, by name, and over everything
         else that the vectors depend on: models with one fingerprint give the same
         vectors. Computed once, so ask before the arrays change."""
+        # Not functools.cached_property: before Python 3.12 it has a lock, which a fork
+        # may inherit from a thread that holds it.
+        found: str | None = self.__dict__.get("_fingerprint")
+        if found is None:
+            found = self.__dict__["_fingerprint"] = self._hash()
+        return found
+
+    def _hash(self) -> str:
         # Settings at their defaults are left out, so that new ones change no
         # fingerprint.
         defaults = BiLMConfig().to_dict()
