@@ -145,8 +145,8 @@ def pack(rows: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:
             steps = np.where(scales > 0, scales, np.float32(1))
             rows = np.rint(rows / steps[..., None])
         packed = rows.astype(DTYPES[dtype], copy=False)
-        finite = np.isfinite(rows).all() and np.isfinite(packed).all()
-    if not finite:
+    # What is not finite, or too large for float16, is not finite in packed either.
+    if not np.isfinite(rows if dtype == "int8" else packed).all():
         raise ValueError(Errors.EL210.format(dtype=dtype))
     return packed, scales
 

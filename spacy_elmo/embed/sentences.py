@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import spacy
+from spacy.attrs import IDX, IS_PUNCT, IS_SPACE, SENT_START
 from spacy.language import Language
 from spacy.tokens import Doc
 
@@ -22,6 +23,8 @@ from ..text.reading import MAX_TOKEN
 from .records import Record
 
 CHARACTERS_AT_ONCE, TEXTS_AT_ONCE = 1 << 17, 1000
+MAX_WORDS = 100_000  # that a tokenizer keeps
+_NO_LIMIT = 1 << 40
 _CONLLU_ID = re.compile(r"\d+([-.]\d+)?")
 _WORD = re.compile(r"\S+")
 
@@ -221,44 +224,79 @@ def _sentences_of(
     """Yield the sentences of a Doc, or all of it where none are set; white space is not
     a token. places: start and end of each token, if the Doc's text is not the source.
     """
-    for span in doc.sents if doc.has_annotation("SENT_START") else [doc[:]]:
-        tokens = [token for token in span if not token.is_space]
-        if tokens:
-            spans = [places[t.i] if places else (t.idx, t.idx + len(t)) for t in tokens]
-            starts, ends = map(list, zip(*spans))
-            yield Sentence([t.text[:MAX_TOKEN] for t in tokens], starts, ends)
+    if not len(doc):
+        return
+    texts = [token.text for token in doc]
+    is_space, starts, sent_start = doc.to_array([IS_SPACE, IDX, SENT_START]).T.tolist()
+    ends = [start + len(text) for start, text in zip(starts, texts)]
+    if places is not None:
+        starts, ends = map(list, zip(*places))
+    firsts = [i for i, value in enumerate(sent_start) if value == 1 and i > 0]
+    for first, last in pairwise([0, *firsts, len(texts)]):
+        rows = [i for i in range(first, last) if not is_space[i]]
+        if rows:
+            words = [texts[i][:MAX_TOKEN] for i in rows]
+            yield Sentence(words, [starts[i] for i in rows], [ends[i] for i in rows])
+
+
+def _separated(text: str) -> list[Sentence]:
+    """Return the words between white space, if there are any, as one sentence."""
+    places = [match.span() for match in _WORD.finditer(text)]
+    words = [text[start:end][:MAX_TOKEN] for start, end in places]
+    starts, ends = map(list, zip(*places)) if places else ([], [])
+    return [Sentence(words, starts, ends)] if words else []
 
 
 def _tokenizer(reading: Reading) -> Callable[[list[str]], list[list[Sentence]]]:
     if reading.tokenizer not in ("spacy", "whitespace"):
         problem = "the tokenizer is 'spacy' or 'whitespace'"
         raise ValueError(Errors.EL032.format(lang=reading.tokenizer, error=problem))
-    at_spaces = reading.pipeline is None and reading.tokenizer == "whitespace"
-    nlp = _pipeline(reading)
-    nlp.max_length = 1 << 40  # what it gets is short
-
-    def tokenize(texts: list[str]) -> list[list[Sentence]]:
-        with nlp.memory_zone():  # or every new word would stay in memory
-            if not at_spaces:
-                return [list(_sentences_of(doc)) for doc in nlp.pipe(texts)]
-            places = [[match.span() for match in _WORD.finditer(t)] for t in texts]
-            docs = (
-                Doc(nlp.vocab, words=[text[a:b] for a, b in row])
-                for text, row in zip(texts, places)
-            )
-            pairs = zip(nlp.pipe(docs), places)
-            return [list(_sentences_of(doc, row)) for doc, row in pairs]
-
-    return tokenize
-
-
-def _pipeline(reading: Reading) -> Language:
     if reading.pipeline is not None:
-        return spacy.load(reading.pipeline)
+        nlp = spacy.load(reading.pipeline)
+        nlp.max_length = _NO_LIMIT
+
+        def tokenize(texts: list[str]) -> list[list[Sentence]]:
+            with nlp.memory_zone():  # or every new word would stay in memory
+                return [list(_sentences_of(doc)) for doc in nlp.pipe(texts)]
+
+        return tokenize
+    if reading.tokenizer == "whitespace" and not reading.split:
+        return lambda texts: [_separated(text) for text in texts]
+    return _Blank(reading)
+
+
+class _Blank:
+    """A language's tokenizer and, if asked for, its rules for sentence ends. It is made
+    anew when it knows many words, which would stay in memory: in spaCy's memory zones,
+    which forget them after each batch, the tokenizer is twice as slow."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading, self._nlp = reading, _blank(reading)
+
+    def __call__(self, texts: list[str]) -> list[list[Sentence]]:
+        if len(self._nlp.vocab) > MAX_WORDS:
+            self._nlp = _blank(self._reading)
+        if self._reading.tokenizer == "spacy":
+            return [list(_sentences_of(doc)) for doc in self._nlp.pipe(texts)]
+        places = [[match.span() for match in _WORD.finditer(t)] for t in texts]
+        docs = (
+            Doc(self._nlp.vocab, words=[text[start:end] for start, end in row])
+            for text, row in zip(texts, places)
+        )
+        pairs = zip(self._nlp.pipe(docs), places)
+        return [list(_sentences_of(doc, row)) for doc, row in pairs]
+
+
+def _blank(reading: Reading) -> Language:
     try:
         nlp = spacy.blank(reading.lang)
     except ImportError as error:
         raise ValueError(Errors.EL032.format(lang=reading.lang, error=error)) from error
+    # What tokenizer and sentencizer ask of a word; the others take most of the time.
+    vocab: Any = nlp.vocab
+    needed, getters = (IS_PUNCT, IS_SPACE), vocab.lex_attr_getters
+    vocab.lex_attr_getters = {name: getters[name] for name in needed}
+    nlp.max_length = _NO_LIMIT  # what it gets is short
     if reading.split:
         nlp.add_pipe("sentencizer")
     return nlp

@@ -186,7 +186,8 @@ class RoundingError:
 
     def add(self, rows: np.ndarray, read_back: np.ndarray) -> None:
         """Add rows, and what is read back of them."""
-        difference = np.abs(rows - read_back)
-        self.sums["squared_error"] += float(np.square(difference, dtype="f8").sum())
-        self.sums["squared_value"] += float(np.square(rows, dtype="f8").sum())
-        self.sums["largest"] = max(self.sums["largest"], float(difference.max()))
+        difference = rows - read_back
+        self.sums["squared_error"] += float(np.vdot(difference, difference))
+        self.sums["squared_value"] += float(np.vdot(rows, rows))
+        largest = max(difference.max(), -difference.min())
+        self.sums["largest"] = max(self.sums["largest"], float(largest))

@@ -80,7 +80,7 @@ def test_what_rounding_costs_is_measured(folder, tmp_path, float32, dtype, low, 
     difference = found.astype("f8") - expected
     relative = np.sqrt((difference**2).sum() / (expected.astype("f8") ** 2).sum())
     assert low < relative < high
-    assert said["relative_error"] == pytest.approx(relative, rel=1e-6)
+    assert said["relative_error"] == pytest.approx(relative, rel=1e-5)
     assert said["largest_error"] == pytest.approx(np.abs(difference).max(), rel=1e-6)
 
 
