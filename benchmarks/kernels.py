@@ -21,7 +21,7 @@ from spacy_elmo.bilm.config import PUBLISHED
 from spacy_elmo.bilm.kernels.choose import choose_matmul
 from spacy_elmo.bilm.kernels.matmul import FORMS, TorchMatmul, find_form
 from spacy_elmo.bilm.kernels.processor import Case, Precision, processor_of
-from spacy_elmo.cli.benchmark import show, torch_threads
+from spacy_elmo.speed import show, torch_threads
 
 FORMS_OF: dict[Precision, tuple[str, ...]] = {
     "float32": ("torch", "onednn", "onednn_in_place"),
@@ -32,6 +32,7 @@ STEP_ROWS = (1, 2, 3, 4, 8, 16, 32, 64)  # of a step of the LSTM
 MANY_ROWS = (32, 128, 512)  # of its inputs, and of words in the char-CNN
 # A form is said to be better from such a part of the time on.
 BETTER = 0.9
+SECONDS = 0.05  # for each form
 
 Row = dict[str, Any]
 
@@ -50,7 +51,8 @@ def weights() -> dict[tuple[int, int, bool], tuple[int, ...]]:
 
 
 def microseconds(weight: TorchMatmul, x: torch.Tensor, z: torch.Tensor | None) -> float:
-    """Return the time of a product: the least of rounds of at least 10 ms in all."""
+    """Return the processor time of a product: the least of several rounds, which other
+    work on the machine disturbs least."""
 
     def run() -> None:
         if z is None:
@@ -59,12 +61,12 @@ def microseconds(weight: TorchMatmul, x: torch.Tensor, z: torch.Tensor | None) -
             weight.add_to(z, x)
 
     run()
-    best, started = math.inf, time.perf_counter()
-    while time.perf_counter() - started < 0.02:
-        before = time.perf_counter()
+    best, started = math.inf, time.thread_time()
+    while time.thread_time() - started < SECONDS:
+        before = time.thread_time()
         for _ in range(3):
             run()
-        best = min(best, (time.perf_counter() - before) / 3)
+        best = min(best, (time.thread_time() - before) / 3)
     return 1e6 * best
 
 
@@ -108,11 +110,10 @@ def changes(table: list[Row]) -> list[Row]:
 
 def main(
     whole: bool = typer.Option(False, help="Print all that was measured"),
-    threads: int = typer.Option(1, help="CPU threads"),
     as_json: bool = typer.Option(False, "--json", help="Print JSON"),
 ) -> None:
     """Measure every form of a matrix multiplication on this processor."""
-    with torch_threads(threads):
+    with torch_threads(1):
         table = measure()
         instructions = processor_of(torch.device("cpu")).instructions
         title = f"microseconds, and rows of '{instructions}' that should change"
