@@ -36,8 +36,9 @@ from spacy_elmo.speed import (
     show,
     torch_threads,
 )
+from spacy_elmo.speed_limits import flops_per_token, matrix_peak
 
-from .timing import DEVICE, MODEL, TEXT, matrix_peak, memory_in_use
+from .timing import DEVICE, MODEL, TEXT, memory_in_use
 
 BATCH_SIZE = 64  # of what is measured once for each model
 
@@ -74,31 +75,6 @@ def runs(bilm: BiLM, sentences: Sentences, batch_size: int) -> dict[str, Run]:
         name: partial(encode_all, model, sentences, batch_size)
         for name, model in models.items()
     }
-
-
-def flops_per_token(bilm: BiLM, sentences: Sentences, batch_size: int) -> float:
-    """Return FLOP of a token's matrix multiplications: of the LSTMs, boundaries
-    included, and of the token encoder for the distinct words of each batch, each of
-    its own length."""
-    sizes = bilm.config
-    H, C, S = sizes.projection_dim, sizes.hidden_dim, sizes.n_filters
-    lstm = 2 * 2.0 * sizes.n_layers * (2 * H * 4 * C + C * H)
-    per_word = 2.0 * (2 * S * S * sizes.n_highway + S * H)
-    per_window = 2.0 * sum(width * sizes.char_dim * n for width, n in sizes.filters)
-    total, n_tokens = 0.0, 0
-    for start in range(0, len(sentences), batch_size):
-        batch = sentences[start : start + batch_size]
-        words = {word for sentence in batch for word in sentence}
-        marks = 3  # of begin and end of a word, and one window of padding
-        windows = sum(
-            min(len(word.encode("utf-8", "replace")) + marks, sizes.max_characters)
-            for word in words
-        )
-        tokens = sum(map(len, batch))
-        total += len(words) * per_word + windows * per_window
-        total += (tokens + 2 * len(batch)) * lstm
-        n_tokens += tokens
-    return total / n_tokens
 
 
 def whole_model(bilm: BiLM, sentences: Sentences, rounds: int) -> dict[str, float]:

@@ -32,10 +32,11 @@ from spacy_elmo.speed import (
     show,
     torch_threads,
 )
+from spacy_elmo.speed_limits import matrix_peak
 from spacy_elmo.text.corpus import SPECIALS, Corpus, build_corpus
 from spacy_elmo.text.streams import Batch, Streams
 
-from .timing import DEVICE, MODEL, matrix_peak, memory_in_use
+from .timing import DEVICE, MODEL, memory_in_use
 
 OBJECTIVES = ("full", "adaptive", "sampled", "definition")
 DEFINITION = {"token_encoder": "definition", "lstm": "definition"}

@@ -35,7 +35,7 @@ Run = Callable[[], float]  # does some work, and returns how many units it was
 
 MADE_UP_WORDS = 50_000
 SENTENCE_TOKENS = 20  # of made-up text, and of the sentences whose latency is measured
-LATENCY_RUNS = 40
+LATENCY_RUNS = 20
 
 # -- what is read, and by which model ---------------------------------------------
 

@@ -13,6 +13,8 @@ from .group import AsJson, app, clear_errors
 MODEL = "Model folder, a name that ships, or a published size: small, medium, original"
 DEVICE = "cpu, cuda, or the number of a GPU: cuda:1"
 TEXT = "A folder that 'prepare' made; made-up text if none is given"
+# What is measured of words that were not seen before -> its precision
+PRECISION_OF = {"cold": "float32", "half": "half", "int8": "int8"}
 SCORES = ("tag_acc", "pos_acc", "ents_f", "dep_las")
 
 benchmark_app = typer.Typer(
@@ -26,43 +28,138 @@ app.add_typer(benchmark_app, name="benchmark")
 def inference_cli(
     text: Path | None = typer.Argument(None, help=TEXT),
     model: list[str] = typer.Option(
-        ["small", "medium", "original", "en_elmo_sm"], "--model", "--size", help=MODEL
+        ["small", "medium", "original"], "--model", "--size", help=MODEL
     ),
-    batch_size: list[int] = typer.Option([1, 32, 64, 128], help="Sentences at once"),
+    batch_size: list[int] = typer.Option([64], help="Sentences at once"),
     threads: list[int] = typer.Option([1, 2], help="CPU threads"),
-    tokens: int = typer.Option(4_000, help="Tokens of the text that are read"),
-    rounds: int = typer.Option(3, help="Times each setting is measured, in turn"),
+    tokens: int = typer.Option(1_280, help="Tokens of the text that are read"),
+    rounds: int = typer.Option(2, help="Times each setting is measured, in turn"),
     device: str = typer.Option("cpu", help=DEVICE),
     as_json: AsJson = False,
 ) -> None:
-    """Measure tokens/s from sentences to layers by model, threads, batch size and
-    precision, and the latency of single sentences (cold: no token was read before)."""
+    """Measure this machine in two minutes: the speed of large matrix multiplications;
+    tokens/s from sentences to layers by model, threads, batch size and precision (cold:
+    no token was read before), and their shares of that speed; and single sentences,
+    with the time that it takes to read their weights. Print what to choose."""
+    from ..speed import read_sentences, show
+
+    sentences = read_sentences(text, tokens)
+    peaks = _peaks(device)
+    tables: dict[str, list[dict[str, Any]]] = {
+        "GFLOP/s of large multiplications, one thread": [
+            {name: peak / 1e9 for name, peak in peaks.items()}
+        ],
+        "tokens/s": [],
+        "milliseconds of 20 tokens": [],
+        "to choose": [],
+    }
+    runs = list(product(model, threads))
+    with tqdm(runs, leave=False, disable=as_json) as progress:
+        for name, n in progress:
+            progress.set_description(f"{name}, {n} threads")
+            speeds, single = _measure(
+                name, n, sentences, batch_size, rounds, device, peaks
+            )
+            tables["tokens/s"] += speeds
+            tables["milliseconds of 20 tokens"].append(single)
+    if device == "cpu":
+        tables["instructions"] = [_instructions()]
+    tables["to choose"] = [_to_choose(name, tables) for name in model]
+    show(tables, as_json)
+
+
+def _peaks(device: str) -> dict[str, float]:
+    """Return FLOP/s of a large multiplication in each precision, on one thread."""
+    import torch
+
+    from ..speed import precisions, torch_threads
+    from ..speed_limits import matrix_peak
+
+    on = torch.device(device)
+    names = precisions(device) if device == "cpu" else ["float32"]
+    with torch_threads(1):
+        return {name: matrix_peak(on, precision=name) for name in names}  # type: ignore[arg-type]
+
+
+def _instructions() -> dict[str, str]:
+    """Return what forms of multiplications are chosen by, and the forms."""
+    import torch
+
+    from ..bilm.kernels.choose import choose_matmul, describe
+    from ..bilm.kernels.processor import Case, processor_of
+    from ..speed import precisions
+
+    processor = processor_of(torch.device("cpu"))
+    forms = {
+        name: describe(choose_matmul(Case(processor, name)))  # type: ignore[arg-type]
+        for name in precisions()
+    }
+    return {"instructions": processor.instructions, **forms}
+
+
+def _measure(
+    name: str,
+    n_threads: int,
+    sentences: list[list[str]],
+    batch_sizes: list[int],
+    rounds: int,
+    device: str,
+    peaks: dict[str, float],
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return rows of tokens/s for each batch size, with the shares of the large
+    multiplication on as many threads, and a row of milliseconds of one sentence, with
+    what reading its weights takes."""
     from ..speed import (
         encode_all,
         encoders,
         in_turn,
         latency,
         load_model,
-        read_sentences,
-        show,
         torch_threads,
     )
+    from ..speed_limits import flops_per_token, sentence_floors
 
-    sentences = read_sentences(text, tokens)
-    speeds: list[dict[str, Any]] = []
-    latencies: list[dict[str, Any]] = []
-    for name, n in tqdm(list(product(model, threads)), leave=False):
-        settings: dict[str, Any] = {"model": name, "threads": n}
-        with torch_threads(n):
-            bilms = encoders(load_model(name).to(device))
-            for size in batch_size:
-                runs = {
-                    kind: partial(encode_all, bilm, sentences, size)
-                    for kind, bilm in bilms.items()
-                }
-                speeds.append({**settings, "batch": size, **in_turn(runs, rounds)})
-            latencies.append({**settings, **latency(bilms, sentences)})
-    show({"tokens/s": speeds, "milliseconds of 20 tokens": latencies}, as_json)
+    settings: dict[str, Any] = {"model": name, "threads": n_threads}
+    speeds = []
+    with torch_threads(n_threads):
+        bilms = encoders(load_model(name).to(device))
+        for size in batch_sizes:
+            runs = {
+                k: partial(encode_all, b, sentences, size) for k, b in bilms.items()
+            }
+            found = in_turn(runs, rounds)
+            flops = flops_per_token(bilms["cold"], sentences, size)
+            shares = {
+                f"{kind}, share": found[kind] * flops / (n_threads * peaks[precision])
+                for kind, precision in PRECISION_OF.items()
+                if kind in found and precision in peaks
+            }
+            speeds.append({**settings, "batch": size, **found, **shares})
+        single = {**settings, **latency(bilms, sentences)}
+    if device == "cpu":
+        floors = sentence_floors(bilms["cold"].config)
+        single |= {f"{kind}, floor": floors[kind] for kind in peaks}
+    return speeds, single
+
+
+def _to_choose(name: str, tables: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Return the settings of a model that were the fastest for much text, and for one
+    sentence; in float32 alone too, whose vectors are exact."""
+    row: dict[str, Any] = {"model": name}
+    for title, what, best in (
+        ("tokens/s", "throughput", max),
+        ("milliseconds of 20 tokens", "one sentence", min),
+    ):
+        found = [
+            (row[kind], f"{precision}, {row['threads']} threads")
+            for row in tables[title]
+            if row["model"] == name
+            for kind, precision in PRECISION_OF.items()
+            if kind in row
+        ]
+        exact = [each for each in found if each[1].startswith("float32")]
+        row |= {what: best(found)[1], f"{what}, exact": best(exact)[1]}
+    return row
 
 
 @benchmark_app.command("precision")

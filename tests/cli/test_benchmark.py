@@ -7,6 +7,7 @@ import torch
 from spacy.tokens import DocBin
 from typer.testing import CliRunner
 
+from spacy_elmo.bilm.kernels.processor import INSTRUCTIONS
 from spacy_elmo.cli import app
 from spacy_elmo.cli.benchmark import SCORES
 from spacy_elmo.speed import in_turn, precisions
@@ -34,7 +35,20 @@ def test_inference(tiny, tmp_path):
         kinds = {"cold", "warm", *precisions()[1:]}
         assert [row["batch"] for row in found["tokens/s"]] == [1, 8]
         assert all(row[kind] > 0 for row in found["tokens/s"] for kind in kinds)
+        for row in found["tokens/s"]:
+            assert all(row[f"{kind}, share"] > 0 for kind in kinds - {"warm"})
+        (peaks,) = found["GFLOP/s of large multiplications, one thread"]
+        assert list(peaks) == precisions() and min(peaks.values()) > 0
+        (chosen,) = found["to choose"]
+        assert chosen["throughput, exact"] == "float32, 1 threads"
+        assert chosen["one sentence"].split(",")[0] in precisions()
+        (processor,) = found["instructions"]
+        assert (
+            processor["instructions"] in INSTRUCTIONS
+            and "torch" in processor["float32"]
+        )
         (row,) = found["milliseconds of 20 tokens"]
+        assert all(row[f"{precision}, floor"] > 0 for precision in precisions())
         assert all(0 < row[kind] <= row[f"{kind}, p95"] for kind in kinds)
     assert torch.get_num_threads() == before
     assert "warm, p95" in run("inference", *settings)

@@ -22,15 +22,22 @@ from . import cudnn_lstm, gpu_lstm, threads
 from .matmul import FORMS, SAME_BITS, Rule
 from .processor import Case, Precision, Processor, check_name, processor_of
 
-# MKL begins sooner where a step has one row of a small weight, and large products are
-# no faster by a copy. AMD EPYC (Zen 4), one thread, GFLOP/s by MKL, oneDNN with a copy
-# and in place: TODO
+# Microseconds on one core of an AMD EPYC (Zen 4), beside other work, by MKL, by oneDNN
+# with a copy of the weight, and by oneDNN with the weight where it lies:
+#     1 row    1024x128: 12, 26, 36     128x4096: 35, 55, 166      2048x256: 46, 73, 81
+#    64 rows   1024x128: 174, 167, 167  256x8192: 9404, 4597, 5281 (a lesser core: AVX2
+#              alone 6021, 4746, 5261)
+#   512 rows   2048x2048: 66036, 44070, 47219 (AVX2: 51093, 46624, 49399)
+# From 128 rows on a copy, which takes memory, brings a tenth at most.
 FLOAT32 = (
-    Rule("torch", rows=4, size=1 << 20),
+    Rule("torch", rows=4, size=1 << 18),
     Rule("onednn", rows=128),
     Rule("onednn_in_place"),
 )
+# 64 rows of 512x16384, EPYC: 6690 and 17164 (float32 13754). Where oneDNN emulates
+# bfloat16 (AVX512_CORE): 32658 and 13960.
 BFLOAT16, FLOAT16 = Rule("onednn_bfloat16"), Rule("fbgemm_float16")
+# 64 rows of 512x16384, EPYC: 4755.
 INT8 = (Rule("onednn_int8"),)
 
 # Instructions of a CPU -> precision -> rules, of which the first holds whose form works
@@ -108,7 +115,7 @@ def choose_matmul(case: Case) -> tuple[Rule, ...]:
     if case.exact:  # one order of summation for any number of rows
         last = next(r.form for r in found if r.rows == inf)
         same = SAME_BITS if last in SAME_BITS else {last}
-        found = [rule for rule in found if rule.form in same]
+        found = [rule._replace(exact=True) for rule in found if rule.form in same]
         if last == "torch" and processor.device == "cpu":
             found = [Rule("torch_in_blocks")]
     if "matmul" not in _forced_kernels():

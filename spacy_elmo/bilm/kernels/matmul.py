@@ -24,6 +24,8 @@ BLOCK_ROWS = 16
 class TorchMatmul:
     """A weight that torch itself multiplies by, and the base of the other forms."""
 
+    exact = False  # whether a row must not depend on how many there are
+
     def __init__(self, weight_KN: Tensor) -> None:
         self.weight_KN = weight_KN
 
@@ -66,7 +68,7 @@ class OneDnnInPlace(TorchMatmul):
 
     def linear(self, x_MK: Tensor, bias_N: Tensor | None = None) -> Tensor:
         """Return x W + b, (M, N)."""
-        return onednn.linear(x_MK, self.weight_KN, bias_N)
+        return onednn.linear(x_MK, self.weight_KN, bias_N, exact=self.exact)
 
     def add_to(self, z_MN: Tensor, x_MK: Tensor) -> None:
         """Add x W to z, in place."""
@@ -118,7 +120,8 @@ class HalfMatmul(TorchMatmul):
     def _multiply(self, x_MK: Tensor, bias_N: Tensor | None = None) -> Tensor:
         low_N = None if bias_N is None else bias_N.to(self.dtype)
         if self.on_cpu:
-            return onednn.linear(x_MK.to(self.dtype), self.weight_KN, low_N)
+            low_MK, exact = x_MK.to(self.dtype), self.exact
+            return onednn.linear(low_MK, self.weight_KN, low_N, exact=exact)
         return super().linear(x_MK.to(self.dtype), low_N)
 
 
@@ -178,11 +181,12 @@ def works(form: str) -> bool:
 
 class Rule(NamedTuple):
     """A form, to be used for fewer rows than `rows` and weights of fewer elements than
-    `size`."""
+    `size`. exact: whether a row must not depend on how many there are."""
 
     form: str
     rows: float = inf
     size: float = inf
+    exact: bool = False
 
 
 def find_form(rules: Sequence[Rule], rows: int, size: int) -> str:
@@ -205,7 +209,7 @@ class Weight(TorchMatmul):
         rules = [r for r in rules if weight_KN.numel() < r.size]
         packed = "onednn" in (rule.form for rule in rules)
         if is_copy and packed:
-            rules = [Rule("onednn") if r.form == "onednn" else r for r in rules]
+            rules = [r._replace(rows=inf) if r.form == "onednn" else r for r in rules]
         self._rules, self._size = rules, weight_KN.numel()
         self._forms: dict[str, TorchMatmul] = {}
         if is_copy and rules[0].rows == inf:
@@ -216,7 +220,8 @@ class Weight(TorchMatmul):
         """Return what multiplies so many rows."""
         form = find_form(self._rules, rows, self._size)
         if form not in self._forms:
-            self._forms[form] = FORMS[form](self.weight_KN)
+            made = self._forms[form] = FORMS[form](self.weight_KN)
+            made.exact = self._rules[0].exact
         return self._forms[form]
 
 

@@ -33,18 +33,19 @@ FAST = Processor("cpu", "avx512_bf16", ALL)
 XEON = Processor("cpu", "avx512_fp16", ALL)
 GPU = Processor("cuda", forms=frozenset({"torch", "cuda_float16"}))
 UNCLIPPED = {"cell_clip": None, "proj_clip": None}
-SMALL, LARGE = 128 * 4096, 512 * 16384
+TINY, SMALL, LARGE = 1024 * 128, 128 * 4096, 512 * 16384
 
 
 @pytest.mark.parametrize(
     ("processor", "settings", "rows", "size", "expected"),
     [
         (PLAIN, {}, 64, SMALL, "torch"),
-        (FAST, {}, 1, SMALL, "torch"),
+        (FAST, {}, 1, TINY, "torch"),
+        (FAST, {}, 1, SMALL, "onednn"),
         (FAST, {}, 1, LARGE, "onednn"),
         (FAST, {}, 64, SMALL, "onednn"),
         (FAST, {}, 2048, SMALL, "onednn_in_place"),
-        (FAST, {"exact": True}, 1, SMALL, "onednn"),
+        (FAST, {"exact": True}, 1, TINY, "onednn"),
         (FAST, {"dtype": torch.float64}, 64, SMALL, "torch"),
         (FAST, {"precision": "half"}, 64, SMALL, "onednn_bfloat16"),
         (XEON, {"precision": "half"}, 64, SMALL, "fbgemm_float16"),

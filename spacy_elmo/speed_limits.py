@@ -1,0 +1,100 @@
+"""What a model's speed is compared with: a large product, and reading its weights.
+
+Shapes: C cells, H projection, S filters.
+"""
+
+import torch
+
+from .bilm.bilm import BiLM
+from .bilm.config import BiLMConfig
+from .bilm.kernels.choose import choose_matmul
+from .bilm.kernels.matmul import Weight
+from .bilm.kernels.processor import Precision, Settings, case_of
+from .speed import SENTENCE_TOKENS, Run, Sentences, in_turn
+
+BYTES = {"float32": 4, "half": 2, "int8": 1}  # of a weight
+
+
+@torch.no_grad()
+def matrix_peak(
+    device: torch.device,
+    dtype: torch.dtype = torch.float32,
+    precision: Precision = "float32",
+) -> float:
+    """Return FLOP a second of a large product: torch's own or, in float32 on a CPU, the
+    one that inference is made of, where that is faster; in another precision of a CPU
+    the latter alone."""
+    size = 8192 if device.type == "cuda" else 2048
+    a, b = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
+    rules = choose_matmul(case_of(Settings(precision), b))
+    kept = Weight(b, rules=rules, is_copy=True)
+
+    def product() -> float:
+        a @ b
+        return 2.0 * size**3
+
+    def kept_product() -> float:
+        kept.at(size).linear(a)
+        return 2.0 * size**3
+
+    runs: dict[str, Run] = {} if precision != "float32" else {"torch": product}
+    if device.type == "cpu" and dtype == torch.float32:
+        runs["kept"] = kept_product
+    return max(in_turn(runs, 3).values())
+
+
+def flops_per_token(bilm: BiLM, sentences: Sentences, batch_size: int) -> float:
+    """Return FLOP of a token's matrix multiplications: of the LSTMs, boundaries
+    included, and of the token encoder for the distinct words of each batch, each of
+    its own length."""
+    sizes = bilm.config
+    H, C, S = sizes.projection_dim, sizes.hidden_dim, sizes.n_filters
+    lstm = 2 * 2.0 * sizes.n_layers * (2 * H * 4 * C + C * H)
+    per_word = 2.0 * (2 * S * S * sizes.n_highway + S * H)
+    per_window = 2.0 * sum(width * sizes.char_dim * n for width, n in sizes.filters)
+    total, n_tokens = 0.0, 0
+    for start in range(0, len(sentences), batch_size):
+        batch = sentences[start : start + batch_size]
+        words = {word for sentence in batch for word in sentence}
+        marks = 3  # of begin and end of a word, and one window of padding
+        windows = sum(
+            min(len(word.encode("utf-8", "replace")) + marks, sizes.max_characters)
+            for word in words
+        )
+        tokens = sum(map(len, batch))
+        total += len(words) * per_word + windows * per_window
+        total += (tokens + 2 * len(batch)) * lstm
+        n_tokens += tokens
+    return total / n_tokens
+
+
+def sentence_floors(sizes: BiLMConfig) -> dict[str, float]:
+    """Return the milliseconds by precision that reading the recurrent weights takes at
+    least, for a sentence of 20 tokens whose words are known: each step reads all of
+    them, of both directions. They are read as fast as one thread here reads so much as
+    a layer has."""
+    H, C = sizes.projection_dim, sizes.hidden_dim
+    n_weights = H * 4 * C + (C * H if sizes.lstm_projection else 0)
+    reads = (SENTENCE_TOKENS + 2) * 2 * sizes.n_layers
+    return {
+        precision: 1000 * reads * n_weights * size / read_bandwidth(n_weights * size)
+        for precision, size in BYTES.items()
+    }
+
+
+def read_bandwidth(n_bytes: int) -> float:
+    """Return the bytes a second at which a thread reads so many, again and again."""
+    values = torch.ones(n_bytes // 4)
+    times = max(1, (64 << 20) // n_bytes)
+
+    def dot() -> float:
+        for _ in range(times):
+            torch.dot(values, values)  # which reads each value once from memory
+        return float(times * n_bytes)
+
+    def total() -> float:
+        for _ in range(times):
+            values.sum()
+        return float(times * n_bytes)
+
+    return max(in_turn({"dot": dot, "sum": total}, 5).values())
