@@ -19,25 +19,27 @@ import torch
 from ...errors import Errors, Warnings
 from ..config import BiLMConfig
 from . import cudnn_lstm, gpu_lstm, threads
-from .matmul import FORMS, SAME_BITS, Rule
+from .matmul import FORMS, SAME_BITS, Rule, find_form
 from .processor import Case, Precision, Processor, check_name, processor_of
 
 # Microseconds on one core of an AMD EPYC (Zen 4), beside other work, by MKL, by oneDNN
 # with a copy of the weight, and by oneDNN with the weight where it lies:
-#     1 row    1024x128: 12, 26, 36     128x4096: 35, 55, 166      2048x256: 46, 73, 81
-#    64 rows   1024x128: 174, 167, 167  256x8192: 9404, 4597, 5281 (a lesser core: AVX2
-#              alone 6021, 4746, 5261)
-#   512 rows   2048x2048: 66036, 44070, 47219 (AVX2: 51093, 46624, 49399)
-# From 128 rows on a copy, which takes memory, brings a tenth at most.
+#     1 row   1024x128: 11, 25, 26    128x4096: 35, 57, 93    2048x256: 46, 50, 52
+#    64 rows  256x8192: 6607, 3649, 4143 (limited to AVX2: 6021, 4746, 5261)
+#   512 rows  2048x2048: 55521, 41718, 45976 (AVX2: 51093, 46624, 49399)
+# From 128 rows on a copy, which takes memory, brings about a tenth.
+SMALL = 1 << 20
 FLOAT32 = (
-    Rule("torch", rows=4, size=1 << 18),
+    Rule("torch", rows=4, size=SMALL),
     Rule("onednn", rows=128),
     Rule("onednn_in_place"),
 )
-# 64 rows of 512x16384, EPYC: 6690 and 17164 (float32 13754). Where oneDNN emulates
-# bfloat16 (AVX512_CORE): 32658 and 13960.
+# 64 rows of 512x16384, EPYC: 6869 and 13954 (float32 13055). Where oneDNN emulates
+# bfloat16 (ONEDNN_MAX_CPU_ISA=AVX512_CORE): 32658 and 13960.
 BFLOAT16, FLOAT16 = Rule("onednn_bfloat16"), Rule("fbgemm_float16")
-# 64 rows of 512x16384, EPYC: 4755.
+# 1 row, EPYC: 1024x128 by bfloat16 31, by float16 18; 128x4096 52 and 40.
+FLOAT16_STEP = Rule("fbgemm_float16", rows=2, size=SMALL)
+# 64 rows of 512x16384, EPYC: 4136.
 INT8 = (Rule("onednn_int8"),)
 
 # Instructions of a CPU -> precision -> rules, of which the first holds whose form works
@@ -49,7 +51,11 @@ TABLE: dict[str, dict[str, tuple[Rule, ...]]] = {
     # A Xeon without AMX: float32 and float16 150 GFLOP/s, bfloat16 80.
     "avx512_fp16": {"float32": FLOAT32, "half": (FLOAT16, BFLOAT16), "int8": INT8},
     # EPYC (Zen 4): float32 100, bfloat16 210, int8 410.
-    "avx512_bf16": {"float32": FLOAT32, "half": (BFLOAT16, FLOAT16), "int8": INT8},
+    "avx512_bf16": {
+        "float32": FLOAT32,
+        "half": (FLOAT16_STEP, BFLOAT16, FLOAT16),
+        "int8": INT8,
+    },
     "avx512_vnni": {"float32": FLOAT32, "half": (FLOAT16,), "int8": INT8},
     "avx512": {"float32": FLOAT32, "half": (FLOAT16,)},
     "avx2": {"float32": FLOAT32, "half": (FLOAT16,)},
@@ -194,7 +200,7 @@ def check_precision(precision: Precision, device: torch.device) -> None:
     check_name(precision)
     processor = processor_of(device)
     rules = choose_matmul(Case(processor, precision))
-    _warn_if_slower(precision, processor, rules[-1].form)
+    _warn_if_slower(precision, processor, find_form(rules, 64, SMALL))
 
 
 def check_bfloat16(device: torch.device) -> None:

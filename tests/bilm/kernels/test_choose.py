@@ -1,5 +1,7 @@
 """Which kernel is chosen: a pure function of processor, sizes, rows and settings."""
 
+import warnings
+
 import pytest
 import torch
 
@@ -41,13 +43,14 @@ TINY, SMALL, LARGE = 1024 * 128, 128 * 4096, 512 * 16384
     [
         (PLAIN, {}, 64, SMALL, "torch"),
         (FAST, {}, 1, TINY, "torch"),
-        (FAST, {}, 1, SMALL, "onednn"),
         (FAST, {}, 1, LARGE, "onednn"),
         (FAST, {}, 64, SMALL, "onednn"),
         (FAST, {}, 2048, SMALL, "onednn_in_place"),
         (FAST, {"exact": True}, 1, TINY, "onednn"),
         (FAST, {"dtype": torch.float64}, 64, SMALL, "torch"),
         (FAST, {"precision": "half"}, 64, SMALL, "onednn_bfloat16"),
+        (FAST, {"precision": "half"}, 1, SMALL, "fbgemm_float16"),
+        (FAST, {"precision": "half", "exact": True}, 1, SMALL, "onednn_bfloat16"),
         (XEON, {"precision": "half"}, 64, SMALL, "fbgemm_float16"),
         (FAST, {"precision": "int8"}, 64, SMALL, "onednn_int8"),
         (GPU, {}, 64, SMALL, "torch"),
@@ -111,6 +114,10 @@ def test_no_form_of_a_precision(processor, precision):
 
 
 def test_a_precision_that_is_slower_than_float32_warns(monkeypatch):
+    monkeypatch.setattr(choose, "processor_of", lambda _: XEON)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        BiLM.random(tiny_config()).set_precision("half")  # in float16
     without = XEON._replace(forms=ALL - {"fbgemm_float16"})
     monkeypatch.setattr(choose, "processor_of", lambda _: without)
     bilm = BiLM.random(tiny_config())
