@@ -11,7 +11,7 @@ MAX_FILE = 320
 MAX_FUNCTION = 60
 # It may grow by what it can do more, not by the way: raise this with a reason.
 # 0.2: checksums of all files, a table of processors.
-MAX_PACKAGE = 18_600
+MAX_PACKAGE = 18_800
 # What may be longer: five at most, each with a reason.
 EXCEPTIONS = {
     "spacy_elmo/errors.py": "one table of messages",
