@@ -14,7 +14,7 @@ WORKERS ?= 2
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: demo test unit slow test-all floors newest attack \
-	install lint docs wheel check-wheel check-tag clean
+	install lint docs wheel check-wheel check-tag gpu-bundle clean
 
 demo: install
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m spacy project run demo --force
@@ -80,6 +80,10 @@ check-wheel: wheel
 check-tag: install
 	test "$(TAG)" = "v$$($(BIN)/python -c 'import spacy_elmo; print(spacy_elmo.__version__)')"
 
+# Wheels that a bare machine with a GPU lacks for benchmarks/gpu_first_half_hour.py.
+gpu-bundle: install
+	$(BIN)/python -m benchmarks.gpu.bundle
+
 clean:
-	rm -rf .venv .venv-floors .venv-newest .venv-wheel build dist *.egg-info corpus \
+	rm -rf .venv .venv-floors .venv-newest .venv-wheel .gpu-bundle build dist *.egg-info corpus \
 		training metrics docs/_build

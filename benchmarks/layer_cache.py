@@ -63,7 +63,7 @@ def _examples(nlp: Language, sentences: Sentences) -> list[Example]:
     ]
 
 
-def _epoch(nlp: Language, sentences: Sentences) -> Run:
+def epoch(nlp: Language, sentences: Sentences) -> Run:
     def run() -> float:
         for batch in minibatch(_examples(nlp, sentences), BATCH):
             nlp.update(batch, annotates=[])
@@ -92,7 +92,7 @@ def _epochs(bilm: BiLM, sentences: Sentences, rounds: int) -> dict[str, float]:
             "file": make_tagger(bilm, sentences, Path(folder) / "layers"),
             "static vectors": make_tagger(None, sentences, None),
         }
-        runs = {name: _epoch(nlp, sentences) for name, nlp in taggers.items()}
+        runs = {name: epoch(nlp, sentences) for name, nlp in taggers.items()}
         return in_turn(runs, rounds)
 
 

@@ -28,7 +28,7 @@ from .optimizers import values
 class Workers:
     """A process, by its rank among `size` processes; n_sharing of them share the memory
     of its device. `control` is their group for numbers that the CPU decides by, so that
-    no GPU is waited for."""
+    no GPU is waited for; None in a process that torchrun did not start."""
 
     rank: int
     size: int
@@ -43,20 +43,20 @@ class Workers:
 
     def wait(self) -> None:
         """Wait until all processes are here."""
-        if self.size > 1:
+        if self.control:
             dist.barrier(group=self.control)
 
     def sum(self, numbers: Iterable[float]) -> list[float]:
         """Return each number summed over all processes."""
         total = torch.tensor(list(numbers), dtype=torch.float64)
-        if self.size > 1:
+        if self.control:
             dist.all_reduce(total, group=self.control)
         return list(total.tolist())
 
     def union(self, words: np.ndarray) -> np.ndarray:
         """Return the distinct words of all processes, sorted."""
         found: list[Any] = [words] * self.size
-        if self.size > 1:
+        if self.control:
             dist.all_gather_object(found, np.unique(words), group=self.control)
         return np.unique(np.concatenate(found))
 
@@ -68,14 +68,14 @@ class Workers:
                 parameter.grad = torch.zeros_like(parameter)
             elif parameter.grad.is_sparse:  # of several parts: added up, row by row
                 parameter.grad = parameter.grad.coalesce()
-            if self.size > 1:
+            if self.control:
                 gradient = values(parameter.grad)
                 dist.all_reduce(gradient)
                 gradient.div_(self.size)
 
     def gather(self, state: BiLMState) -> BiLMState:
         """Return the state of the streams of all processes, in order."""
-        if self.size == 1:
+        if not self.control:
             return state
 
         def gather(part: Tensor) -> Tensor:
@@ -110,7 +110,7 @@ def start(device: str) -> Iterator[Workers]:
             raise ValueError(Errors.EL037.format(path="training", problem=problem))
         device, n_sharing = f"cuda:{number}", 1
         torch.cuda.set_device(number)
-    if size == 1:
+    if size == 1 and not dist.is_torchelastic_launched():
         yield Workers(0, 1, torch.device(device))
         return
     patience = timedelta(days=7)  # one may prepare text for hours, and the others wait

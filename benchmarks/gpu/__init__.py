@@ -1,0 +1,1 @@
+"""The steps of `benchmarks/gpu_first_half_hour.py`."""
