@@ -1,7 +1,8 @@
 """How numbers come from the host to a device: from pinned memory, without waiting.
 
 A copy from pageable memory, or one to the host, waits for all that the GPU was given to
-compute before. A training step makes no other copies than these.
+compute before. A training step makes no other copies than these. Reading waits once
+for each batch: whether its vectors are finite (batch.check_finite).
 """
 
 from collections.abc import Sequence

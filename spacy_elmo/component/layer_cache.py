@@ -20,7 +20,7 @@ from ..bilm.kernels.processor import case_of
 from ..errors import Errors, Warnings
 from ..layers.encoder import Encoder, Sentences, sentences_of, shim_of
 from ..layers.layer_batch import LayerBatch
-from ..layers.shim import BiLMShim
+from ..layers.shim import BiLMShim, to_array
 from ..layers.spans import DocPieces
 
 # The version of this package that last changed a bit of any vector. What a cache holds
@@ -147,7 +147,6 @@ def read_through(
 ) -> LayerBatch:
     """Return the layers of Docs, those of known sentences from a cache, and keep the
     others there, but nothing that was computed while another thread changed weights."""
-    xp: Any = encoder.ops.xp
     shim = shim_of(encoder)
     weights = list(shim.bilm.parameters())  # kept alive, see `BiLMShim.state`
     before, context = shim.state(), context_of(shim)
@@ -159,15 +158,25 @@ def read_through(
     layers_LND: Any = encoder.layers[0].predict(
         Sentences([tokens[s] for s in new], [rows[s] for s in new], n_rows)
     )
-    computed = {keys[s]: layers_LND[:, xp.asarray(rows[s])] for s in new}
+    device = shim.bilm.device
+    computed: dict[bytes, Any] = {}
+    if new:
+        kept_once = {keys[s]: rows[s] for s in new}
+        from_N = to_array(np.concatenate(list(kept_once.values())), device)
+        own = LayerBatch(layers_LND[:, from_N], list(map(len, kept_once.values())))
+        computed = dict(zip(kept_once, own))
     old = [s for s, key in enumerate(keys) if key in known]
     if old:
-        to_N = xp.asarray(np.concatenate([rows[s] for s in old]))
-        kept = [xp.asarray(known[keys[s]]) for s in old]
+        kept = [known[keys[s]] for s in old]
         if any(kept_LTD.shape[1] != len(rows[s]) for kept_LTD, s in zip(kept, old)):
             problem = "a sentence has layers of another length"
             raise ValueError(Errors.EL086.format(where=cache.where, error=problem))
-        layers_LND[:, to_N] = xp.concatenate(kept, axis=1)
+        if isinstance(kept[0], np.ndarray):  # of a file
+            kept_LND = to_array(np.concatenate(kept, axis=1), device)
+        else:
+            kept_LND = encoder.ops.xp.concatenate(kept, axis=1)
+        to_N = to_array(np.concatenate([rows[s] for s in old]), device)
+        layers_LND[:, to_N] = kept_LND
     if weights and shim.state() == before:
         cache.write(computed)
     return LayerBatch(layers_LND, lengths)

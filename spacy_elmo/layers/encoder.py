@@ -10,24 +10,26 @@ Shapes: L1 layers (the token layer included), N tokens of all Docs, D width.
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+import torch
 from spacy.tokens import Doc
 from spacy.util import registry
-from thinc.api import Model
+from thinc.api import ArgsKwargs, Model, torch2xp, xp2torch
 from thinc.types import Floats3d
+from torch import Tensor
 
-from ..bilm.batch import PackedBatch, batch_by_tokens, compute_what_fits, pack
+from ..bilm.batch import batch_by_tokens, compute_what_fits, pack
 from ..bilm.config import BiLMConfig
 from ..bilm.kernels.processor import Precision
 from ..bilm.token_cache import CACHE_WORDS
+from ..bilm.transfer import to_device
 from ..errors import Errors
 from .checksums import CheckedModel
 from .layer_batch import LayerBatch
 from .settings import takes_fields_of
-from .shim import BiLMShim, run
+from .shim import BiLMShim
 from .spans import DocPieces, SpanGetter, configure_windows
 
 Encoder = Model[Sequence[Doc | DocPieces], LayerBatch]
@@ -126,31 +128,39 @@ def _forward_sentences(
     shim: Any = model.shims[0]
     if not shim.has_weights:
         raise ValueError(Errors.EL050.format(name="spacy-elmo.BiLM.v1"))
-    xp: Any = model.ops.xp
     tokens, rows, n_rows = sentences
-    n_layers, width = shim.bilm_config.n_layers + 1, shim.bilm_config.width
-    layers_LND: Any = model.ops.alloc3f(n_layers, n_rows, width)
-    computed: list[tuple[Any, Any, tuple[int, int, int], Callable[[Any], Any]]] = []
+    config, device = shim.bilm_config, shim.bilm.device
+    # Layers of all sentences in one array, which every batch is written into.
+    layers_LND = torch.zeros(config.n_layers + 1, n_rows, config.width, device=device)
+    computed: list[tuple[Tensor, Tensor, Callable[[Any], Any]]] = []
 
-    def compute(group: Sequence[int]) -> tuple[PackedBatch, Any, Any]:
+    def compute(group: Sequence[int]) -> tuple[Tensor, Tensor, Callable[[Any], Any]]:
         batch = pack([tokens[s] for s in group])
-        return batch, *run(shim, (batch,), is_train, pick=itemgetter(0))
+        (Y_LND, _), backprop_group = shim(ArgsKwargs((batch,), {}), is_train)
+        to_N = np.concatenate([rows[s] for s in group])
+        places = to_device(np.stack([to_N, np.concatenate(batch.positions)]), device)
+        _copy_rows(Y_LND.detach(), places[1], layers_LND, places[0])
+        return places, Y_LND, backprop_group
 
     for whole in batch_by_tokens(tokens, shim.batch_tokens):
-        for group, (batch, Y_LND, backprop_group) in compute_what_fits(
-            tokens, whole, compute
-        ):
-            to_N = xp.asarray(np.concatenate([rows[s] for s in group]))
-            from_N = xp.asarray(np.concatenate(batch.positions))
-            layers_LND[:, to_N] = Y_LND[:, from_N]
+        for _, part in compute_what_fits(tokens, whole, compute):
             if is_train:
-                computed.append((to_N, from_N, Y_LND.shape, backprop_group))
+                computed.append(part)
 
     def backprop(d_layers_LND: Any) -> list[Any]:
-        for to_N, from_N, shape, backprop_group in computed:
-            dY_LND: Any = model.ops.alloc3f(*shape)
-            dY_LND[:, from_N] = d_layers_LND[:, to_N]
-            backprop_group(dY_LND)
+        d_LND = xp2torch(d_layers_LND, device=device)
+        for (to_N, from_N), Y_LND, backprop_group in computed:
+            dY_LND = torch.zeros_like(Y_LND)
+            _copy_rows(d_LND, to_N, dY_LND, from_N)
+            gradients = {"grad_tensors": (dY_LND,)}
+            backprop_group(ArgsKwargs(((Y_LND,),), gradients))
         return []
 
-    return layers_LND, backprop
+    return cast(Floats3d, torch2xp(layers_LND)), backprop
+
+
+def _copy_rows(source: Tensor, from_N: Tensor, target: Tensor, to_N: Tensor) -> None:
+    """Copy rows of every layer; layer by layer, which fits a CPU's cache."""
+    for source_ND, target_ND in zip(source, target):
+        rows_ND = source_ND.index_select(0, from_N)
+        target_ND.index_copy_(0, to_N, rows_ND.to(target_ND.dtype))

@@ -8,6 +8,7 @@ Shapes: L1 layers (the token layer included), N tokens of a batch of Docs, D wid
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -229,9 +230,17 @@ def first_mix(ops: Ops, settings: MixSettings, layers_LND: Any) -> Any:
     """Return the mix that the settings begin with, which nothing has trained."""
     if settings.layer_norm:
         layers_LND = _normalize(ops, layers_LND)
-    weights_L = ops.asarray1f(settings.first_weights(len(layers_LND)))
-    scale_L = settings.gamma * shares(ops, settings, weights_L)
+    weights = tuple(settings.first_weights(len(layers_LND)))
+    scale_L = _first_scale(ops, settings.mix, weights, settings.gamma)
     return _mix(ops, settings, layers_LND, scale_L)
+
+
+@lru_cache(maxsize=16)
+def _first_scale(
+    ops: Ops, mix: str | int, weights: tuple[float, ...], gamma: float
+) -> Any:
+    """Return the scale of each layer, which is copied to a GPU once."""
+    return gamma * shares(ops, MixSettings(mix), ops.asarray1f(list(weights)))
 
 
 def _mix(ops: Ops, settings: MixSettings, layers_LND: Any, scale_L: Any) -> Any:

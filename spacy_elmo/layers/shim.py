@@ -17,8 +17,10 @@ import copy
 import re
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, cast
 
+import numpy as np
 import srsly
 import torch
 from safetensors import SafetensorError
@@ -39,8 +41,9 @@ from ..bilm.bilm import BiLM
 from ..bilm.config import BiLMConfig
 from ..bilm.files import StoredBiLM, checked
 from ..bilm.kernels.memo import Derived, state_of
-from ..bilm.kernels.processor import Precision, check_name
+from ..bilm.kernels.processor import Precision, check_name, float32_mode
 from ..bilm.token_cache import TokenCache
+from ..bilm.transfer import to_device
 from ..errors import Errors, Warnings
 from ..untrusted_files import MAX_WORDS
 from .checksums import SAVED
@@ -54,6 +57,18 @@ class TorchShim(PyTorchShim):
         self._model.eval()
         with torch.inference_mode(False), torch.no_grad():
             return self._model(*inputs.args, **inputs.kwargs)
+
+    def begin_update(self, inputs: ArgsKwargs) -> tuple[Any, Callable[[Any], Any]]:
+        """Return what the module returns, and its backward pass, both without TF32."""
+        mode = partial(float32_mode, "float32", self.device.type)
+        with mode():
+            output, backprop = super().begin_update(inputs)
+
+        def backprop_in_mode(gradients: Any) -> Any:
+            with mode():
+                return backprop(gradients)
+
+        return output, backprop_in_mode
 
     def learns(self, name: str) -> bool:
         """Return whether the parameter of a name takes part in updates."""
@@ -121,18 +136,22 @@ def run(
     shim: PyTorchShim,
     inputs: tuple[Any, ...],
     is_train: bool,
-    pick: Callable[[Any], torch.Tensor] = lambda output: output,
 ) -> tuple[Any, Callable[[Any], None]]:
     """Return what a shim's module makes of inputs, which gradients don't flow to, and
-    the backward pass, both of arrays; `pick` takes the tensor that counts."""
-    output, backprop = shim(ArgsKwargs(inputs, {}), is_train)
-    Y = pick(output)
+    the backward pass, both of arrays."""
+    Y, backprop = shim(ArgsKwargs(inputs, {}), is_train)
 
     def backprop_array(dY: Any) -> None:
         gradient = xp2torch(dY, device=Y.device)
         backprop(ArgsKwargs(args=((Y,),), kwargs={"grad_tensors": (gradient,)}))
 
     return torch2xp(Y), backprop_array
+
+
+def to_array(numbers: np.ndarray, device: torch.device) -> Any:
+    """Return an array of the host as one of NumPy or, on a GPU, CuPy, without
+    waiting."""
+    return torch2xp(to_device(numbers, device))
 
 
 def arrays_from_bytes(data: bytes) -> dict[str, torch.Tensor]:

@@ -6,6 +6,7 @@ spaCy's own fit there as they are (`spacy.MultiHashEmbed.v2` and others).
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from spacy.ml.staticvectors import StaticVectors
 from spacy.tokens import Doc
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 from ..bilm.config import BiLMConfig
 from ..bilm.initial_weights import draw_weights
 from ..bilm.kernels.fast import FastCharCnnEncoder
+from ..bilm.transfer import to_device
 from ..bilm.words import encode_words, trim
 from .encode import TokenVectors
 from .shim import TorchShim, run
@@ -72,10 +74,10 @@ class _CharCnn(nn.Module):
 
 
 def _forward_rows(
-    model: Model[Any, Any], inputs: tuple[Tensor, Tensor], is_train: bool
+    model: Model[Any, Any], inputs: tuple[np.ndarray, np.ndarray], is_train: bool
 ) -> tuple[Any, Callable[[Any], None]]:
     shim: Any = model.shims[0]
-    return run(shim, tuple(x.to(shim.device) for x in inputs), is_train)
+    return run(shim, tuple(to_device(x, shim.device) for x in inputs), is_train)
 
 
 def _forward(
@@ -87,12 +89,13 @@ def _forward(
         return [model.ops.alloc2f(0, model.get_dim("nO")) for _ in docs], lambda dY: []
     ids_VC = encode_words(list(number), model.attrs["max_characters"])
     (wrapped,) = model.layers
-    inputs = torch.from_numpy(trim(ids_VC, model.attrs["widest"])), torch.tensor(word_N)
+    inputs = trim(ids_VC, model.attrs["widest"]), np.array(word_N)
     Y_ND, backprop_rows = wrapped(inputs, is_train)
-    lengths = [len(doc) for doc in docs]
+    # On the host, where they are read one by one.
+    lengths: Any = np.array([len(doc) for doc in docs])
 
     def backprop(dY: list[Floats2d]) -> list[Doc]:
         backprop_rows(model.ops.flatten(dY))
         return []
 
-    return model.ops.unflatten(Y_ND, model.ops.asarray1i(lengths)), backprop
+    return model.ops.unflatten(Y_ND, lengths), backprop

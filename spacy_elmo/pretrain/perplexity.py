@@ -1,10 +1,12 @@
-"""Perplexity of held-out text, over the whole vocabulary."""
+"""Perplexity of held-out text, over the whole vocabulary. A GPU is waited for once, at
+the end."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
+import torch
 from tqdm import tqdm
 
 from ..bilm.words import word_to_bytes
@@ -54,16 +56,21 @@ def perplexity(
     batch_size = max(1, min(batch_size, (len(corpus.forward) - 1) // unroll_steps))
     streams = Streams(corpus, model.bilm, batch_size, unroll_steps)
     state = model.bilm.zero_state(batch_size)
-    losses, counts = [0.0, 0.0], [0, 0]
+    device, counts = model.bilm.device, [0, 0]
+    sums = torch.zeros(2, dtype=torch.float64, device=device)
     shown = {"desc": "perplexity", "leave": False, "disable": not progress}
     with evaluating(model):
         for number in tqdm(range(len(streams)), **shown):
-            batch = on_device(streams.batch(number), model.bilm.device)
-            log_p_P, state = model(batch, state)
-            parts = log_p_P.tensor_split([len(batch.forward.target_P)])
+            numbers = streams.batch(number)
+            targets = [numbers.forward.target_P, numbers.backward.target_P]
+            known = model.softmax.prepare(np.concatenate(targets), device)
+            batch = on_device(numbers, device)
+            top_PH, state = model.read(batch, state)
+            parts = model.log_p(top_PH, batch, known).tensor_split([len(targets[0])])
             for direction, log_p in enumerate(parts):
-                losses[direction] -= float(log_p.double().sum())
+                sums[direction] -= log_p.double().sum()
                 counts[direction] += len(log_p)
+    losses = sums.tolist()
     return Perplexity(
         forward=_exp(losses[0] / max(1, counts[0])),
         backward=_exp(losses[1] / max(1, counts[1])),

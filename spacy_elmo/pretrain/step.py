@@ -55,8 +55,6 @@ def train_step(
     words_P = np.concatenate(targets)
     (n_targets,) = workers.sum([len(words_P)])
     model.softmax.begin_step(training.seed, step, workers.union(words_P))
-    for optimizer in optimizers:
-        optimizer.zero_grad(set_to_none=True)
     trains_bilm = step >= training.softmax_first
     device = model.bilm.device
     figures = torch.zeros(2, dtype=torch.float64, device=device)
@@ -79,4 +77,6 @@ def train_step(
     norm = clip_gradients(model.parameters(), training.clip_norm)
     for optimizer in optimizers:
         optimizer.step()
+        # Not kept until the next step: nobody reads them, and they take memory.
+        optimizer.zero_grad(set_to_none=True)
     return figures, norm

@@ -2,6 +2,7 @@
 
 import importlib
 import itertools
+from pathlib import Path
 
 import pytest
 import spacy
@@ -178,21 +179,27 @@ def test_saved_on_the_gpu_and_loaded_on_the_cpu_and_back(gpu, tmp_path):
 
 
 @pytest.mark.parametrize("n_listeners", [0, 2])
-def test_pipe_waits_for_nothing(gpu, n_listeners):
-    """As far as torch sees it."""
+def test_pipe_waits_once_a_batch(gpu, n_listeners):
+    """For whether its vectors are finite; as far as torch sees it."""
     nlp = trained()
     elmo = nlp.get_pipe("elmo")
     some = [nlp.make_doc(text) for text in TEXTS]
     for _ in elmo.pipe(some):
         pass  # prepares weights
     readers = listeners(nlp)[:n_listeners]
-    torch.cuda.set_sync_debug_mode("error")
-    try:
+
+    def read():
         docs = list(elmo.pipe(some))
         for listener in readers:
             listener.predict(docs)
+
+    torch.cuda.set_sync_debug_mode("warn")
+    try:
+        with pytest.warns(UserWarning, match="synchroniz") as waits:
+            read()
     finally:
         torch.cuda.set_sync_debug_mode("default")
+    assert [Path(wait.filename).name for wait in waits] == ["batch.py"]
 
 
 def test_docs_that_do_not_fit_at_once(gpu):

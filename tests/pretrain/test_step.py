@@ -5,7 +5,6 @@ from contextlib import nullcontext, suppress
 import numpy as np
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from spacy_elmo.bilm import transfer
 from spacy_elmo.bilm.bilm import BiLM
@@ -20,6 +19,7 @@ from spacy_elmo.pretrain.step import train_step
 from spacy_elmo.text.corpus import build_corpus
 from spacy_elmo.text.streams import Streams
 
+from ..fake_gpu import Waits
 from ..models import tiny_config
 from .runs import TEXT
 
@@ -28,36 +28,6 @@ OBJECTIVES = {
     "adaptive": adaptive_softmax([4]),
     "sampled": lambda width, n_words: SampledSoftmax(width, n_words, 4),
 }
-
-
-class Waits(TorchDispatchMode):
-    """Lists what would make a GPU be waited for, on a device without data."""
-
-    def __init__(self):
-        super().__init__()
-        self.found, self.copied = [], 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        name = func.overloadpacket.__name__
-        tensors = [a for a in args if isinstance(a, torch.Tensor)]
-        devices = {tensor.device.type for tensor in tensors}
-        if "device" in kwargs and kwargs["device"] is not None and tensors:
-            devices.add(torch.device(kwargs["device"]).type)
-        if name in ("_local_scalar_dense", "nonzero", "masked_select", "equal"):
-            if devices != {"cpu"}:
-                self.found.append(name)
-        elif name.startswith("index") and len(args) > 1:
-            masks = args[1] if isinstance(args[1], (list, tuple)) else []
-            if any(m is not None and m.dtype == torch.bool for m in masks):
-                self.found.append(name)
-        elif name in ("_to_copy", "copy_") and len(devices) > 1:
-            free = kwargs.get("non_blocking") or (len(args) > 2 and args[2])
-            to_meta = tensors[0].device.type == "cpu" or name == "copy_"
-            if not (free and to_meta):
-                self.found.append(f"{name} {devices}")
-            self.copied += 1
-        return func(*args, **kwargs)
 
 
 def not_fused(*args, fused):

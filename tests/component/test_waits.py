@@ -1,0 +1,58 @@
+"""`nlp.pipe` and its listeners on a GPU wait once a batch, for whether vectors are
+finite, and copy only what they must to it: the words of a batch that are not known, and
+where vectors come from and go."""
+
+import pytest
+import spacy
+
+from spacy_elmo.bilm.bilm import BiLM
+
+from ..fake_gpu import Array, gpu
+from ..models import tiny_config
+from ..pipelines import TAGGER, add_elmo
+
+# The one wait of a batch: whether its vectors are finite.
+FINITE = ["_local_scalar_dense"]
+TEXTS = ["I like London", "She hates Paris now", " ", "", "We saw Kim in London"]
+
+
+def made(monkeypatch, **settings):
+    """A pipeline, its elmo and its listener, on a GPU without data."""
+    config = tiny_config()
+    monkeypatch.setattr(BiLM, "random", lambda config, seed: BiLM.empty(config))
+    nlp = spacy.blank("en")
+    elmo = add_elmo(nlp, sizes=config, **settings)
+    nlp.add_pipe("tagger", config=TAGGER)
+    elmo.find_listeners(nlp.get_pipe("tagger"))
+    return nlp, elmo, elmo.listeners[0]
+
+
+@pytest.mark.parametrize("precision", ["float32", "tf32", "half"])
+@pytest.mark.parametrize("mix", ["learned", "average", "top", "concat", 0])
+def test_pipe_and_listeners(monkeypatch, mix, precision):
+    with gpu(monkeypatch) as waits:
+        settings = {"mix": mix, "layer_norm": True, "model": {"precision": precision}}
+        nlp, elmo, listener = made(monkeypatch, **settings)
+        list(elmo.pipe(map(nlp.make_doc, TEXTS)))  # weights are prepared
+        waits.found.clear()
+        waits.copied, Array.waits = 0, []
+        docs = list(elmo.pipe(map(nlp.make_doc, TEXTS)))
+        vectors = listener.predict(docs)
+    assert all(isinstance(doc.tensor, Array) for doc in docs)
+    assert [len(x) for x in vectors] == [len(doc) for doc in docs]
+    assert waits.found == FINITE and Array.waits == []
+    # Rows of known words, where each direction reads them, and rows of the layers.
+    assert waits.copied == 4
+
+
+def test_a_layer_cache(monkeypatch):
+    with gpu(monkeypatch) as waits:
+        nlp, elmo, _ = made(monkeypatch)
+        monkeypatch.setattr(BiLM, "fingerprint", lambda bilm: "weights")
+        elmo.use_layer_cache("memory")
+        for texts in (TEXTS, [*TEXTS, "All is new"]):
+            waits.found.clear()
+            Array.waits = []
+            docs = list(elmo.pipe(map(nlp.make_doc, texts)))
+        assert elmo.layer_cache.hits == 3
+    assert waits.found == FINITE and Array.waits == [] and docs[0].tensor is not None
