@@ -10,11 +10,9 @@ import contextlib
 import pickle
 import tempfile
 import warnings
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import h5py
 import hypothesis
 import numpy as np
 import spacy
@@ -30,12 +28,11 @@ from hypothesis.stateful import (
 from spacy.tokens import Doc
 
 from spacy_elmo import BiLM
-from spacy_elmo.bilm.files import bilm_tf
-from tests.bilm import reference
 from tests.models import tiny_config
 from tests.pipelines import TAGGER, TEXTS, add_elmo, examples, with_weights
 
 from .report import Run
+from .right_vectors import RightVectors, Weights
 
 SIZES = tiny_config(
     hidden_dim=32, projection_dim=16, filters=((1, 16), (2, 16), (3, 32))
@@ -45,35 +42,6 @@ STEPS = 30
 # Largest difference allowed, relative to the largest value of a sentence.
 TOLERANCES = {"float32": 1e-5, "half": 0.1, "int8": 0.3}
 words = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6)
-Weights = dict[str, torch.Tensor]
-
-
-# -- the right vectors ------------------------------------------------------------
-
-
-class RightVectors:
-    """The layers of sentences, by the weights as they are, in float64."""
-
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / "right"
-
-    def take(self, weights: Weights) -> None:
-        """Take weights over, as arrays under published names."""
-        bilm = BiLM(SIZES)
-        bilm.load_state_dict(weights)
-        bilm.save(self.path, format="bilm-tf")
-        self.options = bilm_tf.read_json(self.path / "options.json")
-        self.arrays: dict[str, np.ndarray] = {}
-        with h5py.File(self.path / "weights.hdf5") as file:
-            file.visititems(self._keep)
-        self.of = lru_cache(None)(self._of)
-
-    def _keep(self, name: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset):
-            self.arrays[name] = item[...]
-
-    def _of(self, tokens: tuple[str, ...]) -> np.ndarray:
-        return np.asarray(reference.encode(self.arrays, self.options, tokens))
 
 
 # -- the machine ------------------------------------------------------------------
@@ -88,7 +56,7 @@ class Pipeline(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.place = Path(tempfile.mkdtemp(dir=self.folder))
-        self.right = RightVectors(self.place)
+        self.right = RightVectors(SIZES, self.place)
         self.nlp = spacy.blank("xx")
         add_elmo(self.nlp, sizes=SIZES, learn_rate=0.01)
         self.nlp.add_pipe("tagger", config=TAGGER)

@@ -450,8 +450,8 @@ class Warnings(metaclass=_Coded):
         "[initialize.before_init] does."
     )
     ELW26 = (
-        "{error} Until then, layers are computed anew each time: the cache is not used "
-        "any more."
+        "{error} Until then, layers are computed again each time: the cache is not "
+        "used any more."
     )
     ELW50 = (
         "'{path}' holds token vectors of a vocabulary, which are no longer used: those "

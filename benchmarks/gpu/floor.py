@@ -30,7 +30,8 @@ def lstm_flops(config: BiLMConfig) -> float:
 def lstm_bytes(config: BiLMConfig, rows: int, size: int = 4) -> float:
     """Return the bytes that a token's LSTMs read and write at least, both directions,
     where a step has so many rows: recurrent weights once a step, and of activations the
-    gates (written by both products, read, written), cells, m and outputs, in float32.
+    gates (written by two matrix multiplications, read, written), cells, m and
+    outputs, in float32.
     size: bytes of a weight."""
     H, C = config.projection_dim, config.hidden_dim
     weights = (H * 4 * C + C * H) * size / rows

@@ -91,12 +91,8 @@ def make_config(
     if layer_cache is not None and not frozen:
         warnings.warn(Warnings.ELW24.format(name="elmo"), stacklevel=2)
         layer_cache = None
-    elmo: Block = {"layer_cache": layer_cache}
-    if weights is None:
-        reader = {"@readers": "spacy-elmo.WeightsReader.v1", "path": None}
-        elmo = {"weights": reader, **elmo}
     if at:
-        config["initialize"]["components"] = {"elmo": elmo}
+        config["initialize"]["components"] = {"elmo": _initialize(weights, layer_cache)}
     config["initialize"]["vectors"] = static
     config["nlp"]["batch_size"] = nlp.batch_size
     if steps is not None:
@@ -104,6 +100,13 @@ def make_config(
     # Not what comes of this machine or of the pipeline's being built here.
     config["training"]["logger"] = {"@loggers": "spacy.ConsoleLogger.v1"}
     return _commented(Config(config).to_str())
+
+
+def _initialize(weights: str | None, layer_cache: str | None) -> Block:
+    if weights is not None:
+        return {"layer_cache": layer_cache}
+    reader = {"@readers": "spacy-elmo.WeightsReader.v1", "path": None}
+    return {"weights": reader, "layer_cache": layer_cache}
 
 
 def _budget(optimizer: Block, steps: int) -> Block:

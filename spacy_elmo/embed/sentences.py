@@ -267,7 +267,7 @@ def _tokenizer(reading: Reading) -> Callable[[list[str]], list[list[Sentence]]]:
 
 class _Blank:
     """A language's tokenizer and, if asked for, its rules for sentence ends. It is made
-    anew when it knows many words, which would stay in memory: in spaCy's memory zones,
+    again when it knows many words, which would stay in memory: in spaCy's memory zones,
     which forget them after each batch, the tokenizer is twice as slow."""
 
     def __init__(self, reading: Reading) -> None:

@@ -1,6 +1,5 @@
 """Pipelines with a layer cache: the same to the bit, encoded once, never stale."""
 
-import os
 import pickle
 import warnings
 
@@ -248,57 +247,6 @@ def test_weights_that_are_the_same_again_after_they_changed():
         assert elmo.layer_cache.hits == 0
         nlp("She hates Paris")
         assert elmo.layer_cache.hits == 1
-
-
-def lose(path, how):
-    if how == "damaged":
-        for each in path.parent.iterdir():
-            each.write_bytes(b"no database" * 10_000)
-    else:
-        for each in [path] if how == "file" else list(path.parent.iterdir()):
-            each.unlink()
-
-
-@pytest.mark.parametrize("how", ["file", "all of it", "damaged"])
-def test_training_goes_on_without_a_file_that_was_lost(tmp_path, how):
-    """And that perhaps another process has made anew."""
-    texts = [f"sentence number {n} of many" for n in range(12)]
-    plain = alone()
-    plain.get_pipe("elmo").model.layers[0].shims[0].set_exact(True)
-    expected = [doc.tensor for doc in plain.pipe(texts)]
-    first, second = alone(), alone()
-    path = tmp_path / "cache" / "layers"
-    first.get_pipe("elmo").use_layer_cache(path)
-    found = [doc.tensor for doc in first.pipe(texts[:6])]
-    lose(path, how)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        if how != "damaged":
-            second.get_pipe("elmo").use_layer_cache(path)
-            again = [doc.tensor for doc in second.pipe(texts)]
-            assert all(np.array_equal(a, b) for a, b in zip(again, expected))
-        found += [doc.tensor for doc in first.pipe(texts[6:])]
-        found += [doc.tensor for doc in first.pipe(texts)]
-    assert all(np.array_equal(a, b) for a, b in zip(found, expected * 2, strict=False))
-    said = [str(warning.message)[:7] for warning in caught]
-    assert len(said) <= 2 and set(said) <= {"[ELW26]"}
-
-
-def test_file_that_can_not_be_used_is_an_error_at_once(tmp_path):
-    elmo = alone().get_pipe("elmo")
-    (tmp_path / "other").write_bytes(b"no database at all\n" * 1000)
-    (tmp_path / "link").symlink_to("/dev/zero")
-    os.mkfifo(tmp_path / "pipe")
-    for name, code in (
-        ("other", "EL086"),
-        ("other/layers", "EL087"),
-        ("", "EL087"),
-        ("link", "EL08"),
-        ("pipe", "EL08"),
-    ):
-        with pytest.raises((ValueError, OSError), match=code):
-            elmo.use_layer_cache(tmp_path / name)
-    assert elmo.layer_cache is None
 
 
 def test_several_processes_share_a_file(tmp_path):
