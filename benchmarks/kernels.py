@@ -93,7 +93,7 @@ def measure() -> list[Row]:
                     row |= {
                         name: times.get(name) for name in sum(FORMS_OF.values(), ())
                     }
-                    row["chosen"] = find_form(rules, M, K * N) if rules else None
+                    row["chosen"] = find_form(rules, M) if rules else None
                     table.append(row | {"best": min(times, key=times.__getitem__)})
     return table
 

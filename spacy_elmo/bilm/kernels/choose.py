@@ -24,21 +24,14 @@ from .processor import Case, Precision, Processor, check_name, processor_of
 
 # Microseconds on one core of an AMD EPYC (Zen 4), beside other work, by MKL, by oneDNN
 # with a copy of the weight, and by oneDNN with the weight where it lies:
-#     1 row   1024x128: 11, 25, 26    128x4096: 35, 57, 93    2048x256: 46, 50, 52
+#     3 rows  1024x128: 30, 37, 38    128x4096: 113, 79, 128
 #    64 rows  256x8192: 6607, 3649, 4143 (limited to AVX2: 6021, 4746, 5261)
 #   512 rows  2048x2048: 55521, 41718, 45976 (AVX2: 51093, 46624, 49399)
 # From 128 rows on a copy, which takes memory, brings about a tenth.
-SMALL = 1 << 20
-FLOAT32 = (
-    Rule("torch", rows=4, size=SMALL),
-    Rule("onednn", rows=128),
-    Rule("onednn_in_place"),
-)
+FLOAT32 = (Rule("onednn", rows=128), Rule("onednn_in_place"))
 # 64 rows of 512x16384, EPYC: 6869 and 13954 (float32 13055). Where oneDNN emulates
 # bfloat16 (ONEDNN_MAX_CPU_ISA=AVX512_CORE): 32658 and 13960.
 BFLOAT16, FLOAT16 = Rule("onednn_bfloat16"), Rule("fbgemm_float16")
-# 1 row, EPYC: 1024x128 by bfloat16 31, by float16 18; 128x4096 52 and 40.
-FLOAT16_STEP = Rule("fbgemm_float16", rows=2, size=SMALL)
 # 64 rows of 512x16384, EPYC: 4136.
 INT8 = (Rule("onednn_int8"),)
 
@@ -51,11 +44,7 @@ TABLE: dict[str, dict[str, tuple[Rule, ...]]] = {
     # A Xeon without AMX: float32 and float16 150 GFLOP/s, bfloat16 80.
     "avx512_fp16": {"float32": FLOAT32, "half": (FLOAT16, BFLOAT16), "int8": INT8},
     # EPYC (Zen 4): float32 100, bfloat16 210, int8 410.
-    "avx512_bf16": {
-        "float32": FLOAT32,
-        "half": (FLOAT16_STEP, BFLOAT16, FLOAT16),
-        "int8": INT8,
-    },
+    "avx512_bf16": {"float32": FLOAT32, "half": (BFLOAT16, FLOAT16), "int8": INT8},
     "avx512_vnni": {"float32": FLOAT32, "half": (FLOAT16,), "int8": INT8},
     "avx512": {"float32": FLOAT32, "half": (FLOAT16,)},
     "avx2": {"float32": FLOAT32, "half": (FLOAT16,)},
@@ -68,13 +57,18 @@ ON_GPU: dict[str, tuple[Rule, ...]] = {
 # Instructions and form -> GFLOP/s of it and of float32, which is faster.
 SLOWER = {("avx512_fp16", "onednn_bfloat16"): (80, 150)}
 
+# Elements of a recurrent weight: one row is multiplied in float32 rather than in fewer
+# bits. Microseconds on the EPYC above, half, int8 and float32 by one_row.py:
+#     small 57, 164, 44    medium 139, 179, 134    original 592, 317, 1088
+SMALL_FOR_ONE_ROW = 1 << 22
+
 # Rows of a step times its cells from which two threads of Python, of which one at a
 # time has the interpreter, are faster than one: 5 rows of 1024 cells are, 5 of 512 not.
 LEAST_WORK = 4096
 
 KERNELS = {
     "token_encoder": ("char_cnn", "definition"),
-    "lstm": ("cudnn_lstm", "autograd_lstm", "cpu_lstm", "definition"),
+    "lstm": ("cudnn_lstm", "autograd_lstm", "one_row", "cpu_lstm", "definition"),
     "matmul": tuple(FORMS),
     "training_matmul": ("onednn", "torch"),
     "directions": ("two_threads", "one_thread", "all_threads", "one_operator"),
@@ -90,12 +84,19 @@ def choose_token_encoder(case: Case) -> str:
     return _choose("token_encoder", _first(can_run), can_run)
 
 
-def choose_lstm(case: Case, config: BiLMConfig) -> str:
-    """Return the kernel of an LSTM layer."""
+def choose_lstm(case: Case, config: BiLMConfig, rows: float) -> str:
+    """Return the kernel of an LSTM layer. rows: of its first step."""
+    on_cpu = case.processor.device == "cpu"
+    size = 4 * config.hidden_dim * config.projection_dim
     can_run = {
         # It rounds to nothing but TF32.
         "cudnn_lstm": cudnn_lstm.can_run(config)
         and (case.gradient or case.precision in ("float32", "tf32")),
+        "one_row": on_cpu
+        and rows == 1
+        and not (case.gradient or case.exact)
+        and case.dtype == torch.float32
+        and (case.precision == "float32" or size < SMALL_FOR_ONE_ROW),
         "cpu_lstm": not case.gradient,
         "autograd_lstm": True,
         "definition": True,
@@ -107,7 +108,7 @@ def choose_lstm(case: Case, config: BiLMConfig) -> str:
 
 def choose_matmul(case: Case) -> tuple[Rule, ...]:
     """Return the forms of multiplications by weights, where no gradient is asked for,
-    by rows and size: `find_form` finds one. Raises ValueError [EL077] if the processor
+    by rows: `find_form` finds one. Raises ValueError [EL077] if the processor
     has none of the precision that is set."""
     processor, precision = case.processor, case.precision
     rules = ON_GPU if processor.device == "cuda" else TABLE[processor.instructions]
@@ -178,7 +179,7 @@ def choose_all(
     training = choose_training_matmul(case.processor)
     return {
         "token_encoder": choose_token_encoder(case) if reads_characters else "table",
-        "lstm": choose_lstm(case, config),
+        "lstm": choose_lstm(case, config, rows),
         "matmul": training if case.gradient else describe(choose_matmul(case)),
         "directions": choose_directions(case, config, rows, n_threads),
     }
@@ -186,10 +187,7 @@ def choose_all(
 
 def describe(rules: Sequence[Rule]) -> str:
     """Return rules as words without spaces."""
-    limits = [
-        "" if rule.rows == inf else f"<{rule.rows}rows" + "*" * (rule.size < inf)
-        for rule in rules
-    ]
+    limits = ["" if rule.rows == inf else f"<{rule.rows}rows" for rule in rules]
     return ",".join(f"{rule.form}{limit}" for rule, limit in zip(rules, limits))
 
 
@@ -200,7 +198,7 @@ def check_precision(precision: Precision, device: torch.device) -> None:
     check_name(precision)
     processor = processor_of(device)
     rules = choose_matmul(Case(processor, precision))
-    _warn_if_slower(precision, processor, find_form(rules, 64, SMALL))
+    _warn_if_slower(precision, processor, find_form(rules, 64))
 
 
 def check_bfloat16(device: torch.device) -> None:

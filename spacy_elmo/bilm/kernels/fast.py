@@ -11,7 +11,7 @@ from ..config import BiLMConfig
 from ..lstm import BiLMState, LstmLayer
 from ..model import BidirectionalLM, Parts
 from ..token_encoder import CharCnnEncoder, Highway
-from . import autograd_lstm, char_cnn, cpu_lstm, cudnn_lstm, gpu_lstm, threads
+from . import autograd_lstm, char_cnn, cpu_lstm, cudnn_lstm, gpu_lstm, one_row, threads
 from .choose import (
     check_precision,
     choose_directions,
@@ -141,7 +141,7 @@ class FastLstmLayer(FastPart, LstmLayer):
         if autocast:
             dtype = torch.get_autocast_dtype(device)
         case = case_of(self.settings, self.weight_x)
-        kernel = choose_lstm(case, self.config)
+        kernel = choose_lstm(case, self.config, batch_sizes[0])
         with torch.autocast(device, enabled=False) if autocast else nullcontext():
             inputs = x_NH.to(h_BH.dtype), batch_sizes, h_BH, c_BC
             weights = [
@@ -157,10 +157,11 @@ class FastLstmLayer(FastPart, LstmLayer):
                 )
             if kernel == "autograd_lstm":
                 return autograd_lstm.run(self, *inputs, dtype)
-            if kernel == "cpu_lstm":
+            if kernel in ("one_row", "cpu_lstm"):
                 rules = choose_matmul(case)
                 packed = self._packed(*weights, forget_bias=forget_bias, rules=rules)
-                return cpu_lstm.run(self, packed, *inputs)
+                run = one_row.run if kernel == "one_row" else cpu_lstm.run
+                return run(self, packed, *inputs)
             return super().forward(*inputs)
 
 
@@ -191,7 +192,8 @@ class FastBidirectionalLM(FastPart, BidirectionalLM):
     ) -> tuple[list[Tensor], list[Tensor], BiLMState]:
         """Read as the definition does, both directions at once where that is faster."""
         case = case_of(self.settings, state.forward.h)
-        with _mode(case):
+        alone = batch_sizes[0] == 1  # perhaps multiplied by NumPy (one_row.py)
+        with _mode(case), threads.numpy_on_one_thread() if alone else nullcontext():
             return self._read(
                 case, x_VH, forward_N, backward_N, batch_sizes, state, dropout
             )

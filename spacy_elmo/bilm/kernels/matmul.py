@@ -180,19 +180,17 @@ def works(form: str) -> bool:
 
 
 class Rule(NamedTuple):
-    """A form, to be used for fewer rows than `rows` and weights of fewer elements than
-    `size`. exact: whether a row must not depend on how many there are."""
+    """A form, to be used for fewer rows than `rows`. exact: whether a row must not
+    depend on how many there are."""
 
     form: str
     rows: float = inf
-    size: float = inf
     exact: bool = False
 
 
-def find_form(rules: Sequence[Rule], rows: int, size: int) -> str:
-    """Return the form of the first rule that holds for so many rows, and a weight of so
-    many elements."""
-    return next(rule.form for rule in rules if rows < rule.rows and size < rule.size)
+def find_form(rules: Sequence[Rule], rows: int) -> str:
+    """Return the form of the first rule that holds for so many rows."""
+    return next(rule.form for rule in rules if rows < rule.rows)
 
 
 class Weight(TorchMatmul):
@@ -206,11 +204,9 @@ class Weight(TorchMatmul):
         self, weight_KN: Tensor, *, rules: Sequence[Rule], is_copy: bool = False
     ) -> None:
         super().__init__(weight_KN.detach())
-        rules = [r for r in rules if weight_KN.numel() < r.size]
-        packed = "onednn" in (rule.form for rule in rules)
-        if is_copy and packed:
-            rules = [r._replace(rows=inf) if r.form == "onednn" else r for r in rules]
-        self._rules, self._size = rules, weight_KN.numel()
+        if is_copy and rules[0].form == "onednn":
+            rules = [rules[0]._replace(rows=inf)]
+        self._rules = rules
         self._forms: dict[str, TorchMatmul] = {}
         if is_copy and rules[0].rows == inf:
             self.at(1)
@@ -218,7 +214,7 @@ class Weight(TorchMatmul):
 
     def at(self, rows: int) -> TorchMatmul:
         """Return what multiplies so many rows."""
-        form = find_form(self._rules, rows, self._size)
+        form = find_form(self._rules, rows)
         if form not in self._forms:
             made = self._forms[form] = FORMS[form](self.weight_KN)
             made.exact = self._rules[0].exact

@@ -16,8 +16,11 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
 from functools import cache
+from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
-from typing import TypeVar
+from threading import Lock
+from typing import Any, TypeVar
 
 import torch
 
@@ -74,6 +77,49 @@ def safe_after_fork() -> AbstractContextManager[None]:
     imported this module: OpenMP's threads don't survive a fork, and a process that asks
     for them would wait for ever (`nlp.pipe` with n_process)."""
     return nullcontext() if os.getpid() == _PROCESS else thread_count(1)
+
+
+class _NumPy:
+    """How many let NumPy compute on one thread, and its number before the first."""
+
+    def __init__(self) -> None:
+        self.lock, self.users, self.before = Lock(), 0, 1
+
+
+_numpy: dict[int, _NumPy] = {}  # of a process; a fork begins with its own
+
+
+@contextmanager
+def numpy_on_one_thread() -> Iterator[None]:
+    """Let NumPy multiply on the calling thread alone inside: its library has but one
+    number of threads for the whole process, which comes back with the last to leave."""
+    get, set_number = numpy_functions()
+    state = _numpy.setdefault(os.getpid(), _NumPy())
+    with state.lock:
+        if state.users == 0:
+            state.before = get()
+            set_number(1)
+        state.users += 1
+    try:
+        yield
+    finally:
+        with state.lock:
+            state.users -= 1
+            if state.users == 0:
+                set_number(state.before)
+
+
+@cache
+def numpy_functions() -> tuple[Callable[[], int], Callable[[int], object]]:
+    """Return what gets and sets the number of threads of OpenBLAS, which NumPy brings,
+    or, where that is another library, functions that do nothing."""
+    spec = find_spec("numpy._core._multiarray_umath")
+    library: Any = ctypes.CDLL(spec.origin) if spec else None
+    for prefix, suffix in product(("scipy_", ""), ("64_", "")):
+        name = f"{prefix}openblas_%s_num_threads{suffix}"
+        if hasattr(library, name % "set"):
+            return getattr(library, name % "get"), getattr(library, name % "set")
+    return lambda: 1, lambda n: n
 
 
 @cache

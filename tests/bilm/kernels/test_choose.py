@@ -35,32 +35,29 @@ FAST = Processor("cpu", "avx512_bf16", ALL)
 XEON = Processor("cpu", "avx512_fp16", ALL)
 GPU = Processor("cuda", forms=frozenset({"torch", "cuda_float16"}))
 UNCLIPPED = {"cell_clip": None, "proj_clip": None}
-TINY, SMALL, LARGE = 1024 * 128, 128 * 4096, 512 * 16384
 
 
 @pytest.mark.parametrize(
-    ("processor", "settings", "rows", "size", "expected"),
+    ("processor", "settings", "rows", "expected"),
     [
-        (PLAIN, {}, 64, SMALL, "torch"),
-        (FAST, {}, 1, TINY, "torch"),
-        (FAST, {}, 1, LARGE, "onednn"),
-        (FAST, {}, 64, SMALL, "onednn"),
-        (FAST, {}, 2048, SMALL, "onednn_in_place"),
-        (FAST, {"exact": True}, 1, TINY, "onednn"),
-        (FAST, {"dtype": torch.float64}, 64, SMALL, "torch"),
-        (FAST, {"precision": "half"}, 64, SMALL, "onednn_bfloat16"),
-        (FAST, {"precision": "half"}, 1, SMALL, "fbgemm_float16"),
-        (FAST, {"precision": "half", "exact": True}, 1, SMALL, "onednn_bfloat16"),
-        (XEON, {"precision": "half"}, 64, SMALL, "fbgemm_float16"),
-        (FAST, {"precision": "int8"}, 64, SMALL, "onednn_int8"),
-        (GPU, {}, 64, SMALL, "torch"),
-        (GPU, {"precision": "half"}, 64, SMALL, "cuda_float16"),
-        (GPU, {"precision": "tf32"}, 64, SMALL, "torch"),
+        (PLAIN, {}, 64, "torch"),
+        (FAST, {}, 1, "onednn"),
+        (FAST, {}, 64, "onednn"),
+        (FAST, {}, 2048, "onednn_in_place"),
+        (FAST, {"exact": True}, 1, "onednn"),
+        (FAST, {"dtype": torch.float64}, 64, "torch"),
+        (FAST, {"precision": "half"}, 64, "onednn_bfloat16"),
+        (FAST, {"precision": "half", "exact": True}, 1, "onednn_bfloat16"),
+        (XEON, {"precision": "half"}, 64, "fbgemm_float16"),
+        (FAST, {"precision": "int8"}, 64, "onednn_int8"),
+        (GPU, {}, 64, "torch"),
+        (GPU, {"precision": "half"}, 64, "cuda_float16"),
+        (GPU, {"precision": "tf32"}, 64, "torch"),
     ],
 )
-def test_matmul(processor, settings, rows, size, expected):
+def test_matmul(processor, settings, rows, expected):
     rules = choose_matmul(Case(processor, **settings))
-    assert find_form(rules, rows, size) == expected
+    assert find_form(rules, rows) == expected
 
 
 @pytest.mark.parametrize("instructions", TABLE)
@@ -69,7 +66,7 @@ def test_matmul(processor, settings, rows, size, expected):
 def test_every_row_has_a_form_of_the_precision_or_says_so(
     instructions, precision, hidden
 ):
-    """Also without one of the forms, for any rows and size, and exactly."""
+    """Also without one of the forms, for any number of rows, and exactly."""
     for exact in (False, True):
         case = Case(Processor("cpu", instructions, ALL - {hidden}), precision, exact)
         try:
@@ -79,9 +76,9 @@ def test_every_row_has_a_form_of_the_precision_or_says_so(
                 continue
             raise
         for rows in (1, 4, 128, 1 << 20):
-            form = find_form(rules, rows, SMALL)
+            form = find_form(rules, rows)
             assert form != hidden or hidden.startswith("torch")
-            assert exact is False or find_form(rules, 1, SMALL) in {form, "onednn"}
+            assert exact is False or find_form(rules, 1) in {form, "onednn"}
 
 
 def test_instructions_obey_the_variables_of_torch_and_onednn(monkeypatch):
@@ -156,7 +153,27 @@ def test_training_multiplies_as_before_its_checkpoint():
 )
 def test_lstm(processor, gradient, sizes, expected):
     case = Case(processor, gradient=gradient)
-    assert choose_lstm(case, tiny_config(**sizes)) == expected
+    assert choose_lstm(case, tiny_config(**sizes), 2) == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "processor", "cells", "expected"),
+    [
+        ({}, FAST, 4096, "one_row"),
+        ({}, PLAIN, 64, "one_row"),
+        ({"precision": "int8"}, FAST, 2048, "one_row"),
+        # Here fewer bits are read in less time.
+        ({"precision": "half"}, FAST, 8192, "cpu_lstm"),
+        # A sentence alone must have the bits that it has in a batch.
+        ({"exact": True}, FAST, 64, "cpu_lstm"),
+        ({"dtype": torch.float64}, FAST, 64, "cpu_lstm"),
+        ({"gradient": True}, FAST, 64, "autograd_lstm"),
+        ({}, GPU, 64, "cpu_lstm"),
+    ],
+)
+def test_lstm_of_one_row(settings, processor, cells, expected):
+    config = tiny_config(hidden_dim=cells, projection_dim=256)
+    assert choose_lstm(Case(processor, **settings), config, 1) == expected
 
 
 def test_token_encoder():
@@ -183,8 +200,8 @@ def test_all_parts_are_told_at_once():
     found = choose_all(Case(FAST), tiny_config(), 1, 1)
     assert found == {
         "token_encoder": "char_cnn",
-        "lstm": "cpu_lstm",
-        "matmul": "torch<4rows*,onednn<128rows,onednn_in_place,torch",
+        "lstm": "one_row",
+        "matmul": "onednn<128rows,onednn_in_place,torch",
         "directions": "all_threads",
     }
     parts = ("token_encoder", "lstm", "directions")
@@ -225,7 +242,7 @@ def test_a_variable_forces_kernels(monkeypatch, tiny):
     expected = tiny.encode(SENTENCES)
     monkeypatch.setenv("SPACY_ELMO_KERNELS", "matmul=torch, lstm=definition")
     assert choose_matmul(Case(FAST)) == (Rule("torch"),)
-    assert choose_lstm(Case(FAST), tiny_config()) == "definition"
+    assert choose_lstm(Case(FAST), tiny_config(), 2) == "definition"
     for a, b in zip(tiny.encode(SENTENCES), expected):
         assert a == pytest.approx(b, abs=1e-6)
     with pytest.raises(ValueError, match=r"EL150.*torch"):

@@ -80,10 +80,10 @@ def test_training_in_float32_is_without_tf32(monkeypatch):
 @pytest.mark.parametrize("precision", ["half", "int8"])
 def test_cudnn_is_refused_where_it_would_ignore_the_precision(precision):
     case = Case(GPU, precision)
-    assert choose_lstm(case, UNCLIPPED) == "cpu_lstm"
-    assert choose_lstm(Case(GPU, "tf32"), UNCLIPPED) == "cudnn_lstm"
+    assert choose_lstm(case, UNCLIPPED, 2) == "cpu_lstm"
+    assert choose_lstm(Case(GPU, "tf32"), UNCLIPPED, 2) == "cudnn_lstm"
     with force(lstm="cudnn_lstm"), pytest.raises(ValueError, match="EL150"):
-        choose_lstm(case, UNCLIPPED)
+        choose_lstm(case, UNCLIPPED, 2)
 
 
 def test_one_operator_is_refused_for_8_bits():

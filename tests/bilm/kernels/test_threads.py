@@ -12,7 +12,12 @@ import torch
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.kernels.choose import force
-from spacy_elmo.bilm.kernels.threads import at_once, thread_count
+from spacy_elmo.bilm.kernels.threads import (
+    at_once,
+    numpy_functions,
+    numpy_on_one_thread,
+    thread_count,
+)
 
 SIZES = BiLMConfig(hidden_dim=64, projection_dim=32, filters=((1, 16), (3, 48)))
 SENTENCES = [[f"w{i * j % 7}" for i in range(j)] for j in (3, 9, 5, 17, 1, 12)]
@@ -114,6 +119,23 @@ def test_many_threads_of_the_user_on_one_model():
     bilm.token_cache = type(bilm.token_cache)(5)
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(lambda _: close(encode(bilm), expected), range(60)))
+
+
+def test_numpy_keeps_its_threads():
+    """A single sentence is multiplied by NumPy, on the thread that asks for it."""
+    get, set_number = numpy_functions()
+    before = get()
+    set_number(2)
+    several, bilm = get(), tiny()
+    with numpy_on_one_thread():
+        assert get() == 1
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda _: bilm.encode(SENTENCES[:1]), range(40)))
+        assert get() == 1
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: bilm.encode(SENTENCES[:1]), range(40)))
+    assert get() == several
+    set_number(before)
 
 
 def encode_in_child(bilm, queue):
