@@ -144,7 +144,9 @@ class Ops(NumpyOps):
 def gpu(monkeypatch):
     """Put what is made inside on such a GPU. Yields what torch does, as `Waits`."""
     with monkeypatch.context() as patch:
-        patch.setattr(processor, "probe", lambda device, _: processor.Processor("cuda"))
+        forms = frozenset({"torch", "cuda_float16"})
+        found = processor.Processor("cuda", forms=forms)
+        patch.setattr(processor, "probe", lambda device, _: found)
         # A device without data has no autocast, and can't be left.
         patch.setattr(torch, "autocast", lambda *_, **__: nullcontext())
         patch.setattr(torch, "is_autocast_enabled", lambda *_: False)

@@ -150,7 +150,7 @@ def test_no_plain_file_of_text(tmp_path, name, make):
     """Text, inputs of `embed`, checkpoints: no hang, and one coded error."""
     read, code = READERS[name]
     tmp_path.chmod(0o755)
-    for parent in list(tmp_path.parents)[:2]:
+    for parent in list(tmp_path.parents)[:3]:
         parent.chmod(0o755)
     make(tmp_path / name)
     said = as_nobody(lambda: read(tmp_path / name))
