@@ -1,6 +1,6 @@
 """SIGKILL at every operation on files of every writer: what is read afterwards, by the
 reader alone, is what was there before or what was to be written; work that was cut
-short is done again, to the same bytes.
+short is done again, to the same bytes. And loss of power in saving (power.py).
 
 Operations are counted where processes call the system (kill_at.c), so those of SQLite
 and safetensors count too. Needs Linux and a C compiler.
@@ -19,14 +19,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import spacy
+
 from spacy_elmo import BiLM
 from spacy_elmo.component.file_cache import FileCache
 from spacy_elmo.pretrain import checkpoint
 from spacy_elmo.pretrain.loop import pretrain
+from spacy_elmo.text.prepare import Request, prepare
 from tests.models import tiny_config
+from tests.pipelines import add_elmo
 from tests.pretrain.runs import CONFIG, config, settled, write_text
 
-from . import makers
+from . import makers, power
 from .report import Run
 
 SOURCE = Path(__file__).with_name("kill_at.c")
@@ -70,6 +74,28 @@ def _fingerprint(folder: Path) -> str:
     return BiLM.load(folder).fingerprint()
 
 
+def _save_pipeline(seed: int) -> Callable[[Path], object]:
+    nlp = spacy.blank("xx")
+    add_elmo(nlp, seed=seed)
+    return nlp.to_disk
+
+
+def _component(folder: Path) -> str:
+    """The component alone: what lies beside it is spaCy's, which writes in place."""
+    elmo = add_elmo(spacy.blank("xx"), seed=3)
+    return str(elmo.from_disk(folder / "elmo", exclude=["vocab"]).fingerprint())
+
+
+def _prepare(number: int) -> Callable[[Path], None]:
+    def write(folder: Path) -> None:
+        text = folder.with_name(f"text{number}.txt")
+        text.write_text(f"Text {number} 고양이 .\n" * 30)
+        request = Request(tokenizer="whitespace")
+        prepare([text], folder, request, overwrite=True, progress=False)
+
+    return write
+
+
 WRITERS: dict[str, Callable[[], Writer]] = {
     "model": lambda: Writer(
         _save(1, "spacy-elmo"), _save(2, "spacy-elmo"), _fingerprint
@@ -78,6 +104,12 @@ WRITERS: dict[str, Callable[[], Writer]] = {
         _save_checkpoint(1),
         _save_checkpoint(2),
         lambda folder: str(checkpoint.read_progress(folder)),
+    ),
+    "component of a pipeline": lambda: Writer(
+        _save_pipeline(1), _save_pipeline(2), _component
+    ),
+    "prepared text": lambda: Writer(
+        _prepare(1), _prepare(2), lambda folder: makers.read_prepared(folder).value
     ),
     "layer cache": lambda: Writer(
         _fill_cache(slice(0, 20)),
@@ -94,7 +126,11 @@ def attack(run: Run) -> None:
         return
     library = ctypes.CDLL(os.environ[PRELOADED])
     library.kill_at.argtypes = [ctypes.c_char_p, ctypes.c_long]
+    library.record.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
     with tempfile.TemporaryDirectory(dir=_disk()) as folder:
+        for name in ("model", "checkpoint"):
+            writer = WRITERS[name]()
+            power.attack(run, library, name, writer, Path(folder) / "power")
         for name, make in WRITERS.items():
             _kill_writer(run, library, name, make(), Path(folder))
         _kill_training(run, Path(folder))
@@ -108,17 +144,8 @@ def _start_again(run: Run) -> None:
     """Run this attack in a process that counts its operations on files."""
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "kill_at.so"
-        compiler = [
-            "cc",
-            "-shared",
-            "-fPIC",
-            "-w",
-            "-o",
-            str(library),
-            str(SOURCE),
-            "-ldl",
-        ]
-        subprocess.run(compiler, check=True)
+        compiler = ["cc", "-shared", "-fPIC", "-w", "-o", library, SOURCE, "-ldl"]
+        subprocess.run(list(map(str, compiler)), check=True)
         environment = {
             **os.environ,
             "LD_PRELOAD": str(library),
@@ -138,7 +165,7 @@ def _start_again(run: Run) -> None:
         run.findings += findings
 
 
-def _in_a_fork(work: Callable[[], object]) -> int:
+def in_a_fork(work: Callable[[], object]) -> int:
     """Return how a copy of this process ended that does some work: 0 if well."""
     child = os.fork()
     if child == 0:
@@ -169,7 +196,7 @@ def _kill_writer(
             library.kill_at(str(folder).encode(), at)
             writer.new(place)
 
-        status = _in_a_fork(work)
+        status = in_a_fork(work)
         finished = status == 0
         if status not in (0, signal.SIGKILL):
             run.finding(f"{name}: ended with {status} at operation {number}")
@@ -195,7 +222,7 @@ def _kill_training(run: Run, folder: Path) -> None:
     text = CONFIG.replace("epochs = 3", "epochs = 10")
     settings, rng = config(folder, text), run.random("training")
     started = time.monotonic()
-    _in_a_fork(lambda: pretrain(settings, folder / "whole"))
+    in_a_fork(lambda: pretrain(settings, folder / "whole"))
     seconds = time.monotonic() - started
     output = folder / "killed"
     while run.goes_on(run.counts["kills of a training"]):
@@ -209,7 +236,7 @@ def _kill_training(run: Run, folder: Path) -> None:
             _compare(run, output, folder / "whole")
             shutil.rmtree(output)
         run.counts["kills of a training"] += 1
-    _in_a_fork(lambda: pretrain(settings, output))
+    in_a_fork(lambda: pretrain(settings, output))
     _compare(run, output, folder / "whole")
 
 

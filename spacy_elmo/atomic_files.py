@@ -1,5 +1,6 @@
 """Writing files so that nothing is ever half written: write aside, then rename."""
 
+import errno
 import hashlib
 import json
 import os
@@ -20,6 +21,8 @@ _JOURNAL, _UNFINISHED, _NAMES = ".previous.", ".unfinished.", "names.json"
 _ASIDE = re.compile(r"\..+\.[0-9a-f]{8}\.(new|back)")
 _REST = re.compile(re.escape(_UNFINISHED) + "[0-9a-f]{8}")
 _TO_PUT_BACK = re.compile(re.escape(_JOURNAL) + "[0-9a-z_]{8}")
+# What systems and disks say that sync no folders: Windows EACCES.
+_NO_SYNC = errno.EACCES, errno.EBADF, errno.EINVAL, errno.ENOTSUP, errno.EPERM
 
 
 def write_files(
@@ -29,7 +32,8 @@ def write_files(
     remove: Iterable[str] = (),
 ) -> None:
     """Write several files of one folder, all or none: first in full under temporary
-    names, then, when all are on the disk, in the places of the old ones.
+    names, then, when all are on the disk, in the places of the old ones. Once this
+    returns they stay there, even if the power fails.
 
     Args:
         folder: Made if it is not there.
@@ -44,6 +48,7 @@ def write_files(
     asides: dict[Path, Path] = {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        sync_folder(folder.parent)
         for journal in _journals(folder):  # of a process that was killed here before
             if {*contents, *remove} & set(_names_in(journal)):
                 _put_back(journal)
@@ -74,6 +79,19 @@ def fill_aside(write: Writer, aside: Path) -> None:
         os.fsync(written.fileno())
 
 
+def sync_folder(folder: Path) -> None:
+    """Write a folder's list of names to the disk, where the system can."""
+    try:
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise
+
+
 def write_text(text: str, path: Path) -> None:
     """Write UTF-8 with newlines as they are, on every system."""
     path.write_text(text, encoding="utf-8", newline="\n")
@@ -92,19 +110,28 @@ def _swap(asides: Mapping[Path, Path], gone: Iterable[Path]) -> None:
         for path in paths:
             if path.exists():
                 _link_or_copy(path, unfinished / path.name)
-        write_text(json.dumps([path.name for path in paths]), unfinished / _NAMES)
-        unfinished.rename(journal)
+        names = json.dumps([path.name for path in paths])
+        fill_aside(partial(write_text, names), unfinished / _NAMES)
+        sync_folder(unfinished)
+        _rename(unfinished, journal)
         for path, aside in asides.items():
             os.replace(aside, path)
         for path in paths[len(asides) :]:
             path.unlink(missing_ok=True)
-        journal.rename(unfinished)  # from here on the new files are the ones that count
+        _rename(journal, unfinished)  # from here on the new files are those that count
     except BaseException:
         if journal.exists():
             _put_back(journal)
         raise
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _rename(journal: Path, new: Path) -> None:
+    """Rename a journal, after all that was done before, and before what comes next."""
+    sync_folder(journal.parent)
+    journal.rename(new)
+    sync_folder(journal.parent)
 
 
 def folder_that_counts(folder: Path) -> Path:
@@ -151,7 +178,7 @@ def _put_back(journal: Path) -> None:
             path.unlink(missing_ok=True)
     # Not under its own name: killed half-way, it would look like one of fewer files.
     done = journal.with_name(journal.name.replace(_JOURNAL, _UNFINISHED))
-    journal.rename(done)
+    _rename(journal, done)
     shutil.rmtree(done)
 
 
@@ -160,7 +187,7 @@ def _link_or_copy(path: Path, copy: Path) -> None:
     try:
         os.link(path, copy)
     except OSError:  # not every file system has links
-        shutil.copy2(path, copy)
+        fill_aside(partial(shutil.copyfile, path), copy)
 
 
 def _beside(path: Path, what: str) -> Path:

@@ -21,9 +21,8 @@ def coded(message: str, path: str | Path, **also: Any) -> Iterator[None]:
     except Exception as error:
         if str(error).startswith("[EL"):
             raise
-        raise ValueError(
-            message.format(path=path, error=said(error), **also)
-        ) from error
+        message = message.format(path=path, error=said(error), **also)
+        raise ValueError(message) from error
 
 
 @contextmanager

@@ -130,9 +130,7 @@ embed.command(
     help="Write vectors; run again, it makes what is missing.",
 )(_plan_or_run(is_run=True))
 embed.command(
-    "plan",
-    cls=_CommandWithRay,
-    help="Write the plan alone, and say what it will take.",
+    "plan", cls=_CommandWithRay, help="Write the plan alone, and say what it will take."
 )(_plan_or_run(is_run=False))
 
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from ..atomic_files import sync_folder
 from ..errors import Errors
 
 try:
@@ -54,16 +55,6 @@ def _link(aside: Path, path: Path) -> bool:
             raise
         return path.exists()  # a file system without links
     return True
-
-
-def sync_folder(folder: Path) -> None:
-    """Write a folder's list of names to the disk."""
-    if fcntl is not None:
-        opened = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
 
 
 class Workspace:

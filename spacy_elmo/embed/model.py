@@ -4,7 +4,6 @@ import math
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -22,6 +21,7 @@ from ..errors import Errors
 from ..layers.listener import ElmoListener
 from ..layers.mix import shares
 from ..models import find
+from ..pretrain.card import cpu_model
 from .keep import Kept
 
 EXACT_SIZES = 16  # as `BiLM.set_exact` says
@@ -114,11 +114,7 @@ def processor(device: str) -> str:
     """Return the kind of processor that vectors are computed on."""
     if device == "cuda":
         return str(torch.cuda.get_device_name())
-    name, cpuinfo = platform.machine(), Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
-        models = [line.split(":")[1] for line in lines if line.startswith("model name")]
-        name = models[0].strip() if models else name
+    name = cpu_model() or platform.machine()
     return f"{name[:200]} ({torch.backends.cpu.get_cpu_capability()})"
 
 

@@ -71,9 +71,7 @@ class EmbeddedDocument:
         for shard, number in self.pieces:
             tokens = slice(*shard.tokens_of(number))
             position = int(shard.arrays["document_positions"][number])
-            starts, ends = (
-                shard.arrays[f"token_{name}"] for name in ("starts", "ends")
-            )
+            starts, ends = shard.arrays["token_starts"], shard.arrays["token_ends"]
             found.append((position, starts[tokens], ends[tokens]))
         return found
 

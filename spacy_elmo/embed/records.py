@@ -186,9 +186,8 @@ def _read_docs(stream: ByteStream) -> DocBin:
                     raise ValueError(f"its Docs take more than {MAX_DOCS:,} bytes")
         return DocBin().from_bytes(stream.read(0, end))
     except (ValueError, LookupError, TypeError, AttributeError, zlib.error) as error:
-        raise ValueError(
-            Errors.EL205.format(path=stream.path, at=0, problem=error)
-        ) from error
+        message = Errors.EL205.format(path=stream.path, at=0, problem=error)
+        raise ValueError(message) from error
 
 
 def open_source(described: Input, piece: int) -> Source:

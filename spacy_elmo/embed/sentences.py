@@ -103,9 +103,8 @@ class Reader:
             try:
                 content = self._convert[kind](record)
             except (ValueError, LookupError, TypeError, RecursionError) as error:
-                raise ValueError(
-                    Errors.EL205.format(path=path, at=record.position, problem=error)
-                ) from error
+                said = Errors.EL205.format(path=path, at=record.position, problem=error)
+                raise ValueError(said) from error
             offset = 0 if record.begins else offset
             waiting.append((record, offset, content))
             n_characters = len(content[1] or "")

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .folder import SHARDS, names_of_shards, sync_folder
+from ..atomic_files import sync_folder
+from .folder import SHARDS, names_of_shards
 from .keep import pack
 from .model import Encoder, processor
 from .plan import Plan, Range, read_plan

@@ -133,9 +133,7 @@ class TorchShim(PyTorchShim):
 
 
 def run(
-    shim: PyTorchShim,
-    inputs: tuple[Any, ...],
-    is_train: bool,
+    shim: PyTorchShim, inputs: tuple[Any, ...], is_train: bool
 ) -> tuple[Any, Callable[[Any], None]]:
     """Return what a shim's module makes of inputs, which gradients don't flow to, and
     the backward pass, both of arrays."""

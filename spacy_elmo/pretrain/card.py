@@ -1,6 +1,7 @@
 """The model card: where a model comes from, as `card.json` beside it."""
 
 import platform
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,17 @@ def read_card(folder: Path) -> dict[str, Any] | None:
 
 def processor() -> str:
     """Return the processor's model and architecture, as far as the system tells."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-        fields = (line.partition(":") for line in text.splitlines())
-        model = next(v.strip() for k, _, v in fields if k.strip() == "model name")
-    except (OSError, StopIteration):
-        model = platform.processor()
+    model = cpu_model() or platform.processor()
     return " ".join(dict.fromkeys(filter(None, (model, platform.machine()))))
+
+
+def cpu_model() -> str:
+    """Return the processor's model as Linux names it, "" if it does not."""
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
+        models = [line.split(":")[1] for line in lines if line.startswith("model name")]
+        return models[0].strip() if models else ""
+    return ""
 
 
 def describe(device: torch.device) -> str:

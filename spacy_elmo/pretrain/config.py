@@ -42,9 +42,8 @@ class TextConfig(Section):
 
     train: list[str]
     dev: list[str]  # held-out text for evaluation
-    also: dict[TextName, list[str]] | None = (
-        None  # more of it by name: before and after
-    )
+    # More of it by name, for before and after.
+    also: dict[TextName, list[str]] | None = None
     lang: str = "en"  # of the tokenizer
     tokenizer: str = "spacy"  # or "whitespace"
     sentences: bool = True  # whether lines are split at sentence ends

@@ -109,10 +109,8 @@ class Results:
 
     def _hardware(self) -> str:
         threads = f"{self.workers.size} x {torch.get_num_threads()} threads"
-        device = self.workers.device
-        return (
-            f"{processor()}, {threads}, {describe(device)}, torch {torch.__version__}"
-        )
+        device = describe(self.workers.device)
+        return f"{processor()}, {threads}, {device}, torch {torch.__version__}"
 
     def finish(self, msg: Printer) -> None:
         """Measure the best model on the further held-out text, add that to its card,

@@ -258,9 +258,8 @@ def _config(
         reads_words = "embedding" in shapes or "char_cnn" not in options
         table = "embedding" if reads_words else "char_embed"
         if table not in shapes:
-            raise ValueError(
-                Errors.EL006.format(path=path, problem=f"has no array '{table}'")
-            )
+            problem = f"has no array '{table}'"
+            raise ValueError(Errors.EL006.format(path=path, problem=problem))
         n_rows = (shapes[table] or (0,))[0]
         if reads_words:
             sizes["n_words"] = n_rows
