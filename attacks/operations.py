@@ -88,7 +88,9 @@ class Pipeline(RuleBasedStateMachine):
         off = np.abs(found - expected).max() / largest
         assert off <= TOLERANCES[self.precision], f"{off} off: {doc.text!r}"
         if not again:
-            assert np.allclose(doc.tensor, found.mean(0), atol=1e-5 * largest)
+            # Layers that are no longer held are computed again, without the batch.
+            off = np.abs(doc.tensor - found.mean(0)).max() / largest
+            assert off <= TOLERANCES[self.precision], f"tensor {off} off: {doc.text!r}"
         self.run.counts["sentences compared"] += 1
 
     # -- reading ------------------------------------------------------------------
