@@ -8,7 +8,8 @@ import h5py
 import numpy as np
 import torch
 
-from spacy_elmo import BiLM, BiLMConfig
+from spacy_elmo import BiLM
+from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.files import bilm_tf
 from tests.bilm import reference
 
