@@ -158,8 +158,7 @@ def choose_directions(
     torch's n_threads; one direction after the other, on "one_thread" or "all_threads";
     or both by "one_operator" (gpu_lstm.py), which has not run on a GPU yet and so is
     never chosen, but can be forced. rows: sequences of a step, on average."""
-    on_cpu = case.processor.device == "cpu" and not case.gradient
-    several = on_cpu and n_threads > 1 and threads.can_run()
+    several = can_share(case, n_threads)
     can_run = {
         "two_threads": several,
         "one_thread": several,
@@ -169,6 +168,12 @@ def choose_directions(
     }
     enough = several and rows * config.hidden_dim >= LEAST_WORK
     return _choose("directions", _first({**can_run, "two_threads": enough}), can_run)
+
+
+def can_share(case: Case, n_threads: int) -> bool:
+    """Return whether two threads of Python can share large pieces of work."""
+    on_cpu = case.processor.device == "cpu" and not case.gradient
+    return on_cpu and n_threads > 1 and threads.can_run()
 
 
 def choose_all(

@@ -27,7 +27,7 @@ from .matmul import Rule, TorchMatmul, Weight
 
 # The input half of the gates is computed for so much at once: a block stays in the
 # processor's cache until its steps are done, and in the memory of the one before it.
-BLOCK_BYTES = 16 << 20
+BLOCK_BYTES = 8 << 20
 
 
 class PackedWeights(NamedTuple):

@@ -13,6 +13,7 @@ from ..model import BidirectionalLM, Parts
 from ..token_encoder import CharCnnEncoder, Highway
 from . import autograd_lstm, char_cnn, cpu_lstm, cudnn_lstm, gpu_lstm, one_row, threads
 from .choose import (
+    can_share,
     check_precision,
     choose_directions,
     choose_lstm,
@@ -93,13 +94,27 @@ class FastCharCnnEncoder(FastPart, CharCnnEncoder):
             if choose_token_encoder(case) == "definition":
                 return super().forward(ids_VC, word_ids_V)
             order_V = torch.argsort(char_cnn.lengths(ids_VC))
-            parts = 1 if case.gradient else -(-len(ids_VC) // WORDS_AT_ONCE)
-            encoded = [
-                super(FastCharCnnEncoder, self).forward(
-                    ids_VC[words], None if word_ids_V is None else word_ids_V[words]
-                )
-                for words in order_V.tensor_split(parts)
-            ]
+            n_parts = 1 if case.gradient else -(-len(ids_VC) // WORDS_AT_ONCE)
+            shared = len(ids_VC) >= WORDS_AT_ONCE and can_share(
+                case, torch.get_num_threads()
+            )
+            # An autocast is of this thread alone.
+            shared = shared and not torch.is_autocast_enabled(ids_VC.device.type)
+            n_parts += n_parts % 2 if shared else 0
+            encoded = list(order_V.tensor_split(n_parts))
+            left = iter(list(enumerate(encoded))[::-1])  # the longest words first
+
+            def encode_parts() -> None:
+                for part, words in left:
+                    ids = None if word_ids_V is None else word_ids_V[words]
+                    encoded[part] = super(FastCharCnnEncoder, self).forward(
+                        ids_VC[words], ids
+                    )
+
+            if shared:
+                threads.at_once(encode_parts, encode_parts)
+            else:
+                encode_parts()
             return torch.cat(encoded)[torch.argsort(order_V)]
 
     def char_features(self, ids_VC: Tensor) -> Tensor:

@@ -138,6 +138,21 @@ def test_numpy_keeps_its_threads():
     set_number(before)
 
 
+def test_words_are_shared_among_threads():
+    """Two threads take parts of many words, and none twice."""
+    bilm, sentences = tiny(), [[f"w{i}" * (i % 5) for i in range(1, 700)]]
+    found = {}
+    for exact in (False, True):
+        for n in (1, 2):
+            torch.set_num_threads(n)
+            found[exact, n] = bilm.set_exact(exact).encode(sentences)
+    assert close(found[False, 1], found[False, 2])
+    assert (found[True, 1][0] == found[True, 2][0]).all()
+    torch.set_num_threads(2)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        bilm.compute_token_vectors(sentences[0])
+
+
 def encode_in_child(bilm, queue):
     queue.put((bilm.encode(SENTENCES), torch.get_num_threads()))
 
