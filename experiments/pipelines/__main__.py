@@ -59,7 +59,15 @@ def pack(folder: Path, dist: Path) -> Path:
     """Make a wheel of a saved pipeline by `spacy package`; return its path."""
     built = folder.parent / "package"
     built.mkdir(exist_ok=True)
-    package(folder, built, create_sdist=False, create_wheel=True, force=True)
+    code = [FOLDER / "numpy_products.py"]
+    package(
+        folder,
+        built,
+        code_paths=code,
+        create_sdist=False,
+        create_wheel=True,
+        force=True,
+    )
     (wheel,) = built.glob("*/dist/*.whl")
     dist.mkdir(parents=True, exist_ok=True)
     return Path(shutil.copy(wheel, dist))

@@ -17,6 +17,8 @@ from spacy.training import Example
 
 from spacy_elmo.bilm.bilm import BiLM
 
+from . import numpy_products  # noqa: F401  pipelines name it
+
 Scores = dict[str, Any]
 
 

@@ -9,9 +9,8 @@ from spacy.language import Language
 from spacy.training.initialize import init_nlp
 from spacy.training.loop import train as train_pipeline
 from spacy.util import load_config, load_model
-from thinc.api import use_ops
 
-from . import corpus  # noqa: F401  its reader of pieces is registered
+from . import corpus, numpy_products  # noqa: F401  what configurations name
 
 ENCODE = "spacy-elmo.Encode.v1"
 # spaCy's own encoder without ELMo.
@@ -52,8 +51,6 @@ def train(
     """
     folder.mkdir(parents=True, exist_ok=True)
     settings = load_config(config, overrides=overrides, interpolate=False)
-    # Not thinc's choice for CPUs, BLIS, which takes longer for updates.
-    with use_ops("numpy", use_blis=False):
-        nlp = init_nlp(settings if elmo else without_elmo(settings))
-        train_pipeline(nlp, folder, stdout=sys.stdout)
+    nlp = init_nlp(settings if elmo else without_elmo(settings))
+    train_pipeline(nlp, folder, stdout=sys.stdout)
     return load_model(folder / "model-best")
