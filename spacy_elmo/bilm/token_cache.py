@@ -38,13 +38,15 @@ class TokenCache:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Let one thread at a time in; a fork begins with no words, since those of its
-        parent may be half written."""
+        """Let one thread at a time in; a fork begins with the words of its parent,
+        unless a thread was just writing them."""
         process = os.getpid()
         with self._locks.setdefault(process, threading.Lock()):
             if self._process != process:
+                before = self._locks.get(self._process)
+                if before is not None and before.locked():
+                    self._rows.clear()
                 self._process = process
-                self._rows.clear()
             yield
 
     @property

@@ -194,6 +194,23 @@ def test_a_word_a_hundred_thousand_times_is_computed_once():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system can't fork")
+def test_a_fork_begins_with_the_words_of_its_parent(tiny):
+    """They are not computed again in each process of `nlp.pipe`."""
+    tiny.encode([["a", "b"]])
+    context = multiprocessing.get_context("fork")
+    results = context.Queue()
+
+    def encode():
+        tiny.encode([["a", "c"]])
+        results.put(tiny.token_cache.words)
+
+    process = context.Process(target=encode)
+    process.start()
+    assert set(results.get(timeout=60)) == {"<S>", "a", "b", "c", "</S>"}
+    process.join(30)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system can't fork")
 def test_a_fork_does_not_wait_for_a_thread_that_it_does_not_have(tiny):
     """The thread stands still inside the cache when the process forks."""
     inside, leave = threading.Event(), threading.Event()
