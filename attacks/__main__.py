@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .report import Run
 
-NAMES = ("files", "guided", "operations", "text", "threads", "kills")
+NAMES = ("files", "guided", "operations", "text", "threads", "kills", "disks", "soak")
 
 
 def main(args: list[str] | None = None) -> int:

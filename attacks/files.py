@@ -52,14 +52,17 @@ def attack(run: Run) -> None:
         readers.close()
 
 
-ALLOWED = ("coded errors", "same content", "other fingerprint", "other text")
+ALLOWED = (
+    "coded errors", "same content", "other fingerprint", "other text",
+    "warned of no checksum",
+)  # fmt: skip
 
 
 def judge(name: str, folder: Path, right: Found) -> dict[str, str]:
     """Read a folder. Return the outcome, and what was raised."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
             found = TARGETS[name].read(folder)
     except Exception as error:  # noqa: BLE001 (all that may come is judged)
         said = f"{type(error).__name__}: {str(error)[:200]}"
@@ -73,6 +76,8 @@ def judge(name: str, folder: Path, right: Found) -> dict[str, str]:
     kind, other = TARGETS[name].kind, found.fingerprint != right.fingerprint
     if kind == "foreign" and other:
         return {"outcome": "other fingerprint"}
+    if kind == "own" and any("[ELW52]" in str(each.message) for each in told):
+        return {"outcome": "warned of no checksum"}
     return {"outcome": "other text" if kind == "free" else "silent changes"}
 
 

@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from .processes import in_a_fork
+
 if TYPE_CHECKING:
-    from .kills import Writer
     from .report import Run
+    from .writers import Writer
 
 SUBSETS = 3  # random ones of what is not synced, after each operation
 
@@ -168,8 +170,6 @@ def attack(
 ) -> None:
     """Let the power fail after each operation of a writer. When it is done, what it
     wrote must be there."""
-    from .kills import in_a_fork
-
     folder.mkdir()
     place, log, rng = folder / "place", folder / "log", run.random("power", name)
     allowed = []

@@ -52,24 +52,25 @@ def write_files(
         for journal in _journals(folder):  # of a process that was killed here before
             if {*contents, *remove} & set(_names_in(journal)):
                 _put_back(journal)
-        for name, content in contents.items():
-            if isinstance(content, Path):
-                asides[folder / name] = content
+        for name, given in contents.items():
+            if isinstance(given, Path):
+                asides[folder / name] = given
                 continue
             aside = asides[folder / name] = _beside(folder / name, "new")
-            write = (
-                partial(write_text, content) if isinstance(content, str) else content
-            )
+            write = partial(write_text, given) if isinstance(given, str) else given
             fill_aside(write, aside)
         if contents:
             _swap(asides, [folder / name for name in remove if name not in contents])
     except OSError as error:
-        said = Errors.EL013.format(path=folder, error=error)
-        raise OSError(error.errno, said) from error
+        raise _coded(folder, error) from error
     finally:
         with suppress(OSError):  # a disk that can't be written: that is said already
             for aside in asides.values():
                 aside.unlink(missing_ok=True)
+
+
+def _coded(folder: Path, error: OSError) -> OSError:
+    return OSError(error.errno, Errors.EL013.format(path=folder, error=error))
 
 
 def fill_aside(write: Writer, aside: Path) -> None:
@@ -102,6 +103,9 @@ def _swap(asides: Mapping[Path, Path], gone: Iterable[Path]) -> None:
     back: now, or when `recover` is called after the process was killed. Every file has
     a version under its name at every moment."""
     paths = [*asides, *gone]
+    if len(paths) == 1:
+        os.replace(asides[paths[0]], paths[0])
+        return sync_folder(paths[0].parent)
     token = secrets.token_hex(4)
     unfinished = paths[0].with_name(_UNFINISHED + token)
     journal = paths[0].with_name(_JOURNAL + token)
@@ -154,14 +158,17 @@ def _names_in(journal: Path) -> list[str]:
 
 def recover(folder: Path) -> None:
     """Undo what a process that was killed while it wrote here left half done. No other
-    process may be writing to the folder."""
-    for journal in _journals(folder):
-        _put_back(journal)
-    for path in list(folder.iterdir()) if folder.exists() else []:
-        if _ASIDE.fullmatch(path.name):
-            path.unlink()
-        elif _REST.fullmatch(path.name):
-            shutil.rmtree(path)
+    process may be writing to the folder. Raises OSError [EL013]."""
+    try:
+        for journal in _journals(folder):
+            _put_back(journal)
+        for path in list(folder.iterdir()) if folder.exists() else []:
+            if _ASIDE.fullmatch(path.name):
+                path.unlink()
+            elif _REST.fullmatch(path.name):
+                shutil.rmtree(path)
+    except OSError as error:
+        raise _coded(folder, error) from error
 
 
 def _put_back(journal: Path) -> None:

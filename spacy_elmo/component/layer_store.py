@@ -51,13 +51,9 @@ class LayerStore:
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
-        self._records: weakref.WeakKeyDictionary[Doc, Record] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._records = weakref.WeakKeyDictionary[Doc, Record]()
         # The oldest first. A batch is gone when no record has it.
-        self._batches: weakref.WeakValueDictionary[int, Held] = (
-            weakref.WeakValueDictionary()
-        )
+        self._batches = weakref.WeakValueDictionary[int, Held]()
         self._numbers = count()
         self._most_bytes = 0  # of all batches: no fewer than there are
 

@@ -103,11 +103,11 @@ def workers_of(output: Path) -> Iterator[dict[str, Any]]:
 
 def remove_leftovers(output: Path) -> None:
     """Remove what processes that were killed have left unfinished."""
-    if (output / UNFINISHED).exists():
-        with _locked(output):
-            for entry in os.scandir(output / UNFINISHED):
-                if entry.is_dir() and _is_left(Path(entry.path) / PROGRESS):
-                    shutil.rmtree(entry.path, ignore_errors=True)
+    # Errors: there are none, or the disk can't be written, which a worker says.
+    with suppress(OSError), _locked(output):
+        for entry in os.scandir(output / UNFINISHED):
+            if entry.is_dir() and _is_left(Path(entry.path) / PROGRESS):
+                shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def _lock(file: IO[bytes]) -> None:

@@ -94,7 +94,7 @@ def prepare(
     contents = {**files, shards.MANIFEST: json_with_checksum(manifest)}
     old = [path.name for path in output.glob("*.npy")]
     write_files(output, contents, remove=[name for name in old if name not in files])
-    shutil.rmtree(parts)
+    shutil.rmtree(parts, ignore_errors=True)  # all is written: it is no error any more
     return manifest
 
 

@@ -9,8 +9,8 @@ from attacks.report import Run
 CASES = sorted(path for path in CORPUS.glob("*/*") if path.is_dir())
 # Minutes of each attack, two together.
 SHARES = {
-    "files": 0.4, "guided": 0.3, "operations": 0.3, "text": 0.3, "threads": 0.3,
-    "kills": 0.4,
+    "files": 0.3, "guided": 0.25, "operations": 0.25, "text": 0.2, "threads": 0.2,
+    "kills": 0.4, "disks": 0.25, "soak": 0.15,
 }  # fmt: skip
 
 

@@ -170,6 +170,20 @@ def test_a_small_file_system(tmp_path):
         subprocess.run(["umount", str(place)], check=True)
 
 
+def test_a_lock_that_can_not_be_taken(tmp_path):
+    """As on a disk that was mounted to be read since."""
+    text = write_lines(tmp_path / "a.txt", 3)
+    output = embed_files(tmp_path, [text])
+    lock = output / ".unfinished/lock"
+    lock.unlink()
+    lock.mkdir()
+    with pytest.raises(OSError, match="EL013"):
+        run(output)
+    lock.rmdir()
+    run(output)
+    assert not verify(output).problems
+
+
 def test_a_folder_that_can_not_be_written(tmp_path):
     text = write_lines(tmp_path / "a.txt", 3)
     model = save_model(tmp_path / "model")
