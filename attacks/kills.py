@@ -38,7 +38,7 @@ def attack(run: Run) -> None:
     with tempfile.TemporaryDirectory(dir=_disk()) as folder:
         for name in ("model", "checkpoint"):
             writer = WRITERS[name]()
-            power.attack(run, library, name, writer, Path(folder) / "power")
+            power.attack(run, library, name, writer, Path(folder) / name)
         for name, make in WRITERS.items():
             _kill_writer(run, library, name, make(), Path(folder))
         _kill_training(run, Path(folder))
