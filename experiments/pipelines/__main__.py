@@ -104,7 +104,8 @@ def main(
         speeds[setup] = speed(nlp, docs)
     best = run / WITH / "model-best"
     nlp = spacy.load(best)
-    describe(nlp, name, pipeline, found, notes(found, speeds, best))
+    text = notes(found, speeds, best, nlp.config["training"])
+    describe(nlp, name, pipeline, found, text)
     nlp.to_disk(run / "model")
     card = write_documents(run / "model", nlp, found[WITH]["raw text"])
     wheel = pack(run / "model", dist)

@@ -9,6 +9,7 @@ from spacy.cli.package import generate_readme, get_meta
 from spacy.language import Language
 
 from spacy_elmo.cli.group import markdown_table
+from spacy_elmo.pretrain.card import processor
 
 from .sources import HOME, LICENCE, LICENCE_TEXT, Pipeline
 
@@ -88,23 +89,38 @@ The same components on hash embeddings and spaCy's convolutions in ELMo's place,
 both on the treebank's own tokens and sentences:
 
 {table}
-Words/s on one core: {rates}. On disk {size:.0f} MB.
+A short training, of one seed: {updates:,} updates of {words:,} words.
+
+Words/s on one core of {processor}: {rates}. On disk {size:.0f} MB.
 """
 
 
-def notes(found: Found, speeds: Mapping[str, Mapping[str, float]], saved: Path) -> str:
+def notes(
+    found: Found,
+    speeds: Mapping[str, Mapping[str, float]],
+    saved: Path,
+    training: Mapping[str, Any],
+) -> str:
     """Return what the card says below its scores, which are of raw text.
 
     Args:
         speeds: Words/s of what was measured, by setup.
         saved: Folder of the pipeline.
+        training: That section of its configuration.
     """
     rates = "; ".join(
         f"{', '.join(f'{what} {rate:,.0f}' for what, rate in rates.items())} ({setup})"
         for setup, rates in speeds.items()
     )
     size = sum(path.stat().st_size for path in saved.rglob("*") if path.is_file())
-    return NOTES.format(table=comparison(found), rates=rates, size=size / 1e6)
+    return NOTES.format(
+        table=comparison(found),
+        updates=training["max_steps"],
+        words=training["batcher"]["size"],
+        processor=processor(),
+        rates=rates,
+        size=size / 1e6,
+    )
 
 
 def labels(scores: Mapping[str, Any]) -> str:

@@ -117,6 +117,7 @@ def check_card(folder):
     ):
         assert row in card
     assert "CC BY-SA 4.0" in card and "Words/s" in card and "MB" in card
+    assert "50 updates of 2,000 words" in card
     scores = json.loads((folder / "en_elmo_ewt.json").read_text(encoding="utf-8"))
     for ways in scores["test"].values():
         assert ways["gold tokens"]["token_f"] == ways["raw text"]["sents_f"] == 1
