@@ -213,7 +213,8 @@ function draw(moving = false) {
   drawMarks();
 }
 
-// The name of each colour at the median of its points, where no other name stands.
+// The name of each colour at the median of its points, or above them if they are few, where no
+// other name stands.
 function drawNames(pen) {
   const taken = [];
   pen.font = `600 13px ${getComputedStyle(document.body).fontFamily}`;
@@ -226,9 +227,10 @@ function drawNames(pen) {
     const middle = list => list.sort((a, b) => a - b)[list.length >> 1];
     const shown = name.length > 40 ? `${name.slice(0, 39)}…` : name, width = pen.measureText(shown).width;
     const x = Math.max(width / 2 + 8, Math.min(view.width - width / 2 - 8, middle(xs)));
-    let y = Math.max(18, Math.min(view.height - 10, middle(ys)));
-    while (taken.some(other => Math.abs(other.y - y) < 19 && Math.abs(other.x - x) < (other.width + width) / 2 + 8)) y += 19;
-    if (y > view.height) return;
+    const few = xs.length < 20, median = middle(ys);
+    let y = Math.max(18, Math.min(view.height - 10, few ? ys[0] - 2 * RADIUS : median));
+    while (taken.some(other => Math.abs(other.y - y) < 19 && Math.abs(other.x - x) < (other.width + width) / 2 + 8)) y += few ? -19 : 19;
+    if (y < 0 || y > view.height) return;
     taken.push({ x, y, width });
     pen.lineWidth = 4;
     pen.strokeStyle = colour("--paper");
