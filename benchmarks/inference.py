@@ -21,6 +21,7 @@ from tqdm import tqdm
 from spacy_elmo.bilm.batch import pack
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.kernels.processor import float32_mode
+from spacy_elmo.bilm.kernels.threads import thread_count
 from spacy_elmo.bilm.model import BidirectionalLM
 from spacy_elmo.bilm.token_cache import TokenCache
 from spacy_elmo.bilm.transfer import to_device
@@ -34,7 +35,6 @@ from spacy_elmo.speed import (
     load_model,
     read_sentences,
     show,
-    torch_threads,
 )
 from spacy_elmo.speed_limits import flops_per_token, matrix_peak
 
@@ -108,13 +108,13 @@ def benchmark(
     speeds, latencies, by_model = [], [], []
     settings: dict[str, Any]
     for name in models:
-        with torch_threads(threads[0]):
+        with thread_count(threads[0]):
             found = whole_model(load_model(name).to(device), sentences, rounds)
             by_model.append({"model": name, **found})
     for name, n in tqdm(list(product(models, threads)), leave=False):
         settings = {"model": name, "threads": n}
         bilm = load_model(name).to(device)
-        with torch_threads(n):
+        with thread_count(n):
             for size in batch_sizes:
                 found = in_turn(runs(bilm, sentences, size), rounds)
                 speeds.append({**settings, "batch": size, **found})
@@ -128,7 +128,7 @@ def benchmark(
     if device == "cpu":
         from .baselines import baselines
 
-        with torch_threads(threads[0]):
+        with thread_count(threads[0]):
             others = in_turn(baselines(sentences, BATCH_SIZE), rounds)
         tables["tokens/s of other models"] = [others]
     return tables

@@ -21,7 +21,8 @@ from spacy_elmo.bilm.config import PUBLISHED
 from spacy_elmo.bilm.kernels.choose import choose_matmul
 from spacy_elmo.bilm.kernels.matmul import FORMS, TorchMatmul, find_form
 from spacy_elmo.bilm.kernels.processor import Case, Precision, processor_of
-from spacy_elmo.speed import show, torch_threads
+from spacy_elmo.bilm.kernels.threads import thread_count
+from spacy_elmo.speed import show
 
 FORMS_OF: dict[Precision, tuple[str, ...]] = {
     "float32": ("torch", "onednn", "onednn_in_place"),
@@ -113,7 +114,7 @@ def main(
     as_json: bool = typer.Option(False, "--json", help="Print JSON"),
 ) -> None:
     """Measure every form of a matrix multiplication on this processor."""
-    with torch_threads(1):
+    with thread_count(1):
         table = measure()
         instructions = processor_of(torch.device("cpu")).instructions
         title = f"microseconds, and rows of '{instructions}' that should change"

@@ -17,6 +17,7 @@ from spacy.vectors import Vectors
 from tqdm import tqdm
 
 from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.kernels.threads import thread_count
 from spacy_elmo.speed import (
     Run,
     Sentences,
@@ -24,7 +25,6 @@ from spacy_elmo.speed import (
     load_model,
     read_sentences,
     show,
-    torch_threads,
 )
 
 from .pipe import TAGS, add_elmo
@@ -78,7 +78,7 @@ def benchmark(
     """Return a row for every model: words/s of an epoch after the first, on one
     thread."""
     rows = []
-    with torch_threads(1):
+    with thread_count(1):
         for name in tqdm(models, leave=False):
             rows.append({"model": name, **_epochs(load_model(name), sentences, rounds)})
     return rows

@@ -21,13 +21,13 @@ from torch import nn
 from tqdm import tqdm
 
 from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.kernels.threads import thread_count
 from spacy_elmo.speed import (
     Sentences,
     in_turn,
     load_model,
     read_sentences,
     show,
-    torch_threads,
 )
 
 from .timing import MODEL, TEXT
@@ -146,7 +146,7 @@ def benchmark(
     the share of time outside the biLM's own computation (tokeniser, sentencizer,
     character ids, copies, mixes, tagger and ner), on one thread."""
     rows = []
-    with torch_threads(1):
+    with thread_count(1):
         for name in tqdm(models, leave=False):
             nlp = make_pipeline(load_model(name), precision=precision)
             for n_words in doc_words:

@@ -17,6 +17,7 @@ from tqdm import tqdm
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.kernels.choose import force
+from spacy_elmo.bilm.kernels.threads import thread_count
 from spacy_elmo.bilm.objectives.adaptive import adaptive_softmax
 from spacy_elmo.bilm.objectives.full import full_softmax
 from spacy_elmo.bilm.objectives.sampled import sampled_softmax
@@ -30,7 +31,6 @@ from spacy_elmo.speed import (
     made_up_sentences,
     made_up_words,
     show,
-    torch_threads,
 )
 from spacy_elmo.speed_limits import matrix_peak
 from spacy_elmo.text.corpus import SPECIALS, Corpus, build_corpus
@@ -185,7 +185,7 @@ def main(
     precision: str = typer.Option("float32", help="float32 or bfloat16"),
     as_json: bool = typer.Option(False, "--json", help="Print JSON"),
 ) -> None:
-    with torch_threads(threads):
+    with thread_count(threads):
         found = benchmark(
             model=model,
             vocabularies=vocab,

@@ -10,8 +10,7 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -161,17 +160,6 @@ def latency(bilms: Mapping[str, Any], sentences: Sentences) -> dict[str, float]:
     found = {name: statistics.median(ms) for name, ms in times.items()}
     tail = {f"{k}, p95": sorted(ms)[int(0.95 * len(ms))] for k, ms in times.items()}
     return found | tail
-
-
-@contextmanager
-def torch_threads(n: int) -> Iterator[None]:
-    """Let torch use n CPU threads, and as many as before afterwards."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(n)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def machine() -> str:

@@ -16,7 +16,25 @@ from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.kernels import processor
 from spacy_elmo.layers import encoder, shim
 
+GPU = processor.Processor("cuda", forms=frozenset({"torch", "cuda_float16"}))
+BUSY, IDLE = "wait for a part", "wait for all"
 WAIT = ("_local_scalar_dense", "nonzero", "masked_select", "equal", "_unique2")
+
+
+class Stream:
+    """What the GPU was given to do; also an event in it."""
+
+    def __init__(self, waits, launched=0):
+        self.waits, self.launched = waits, launched
+
+    def record_event(self):
+        return Stream(self.waits, self.waits.launched)
+
+    def synchronize(self):
+        """Wait for this event: while the GPU does what it was given later, or nothing
+        any more."""
+        is_busy = self.waits.launched > self.launched
+        self.waits.found.append(BUSY if is_busy else IDLE)
 
 
 class Waits(TorchDispatchMode):
@@ -24,7 +42,8 @@ class Waits(TorchDispatchMode):
 
     def __init__(self):
         super().__init__()
-        self.found, self.copied = [], 0
+        self.found, self.copied, self.launched = [], 0, 0
+        self.finite = True  # whether vectors are
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -33,6 +52,14 @@ class Waits(TorchDispatchMode):
         devices = {tensor.device.type for tensor in tensors}
         if "device" in kwargs and kwargs["device"] is not None and tensors:
             devices.add(torch.device(kwargs["device"]).type)
+        self.launched += devices != {"cpu"}
+        to_host = torch.device("cpu") == kwargs.get("device")
+        if name == "_to_copy" and to_host and tensors[0].is_meta:
+            if not kwargs.get("non_blocking"):
+                self.found.append("copy to the host")
+            number = 1.0 if self.finite else torch.nan
+            value = self.finite if tensors[0].dtype == torch.bool else number
+            return torch.full_like(tensors[0], value, device="cpu")
         if name in WAIT:
             if devices != {"cpu"}:
                 self.found.append(name)
@@ -144,20 +171,21 @@ class Ops(NumpyOps):
 def gpu(monkeypatch):
     """Put what is made inside on such a GPU. Yields what torch does, as `Waits`."""
     with monkeypatch.context() as patch:
-        forms = frozenset({"torch", "cuda_float16"})
-        found = processor.Processor("cuda", forms=forms)
-        patch.setattr(processor, "probe", lambda device, _: found)
-        # A device without data has no autocast, and can't be left.
+        patch.setattr(processor, "probe", lambda *_: GPU)
+        # A device without data has no autocast and no streams, and can't be left.
         patch.setattr(torch, "autocast", lambda *_, **__: nullcontext())
         patch.setattr(torch, "is_autocast_enabled", lambda *_: False)
         patch.setattr(BiLM, "to", lambda bilm, device: bilm)
         patch.setattr(shim.BiLMShim, "has_weights", True)
         for module in (shim, encoder):
             patch.setattr(module, "torch2xp", to_array)
+            patch.setattr(module, "xp2torch", to_tensor)
         before, Array.waits = get_current_ops(), []
         set_current_ops(Ops())
         try:
             with Waits() as waits:
+                stream = Stream(waits)
+                patch.setattr(torch.accelerator, "current_stream", lambda _: stream)
                 yield waits
         finally:
             set_current_ops(before)
@@ -168,3 +196,8 @@ def to_array(tensor):
     assert tensor.is_meta, "an array of the host came to CuPy"
     dtypes = {torch.float32: np.float32, torch.int64: np.int64}
     return Array(np.zeros(tuple(tensor.shape), dtypes[tensor.dtype]))
+
+
+def to_tensor(array, device=None):
+    """As above."""
+    return torch.empty(array.shape, device="meta")

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ..errors import Errors, Warnings
+from .transfer import to_host
 from .words import BOS, EOS
 
 T = TypeVar("T")
@@ -69,17 +70,29 @@ def pack(sentences: Sequence[Sequence[str]]) -> PackedBatch:
     )
 
 
-def check_finite(layers_LND: Tensor, batch: PackedBatch) -> None:
-    """Raise ValueError [EL078] if a sentence has vectors that are not finite."""
+def check_finite(
+    layers_LND: Tensor,
+    sentences: Sequence[Sequence[str]],
+    rows: Sequence[np.ndarray],
+) -> Callable[[], None]:
+    """Return what raises ValueError [EL078] if a sentence, whose tokens have these
+    rows, has vectors that are not finite. A CPU looks at once; a GPU is waited for when
+    that is called, until it has computed what it was given up to now."""
     # One sum in the order of the memory, which NaN and infinity survive.
-    if layers_LND.transpose(0, 1).sum(dtype=torch.float32).isfinite():
-        return
-    finite_N = layers_LND.isfinite().all(dim=2).all(dim=0).cpu().numpy()
-    for position_T in batch.positions:
-        if not finite_N[position_T].all():
-            words = [batch.words[i] for i in batch.word_N[position_T[:12]]]
-            sentence = " ".join(words)[:200]
-            raise ValueError(Errors.EL078.format(sentence=repr(sentence)))
+    sum_of_all = to_host(layers_LND.transpose(0, 1).sum(dtype=torch.float32))
+
+    def check() -> None:
+        if sum_of_all().isfinite():
+            return
+        finite_N = layers_LND.isfinite().all(dim=2).all(dim=0).cpu().numpy()
+        for sentence, rows_T in zip(sentences, rows):
+            if not finite_N[rows_T].all():
+                words = repr(" ".join(sentence[:12])[:200])
+                raise ValueError(Errors.EL078.format(sentence=words))
+
+    if layers_LND.device.type == "cpu":
+        check()
+    return check
 
 
 def batch_by_tokens(

@@ -153,8 +153,7 @@ class BiLM(FastBidirectionalLM):
         self, batch: PackedBatch, state: BiLMState | None = None
     ) -> tuple[Tensor, BiLMState]:
         """Return the layers of a packed batch, (L+1, N, D), and the state after it.
-        state: what both directions start from, rows in packed order; None for zeros.
-        Raises ValueError [EL078] if a vector is not finite."""
+        state: what both directions start from, rows in packed order; None for zeros."""
         if state is None:
             state = self.zero_state(len(batch.positions))
         with safe_after_fork():
@@ -164,9 +163,7 @@ class BiLM(FastBidirectionalLM):
             ahead, back, state = self.read(
                 x_VH, word_N, word_N[reversed_N], batch.batch_sizes, state
             )
-            layers_LND = self.join(x_VH[word_N], ahead, back, reversed_N)
-            check_finite(layers_LND.detach(), batch)
-            return layers_LND, state
+            return self.join(x_VH[word_N], ahead, back, reversed_N), state
 
     def zero_state(self, batch_size: int) -> BiLMState:
         """Return the state of new sequences."""
@@ -251,6 +248,7 @@ class BiLM(FastBidirectionalLM):
         batch = pack(sentences)
         order_B = to_device(batch.order_B, state.forward.h.device)
         layers_LND, packed_state = self(batch, state.select(order_B))
+        check_finite(layers_LND, sentences, batch.positions)()
         layers = layers_LND.float().cpu().numpy()
         arrays = [np.ascontiguousarray(layers[:, where]) for where in batch.positions]
         return arrays, packed_state.select(torch.argsort(order_B))

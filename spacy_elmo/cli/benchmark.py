@@ -72,12 +72,13 @@ def _peaks(device: str) -> dict[str, float]:
     """Return FLOP/s of a large multiplication in each precision, on one thread."""
     import torch
 
-    from ..speed import precisions, torch_threads
+    from ..bilm.kernels.threads import thread_count
+    from ..speed import precisions
     from ..speed_limits import matrix_peak
 
     on = torch.device(device)
     names = precisions(device) if device == "cpu" else ["float32"]
-    with torch_threads(1):
+    with thread_count(1):
         return {name: matrix_peak(on, precision=name) for name in names}  # type: ignore[arg-type]
 
 
@@ -109,19 +110,13 @@ def _measure(
     """Return rows of tokens/s for each batch size, with the shares of the large
     multiplication on as many threads, and a row of milliseconds of one sentence, with
     what reading its weights takes."""
-    from ..speed import (
-        encode_all,
-        encoders,
-        in_turn,
-        latency,
-        load_model,
-        torch_threads,
-    )
+    from ..bilm.kernels.threads import thread_count
+    from ..speed import encode_all, encoders, in_turn, latency, load_model
     from ..speed_limits import flops_per_token, sentence_floors
 
     settings: dict[str, Any] = {"model": name, "threads": n_threads}
     speeds = []
-    with torch_threads(n_threads):
+    with thread_count(n_threads):
         bilms = encoders(load_model(name).to(device))
         for size in batch_sizes:
             runs = {

@@ -18,7 +18,7 @@ import torch
 from ..bilm.kernels.choose import choose_matmul, describe
 from ..bilm.kernels.processor import case_of
 from ..errors import Errors, Warnings
-from ..layers.encoder import Encoder, Sentences, sentences_of, shim_of
+from ..layers.encoder import Encoder, Sentences, check_rows, sentences_of, shim_of
 from ..layers.layer_batch import LayerBatch
 from ..layers.shim import BiLMShim, to_array
 from ..layers.spans import DocPieces
@@ -151,7 +151,8 @@ def read_through(
     weights = list(shim.bilm.parameters())  # kept alive, see `BiLMShim.state`
     before, context = shim.state(), context_of(shim)
     cache.use(key_of(context, []))
-    (tokens, rows, n_rows), lengths = sentences_of(docs)
+    sentences, lengths = sentences_of(docs)
+    tokens, rows, n_rows = sentences
     keys = [key_of(context, sentence) for sentence in tokens]
     known = cache.read(keys)
     new = [s for s, key in enumerate(keys) if key not in known]
@@ -179,4 +180,5 @@ def read_through(
         layers_LND[:, to_N] = kept_LND
     if weights and shim.state() == before:
         cache.write(computed)
-    return LayerBatch(layers_LND, lengths)
+    # Of a GPU, those of the cache came there before they were looked at.
+    return LayerBatch(layers_LND, lengths, check_rows(layers_LND, sentences))

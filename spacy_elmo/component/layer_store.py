@@ -219,6 +219,7 @@ class LayerReader:
         docs = cut(self.model, [_as_cut_before(doc, record)])
         if layers is None:
             layers = self.read(docs).layers
+            layers.check()
         elif len(layers) > 1:  # the others are not to stay in memory as long as this
             layers_LTD: Any = layers[record.index]
             layers = LayerBatch(layers_LTD.copy(), [len(doc)])

@@ -20,7 +20,7 @@ from ..bilm.bilm import BiLM
 from ..errors import Errors, Warnings
 from ..layers.encoder import Encoder, cut
 from ..layers.fine_tuning import FineTuning, ForwardPass
-from ..layers.layer_batch import LayerBatch
+from ..layers.layer_batch import LayerBatch, nothing
 from ..layers.listened_to import ListenedTo
 from ..layers.mix import first_mix
 from ..layers.settings import takes_fields_of
@@ -160,8 +160,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
             mb: Its size at most.
 
         Raises:
-            ValueError: [EL088] if the biLM is not frozen, [EL086] if the file is
-                damaged.
+            ValueError: [EL088] The biLM is not frozen. [EL086] The file is damaged.
             OSError: [EL087] if the file can't be used.
         """
         self._cache_advice = False
@@ -216,7 +215,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
 
     def set_annotations(self, docs: Iterable[Doc], scores: Reading) -> None:
         """Set `doc.tensor` (T, D) to the component's own mix, and hold the layers for
-        the listeners; [EL058] if they are those of other tokens."""
+        the listeners; [EL058, EL078] if they are of other tokens or not finite."""
         docs = list(docs)
         for doc, length in zip(docs, scores.layers.lengths):
             if length != len(doc):
@@ -226,27 +225,33 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
             for doc, tensor in zip(docs, scores.layers.split(mixed)):
                 doc.tensor = tensor.copy()  # in memory of its own
         if self.settings.similarity_hooks:
-            for doc in docs:
-                install_hooks(doc)
+            list(map(install_hooks, docs))
         self._hold(scores)
 
     def _hold(self, reading: Reading) -> None:
         readers = {id(listener) for listener in self.listeners}
+        reading.layers.check()
         self._reader.store.put(reading.docs, reading.layers, readers)
         for doc, _ in reading.docs:
             remember(doc, self)
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Yield Docs in order, with their vectors. At most batch_size are read at once,
-        fewer if they are long."""
-        error_handler = self.get_error_handler()
+        fewer if they are long. A GPU's are checked while it computes the next."""
+        error_handler, check = self.get_error_handler(), nothing
         for docs in docs_by_tokens(stream, batch_size):
             try:
-                self.set_annotations(docs, self.predict(docs))
+                reading = self.predict(docs)
+                check_next, reading.layers.check = reading.layers.check, nothing
+                self.set_annotations(docs, reading)
             except Exception as error:  # noqa: BLE001 (spaCy's error handlers get all)
                 error_handler(self.name, self, docs, error)
             else:
+                del reading  # or two batches would have their layers in memory
+                check()
+                check = check_next
                 yield from docs
+        check()
 
     # -- training -----------------------------------------------------------------
 

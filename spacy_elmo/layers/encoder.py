@@ -20,14 +20,14 @@ from thinc.api import ArgsKwargs, Model, torch2xp, xp2torch
 from thinc.types import Floats3d
 from torch import Tensor
 
-from ..bilm.batch import batch_by_tokens, compute_what_fits, pack
+from ..bilm.batch import batch_by_tokens, check_finite, compute_what_fits, pack
 from ..bilm.config import BiLMConfig
 from ..bilm.kernels.processor import Precision
 from ..bilm.token_cache import CACHE_WORDS
 from ..bilm.transfer import to_device
 from ..errors import Errors
 from .checksums import CheckedModel
-from .layer_batch import LayerBatch
+from .layer_batch import LayerBatch, nothing
 from .settings import takes_fields_of
 from .shim import BiLMShim
 from .spans import DocPieces, SpanGetter, configure_windows
@@ -119,7 +119,15 @@ def _forward(
 ) -> tuple[LayerBatch, Callable[[LayerBatch], list[Doc]]]:
     sentences, lengths = sentences_of(cut(model, docs))
     layers_LND, backprop = model.layers[0](sentences, is_train)
-    return LayerBatch(layers_LND, lengths), lambda d_layers: backprop(d_layers.values)
+    layers = LayerBatch(layers_LND, lengths, check_rows(layers_LND, sentences))
+    return layers, lambda d_layers: backprop(d_layers.values)
+
+
+def check_rows(layers_LND: Floats3d, sentences: Sentences) -> Callable[[], None]:
+    """Return what `check_finite` returns; nothing is left to do on a CPU."""
+    if isinstance(layers_LND, np.ndarray):
+        return nothing
+    return check_finite(xp2torch(layers_LND), sentences.tokens, sentences.rows)
 
 
 def _forward_sentences(
@@ -137,6 +145,8 @@ def _forward_sentences(
     def compute(group: Sequence[int]) -> tuple[Tensor, Tensor, Callable[[Any], Any]]:
         batch = pack([tokens[s] for s in group])
         (Y_LND, _), backprop_group = shim(ArgsKwargs((batch,), {}), is_train)
+        if device.type == "cpu":
+            check_finite(Y_LND.detach(), [tokens[s] for s in group], batch.positions)
         to_N = np.concatenate([rows[s] for s in group])
         places = to_device(np.stack([to_N, np.concatenate(batch.positions)]), device)
         _copy_rows(Y_LND.detach(), places[1], layers_LND, places[0])

@@ -1,10 +1,14 @@
 """The layers of several Docs in one array."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, overload
 
 from thinc.types import Floats3d
+
+
+def nothing() -> None:
+    """Do nothing."""
 
 
 class LayerBatch(Sequence[Floats3d]):
@@ -16,10 +20,16 @@ class LayerBatch(Sequence[Floats3d]):
     Args:
         values: float32 (L1 layers, N tokens of all Docs, width D).
         lengths: Number of tokens of each Doc; their sum is N.
+        check: Raises ValueError [EL078] if some are not finite; a GPU is waited for.
     """
 
-    def __init__(self, values: Floats3d, lengths: Sequence[int]) -> None:
-        self.values = values
+    def __init__(
+        self,
+        values: Floats3d,
+        lengths: Sequence[int],
+        check: Callable[[], None] = nothing,
+    ) -> None:
+        self.values, self.check = values, check
         self.lengths = list(lengths)
         self._starts = list(accumulate(self.lengths, initial=0))
 

@@ -161,6 +161,7 @@ class MixModel(Model[Any, Any]):
         backward pass, which adds to the gradients of W and gamma."""
         ops: Any = self.ops
         settings = self.settings
+        layers.check()
         gamma_1: Any = self.get_param("gamma")
         share_L = self.shares(len(layers.values))
         scale_L = gamma_1 * share_L

@@ -1,18 +1,16 @@
-"""`nlp.pipe` and its listeners on a GPU wait once a batch, for whether vectors are
-finite, and copy only what they must to it: the words of a batch that are not known, and
-where vectors come from and go."""
+"""`nlp.pipe` and its listeners on a GPU wait for nothing but whether the vectors of the
+batch before are finite, and copy only what they must to it: the words of a batch that
+are not known, and where vectors come from and go."""
 
 import pytest
 import spacy
 
 from spacy_elmo.bilm.bilm import BiLM
 
-from ..fake_gpu import Array, gpu
+from ..fake_gpu import BUSY, IDLE, Array, gpu
 from ..models import tiny_config
 from ..pipelines import TAGGER, add_elmo
 
-# The one wait of a batch: whether its vectors are finite.
-FINITE = ["_local_scalar_dense"]
 TEXTS = ["I like London", "She hates Paris now", " ", "", "We saw Kim in London"]
 
 
@@ -40,7 +38,7 @@ def test_pipe_and_listeners(monkeypatch, mix, precision):
         vectors = listener.predict(docs)
     assert all(isinstance(doc.tensor, Array) for doc in docs)
     assert [len(x) for x in vectors] == [len(doc) for doc in docs]
-    assert waits.found == FINITE and Array.waits == []
+    assert waits.found == [IDLE] and Array.waits == []  # at the end
     # Rows of known words, where each direction reads them, and rows of the layers.
     assert waits.copied == 4
 
@@ -55,4 +53,23 @@ def test_a_layer_cache(monkeypatch):
             Array.waits = []
             docs = list(elmo.pipe(map(nlp.make_doc, texts)))
         assert elmo.layer_cache.hits == 3
-    assert waits.found == FINITE and Array.waits == [] and docs[0].tensor is not None
+    assert waits.found == [IDLE] and Array.waits == [] and docs[0].tensor is not None
+
+
+@pytest.mark.parametrize("cache", [None, "memory"])
+def test_the_gpu_is_busy_while_a_batch_is_checked(monkeypatch, cache):
+    with gpu(monkeypatch) as waits:
+        nlp, elmo, _ = made(monkeypatch)
+        monkeypatch.setattr(BiLM, "fingerprint", lambda bilm: "weights")
+        elmo.use_layer_cache(cache)
+        docs = list(elmo.pipe(map(nlp.make_doc, TEXTS), batch_size=2))
+        assert waits.found == [BUSY, BUSY, IDLE] and len(docs) == len(TEXTS)
+        waits.finite, seen = False, []
+        for _ in range(2):  # also what comes from the cache
+            with pytest.raises(ValueError, match=r"EL078.*I like London"):
+                seen += elmo.pipe(map(nlp.make_doc, TEXTS), batch_size=2)
+        with pytest.raises(ValueError, match=r"EL078.*I like London"):
+            elmo(nlp.make_doc("I like London"))
+        listener = elmo.listeners[0]
+        with pytest.raises(ValueError, match=r"EL078.*So it is"):
+            listener.predict([nlp.make_doc("So it is")])

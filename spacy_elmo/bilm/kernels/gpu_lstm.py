@@ -203,26 +203,20 @@ def _steps_for(x: Tensor) -> Steps:
     return TRITON
 
 
-@torch.library.custom_op("spacy_elmo::bilstm", mutates_args=())
-def bilstm(
-    x: Tensor,
-    weight_x: Tensor,
-    weight_h: Tensor,
-    bias: Tensor,
-    weight_p: Tensor,
-    h_0: Tensor,
-    c_0: Tensor,
-    batch_sizes: Sequence[int],
-    cell_clip: float | None,
-    proj_clip: float | None,
-    dtype: torch.dtype,
-) -> Seven:
-    """Return what layer_forward returns; arguments are x and the fields of Layer."""
-    layer = Layer(
-        weight_x, weight_h, bias, weight_p, h_0, c_0, batch_sizes, cell_clip, proj_clip,
-        dtype,
-    )  # fmt: skip
-    return layer_forward(_steps_for(x), x, layer)
+_FIELDS = (
+    "Tensor weight_x, Tensor weight_h, Tensor bias, Tensor weight_p, Tensor h_0, "
+    "Tensor c_0, SymInt[] batch_sizes, float? cell_clip, float? proj_clip, "
+    f"ScalarType dtype) -> ({', '.join(['Tensor'] * 7)})"
+)
+_GIVEN = "Tensor x, Tensor y, Tensor gates, Tensor cells, Tensor low_m, Tensor low_y"
+
+
+@torch.library.custom_op(
+    "spacy_elmo::bilstm", mutates_args=(), schema=f"(Tensor x, {_FIELDS}"
+)
+def bilstm(x: Tensor, *fields: Any) -> Seven:
+    """Return what layer_forward returns; fields are those of Layer."""
+    return layer_forward(_steps_for(x), x, Layer(*fields))
 
 
 @bilstm.register_fake
@@ -240,33 +234,16 @@ def _(x: Tensor, *fields: Any) -> Seven:
     )
 
 
-@torch.library.custom_op("spacy_elmo::bilstm_backward", mutates_args=())
+@torch.library.custom_op(
+    "spacy_elmo::bilstm_backward",
+    mutates_args=(),
+    schema=f"(Tensor d_y, Tensor d_h, Tensor d_c, {_GIVEN}, {_FIELDS}",
+)
 def bilstm_backward(
-    d_y: Tensor,
-    d_h: Tensor,
-    d_c: Tensor,
-    x: Tensor,
-    y: Tensor,
-    gates: Tensor,
-    cells: Tensor,
-    low_m: Tensor,
-    low_y: Tensor,
-    weight_x: Tensor,
-    weight_h: Tensor,
-    bias: Tensor,
-    weight_p: Tensor,
-    h_0: Tensor,
-    c_0: Tensor,
-    batch_sizes: Sequence[int],
-    cell_clip: float | None,
-    proj_clip: float | None,
-    dtype: torch.dtype,
+    d_y: Tensor, d_h: Tensor, d_c: Tensor, x: Tensor, *rest: Any
 ) -> Seven:
     """Return what layer_backward returns."""
-    return layer_backward(
-        _steps_for(x), d_y, d_h, d_c, x, y, gates, cells, low_m, low_y, weight_x,
-        weight_h, bias, weight_p, h_0, c_0, batch_sizes, cell_clip, proj_clip, dtype,
-    )  # fmt: skip
+    return layer_backward(_steps_for(x), d_y, d_h, d_c, x, *rest)
 
 
 @bilstm_backward.register_fake

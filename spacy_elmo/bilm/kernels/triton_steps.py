@@ -5,6 +5,8 @@ other it is as far as its first stride says, since all steps of a direction are 
 tensor. Arithmetic is in float32, whatever the tensors are stored in.
 """
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
@@ -139,11 +141,7 @@ def cell(
     gates: Tensor, r: Tensor, before: Tensor, clip: Clip, c: Tensor, low_m: Tensor
 ) -> None:
     """Compute gpu_steps.cell."""
-    _, B, C = c.shape
-    tensors = gates, r, before, c, low_m
-    cell_kernel[2 * B, triton.cdiv(C, BLOCK)](
-        *tensors, *_strides(*tensors), B, C, clip or 0.0, clip is not None, BLOCK
-    )
+    _pointwise(cell_kernel, c, clip, gates, r, before, c, low_m)
 
 
 def cell_backward(
@@ -156,11 +154,8 @@ def cell_backward(
     low_d_z: Tensor,
 ) -> None:
     """Compute gpu_steps.cell_backward."""
-    _, B, C = c.shape
     tensors = low_d_m, gates, before, c, d_c, low_d_z
-    cell_backward_kernel[2 * B, triton.cdiv(C, BLOCK)](
-        *tensors, *_strides(*tensors), B, C, clip or 0.0, clip is not None, BLOCK
-    )
+    _pointwise(cell_backward_kernel, c, clip, *tensors)
 
 
 def project(low_m: Tensor, low_w: Tensor, clip: Clip, y: Tensor, low_y: Tensor) -> None:
@@ -168,7 +163,8 @@ def project(low_m: Tensor, low_w: Tensor, clip: Clip, y: Tensor, low_y: Tensor) 
     _, B, C = low_m.shape
     H = y.shape[2]
     # TF32 only where torch may use it in its own multiplications.
-    ieee = low_m.dtype == torch.float32 and not torch.backends.cuda.matmul.allow_tf32
+    tf32 = torch.backends.cuda.matmul.fp32_precision == "tf32"
+    ieee = low_m.dtype == torch.float32 and not tf32
     project_kernel[triton.cdiv(B, TILE_B), triton.cdiv(H, TILE_H), 2](
         low_m, low_w, y, low_y, *_strides(low_m, y, low_y), B, C, H, clip or 0.0,
         clip is not None, ieee, TILE_B, TILE_H, TILE_C,
@@ -179,10 +175,14 @@ def project_backward(
     d_y: Tensor, low_d_h: Tensor, y: Tensor, clip: Clip, low_d_p: Tensor
 ) -> None:
     """Compute gpu_steps.project_backward."""
-    _, B, H = y.shape
-    tensors = d_y, low_d_h, y, low_d_p
-    project_backward_kernel[2 * B, triton.cdiv(H, BLOCK)](
-        *tensors, *_strides(*tensors), B, H, clip or 0.0, clip is not None, BLOCK
+    _pointwise(project_backward_kernel, y, clip, d_y, low_d_h, y, low_d_p)
+
+
+def _pointwise(kernel: Any, like: Tensor, clip: Clip, *tensors: Tensor) -> None:
+    """Run a kernel on all blocks of columns of all rows of a tensor's shape."""
+    _, B, C = like.shape
+    kernel[2 * B, triton.cdiv(C, BLOCK)](
+        *tensors, *_strides(*tensors), B, C, clip or 0.0, clip is not None, BLOCK
     )
 
 

@@ -11,6 +11,7 @@ from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.kernels import gpu_lstm, gpu_steps
 from spacy_elmo.bilm.kernels.choose import force
+from spacy_elmo.bilm.kernels.processor import float32_mode
 from spacy_elmo.bilm.lstm import LstmLayer
 
 from ...models import SENTENCES, tiny_config
@@ -111,6 +112,14 @@ def test_steps_in_pytorch(sizes, clip, dtype):
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_steps_in_triton(sizes, clip, dtype, triton_steps):
     check(triton_steps, sizes, clip, dtype)
+
+
+def test_triton_projects_in_tf32_where_it_is_asked_for(triton_steps):
+    low_m, low_w, y, low_y = (torch.randn(2, 16, 16) for _ in range(4))
+    for precision in ("float32", "tf32"):
+        with float32_mode(precision, "cuda"):
+            triton_steps.project(low_m, low_w, None, y, low_y)
+        torch.testing.assert_close(y, torch.bmm(low_m, low_w), atol=1e-2, rtol=0)
 
 
 def test_operator_is_known_to_autograd_and_fake_tensors(request):
