@@ -2,7 +2,6 @@
 
 import importlib
 import itertools
-from pathlib import Path
 
 import pytest
 import spacy
@@ -179,27 +178,32 @@ def test_saved_on_the_gpu_and_loaded_on_the_cpu_and_back(gpu, tmp_path):
 
 
 @pytest.mark.parametrize("n_listeners", [0, 2])
-def test_pipe_waits_once_a_batch(gpu, n_listeners):
-    """For whether its vectors are finite; as far as torch sees it."""
+def test_pipe_waits_for_nothing_but_events(gpu, n_listeners):
+    """As far as torch sees it: it does not call it a wait that an event is waited for,
+    which says that the vectors of the batch before are finite."""
     nlp = trained()
     elmo = nlp.get_pipe("elmo")
     some = [nlp.make_doc(text) for text in TEXTS]
     for _ in elmo.pipe(some):
         pass  # prepares weights
     readers = listeners(nlp)[:n_listeners]
-
-    def read():
-        docs = list(elmo.pipe(some))
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        docs = list(elmo.pipe(some, batch_size=2))
         for listener in readers:
             listener.predict(docs)
-
-    torch.cuda.set_sync_debug_mode("warn")
-    try:
-        with pytest.warns(UserWarning, match="synchroniz") as waits:
-            read()
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    assert [Path(wait.filename).name for wait in waits] == ["batch.py"]
+
+
+def test_vectors_that_are_not_finite(gpu):
+    nlp = trained(model={"batch_tokens": 10})
+    parameters = dict(nlp.get_pipe("elmo").bilm.named_parameters())
+    with torch.no_grad():
+        parameters["forward_lstm.layers.0.weight_p"].fill_(torch.nan)
+    for read in (nlp, lambda text: list(nlp.pipe([text, "And so on"], batch_size=1))):
+        with pytest.raises(ValueError, match=r"EL078.*I like Paris"):
+            read("I like Paris")
 
 
 def test_docs_that_do_not_fit_at_once(gpu):
