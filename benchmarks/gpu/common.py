@@ -52,8 +52,9 @@ def run_tests(paths: list[str], context: Context) -> Rows:
     """Run tests that are marked gpu, and return a row for each file."""
     rows: Rows = []
     for path in context.while_time(paths[: 1 if context.tiny else None], share=0.1):
-        command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "--tb=short"]
-        command += ["-p", "no:cacheprovider", "-rfE", str(ROOT / path)]
+        # A line for each test as soon as it has ended: the last may take too long.
+        command = [sys.executable, "-u", "-m", "pytest", "-v", "-m", "gpu"]
+        command += ["--tb=short", "-p", "no:cacheprovider", "-rfE", str(ROOT / path)]
         try:
             done = subprocess.run(
                 command, cwd=ROOT, capture_output=True, text=True, check=False,
@@ -61,10 +62,10 @@ def run_tests(paths: list[str], context: Context) -> Rows:
             )  # fmt: skip
             said = done.stdout + done.stderr
         except subprocess.TimeoutExpired as error:
-            said = f"{(error.stdout or b'').decode()[-2000:]}\ntoo long"
+            said = f"{(error.stdout or b'').decode()}\ntoo long"
         lines = [line for line in said.splitlines() if line.strip()]
-        failed = [line for line in lines if re.match(r"(FAILED|ERROR|E  )", line)]
-        row = {"file": path, "result": lines[-1] if lines else "nothing was said"}
+        failed = [line for line in lines if re.search(r"^E  |FAILED|ERROR", line)]
+        row = {"file": path, "result": " / ".join(lines[-2:]) or "nothing was said"}
         rows.append({**row, "failed": " / ".join(failed)[:3000]})
     return rows
 

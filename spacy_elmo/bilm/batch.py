@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..errors import Errors, Warnings
-from .transfer import to_host
+from .transfer import to_device, to_host
 from .words import BOS, EOS
 
 T = TypeVar("T")
@@ -93,6 +93,18 @@ def check_finite(
     if layers_LND.device.type == "cpu":
         check()
     return check
+
+
+def on_the_host(layers_LND: Tensor, rows: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Return layers, float32 (L, T, D), of sentences whose tokens have these rows."""
+    if layers_LND.device.type == "cpu":
+        layers = layers_LND.float().numpy()
+        return [np.ascontiguousarray(layers[:, rows_T]) for rows_T in rows]
+    # Side by side before they are copied, all at once.
+    rows_N = to_device(np.concatenate(rows), layers_LND.device)
+    layers = to_host(layers_LND.index_select(1, rows_N).float())().numpy()
+    ends = np.cumsum([len(rows_T) for rows_T in rows])[:-1]
+    return [part.copy() for part in np.split(layers, ends, axis=1)]
 
 
 def batch_by_tokens(

@@ -24,6 +24,7 @@ from .batch import (
     check_finite,
     check_sentences,
     compute_what_fits,
+    on_the_host,
     pack,
 )
 from .config import BiLMConfig
@@ -248,10 +249,10 @@ class BiLM(FastBidirectionalLM):
         batch = pack(sentences)
         order_B = to_device(batch.order_B, state.forward.h.device)
         layers_LND, packed_state = self(batch, state.select(order_B))
-        check_finite(layers_LND, sentences, batch.positions)()
-        layers = layers_LND.float().cpu().numpy()
-        arrays = [np.ascontiguousarray(layers[:, where]) for where in batch.positions]
-        return arrays, packed_state.select(torch.argsort(order_B))
+        check = check_finite(layers_LND, sentences, batch.positions)
+        found = on_the_host(layers_LND, batch.positions)
+        check()
+        return found, packed_state.select(torch.argsort(order_B))
 
     def _boundary_state(self) -> BiLMState:
         """Return the state that empty sentences lead to, of one sequence. Cells of a

@@ -4,8 +4,11 @@ are not known, and where vectors come from and go."""
 
 import pytest
 import spacy
+import torch
 
+from spacy_elmo.bilm.batch import pack
 from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.kernels import cpu_lstm
 
 from ..fake_gpu import BUSY, IDLE, Array, gpu
 from ..models import tiny_config
@@ -54,6 +57,31 @@ def test_a_layer_cache(monkeypatch):
             docs = list(elmo.pipe(map(nlp.make_doc, texts)))
         assert elmo.layer_cache.hits == 3
     assert waits.found == [IDLE] and Array.waits == [] and docs[0].tensor is not None
+
+
+def test_encode_copies_all_layers_at_once(monkeypatch):
+    sentences = [["A", "cat", "sat"], [], ["I", "like", "Paris", "now"]]
+    with gpu(monkeypatch) as waits:
+        bilm = BiLM.empty(tiny_config()).eval()
+        found = bilm.encode(sentences)
+        assert waits.found == [IDLE, BUSY]  # for the layers, which were checked before
+        waits.finite = False
+        with pytest.raises(ValueError, match="EL078"):
+            bilm.encode(sentences)
+    width = bilm.config.width
+    assert [x.shape for x in found] == [(3, len(s), width) for s in sentences]
+
+
+def test_steps_of_a_gpu_are_read_in_one_block(monkeypatch):
+    counts = []
+    for n_bytes in (cpu_lstm.BLOCK_BYTES, 1):
+        monkeypatch.setattr(cpu_lstm, "BLOCK_BYTES", n_bytes)
+        with gpu(monkeypatch) as waits:
+            bilm = BiLM.empty(tiny_config()).eval()
+            with torch.no_grad():
+                bilm(pack([["A", "cat", "sat"]]))
+        counts.append(waits.launched)
+    assert counts[0] == counts[1] > 0
 
 
 @pytest.mark.parametrize("cache", [None, "memory"])
