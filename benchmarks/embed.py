@@ -52,12 +52,13 @@ def planned(model: str, text: str, output: Path, **options: Any) -> Path:
     return output
 
 
-def steady(output: Path) -> float:
-    """Return tokens/s between the first finished shard and the last."""
+def steady(output: Path, n_workers: int) -> float:
+    """Return tokens/s from when each worker has made a shard to the last."""
     found = sorted((path.stat().st_mtime, path) for path in (output / SHARDS).iterdir())
     plan = read_plan(output)
     counts = [plan.format.read(path).header["counts"]["tokens"] for _, path in found]
-    return sum(counts[1:]) / (found[-1][0] - found[0][0])
+    first = n_workers - 1
+    return sum(counts[n_workers:]) / (found[-1][0] - found[first][0])
 
 
 def speed(
@@ -77,10 +78,10 @@ def speed(
     for number in range(rounds):
         rates["BiLM.encode"].append(encode_rate(exact, sentences))
         for name, how in runs.items():
-            options = {"dtype": "float16", "shard_mb": size / 16}
+            options = {"dtype": "float16", "shard_mb": size / 8}
             output = planned(model, text, folder / f"{name} {number}", **options)
             run(output, **how)
-            rates[name].append(steady(output))
+            rates[name].append(steady(output, how.get("processes", 1)))
             assert number or not verify(output, sample=0.01).problems
         rates["BiLM.encode, not exact"].append(encode_rate(fast, sentences))
     found = {name: statistics.median(some) for name, some in rates.items()}

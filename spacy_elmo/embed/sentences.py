@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import spacy
-from spacy.attrs import IDX, IS_PUNCT, IS_SPACE, SENT_START
+from spacy.attrs import IDX, IS_PUNCT, IS_SPACE, LENGTH, SENT_START
 from spacy.language import Language
 from spacy.tokens import Doc
 
@@ -225,9 +225,11 @@ def _sentences_of(
     """
     if not len(doc):
         return
-    texts = [token.text for token in doc]
-    is_space, starts, sent_start = doc.to_array([IS_SPACE, IDX, SENT_START]).T.tolist()
-    ends = [start + len(text) for start, text in zip(starts, texts)]
+    text = doc.text
+    columns = doc.to_array([IS_SPACE, IDX, LENGTH, SENT_START]).T.tolist()
+    is_space, starts, lengths, sent_start = columns
+    ends = [start + length for start, length in zip(starts, lengths)]
+    texts = [text[start:end] for start, end in zip(starts, ends)]
     if places is not None:
         starts, ends = map(list, zip(*places))
     firsts = [i for i, value in enumerate(sent_start) if value == 1 and i > 0]
