@@ -11,6 +11,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ Run = Callable[[], float]  # does some work, and returns how many units it was
 MADE_UP_WORDS = 50_000
 SENTENCE_TOKENS = 20  # of made-up text, and of the sentences whose latency is measured
 LATENCY_RUNS = 20
+FEW = (1, 2, 4, 8, 16)  # sentences at once
 
 # -- what is read, and by which model ---------------------------------------------
 
@@ -143,23 +145,44 @@ def timed(run: Run) -> tuple[float, float]:
     return begin.elapsed_time(end) / 1000, units
 
 
-def latency(bilms: Mapping[str, Any], sentences: Sentences) -> dict[str, float]:
-    """Return milliseconds (median and 95th percentile) of sentences of 20 tokens, read
-    one by one, by all models in turn."""
+def single_sentences(sentences: Sentences) -> list[Sentences]:
+    """Return batches of one sentence of 20 tokens."""
     words = [word for sentence in sentences for word in sentence]
     words *= -(-SENTENCE_TOKENS // len(words))
     starts = range(0, len(words) - SENTENCE_TOKENS + 1, SENTENCE_TOKENS)
-    single = [[words[i : i + SENTENCE_TOKENS]] for i in starts][:LATENCY_RUNS]
+    return [[words[i : i + SENTENCE_TOKENS]] for i in starts][:LATENCY_RUNS]
+
+
+def latency(bilms: Mapping[str, Any], sentences: Sentences) -> dict[str, float]:
+    """Return milliseconds (median and 95th percentile) of sentences of 20 tokens, read
+    one by one, by all models in turn."""
+    single = single_sentences(sentences)
+    for name, bilm in bilms.items():
+        for sentence in single if name == "warm" else single[:2]:
+            bilm.encode(sentence)
     times: dict[str, list[float]] = {name: [] for name in bilms}
-    for number, sentence in enumerate([*single, *single]):  # the first half warms up
+    for sentence in single:
         for name, bilm in bilms.items():
             started = time.perf_counter()
             bilm.encode(sentence)  # whose arrays are on the host: no GPU is at work
-            if number >= len(single):
-                times[name].append(1000 * (time.perf_counter() - started))
+            times[name].append(1000 * (time.perf_counter() - started))
     found = {name: statistics.median(ms) for name, ms in times.items()}
     tail = {f"{k}, p95": sorted(ms)[int(0.95 * len(ms))] for k, ms in times.items()}
     return found | tail
+
+
+def few_sentences(
+    bilms: Mapping[str, BiLM], sentences: Sentences
+) -> list[dict[str, Any]]:
+    """Return a row of milliseconds for each number of sentences that are encoded at
+    once, by all models in turn."""
+    rows = []
+    for n in FEW:
+        runs = {k: partial(encode_all, b, sentences[:n], n) for k, b in bilms.items()}
+        tokens = sum(map(len, sentences[:n]))
+        found = in_turn(runs, 3).items()
+        rows.append({"sentences": n} | {k: 1000 * tokens / v for k, v in found})
+    return rows
 
 
 def machine() -> str:

@@ -3,6 +3,8 @@
 Shapes: C cells, H projection, S filters.
 """
 
+from collections.abc import Mapping, Sequence
+
 import torch
 
 from .bilm.bilm import BiLM
@@ -10,7 +12,7 @@ from .bilm.config import BiLMConfig
 from .bilm.kernels.choose import choose_matmul
 from .bilm.kernels.matmul import Weight
 from .bilm.kernels.processor import Precision, Settings, case_of
-from .speed import SENTENCE_TOKENS, Run, Sentences, in_turn
+from .speed import Run, Sentences, in_turn
 
 BYTES = {"float32": 4, "half": 2, "int8": 1}  # of a weight
 
@@ -47,39 +49,50 @@ def flops_per_token(bilm: BiLM, sentences: Sentences, batch_size: int) -> float:
     """Return FLOP of a token's matrix multiplications: of the LSTMs, boundaries
     included, and of the token encoder for the distinct words of each batch, each of
     its own length."""
-    sizes = bilm.config
-    H, C, S = sizes.projection_dim, sizes.hidden_dim, sizes.n_filters
-    lstm = 2 * 2.0 * sizes.n_layers * (2 * H * 4 * C + C * H)
-    per_word = 2.0 * (2 * S * S * sizes.n_highway + S * H)
-    per_window = 2.0 * sum(width * sizes.char_dim * n for width, n in sizes.filters)
+    H, C = bilm.config.projection_dim, bilm.config.hidden_dim
+    lstm = 2 * 2.0 * bilm.config.n_layers * (2 * H * 4 * C + C * H)
     total, n_tokens = 0.0, 0
     for start in range(0, len(sentences), batch_size):
         batch = sentences[start : start + batch_size]
-        words = {word for sentence in batch for word in sentence}
-        marks = 3  # of begin and end of a word, and one window of padding
-        windows = sum(
-            min(len(word.encode("utf-8", "replace")) + marks, sizes.max_characters)
-            for word in words
-        )
         tokens = sum(map(len, batch))
-        total += len(words) * per_word + windows * per_window
-        total += (tokens + 2 * len(batch)) * lstm
+        total += encoder_flops(bilm.config, batch) + (tokens + 2 * len(batch)) * lstm
         n_tokens += tokens
     return total / n_tokens
 
 
-def sentence_floors(sizes: BiLMConfig) -> dict[str, float]:
-    """Return the milliseconds by precision that reading the recurrent weights takes at
-    least, for a sentence of 20 tokens whose words are known: each step reads all of
-    them, of both directions. They are read as fast as one thread here reads so much as
-    a layer has."""
+def encoder_flops(sizes: BiLMConfig, batch: Sentences) -> float:
+    """Return FLOP of the token encoder for the distinct words of a batch."""
+    H, S = sizes.projection_dim, sizes.n_filters
+    per_word = 2.0 * (2 * S * S * sizes.n_highway + S * H)
+    per_window = 2.0 * sum(width * sizes.char_dim * n for width, n in sizes.filters)
+    words = {word for sentence in batch for word in sentence}
+    marks = 3  # of begin and end of a word, and one window of padding
+    windows = sum(
+        min(len(word.encode("utf-8", "replace")) + marks, sizes.max_characters)
+        for word in words
+    )
+    return len(words) * per_word + windows * per_window
+
+
+def sentence_floors(
+    sizes: BiLMConfig, sentence: Sequence[str], peaks: Mapping[str, float]
+) -> dict[str, float]:
+    """Return the milliseconds that a sentence takes at least: each step reads all
+    recurrent weights of both directions, as fast as one thread here reads so much as
+    a layer has; and, but for "warm", large multiplications of the token encoder, by the
+    FLOP a second of each precision."""
     H, C = sizes.projection_dim, sizes.hidden_dim
     n_weights = H * 4 * C + (C * H if sizes.lstm_projection else 0)
-    reads = (SENTENCE_TOKENS + 2) * 2 * sizes.n_layers
-    return {
-        precision: 1000 * reads * n_weights * size / read_bandwidth(n_weights * size)
-        for precision, size in BYTES.items()
-    }
+    reads = (len(sentence) + 2) * 2 * sizes.n_layers
+    encoder, floors = encoder_flops(sizes, [list(sentence)]), {}
+    for precision, peak in peaks.items():
+        n_bytes = n_weights * BYTES[precision]
+        reading = 1000 * reads * n_bytes / read_bandwidth(n_bytes)
+        if precision == "float32":
+            floors["warm"] = reading
+        kind = "cold" if precision == "float32" else precision
+        floors[kind] = reading + 1000 * encoder / peak
+    return floors
 
 
 def read_bandwidth(n_bytes: int) -> float:

@@ -39,8 +39,8 @@ def inference_cli(
 ) -> None:
     """Measure this machine in two minutes: the speed of large matrix multiplications;
     tokens/s from sentences to layers by model, threads, batch size and precision (cold:
-    no token was read before), and their shares of that speed; and single sentences,
-    with the time that it takes to read their weights. Print what to choose."""
+    no token was read before), and their shares of that speed; single sentences, with
+    the time that they take at least, and a few. Print what to choose."""
     from ..speed import read_sentences, show
 
     sentences = read_sentences(text, tokens)
@@ -51,17 +51,16 @@ def inference_cli(
         ],
         "tokens/s": [],
         "milliseconds of 20 tokens": [],
+        "milliseconds of a few sentences": [],
         "to choose": [],
     }
     runs = list(product(model, threads))
     with tqdm(runs, leave=False, disable=as_json) as progress:
         for name, n in progress:
             progress.set_description(f"{name}, {n} threads")
-            speeds, single = _measure(
-                name, n, sentences, batch_size, rounds, device, peaks
-            )
-            tables["tokens/s"] += speeds
-            tables["milliseconds of 20 tokens"].append(single)
+            found = _measure(name, n, sentences, batch_size, rounds, device, peaks)
+            for title, rows in zip(list(tables)[1:4], found):
+                tables[title] += rows
     if device == "cpu":
         tables["instructions"] = [_instructions()]
     tables["to choose"] = [_to_choose(name, tables) for name in model]
@@ -106,23 +105,24 @@ def _measure(
     rounds: int,
     device: str,
     peaks: dict[str, float],
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
     """Return rows of tokens/s for each batch size, with the shares of the large
-    multiplication on as many threads, and a row of milliseconds of one sentence, with
-    what reading its weights takes."""
+    multiplication on as many threads; a row of milliseconds of one sentence, with what
+    it takes at least; and rows of a few sentences at once."""
+    from .. import speed
     from ..bilm.kernels.threads import thread_count
-    from ..speed import encode_all, encoders, in_turn, latency, load_model
     from ..speed_limits import flops_per_token, sentence_floors
 
     settings: dict[str, Any] = {"model": name, "threads": n_threads}
     speeds = []
     with thread_count(n_threads):
-        bilms = encoders(load_model(name).to(device))
+        bilms = speed.encoders(speed.load_model(name).to(device))
         for size in batch_sizes:
             runs = {
-                k: partial(encode_all, b, sentences, size) for k, b in bilms.items()
+                k: partial(speed.encode_all, b, sentences, size)
+                for k, b in bilms.items()
             }
-            found = in_turn(runs, rounds)
+            found = speed.in_turn(runs, rounds)
             flops = flops_per_token(bilms["cold"], sentences, size)
             shares = {
                 f"{kind}, share": found[kind] * flops / (n_threads * peaks[precision])
@@ -130,11 +130,13 @@ def _measure(
                 if kind in found and precision in peaks
             }
             speeds.append({**settings, "batch": size, **found, **shares})
-        single = {**settings, **latency(bilms, sentences)}
+        single = {**settings, **speed.latency(bilms, sentences)}
+        few = [{**settings, **row} for row in speed.few_sentences(bilms, sentences)]
     if device == "cpu":
-        floors = sentence_floors(bilms["cold"].config)
-        single |= {f"{kind}, floor": floors[kind] for kind in peaks}
-    return speeds, single
+        (sentence,) = speed.single_sentences(sentences)[0]
+        floors = sentence_floors(bilms["cold"].config, sentence, peaks)
+        single |= {f"{kind}, floor": floor for kind, floor in floors.items()}
+    return speeds, [single], few
 
 
 def _to_choose(name: str, tables: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:

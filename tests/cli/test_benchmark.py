@@ -48,7 +48,11 @@ def test_inference(tiny, tmp_path):
             and "torch" in processor["float32"]
         )
         (row,) = found["milliseconds of 20 tokens"]
-        assert all(row[f"{precision}, floor"] > 0 for precision in precisions())
+        assert all(row[f"{kind}, floor"] > 0 for kind in kinds)
+        assert row["cold, floor"] > row["warm, floor"]
+        few = found["milliseconds of a few sentences"]
+        assert [row["sentences"] for row in few] == [1, 2, 4, 8, 16]
+        assert all(row[kind] > 0 for row in few for kind in kinds)
         assert all(0 < row[kind] <= row[f"{kind}, p95"] for kind in kinds)
     assert torch.get_num_threads() == before
     assert "warm, p95" in run("inference", *settings)
