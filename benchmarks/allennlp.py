@@ -23,6 +23,7 @@ import torch
 import typer
 
 from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.kernels.threads import thread_count
 from spacy_elmo.speed import (
     Sentences,
     load_model,
@@ -30,7 +31,6 @@ from spacy_elmo.speed import (
     read_sentences,
     show,
     single_sentences,
-    torch_threads,
 )
 
 from .timing import MODEL, TEXT
@@ -149,7 +149,7 @@ def main(
     sentences = read_sentences(text, 1_280)
     work: dict[str, Any] = {"64": [sentences[:BATCH_SIZE]]}
     work["1, of 20 tokens"] = single_sentences(sentences)[:8]
-    with torch_threads(1):
+    with thread_count(1):
         for name in model:
             bilm = load_model(name)
             theirs = Theirs(bilm, make)
