@@ -75,9 +75,8 @@ def estimate(plan: Plan, encoder: Encoder) -> dict[str, Any]:
 
 def size_on_disk(kept: Kept, counts: dict[str, Any], n_shards: int) -> int:
     """Return the bytes on the disk of so many tokens, sentences and documents."""
-    tokens, sentences, documents = (
-        counts[name] for name in ("tokens", "sentences", "documents")
-    )
+    names = "tokens", "sentences", "documents"
+    tokens, sentences, documents = (counts[name] for name in names)
     rows = {"token": tokens, "sentence": sentences, "doc": documents}[kept.pool]
     size = rows * kept.row_bytes + documents * DOCUMENT_BYTES + n_shards * HEADER_BYTES
     size += sentences * SENTENCE_BYTES if kept.pool != "doc" else 0

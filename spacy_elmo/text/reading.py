@@ -50,9 +50,8 @@ def read_lines(
             for number, line in read(text, path):
                 if "\0" in line:
                     problem = "a zero byte"
-                    raise ValueError(
-                        Errors.EL031.format(path=path, line=number, error=problem)
-                    )
+                    said = Errors.EL031.format(path=path, line=number, error=problem)
+                    raise ValueError(said)
                 if line := line.strip():
                     yield line
                 if file.tell() > told:
