@@ -132,7 +132,9 @@ def test_a_bundle_is_found_by_python(tmp_path):
     code += "str(where), where\nfrom importlib.metadata import entry_points\n"
     code += "assert 'elmo' in entry_points(group='spacy_factories').names\n"
     environment = {**os.environ, "PYTHONPATH": str(site)}
-    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+    # Not here, where an installation of the clone may have left its own metadata.
+    command = [sys.executable, "-c", code]
+    subprocess.run(command, env=environment, cwd=tmp_path, check=True)
 
 
 def test_the_tree_leaves_room_for_the_bundle():
