@@ -1,5 +1,5 @@
-"""Matrix products of a pipeline by NumPy. On processors with AVX-512 they take half as
-long as thinc's choice for CPUs, BLIS. The wheels carry this file."""
+"""Matrix multiplications of a pipeline by NumPy. On processors with AVX-512 they take
+half as long as by Thinc's choice for CPUs, BLIS. The wheels carry this file."""
 
 from collections.abc import Callable
 
