@@ -32,8 +32,8 @@ from .files import StoredBiLM
 from .files.own import VOCAB_CACHE
 from .initial_weights import draw_weights
 from .kernels.fast import FastBidirectionalLM
+from .kernels.forks import safe_from_forks
 from .kernels.processor import Precision
-from .kernels.threads import safe_after_fork
 from .lstm import BiLMState
 from .objectives import Objective
 from .token_cache import CACHE_WORDS, TokenCache
@@ -157,7 +157,7 @@ class BiLM(FastBidirectionalLM):
         state: what both directions start from, rows in packed order; None for zeros."""
         if state is None:
             state = self.zero_state(len(batch.positions))
-        with safe_after_fork():
+        with safe_from_forks():
             word_N = to_device(batch.word_N, self.device)
             reversed_N = to_device(batch.reversed_N, self.device)
             x_VH = self.token_vectors(batch.words)

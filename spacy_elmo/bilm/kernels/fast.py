@@ -20,6 +20,7 @@ from .choose import (
     choose_matmul,
     choose_token_encoder,
 )
+from .forks import safe_from_forks
 from .matmul import Rule, TorchMatmul, Weight
 from .memo import Derived
 from .processor import Case, Settings, case_of, float32_mode
@@ -90,7 +91,7 @@ class FastCharCnnEncoder(FastPart, CharCnnEncoder):
     def forward(self, ids_VC: Tensor, word_ids_V: Tensor | None = None) -> Tensor:
         """Return token vectors (V, H)."""
         case = case_of(self.settings, self.char_embedding)
-        with threads.safe_after_fork(), _mode(case):
+        with safe_from_forks(), _mode(case):
             if choose_token_encoder(case) == "definition":
                 return super().forward(ids_VC, word_ids_V)
             order_V = torch.argsort(char_cnn.lengths(ids_VC))

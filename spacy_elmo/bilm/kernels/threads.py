@@ -1,4 +1,4 @@
-"""The two directions on a thread each, and what a forked process computes with.
+"""The two directions on a thread each.
 
 torch shares every matrix multiplication out among its threads and waits for all of them
 after each. For the small ones of a step the wait costs what the sharing brings, and
@@ -13,7 +13,7 @@ import ctypes
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import copy_context
 from functools import cache
 from importlib.util import find_spec
@@ -25,8 +25,6 @@ from typing import Any, TypeVar
 import torch
 
 T = TypeVar("T")
-
-_PROCESS = os.getpid()
 
 
 def can_run() -> bool:
@@ -70,13 +68,6 @@ def thread_count(n: int) -> Iterator[None]:
     finally:
         openmp(before)
         mkl(mkl_before)
-
-
-def safe_after_fork() -> AbstractContextManager[None]:
-    """Compute with one thread inside, if this process was forked from one that had
-    imported this module: OpenMP's threads don't survive a fork, and a process that asks
-    for them would wait for ever (`nlp.pipe` with n_process)."""
-    return nullcontext() if os.getpid() == _PROCESS else thread_count(1)
 
 
 class _NumPy:

@@ -177,3 +177,24 @@ def test_in_other_processes(how):
     assert child.exitcode == 0 and close(found, expected)
     if how == "fork":
         assert n_threads == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_fork_waits_for_threads_that_compute():
+    """Locks of oneDNN that they hold would be held for ever in the new process."""
+    bilm, inside, go_on = tiny(), threading.Event(), threading.Event()
+
+    def wait_inside(*_):
+        inside.set()
+        assert go_on.wait(20)
+
+    bilm.token_encoder.register_forward_pre_hook(wait_inside)
+    with ThreadPoolExecutor(2) as pool:
+        reading = pool.submit(bilm.encode, SENTENCES)
+        assert inside.wait(20)
+        pool.submit(lambda: (time.sleep(0.5), go_on.set()))
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if go_on.is_set() else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert len(reading.result()) == len(SENTENCES)

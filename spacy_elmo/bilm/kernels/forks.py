@@ -1,0 +1,76 @@
+"""What a forked process computes with, and when a process may fork.
+
+Only the thread that forks lives on in the new process. Locks that others held at that
+moment stay held there for ever, those of oneDNN inside torch too.
+"""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from functools import cache
+from threading import Condition, get_ident
+
+from .threads import thread_count
+
+PATIENCE = 10.0  # seconds, after which a fork waits for a batch no longer
+_PROCESS = os.getpid()
+
+
+class _Computing:
+    """The threads that compute, and how many wait to fork."""
+
+    def __init__(self) -> None:
+        self.changed, self.threads = Condition(), Counter[int]()
+        self.forking = 0
+
+
+@cache
+def _computing(process: int) -> _Computing:
+    """Return what a process computes; a fork begins with nothing."""
+    return _Computing()
+
+
+@contextmanager
+def safe_from_forks() -> Iterator[None]:
+    """Compute inside so that another thread's fork waits for the end of it (training
+    waits for the end of the forward pass), and with one thread if this process was
+    forked from one that had imported this module: OpenMP's threads don't survive a
+    fork, and who asks for them would wait for ever (`nlp.pipe` with n_process)."""
+    _wait_before_forks()
+    state, me = _computing(os.getpid()), get_ident()
+    with state.changed:
+        while state.forking and not state.threads[me]:
+            state.changed.wait()
+        state.threads[me] += 1
+    try:
+        with nullcontext() if os.getpid() == _PROCESS else thread_count(1):
+            yield
+    finally:
+        with state.changed:
+            state.threads[me] -= 1
+            state.threads += Counter()  # drops zeros
+            state.changed.notify_all()
+
+
+@cache
+def _wait_before_forks() -> None:
+    """See to it that a fork waits for threads that compute, from the first on."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=_before, after_in_parent=_in_parent)
+
+
+def _before() -> None:
+    state, until = _computing(os.getpid()), time.monotonic() + PATIENCE
+    state.changed.acquire()  # until the fork is made
+    state.forking += 1
+    while set(state.threads) - {get_ident()} and time.monotonic() < until:
+        state.changed.wait(until - time.monotonic())
+
+
+def _in_parent() -> None:
+    state = _computing(os.getpid())
+    state.forking -= 1
+    state.changed.notify_all()
+    state.changed.release()
