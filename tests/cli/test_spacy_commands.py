@@ -85,7 +85,11 @@ def folder(tmp_path_factory):
 
 
 PATHS = ["--paths.train", "train.spacy", "--paths.dev", "dev.spacy"]
-SHORT = ["--training.max_steps", "30", "--training.eval_frequency", "15"]
+RATE = "--training.optimizer.learn_rate"
+SHORT = [
+    "--training.max_steps", "40", "--training.eval_frequency", "20",
+    f"{RATE}.warmup_steps", "4", f"{RATE}.total_steps", "80",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
