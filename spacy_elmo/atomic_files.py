@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from .errors import Errors
+from .untrusted_files import check_plain
 
 Writer = Callable[[Path], object]
 _JOURNAL, _UNFINISHED, _NAMES = ".previous.", ".unfinished.", "names.json"
@@ -206,8 +207,7 @@ def sha256(path: Path) -> str:
     """Return the hash of a file, in hexadecimal. Raises OSError [EL030]."""
     digest = hashlib.sha256()
     try:
-        if not path.is_file():  # a FIFO waits for ever, a device may never end
-            raise OSError("it is not a file" if path.exists() else "it is not there")
+        check_plain(path)  # a FIFO waits for ever, a device may never end
         with path.open("rb") as file:
             while block := file.read(1 << 20):
                 digest.update(block)

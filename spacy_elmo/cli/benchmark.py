@@ -141,7 +141,7 @@ def _measure(
 
 def _to_choose(name: str, tables: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """Return the settings of a model that were the fastest for much text, and for one
-    sentence; in float32 alone too, whose vectors are exact."""
+    sentence; in float32 alone too."""
     row: dict[str, Any] = {"model": name}
     for title, what, best in (
         ("tokens/s", "throughput", max),
@@ -154,8 +154,8 @@ def _to_choose(name: str, tables: dict[str, list[dict[str, Any]]]) -> dict[str, 
             for kind, precision in PRECISION_OF.items()
             if kind in row
         ]
-        exact = [each for each in found if each[1].startswith("float32")]
-        row |= {what: best(found)[1], f"{what}, exact": best(exact)[1]}
+        in_float32 = [each for each in found if each[1].startswith("float32")]
+        row |= {what: best(found)[1], f"{what}, float32": best(in_float32)[1]}
     return row
 
 

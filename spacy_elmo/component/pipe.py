@@ -224,8 +224,8 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
             mixed = first_mix(self.model.ops, self.settings, scores.layers.values)
             for doc, tensor in zip(docs, scores.layers.split(mixed)):
                 doc.tensor = tensor.copy()  # in memory of its own
-        if self.settings.similarity_hooks:
-            list(map(install_hooks, docs))
+        for doc in docs if self.settings.similarity_hooks else ():
+            install_hooks(doc)
         self._hold(scores)
 
     def _hold(self, reading: Reading) -> None:

@@ -14,14 +14,13 @@ from spacy.pipeline import TrainablePipe
 
 from ..bilm.batch import batch_by_tokens
 from ..bilm.bilm import BiLM
-from ..bilm.kernels.processor import Precision
+from ..bilm.kernels.processor import Precision, cpu_model
 from ..component.mixes import learned_mixes
 from ..component.pipe import Elmo
 from ..errors import Errors
 from ..layers.listener import ElmoListener
 from ..layers.mix import shares
 from ..models import find
-from ..pretrain.card import cpu_model
 from .keep import Kept
 
 EXACT_SIZES = 16  # as `BiLM.set_exact` says

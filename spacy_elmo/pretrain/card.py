@@ -1,7 +1,6 @@
 """The model card: where a model comes from, as `card.json` beside it."""
 
 import platform
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import torch
 from ..bilm.files.format import folder_of
 from ..bilm.files.own import CARD
 from ..bilm.files.text_files import read_own_json
+from ..bilm.kernels.processor import cpu_model
 from ..errors import Errors
 
 
@@ -29,15 +29,6 @@ def processor() -> str:
     """Return the processor's model and architecture, as far as the system tells."""
     model = cpu_model() or platform.processor()
     return " ".join(dict.fromkeys(filter(None, (model, platform.machine()))))
-
-
-def cpu_model() -> str:
-    """Return the processor's model as Linux names it, "" if it does not."""
-    with suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
-        models = [line.split(":")[1] for line in lines if line.startswith("model name")]
-        return models[0].strip() if models else ""
-    return ""
 
 
 def describe(device: torch.device) -> str:

@@ -26,10 +26,11 @@ class _Computing:
         self.forking = 0
 
 
-@cache
-def _computing(process: int) -> _Computing:
-    """Return what a process computes; a fork begins with nothing."""
-    return _Computing()
+_states: dict[int, _Computing] = {}  # of a process; a fork begins with its own
+
+
+def _state() -> _Computing:
+    return _states.setdefault(os.getpid(), _Computing())
 
 
 @contextmanager
@@ -39,7 +40,7 @@ def safe_from_forks() -> Iterator[None]:
     forked from one that had imported this module: OpenMP's threads don't survive a
     fork, and who asks for them would wait for ever (`nlp.pipe` with n_process)."""
     _wait_before_forks()
-    state, me = _computing(os.getpid()), get_ident()
+    state, me = _state(), get_ident()
     with state.changed:
         while state.forking and not state.threads[me]:
             state.changed.wait()
@@ -62,7 +63,7 @@ def _wait_before_forks() -> None:
 
 
 def _before() -> None:
-    state, until = _computing(os.getpid()), time.monotonic() + PATIENCE
+    state, until = _state(), time.monotonic() + PATIENCE
     state.changed.acquire()  # until the fork is made
     state.forking += 1
     while set(state.threads) - {get_ident()} and time.monotonic() < until:
@@ -70,7 +71,7 @@ def _before() -> None:
 
 
 def _in_parent() -> None:
-    state = _computing(os.getpid())
+    state = _state()
     state.forking -= 1
     state.changed.notify_all()
     state.changed.release()

@@ -12,8 +12,9 @@ int8     weights rounded to 8 bits by the largest of each column, inputs by the
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
+from pathlib import Path
 from threading import RLock
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -115,6 +116,15 @@ def instructions() -> str:
 
 def _supports(name: str) -> bool:
     return bool(getattr(torch.cpu, f"_is_{name}_supported", lambda: False)())
+
+
+def cpu_model() -> str:
+    """Return the processor's model as Linux names it, "" if it does not."""
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
+        models = [line.split(":")[1] for line in lines if line.startswith("model name")]
+        return models[0].strip() if models else ""
+    return ""
 
 
 # The modes that `float32_mode` sets are those of the whole process.
