@@ -13,7 +13,7 @@ from wasabi import msg
 
 from spacy_elmo import models as shipped
 from spacy_elmo.models import model_card
-from spacy_elmo.pretrain.card import read_card
+from spacy_elmo.models.model_card import read_card
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.pretrain.perplexity import perplexity
 from spacy_elmo.text.shards import open_corpus
@@ -31,7 +31,7 @@ def main(name: str = typer.Argument(..., help="Model of experiments.yml")) -> No
         found = perplexity(model, corpus, progress=True)
         card[f"{part}_perplexity"] = found.to_dict()
         msg.good(f"{part}: perplexity {found}")
-    card["limits"] = row["limits"]
+    card |= {"version": row["version"], "limits": row["limits"]}
     folder = shipped.FOLDER / name
     model.bilm.save(folder, dtype="float16", softmax=model.softmax, card=card)
     write_page(name)

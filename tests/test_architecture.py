@@ -6,7 +6,7 @@ from graphlib import TopologicalSorter
 
 import grimp
 
-from spacy_elmo.pretrain.card import read_card
+from spacy_elmo.models.model_card import read_card
 
 from .pretrain.runs import prepare_text, write_config, write_text
 

@@ -11,8 +11,8 @@ import spacy
 
 from spacy_elmo import BiLM
 from spacy_elmo.bilm.objectives import FullSoftmax
+from spacy_elmo.models.model_card import read_card
 from spacy_elmo.pretrain import checkpoint
-from spacy_elmo.pretrain.card import read_card
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.pretrain.optimizers import adam
 from spacy_elmo.text.prepare import Request, prepare

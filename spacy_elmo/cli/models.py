@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..bilm.config import BiLMConfig
 
 TEXTS, MARKS = ("dev", "test"), ("forward", "backward", "bits_per_character")
-IN_SHORT = ("text", "tokens_seen", "dev_perplexity", "hardware", "command")
+IN_SHORT = ("version", "text", "tokens_seen", "dev_perplexity", "hardware", "command")
 # Name -> sentences at once, and whether a gradient is asked for.
 CASES = {"1 sentence": (1, False), "64 sentences": (64, False), "training": (64, True)}
 
@@ -26,8 +26,7 @@ def models_cli(
 ) -> None:
     """The biLMs inside this package: what they are for and how they were made."""
     from .. import models as shipped
-    from ..models.model_card import render
-    from ..pretrain.card import read_card
+    from ..models.model_card import read_card, render
 
     cards: dict[str, Any] = {}
     for lang, model in shipped.MODELS.items():
@@ -40,7 +39,7 @@ def models_cli(
         return
     if name is None:
         marks = [f"{t}, {m.replace('_', ' ')}" for t in TEXTS for m in MARKS]
-        header = ("name", "lang", "parameters", "tokens seen", *marks)
+        header = ("name", "lang", "version", "parameters", "tokens seen", *marks)
         rows = [_row(model, card) for model, card in cards.items()]
         msg.table(rows, header=header, divider=True)
         return
@@ -52,7 +51,7 @@ def _row(model: str, card: dict[str, Any]) -> tuple[str, ...]:
     numbers = (f"{card.get(key, 0):,}" for key in ("parameters", "tokens_seen"))
     perplexities = [card.get(f"{text}_perplexity", {}) for text in TEXTS]
     marks = (f"{p.get(m, float('nan')):.2f}" for p in perplexities for m in MARKS)
-    return model, card["lang"], *numbers, *marks
+    return model, card["lang"], card.get("version", ""), *numbers, *marks
 
 
 @app.command("info")
@@ -71,7 +70,7 @@ def info_cli(
     from confection import Config
 
     from ..bilm import files
-    from ..pretrain.card import read_card
+    from ..models.model_card import read_card
 
     if as_config:
         sizes = files.read_config(model).to_dict()
@@ -132,7 +131,7 @@ def convert_cli(
 ) -> None:
     """Read a biLM and write it in another format, with the same vectors."""
     from ..bilm import files, objectives
-    from ..pretrain.card import read_card
+    from ..models.model_card import read_card
 
     writer = files.writable_format(to or files.OWN)
     stored, folder = files.load(source), files.folder_of(source)

@@ -33,6 +33,7 @@ def make_elmo(nlp: Language, name: str, model: Encoder, **settings: Any) -> Elmo
     if sizes is not None:
         set_sizes(model, sizes)
     elmo = Elmo(nlp.vocab, model, name, lang=nlp.lang or "", **settings)
+    elmo.when_loaded = partial(_store_version, weakref.ref(nlp), name)
     if sizes is not None:
         elmo.when_linked = partial(_store_sizes, weakref.ref(nlp), name, sizes)
     return elmo
@@ -60,6 +61,15 @@ def _store_sizes(
     nlp = pipeline()
     if nlp is not None and name in nlp.component_names:
         nlp.get_pipe_config(name)["model"].update(sizes.to_dict())
+
+
+def _store_version(
+    pipeline: Callable[[], Language | None], name: str, version: dict[str, Any]
+) -> None:
+    """Write into `nlp.meta["elmo"]`, which is saved, what weights a component has."""
+    nlp = pipeline()
+    if nlp is not None:
+        nlp.meta.setdefault("elmo", {})[name] = version
 
 
 def component_config(path: str | Path) -> dict[str, Any]:

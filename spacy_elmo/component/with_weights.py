@@ -14,6 +14,7 @@ from ..layers.checksums import SAVED
 from ..layers.encoder import shim_of
 from ..layers.listener import TRAINED_WITH
 from ..layers.shim import BiLMShim
+from ..models.model_card import name_and_version
 from ..untrusted_files import coded, reading
 from .settings import ElmoSettings
 
@@ -29,6 +30,8 @@ class WithWeights:
     lang: str
     frozen: bool
     listeners: list[Model[Any, Any]]
+    # Called with the name and the version of weights that are loaded, in a pipeline.
+    when_loaded: Callable[[dict[str, Any]], None] | None = None
 
     @property
     def width(self) -> int:
@@ -82,7 +85,7 @@ class WithWeights:
             ValueError: [EL052] if its sizes are not those of the configuration, and as
                 `BiLM.load`.
         """
-        self._shim.set_weights(BiLM.load(shipped.find(path)), path)
+        self._take(BiLM.load(shipped.find(path)), path)
 
     @property
     def _shim(self) -> BiLMShim:
@@ -101,8 +104,12 @@ class WithWeights:
         return self._shim
 
     def _take_shipped(self) -> None:
-        bilm = shipped.load(self.lang)
-        self._shim.set_weights(bilm, shipped.MODELS[self.lang])
+        self._take(shipped.load(self.lang), shipped.MODELS[self.lang])
+
+    def _take(self, bilm: BiLM, path: str | Path) -> None:
+        self._shim.set_weights(bilm, path)
+        if self.when_loaded is not None:
+            self.when_loaded(name_and_version(path))
 
     def _initialize_weights(self, weights: Callable[[], BiLM] | None) -> None:
         """Take weights from a reader, or those of this package; if there are none and
@@ -113,12 +120,12 @@ class WithWeights:
             if path is None:
                 self._take_shipped()
             else:
-                self._shim.set_weights(weights(), path)
+                self._take(weights(), path)
         elif not (self.frozen or self.has_default_weights):
             if config.n_words:  # rows of unknown words mean nothing
                 raise ValueError(Errors.EL050.format(name=self.name))
             warnings.warn(Warnings.ELW03.format(name=self.name), stacklevel=3)
-            self._shim.set_weights(BiLM.random(config), "random")
+            self._take(BiLM.random(config), "random")
 
     def _sign_mixes(self) -> None:
         """Tell listeners, which are saved after this component, what their mixes were

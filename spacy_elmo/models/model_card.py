@@ -1,7 +1,14 @@
-"""A model's card in Markdown, as hubs of models show it, from its `card.json`."""
+"""A model's card: where it comes from, as `card.json` beside it, and that in Markdown,
+as hubs of models show it."""
 
 import json
+from pathlib import Path
 from typing import Any
+
+from ..bilm.files.format import folder_of
+from ..bilm.files.own import CARD
+from ..bilm.files.text_files import read_own_json
+from ..errors import Errors
 
 FILE = "README.md"
 TEXTS = ("dev", "test")
@@ -69,8 +76,9 @@ Held-out text, exact over the whole vocabulary.
 
 - Time: {hours} h {minutes:02d} min
 - Hardware: {hardware}
-- Version: spacy-elmo {spacy_elmo}
-- Fingerprint of the weights: `{fingerprint}`
+- Trained by spacy-elmo {spacy_elmo}
+- Version of the weights: {version}, with the fingerprint
+  `{fingerprint}`
 
 ```text
 {command}
@@ -91,6 +99,27 @@ RESULT = """\
     - type: bits_per_character
       value: {bits_per_character:.3f}
 """
+
+
+def read_card(folder: Path) -> dict[str, Any] | None:
+    """Return the card of a model folder, None if it has none. Raises ValueError
+    [EL002, EL003] if it can't be read."""
+    path = folder_of(folder) / CARD
+    if not path.exists():
+        return None
+    card = read_own_json(path)
+    if not isinstance(card, dict):
+        raise ValueError(Errors.EL003.format(path=path, problem="it is no card"))
+    return card
+
+
+def name_and_version(name_or_path: str | Path) -> dict[str, Any]:
+    """Return the name of a shipped model or of a model folder, as "weights", and the
+    version that its card says, if it says one, as "version"."""
+    path = Path(name_or_path)
+    folder = path if path.exists() else Path(__file__).parent / path.name
+    card = read_card(folder) if folder.exists() else None
+    return {"weights": path.name, "version": (card or {}).get("version")}
 
 
 def render(name: str, lang: str, card: dict[str, Any]) -> tuple[str, str]:

@@ -13,7 +13,8 @@ from ..atomic_files import recover, write_files
 from ..bilm.files.own import CARD
 from ..checksums import json_with_checksum
 from ..errors import Errors
-from .card import describe, processor, read_card
+from ..models.model_card import read_card
+from .card import describe, processor
 from .checkpoint import FILE as CHECKPOINT
 from .config import PretrainConfig
 from .corpora import DEV, TRAIN, Corpora

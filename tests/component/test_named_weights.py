@@ -9,6 +9,7 @@ from spacy.training import Example
 
 from spacy_elmo import BiLM, models
 from spacy_elmo.bilm import files
+from spacy_elmo.models.model_card import read_card
 
 from ..models import tiny_config
 from ..pipelines import LISTENER, TAGGER
@@ -148,3 +149,22 @@ def test_fine_tuned_from_named_weights(published, tiny):
     nlp.initialize()
     assert nlp.get_pipe("elmo").bilm.fingerprint() == tiny.fingerprint()
     assert files.read_config(published) == tiny.config
+
+
+def test_meta_says_which_weights_a_pipeline_has(published, tmp_path):
+    nlp = spacy.blank("en")
+    elmo = nlp.add_pipe("elmo")
+    assert "elmo" not in nlp.meta  # nothing is loaded before it is used
+    nlp("A cat")
+    version = read_card(models.folder("en"))["version"]
+    assert nlp.meta["elmo"] == {"elmo": {"weights": "en_elmo_sm", "version": version}}
+    nlp.meta["elmo"]["elmo"]["version"] = "0"  # as one saved with older weights
+    nlp.to_disk(tmp_path / "pipeline")
+    saved = spacy.load(tmp_path / "pipeline")
+    assert saved.meta["elmo"]["elmo"]["version"] == "0"
+    assert same(layers(saved), layers(nlp))
+    assert saved.meta["elmo"]["elmo"]["version"] == "0"
+    assert elmo.fingerprint() == saved.get_pipe("elmo").fingerprint()
+    other = pipeline(published)
+    other("A cat")
+    assert other.meta["elmo"]["elmo"] == {"weights": "published", "version": None}

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from spacy_elmo.bilm.kernels.choose import force
+from spacy_elmo.models.model_card import read_card
 from spacy_elmo.pretrain import checkpoint
-from spacy_elmo.pretrain.card import read_card
 from spacy_elmo.pretrain.config_file import read_config
 from spacy_elmo.pretrain.loop import pretrain
 from spacy_elmo.pretrain.model import LanguageModel

@@ -11,8 +11,8 @@ from safetensors.torch import save_file
 
 from spacy_elmo import BiLM
 from spacy_elmo import atomic_files as files
+from spacy_elmo.models.model_card import read_card
 from spacy_elmo.pretrain import checkpoint, loggers, loop
-from spacy_elmo.pretrain.card import read_card
 from spacy_elmo.pretrain.config_file import read_config
 from spacy_elmo.pretrain.loop import pretrain
 from spacy_elmo.pretrain.stop import Stopped

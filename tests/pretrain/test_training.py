@@ -6,8 +6,8 @@ import torch
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.kernels.processor import probe
 from spacy_elmo.bilm.objectives.full import FullSoftmax
+from spacy_elmo.models.model_card import read_card
 from spacy_elmo.pretrain import loop
-from spacy_elmo.pretrain.card import read_card
 from spacy_elmo.pretrain.loop import pretrain
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.pretrain.optimizers import muon

@@ -15,7 +15,7 @@ import pytest
 
 from spacy_elmo import BiLM
 from spacy_elmo.bilm import files
-from spacy_elmo.pretrain.card import read_card
+from spacy_elmo.models.model_card import read_card
 from spacy_elmo.pretrain.model import LanguageModel
 
 MADE = Path(__file__).parent / "made_by_0_1"
