@@ -4,15 +4,28 @@ Errors are raised as ``ValueError(Errors.EL001.format(...))``, or the builtin th
 fits; warnings go through ``warnings.warn(Warnings.ELW01.format(...))``.
 """
 
+from string import Formatter
+
+LONGEST = 1000  # characters of a value in a message: files of others have megabytes
+
+
+class _Shortening(Formatter):
+    def format_field(self, value: object, format_spec: str) -> str:
+        text = super().format_field(value, format_spec)
+        return text if len(text) <= LONGEST else text[:LONGEST] + "..."
+
+
+class _Message(str):
+    def format(self, *args: object, **values: object) -> str:
+        return _Shortening().vformat(self, args, values)
+
 
 class _Coded(type):
     """Puts the code in front of its message: ``Errors.EL001`` -> ``[EL001] ...``."""
 
     def __getattribute__(cls, code: str) -> str:
         message = super().__getattribute__(code)
-        if code.startswith("EL") and isinstance(message, str):
-            return f"[{code}] {message}"
-        return message
+        return _Message(f"[{code}] {message}") if code.startswith("EL") else message
 
 
 class Errors(metaclass=_Coded):

@@ -8,7 +8,6 @@ from typing import Any
 
 MAX_JSON = 32 << 20  # bytes of a JSON file
 MAX_WORDS = 512 << 20  # bytes of a list of words
-MAX_SAID = 300  # characters of a message of others
 
 
 @contextmanager
@@ -21,8 +20,8 @@ def coded(message: str, path: str | Path, **also: Any) -> Iterator[None]:
     except Exception as error:
         if str(error).startswith("[EL"):
             raise
-        message = message.format(path=path, error=said(error), **also)
-        raise ValueError(message) from error
+        said = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise ValueError(message.format(path=path, error=said, **also)) from error
 
 
 @contextmanager
@@ -52,9 +51,3 @@ def check_plain(path: Path, max_bytes: int | None = None) -> None:
         raise OSError("it is not a file" if path.exists() else "it is not there")
     if max_bytes is not None and path.stat().st_size > max_bytes:
         raise OSError(f"it is larger than {max_bytes:,} bytes")
-
-
-def said(error: Exception) -> str:
-    """Return the first line of what an error says, at a length that can be read."""
-    first_line = str(error).strip().partition("\n")[0] or type(error).__name__
-    return first_line if len(first_line) <= MAX_SAID else first_line[:MAX_SAID] + "..."

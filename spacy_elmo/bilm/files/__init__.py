@@ -11,7 +11,7 @@ import torch
 
 from ...errors import Errors
 from ...registry import registry
-from ...untrusted_files import said
+from ...untrusted_files import coded
 from ..config import BiLMConfig
 from ..objectives import Objective
 from . import bilm_tf, many_langs, own  # noqa: F401  (they register their formats)
@@ -38,11 +38,8 @@ def find_format(path: str | Path) -> Format:
             several formats.
     """
     path = Path(path)
-    try:
+    with coded(Errors.EL002, path, format="a biLM"):  # no permission
         found = [known for known in _formats().values() if known.matches(path)]
-    except OSError as error:  # no permission
-        message = Errors.EL002.format(path=path, format="a biLM", error=said(error))
-        raise ValueError(message) from error
     if not found:
         raise not_found(path)
     if len(found) > 1:

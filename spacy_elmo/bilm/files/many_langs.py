@@ -7,7 +7,6 @@ char-CNN. Their highway gate keeps x where ours opens the transform: sigmoid(-z)
 Foreign names stay in this file.
 """
 
-import reprlib
 import zipfile
 from collections.abc import Callable
 from itertools import product
@@ -170,7 +169,7 @@ def _read_arrays(path: Path, max_bytes: int) -> dict[str, Tensor]:
         for name, array in arrays.items():
             if not _is_plain(array):
                 problem = "not an array of floating-point numbers"
-                found = {"name": reprlib.repr(name), "problem": problem}
+                found = {"name": name, "problem": problem}
                 raise ValueError(Errors.EL009.format(path=path, **found))
     return arrays
 
