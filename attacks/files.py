@@ -32,7 +32,7 @@ CODED = re.compile(r"\[ELW?\d+\]")
 
 def attack(run: Run) -> None:
     """Mutate a file of each target in turn, until time or count is used up."""
-    with tempfile.TemporaryDirectory(dir=_memory_disk()) as folder:
+    with tempfile.TemporaryDirectory(dir=memory_disk()) as folder:
         readers = Readers(Path(folder))
         done = 0
         while run.goes_on(done):
@@ -128,7 +128,7 @@ def _reset_peak() -> int:
     return _memory("VmRSS")
 
 
-def _memory_disk() -> str | None:
+def memory_disk() -> str | None:
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 

@@ -30,11 +30,11 @@ GRACE = 120  # seconds for a process to start and to end
 
 def attack(run: "Run") -> None:
     """Fuzz the files in turn, each for its share of the time that is left."""
-    from .files import _memory_disk
+    from .files import memory_disk
     from .targets import TARGETS, make
 
     run.notes["engine"] = "atheris" if find_spec("atheris") else "Hypothesis"
-    with tempfile.TemporaryDirectory(dir=_memory_disk()) as folder:
+    with tempfile.TemporaryDirectory(dir=memory_disk()) as folder:
         jobs = []
         for name in TARGETS:
             place = Path(folder) / name

@@ -19,6 +19,7 @@ from spacy_elmo.pretrain.loop import pretrain
 from tests.pretrain.runs import CONFIG, config, settled, write_text
 
 from . import power
+from .files import memory_disk
 from .processes import in_a_fork, start_again
 from .report import Run
 from .writers import WRITERS, Writer
@@ -35,17 +36,13 @@ def attack(run: Run) -> None:
     library = ctypes.CDLL(os.environ[PRELOADED])
     library.kill_at.argtypes = [ctypes.c_char_p, ctypes.c_long]
     library.record.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
-    with tempfile.TemporaryDirectory(dir=_disk()) as folder:
+    with tempfile.TemporaryDirectory(dir=memory_disk()) as folder:
         for name in ("model", "checkpoint"):
             writer = WRITERS[name]()
             power.attack(run, library, name, writer, Path(folder) / name)
         for name, make in WRITERS.items():
             _kill_writer(run, library, name, make(), Path(folder))
         _kill_training(run, Path(folder))
-
-
-def _disk() -> str | None:
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 def _start_again(run: Run) -> None:

@@ -31,6 +31,7 @@ from spacy_elmo import BiLM
 from tests.models import tiny_config
 from tests.pipelines import TAGGER, TEXTS, add_elmo, examples, with_weights
 
+from .files import memory_disk
 from .report import Run
 from .right_vectors import RightVectors, Weights
 
@@ -39,8 +40,10 @@ SIZES = tiny_config(
 )
 WORDS = ["I", "like", "London", "고양이", "naïve", "x" * 60, "😀", "a", "."]
 STEPS = 30
-# Largest difference allowed, relative to the largest value of a sentence.
+# Largest difference allowed, relative to the largest value of a sentence: from the
+# right layers, and between a sentence in a batch and alone.
 TOLERANCES = {"float32": 1e-5, "half": 0.1, "int8": 0.3}
+ALONE = {"float32": 1e-5, "half": 5e-3, "int8": 1e-2}
 words = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6)
 
 
@@ -85,13 +88,19 @@ class Pipeline(RuleBasedStateMachine):
         layers = [self.right.of(tuple(t.text for t in each)) for each in sentences]
         expected = np.concatenate(layers, axis=1)
         largest = np.abs(expected).max()
-        off = np.abs(found - expected).max() / largest
-        assert off <= TOLERANCES[self.precision], f"{off} off: {doc.text!r}"
+        self.allow("right", TOLERANCES, np.abs(found - expected).max() / largest)
         if not again:
             # Layers that are no longer held are computed again, without the batch.
             off = np.abs(doc.tensor - found.mean(0)).max() / largest
-            assert off <= TOLERANCES[self.precision], f"tensor {off} off: {doc.text!r}"
+            self.allow("alone", ALONE, off)
         self.run.counts["sentences compared"] += 1
+
+    def allow(self, of: str, most: dict[str, float], off: float) -> None:
+        """Fail if a difference is too large, and note the largest."""
+        kind = f"largest difference from {of}, {self.precision}"
+        largest = max(off, float(str(self.run.notes.get(kind, 0))))
+        self.run.notes[kind] = f"{largest:.1e}"
+        assert off <= most[self.precision], f"{off} off, {kind}"
 
     # -- reading ------------------------------------------------------------------
 
@@ -270,7 +279,10 @@ def attack(run: Run) -> None:
     """Run the machine until time or count is used up."""
     number = 0
     while run.goes_on(run.counts["runs"]):
-        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        with (
+            tempfile.TemporaryDirectory(dir=memory_disk()) as folder,
+            warnings.catch_warnings(),
+        ):
             warnings.simplefilter("ignore")
             machine = type(
                 "Pipeline", (Pipeline,), {"run": run, "folder": Path(folder)}

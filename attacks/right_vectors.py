@@ -24,19 +24,25 @@ class RightVectors:
         self.path = folder / "right"
 
     def take(self, weights: Weights) -> None:
-        """Take weights over, as arrays under published names."""
+        """Take weights over; what is asked next is of them."""
+        self.weights = weights
+        self.arrays: dict[str, np.ndarray] = {}
+        self.of = lru_cache(None)(self._of)
+
+    def _read(self) -> None:
+        """Read the weights as arrays under published names."""
         bilm = BiLM(self.sizes)
-        bilm.load_state_dict(weights)
+        bilm.load_state_dict(self.weights)
         bilm.save(self.path, format="bilm-tf")
         self.options = bilm_tf.read_json(self.path / "options.json")
-        self.arrays: dict[str, np.ndarray] = {}
         with h5py.File(self.path / "weights.hdf5") as file:
             file.visititems(self._keep)
-        self.of = lru_cache(None)(self._of)
 
     def _keep(self, name: str, item: Any) -> None:
         if isinstance(item, h5py.Dataset):
             self.arrays[name] = item[...]
 
     def _of(self, tokens: tuple[str, ...]) -> np.ndarray:
+        if not self.arrays:
+            self._read()
         return np.asarray(reference.encode(self.arrays, self.options, tokens))
