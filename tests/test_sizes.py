@@ -12,7 +12,7 @@ MAX_FUNCTION = 60
 # It may grow by what it can do more, not by the way: raise this with a reason.
 # 0.2: checksums of all files, a table of processors, one sentence by NumPy, copies from
 # a GPU that nobody waits for, a few sentences in the benchmark.
-MAX_PACKAGE = 19_200
+MAX_PACKAGE = 19_120
 # What may be longer: five at most, each with a reason.
 EXCEPTIONS = {
     "spacy_elmo/errors.py": "one table of messages",

@@ -3,6 +3,7 @@
 import math
 import shutil
 import time
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -38,15 +39,12 @@ def read_sample(plan: Plan, n_bytes: int = SAMPLE_BYTES) -> Sample:
     for place in range(n_places):
         shard = next(plan.ranges(place * plan.n_jobs // n_places))
         described = plan.inputs[shard.source]
-        source = open_source(described, plan.piece)
-        try:
+        with closing(open_source(described, plan.piece)) as source:
             records = source.read(shard.start, min(shard.end, shard.start + n_bytes))
             for part in reader.parts(records, described.kind, described.path):
                 sample.documents += part.begins
                 sample.sentences += [s.tokens for s in part.sentences]
             sample.n_bytes += source.packed_size
-        finally:
-            source.close()
     return sample
 
 

@@ -1,5 +1,6 @@
 """Making a plan: which inputs, which model, what is kept, and what it will take."""
 
+import hashlib
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,7 @@ from .keep import Kept, choose, parse_layers
 from .model import Computing, Encoder, load_model, rows_are_exact
 from .plan import PLAN, Plan, read_plan
 from .projection import fit_projection, read_projection
-from .sentences import Reading, hash_of_pipeline
+from .sentences import Reading
 
 STDIN, MB = "-", 1 << 20
 BLOCK_BYTES = 32 << 20  # of a block's vectors in memory
@@ -99,7 +100,7 @@ def _plan(
     kept = Kept(weights, layers, bilm.config.width, dtype, pool, dimensions)
     reading, computing = options.reading, options.computing
     if reading.pipeline is not None:
-        files = hash_of_pipeline(reading.pipeline)
+        files = _hash_of_pipeline(reading.pipeline)
         where = _absolute(reading.pipeline)
         reading = replace(reading, pipeline=where, pipeline_hash=files)
     fits = BLOCK_BYTES // (4 * int(np.prod(kept.row_shape)))
@@ -196,3 +197,13 @@ def _spool(stream: IO[bytes], output: Path) -> Path:
         path = output / f"stdin-{digest.hexdigest()}.txt"
         publish(aside, path, replace=False)
     return path
+
+
+def _hash_of_pipeline(name: str) -> str:
+    """Return the hash of all files of a spaCy pipeline."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(str(spacy.load(name).path)).rglob("*")):
+        if path.is_file():
+            digest.update(path.name.encode())
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()

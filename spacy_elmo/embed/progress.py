@@ -37,8 +37,8 @@ class Progress:
             total=self.total,
             unit="B",
             unit_scale=True,
-            desc="embedding",
             disable=not show,
+            desc="embedding",
             bar_format="{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{postfix}",
         )
 
@@ -80,10 +80,8 @@ def rounding_error(plan: Plan, output: Path) -> dict[str, float]:
     and the largest error, over the shards that are there."""
     names = names_of_shards(output)
     errors = [plan.format.read(output / SHARDS / n).header["error"] for n in names]
-    squared, values = (
-        sum(error[key] for error in errors)
-        for key in ("squared_error", "squared_value")
-    )
+    squared = sum(error["squared_error"] for error in errors)
+    values = sum(error["squared_value"] for error in errors)
     largest = max((error["largest"] for error in errors), default=0.0)
     relative = (squared / (values or 1.0)) ** 0.5
     return {"relative_error": relative, "largest_error": largest}

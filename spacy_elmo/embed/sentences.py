@@ -4,18 +4,18 @@ A sentence here is what the biLM reads at once: a sentence of the text, or a win
 longer one.
 """
 
-import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import spacy
-from spacy.attrs import IDX, IS_PUNCT, IS_SPACE, LENGTH, SENT_START
+from spacy.attrs import IDX, LENGTH, SENT_START
+from spacy.lang.lex_attrs import is_punct
 from spacy.language import Language
+from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc
 
 from ..errors import Errors
@@ -24,9 +24,10 @@ from .records import Record
 
 CHARACTERS_AT_ONCE, TEXTS_AT_ONCE = 1 << 17, 1000
 MAX_WORDS = 100_000  # that a tokenizer keeps
-_NO_LIMIT = 1 << 40
 _CONLLU_ID = re.compile(r"\d+([-.]\d+)?")
 _WORD = re.compile(r"\S+")
+_LONG_WORD = re.compile(rf"(?<!\S)\S{{{MAX_TOKEN + 1},}}")
+_ENDS = frozenset(Sentencizer.default_punct_chars)
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Reading:
     """How text becomes sentences.
 
     Attributes:
-        lang: Language of spaCy's tokenizer and rules for sentence ends.
+        lang: Language of spaCy's tokenizer.
         tokenizer: "spacy", or "whitespace" for tokens that are separated already.
         split: Whether lines are split at sentence ends.
         pipeline: A spaCy pipeline that does all of this instead.
@@ -191,7 +192,7 @@ def _short_words(text: str) -> list[tuple[int, str]]:
     begins. (The time of spaCy's tokenizer grows with the square of a word's length.)
     They are cut after what is neither letter nor digit, if there is any."""
     cuts = [0]
-    for match in _WORD.finditer(text):
+    for match in _LONG_WORD.finditer(text):
         start = match.start()
         while match.end() - start > MAX_TOKEN:
             word = reversed(text[start : start + MAX_TOKEN])
@@ -217,97 +218,82 @@ def _windows(sentence: Sentence, window: int) -> Iterator[Sentence]:
         yield Sentence(*(values[start:end] for values in sentence))  # type: ignore[arg-type]
 
 
-def _sentences_of(
-    doc: Doc, places: list[tuple[int, int]] | None = None
-) -> Iterator[Sentence]:
+def _sentences_of(doc: Doc, *, split: bool = False) -> Iterator[Sentence]:
     """Yield the sentences of a Doc, or all of it where none are set; white space is not
-    a token. places: start and end of each token, if the Doc's text is not the source.
-    """
-    if not len(doc):
-        return
+    a token. split: Find sentences."""
     text = doc.text
-    columns = doc.to_array([IS_SPACE, IDX, LENGTH, SENT_START]).T.tolist()
-    is_space, starts, lengths, sent_start = columns
+    starts, lengths, begins = doc.to_array([IDX, LENGTH, SENT_START]).T.tolist()
     ends = [start + length for start, length in zip(starts, lengths)]
     texts = [text[start:end] for start, end in zip(starts, ends)]
-    if places is not None:
-        starts, ends = map(list, zip(*places))
-    firsts = [i for i, value in enumerate(sent_start) if value == 1 and i > 0]
+    if split:
+        firsts = _firsts(texts)
+    else:
+        firsts = [i for i, value in enumerate(begins) if value == 1 and i > 0]
     for first, last in pairwise([0, *firsts, len(texts)]):
-        rows = [i for i in range(first, last) if not is_space[i]]
+        rows = [i for i in range(first, last) if not texts[i].isspace()]
         if rows:
             words = [texts[i][:MAX_TOKEN] for i in rows]
             yield Sentence(words, [starts[i] for i in rows], [ends[i] for i in rows])
 
 
-def _separated(text: str) -> list[Sentence]:
-    """Return the words between white space, if there are any, as one sentence."""
+def _separated(text: str, *, split: bool) -> list[Sentence]:
+    """Return the words between white space, if there are any, in sentences."""
     places = [match.span() for match in _WORD.finditer(text)]
     words = [text[start:end][:MAX_TOKEN] for start, end in places]
     starts, ends = map(list, zip(*places)) if places else ([], [])
-    return [Sentence(words, starts, ends)] if words else []
+    cuts = [0, *(_firsts(words) if split else []), len(words)]
+    pairs = pairwise(cuts) if words else []
+    return [Sentence(words[a:b], starts[a:b], ends[a:b]) for a, b in pairs]
+
+
+def _firsts(texts: list[str]) -> list[int]:
+    """Return the tokens that begin a further sentence by the rule of spaCy's
+    sentencizer, which takes half as long as its tokenizer."""
+    firsts, ended = [], False
+    for i, text in enumerate(texts):
+        if text in _ENDS:
+            ended = True
+        elif ended and not is_punct(text):
+            firsts.append(i)
+            ended = False
+    return firsts
 
 
 def _tokenizer(reading: Reading) -> Callable[[list[str]], list[list[Sentence]]]:
+    split = reading.split
     if reading.tokenizer not in ("spacy", "whitespace"):
         problem = "the tokenizer is 'spacy' or 'whitespace'"
         raise ValueError(Errors.EL032.format(lang=reading.tokenizer, error=problem))
     if reading.pipeline is not None:
         nlp = spacy.load(reading.pipeline)
-        nlp.max_length = _NO_LIMIT
+        nlp.max_length = 1 << 40  # what it gets is short
 
         def tokenize(texts: list[str]) -> list[list[Sentence]]:
             with nlp.memory_zone():  # or every new word would stay in memory
                 return [list(_sentences_of(doc)) for doc in nlp.pipe(texts)]
 
         return tokenize
-    if reading.tokenizer == "whitespace" and not reading.split:
-        return lambda texts: [_separated(text) for text in texts]
-    return _Blank(reading)
+    if reading.tokenizer == "whitespace":
+        return lambda texts: [_separated(text, split=split) for text in texts]
+    nlp = _blank(reading.lang)
+
+    def tokenize_blank(texts: list[str]) -> list[list[Sentence]]:
+        nonlocal nlp
+        # Words stay in memory. In spaCy's memory zones, which forget them after each
+        # batch, the tokenizer is twice as slow.
+        if len(nlp.vocab) > MAX_WORDS:
+            nlp = _blank(reading.lang)
+        docs = map(nlp.tokenizer, texts)
+        return [list(_sentences_of(doc, split=split)) for doc in docs]
+
+    return tokenize_blank
 
 
-class _Blank:
-    """A language's tokenizer and, if asked for, its rules for sentence ends. It is made
-    again when it knows many words, which would stay in memory: in spaCy's memory zones,
-    which forget them after each batch, the tokenizer is twice as slow."""
-
-    def __init__(self, reading: Reading) -> None:
-        self._reading, self._nlp = reading, _blank(reading)
-
-    def __call__(self, texts: list[str]) -> list[list[Sentence]]:
-        if len(self._nlp.vocab) > MAX_WORDS:
-            self._nlp = _blank(self._reading)
-        if self._reading.tokenizer == "spacy":
-            return [list(_sentences_of(doc)) for doc in self._nlp.pipe(texts)]
-        places = [[match.span() for match in _WORD.finditer(t)] for t in texts]
-        docs = (
-            Doc(self._nlp.vocab, words=[text[start:end] for start, end in row])
-            for text, row in zip(texts, places)
-        )
-        pairs = zip(self._nlp.pipe(docs), places)
-        return [list(_sentences_of(doc, row)) for doc, row in pairs]
-
-
-def _blank(reading: Reading) -> Language:
+def _blank(lang: str) -> Language:
     try:
-        nlp = spacy.blank(reading.lang)
+        nlp = spacy.blank(lang)
     except ImportError as error:
-        raise ValueError(Errors.EL032.format(lang=reading.lang, error=error)) from error
-    # What tokenizer and sentencizer ask of a word; the others take most of the time.
+        raise ValueError(Errors.EL032.format(lang=lang, error=error)) from error
     vocab: Any = nlp.vocab
-    needed, getters = (IS_PUNCT, IS_SPACE), vocab.lex_attr_getters
-    vocab.lex_attr_getters = {name: getters[name] for name in needed}
-    nlp.max_length = _NO_LIMIT  # what it gets is short
-    if reading.split:
-        nlp.add_pipe("sentencizer")
+    vocab.lex_attr_getters = {}  # they take longer than the tokenizer, and nobody asks
     return nlp
-
-
-def hash_of_pipeline(name: str) -> str:
-    """Return the hash of all files of a spaCy pipeline. Raises OSError."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(str(spacy.load(name).path)).rglob("*")):
-        if path.is_file():
-            digest.update(path.name.encode())
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()

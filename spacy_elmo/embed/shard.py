@@ -26,7 +26,7 @@ Its header:
 from array import array
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -167,9 +167,10 @@ class _Texts:
         self._data, self._offsets = bytearray(), array("q", [0])
 
     def add(self, texts: Iterable[str]) -> None:
-        for text in texts:
-            self._data += text.encode("utf-8", "replace")
-            self._offsets.append(len(self._data))
+        encoded = [text.encode("utf-8", "replace") for text in texts]
+        ends = accumulate(map(len, encoded), initial=len(self._data))
+        self._offsets.extend(islice(ends, 1, None))
+        self._data += b"".join(encoded)
 
     def arrays(self, name: str) -> dict[str, np.ndarray]:
         return {

@@ -114,9 +114,8 @@ class _Checker:
             if shard.name in names:
                 seen.add(shard.name)
                 try:
-                    source = source or open_source(
-                        self.plan.inputs[shard.source], self.plan.piece
-                    )
+                    described = self.plan.inputs[shard.source]
+                    source = source or open_source(described, self.plan.piece)
                     is_last = self._check(shard, source)
                     problem = ""
                 except (ValueError, LookupError, OSError) as error:

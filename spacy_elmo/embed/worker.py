@@ -62,11 +62,13 @@ def _blocks(units: Iterable[Unit], n_tokens: int) -> Iterator[list[Unit]]:
 def _gathered(found: Iterable[tuple[int, np.ndarray]]) -> Iterator[np.ndarray]:
     """Yield some rows at a time."""
     waiting: list[np.ndarray] = []
+    n_rows = 0
     for _, rows in found:
         waiting.append(rows)
-        if sum(map(len, waiting)) >= ROWS_AT_ONCE:
+        n_rows += len(rows)
+        if n_rows >= ROWS_AT_ONCE:
             yield np.concatenate(waiting)
-            waiting = []
+            waiting, n_rows = [], 0
     if waiting:
         yield np.concatenate(waiting)
 

@@ -74,8 +74,8 @@ def test_encode_copies_all_layers_at_once(monkeypatch):
 
 def test_steps_of_a_gpu_are_read_in_one_block(monkeypatch):
     counts = []
-    for n_rows in (512, 1):
-        monkeypatch.setattr(cpu_lstm, "rows_of_block", lambda n_cells, n=n_rows: n)
+    for n_bytes in (cpu_lstm.BLOCK_BYTES, 1):
+        monkeypatch.setattr(cpu_lstm, "BLOCK_BYTES", n_bytes)
         with gpu(monkeypatch) as waits:
             bilm = BiLM.empty(tiny_config()).eval()
             with torch.no_grad():

@@ -60,6 +60,26 @@ def test_vectors_are_those_of_encode(tmp_path):
         assert [line[a:b] for a, b in zip(starts, ends)] == document.tokens
 
 
+def test_sentences_end_as_spacys_sentencizer_says(tmp_path):
+    pieces = ["Hello", "U.S.", "...", *'.!?。।‽)("“”,', " ", "\u3000", "\t", "don't"]
+    draw = random.Random(0)
+    texts = [
+        "x" + "".join(draw.choice(pieces) + draw.choice(["", " "]) for _ in range(30))
+        for _ in range(100)
+    ]
+    text = tmp_path / "a.txt"
+    text.write_text("\n".join(texts), encoding="utf-8")
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    for document, doc in zip(
+        embed.open(embed_files(tmp_path, [text])), nlp.pipe(texts)
+    ):
+        sents = [[t.text for t in sent if not t.is_space] for sent in doc.sents]
+        assert [s.tokens for s in document.sentences] == [
+            sent for sent in sents if sent
+        ]
+
+
 @pytest.mark.parametrize(
     ("layers", "chosen"), [("all", [0, 1, 2]), ("0,2", [0, 2]), ("top", 2), ("1", 1)]
 )

@@ -25,10 +25,9 @@ from torch import Tensor
 from ..lstm import LstmLayer
 from .matmul import Rule, TorchMatmul, Weight
 
-# The input half of the gates is computed for so much at once, and for so many rows at
-# least: a block stays in the processor's cache until its steps are done, and in the
-# memory of the one before it.
-BLOCK_BYTES, BLOCK_ROWS = 4 << 20, 128
+# The input half of the gates is computed for so much at once: a block stays in the
+# processor's cache until its steps are done, and in the memory of the one before it.
+BLOCK_BYTES = 8 << 20
 
 
 class PackedWeights(NamedTuple):
@@ -78,7 +77,7 @@ def run(
     c2, m, rows = c2_BC, torch.empty_like(c2_BC), 0
     multiply_x = packed.x.at(len(x_NI)).linear
     on_cpu = x_NI.device.type == "cpu"  # elsewhere all rows at once are faster
-    n_rows = rows_of_block(C) if on_cpu else len(x_NI)
+    n_rows = BLOCK_BYTES // (16 * C) if on_cpu else len(x_NI)
     for steps, block in _blocks(batch_sizes, n_rows):
         gates_N4C = multiply_x(x_NI[block], packed.bias)
         gates_N4C[:, 3 * C :] *= 2
@@ -115,11 +114,6 @@ def gate_bias(bias: Tensor, forget_bias: float) -> Tensor:
     """Return a layer's bias, the forget gate's constant included, (4C,)."""
     o, i, f, g = bias.chunk(4)
     return torch.cat([o, i, f + forget_bias, g])
-
-
-def rows_of_block(n_cells: int) -> int:
-    """Return for how many rows the gates of n_cells are computed at once."""
-    return max(BLOCK_ROWS, BLOCK_BYTES // (16 * n_cells))
 
 
 def _blocks(batch_sizes: Sequence[int], n_rows: int) -> Iterator[tuple[slice, slice]]:
