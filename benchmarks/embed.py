@@ -7,6 +7,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,17 @@ def speed(
     ]
 
 
+def ray_alone() -> Rows:
+    """Measure what Ray's own processes take, of a machine with two cores for it."""
+    ray: Any = import_module("ray")
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    time.sleep(5)
+    processes = psutil.Process().children(recursive=True)
+    taken = sum(process.memory_full_info().uss for process in processes)
+    ray.shutdown()
+    return [{"Ray's processes": len(processes), "memory": readable(taken)}]
+
+
 def encode_rate(bilm: BiLM, sentences: Sentences) -> float:
     """Return tokens/s of the biLM alone, after as much text as in a worker's first
     shard."""
@@ -141,7 +153,7 @@ class Memory:
 
 
 def memory(
-    model: str, folder: Path, n_tokens: int, pool: str, reading: Reading
+    model: str, folder: Path, n_tokens: int, pool: str, reading: Reading = READING
 ) -> Rows:
     """Measure memory above a process with the model loaded, at its half and in all: of
     short documents, and of one document that is as long as all of them."""
@@ -265,6 +277,8 @@ def main(
             tables["speed"] = speed(model, folder, tokens, rounds, with_ray=ray)
             bilm, rate = load_model(model), tables["speed"][1]["tokens/s"]
             tables["on paper"] = on_paper(bilm, rate)
+            if ray:
+                tables["Ray alone"] = ray_alone()
         if "memory" in part:
             reading = SEPARATED if separated else READING
             tables["memory"] = memory(model, folder, memory_tokens, pool, reading)

@@ -40,7 +40,7 @@ POOL = typer.Option("token", help="Vectors of each token, sentence or doc (means
 DIMENSIONS = typer.Option(None, help="Project to so many dimensions (PCA)")
 SINK = typer.Option("safetensors", "--format", help="safetensors, parquet or hdf5")
 SHARD_MB = typer.Option(4.0, help="Text for each shard, in MB")
-LIMIT = typer.Option(None, help="Read no more than so many MB of each input")
+LIMIT = typer.Option(None, "--limit-mb", "--limit", help="MB of each input at most")
 PRECISION = typer.Option("float32", help="float32, half or int8")
 THREADS = typer.Option(1, help="Threads of each process")
 BATCH = typer.Option(4096, help="Tokens computed at once at most")

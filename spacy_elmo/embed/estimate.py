@@ -108,5 +108,5 @@ def refuse_without_room(plan: Plan, output: Path, share: float = 1.0) -> None:
 
 def readable(n_bytes: float) -> str:
     """Return bytes for people to read."""
-    power = min(4, int(math.log10(max(1.0, n_bytes)) // 3))
-    return f"{n_bytes / 1000**power:,.3g} {('B', 'kB', 'MB', 'GB', 'TB')[power]}"
+    power = min(5, int(math.log10(max(1.0, n_bytes)) // 3))
+    return f"{n_bytes / 1000**power:,.3g} {' kMGTP'[power].strip()}B"

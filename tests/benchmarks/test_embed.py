@@ -18,5 +18,7 @@ def test_speed_memory_and_sizes(tmp_path, monkeypatch):
     again, large = embed.starting(model, tmp_path)
     assert again["seconds"] < 10 and large["plan.json"].endswith("B")
     rows = embed.on_paper(embed.load_model(model), 1000.0)
-    assert len(rows) == 18 and rows[0]["10^9"] == "151 GB"
+    assert (
+        len(rows) == 18 and rows[0]["10^9"] == "151 GB" and rows[0]["10^12"] == "151 TB"
+    )
     assert rows[0]["hours 10^12"] == 10**9 / 3600
