@@ -427,7 +427,8 @@ class Warnings(metaclass=_Coded):
     )
     ELW06 = (
         "The GPU's memory does not hold {tokens} tokens at once, so they are computed "
-        "in smaller batches, after a failure each time. Set batch_tokens = {fits}."
+        "in smaller batches, after a failure each time. Set batch_tokens = {fits}, or "
+        "read fewer Docs at once."
     )
     ELW20 = (
         "A mix that listens to '{name}' was trained with other weights than '{name}' "

@@ -3,6 +3,7 @@
 Shapes: B sentences, T steps, N packed positions, V distinct words.
 """
 
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from ..errors import Errors, Warnings
 from .transfer import to_device, to_host
 from .words import BOS, EOS
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -127,17 +129,18 @@ def batch_by_tokens(
 
 
 def compute_what_fits(
-    sentences: Sequence[Sequence[str]],
-    group: Sequence[int],
-    compute: Callable[[Sequence[int]], T],
-) -> Iterator[tuple[Sequence[int], T]]:
-    """Yield parts of a group of sentences (their indices), in order, with what is
-    computed for each: the whole group or, where a GPU's memory does not hold that, two
-    parts, and parts of these. Raises MemoryError [EL080] if not even one fits."""
+    group: Sequence[S], compute: Callable[[Sequence[S]], T], length: Callable[[S], int]
+) -> Iterator[tuple[Sequence[S], T]]:
+    """Yield parts of a group of sentences or Docs, which have so many tokens each, in
+    order, with what is computed for each part: the whole group or, where a GPU's memory
+    does not hold that, two parts, and parts of these. Raises MemoryError [EL080] if not
+    even one fits."""
     try:
         result = compute(group)
-    except torch.cuda.OutOfMemoryError as error:
-        tokens = sum(len(sentences[i]) + 2 for i in group)
+    except (torch.cuda.OutOfMemoryError, MemoryError) as error:
+        if type(error).__name__ != "OutOfMemoryError":  # CuPy's has torch's name
+            raise
+        tokens = sum(map(length, group))
         if len(group) == 1:
             message = Errors.EL080.format(tokens=tokens, fits=max(1, tokens // 2))
             raise MemoryError(message) from error
@@ -146,7 +149,9 @@ def compute_what_fits(
         return
     # Out of the handler, which holds what was computed so far.
     torch.cuda.empty_cache()
+    if "cupy" in sys.modules:  # which keeps memory for itself
+        sys.modules["cupy"].get_default_memory_pool().free_all_blocks()
     warnings.warn(Warnings.ELW06.format(tokens=tokens, fits=tokens // 2), stacklevel=2)
     middle = len(group) // 2
-    yield from compute_what_fits(sentences, group[:middle], compute)
-    yield from compute_what_fits(sentences, group[middle:], compute)
+    yield from compute_what_fits(group[:middle], compute, length)
+    yield from compute_what_fits(group[middle:], compute, length)

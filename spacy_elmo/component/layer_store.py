@@ -14,9 +14,9 @@ from thinc.types import Floats3d
 
 from ..bilm.bilm import BiLM
 from ..errors import Warnings
-from ..layers.encoder import Encoder, cut, shim_of
+from ..layers.encoder import Encoder, cut, docs_at_once, shim_of
 from ..layers.layer_batch import LayerBatch
-from ..layers.spans import DocPieces, Pieces, docs_by_tokens
+from ..layers.spans import DocPieces, Pieces
 from .layer_cache import LayerCache, read_through
 
 USER = 0  # in the place of a listener's id: layers that a user asked for
@@ -190,7 +190,7 @@ class LayerReader:
                 self.store.was_read(run, listener)
                 yield layers
             else:
-                for some in docs_by_tokens(run):
+                for some in docs_at_once(self.model, run):
                     yield self._read_again(some, listener)
 
     def _read_again(self, docs: list[Doc], listener: int) -> LayerBatch:

@@ -1,7 +1,7 @@
 """The `elmo` component: one run of the biLM for `doc.tensor` and all listeners."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -16,15 +16,15 @@ from thinc.api import Model, Optimizer
 from thinc.types import Floats3d
 
 from .. import models as shipped
+from ..bilm.batch import compute_what_fits
 from ..bilm.bilm import BiLM
 from ..errors import Errors, Warnings
-from ..layers.encoder import Encoder, cut
+from ..layers.encoder import Encoder, cut, docs_at_once
 from ..layers.fine_tuning import FineTuning, ForwardPass
 from ..layers.layer_batch import LayerBatch, nothing
 from ..layers.listened_to import ListenedTo
 from ..layers.mix import first_mix
 from ..layers.settings import takes_fields_of
-from ..layers.spans import docs_by_tokens
 from ..layers.tok2vec import replace_listener, replace_listener_cfg
 from .doc_layers import remember
 from .file_cache import FileCache
@@ -46,8 +46,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         settings: As in `ElmoSettings`.
 
     Raises:
-        ValueError: [EL057] if mix_weights are not one a layer, [EL083] if there is no
-            such layer, and as `ElmoSettings`.
+        ValueError: [EL057, EL083] The mix fits no such biLM; also as `ElmoSettings`.
     """
 
     @takes_fields_of(ElmoSettings)
@@ -63,7 +62,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         super().__init__(vocab, model, name)
         self.cfg = None  # nothing to save beside the model
         self.lang = lang
-        self.settings = ElmoSettings(**settings)
+        own = self.settings = ElmoSettings(**settings)
         self.settings.width(self.n_layers, self.width)
         self.settings.first_weights(self.n_layers)
         self.sets_tensor = self.settings.set_tensor
@@ -72,9 +71,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         self._offer_replacement()
         # What belongs to the Docs in flight, and no copy takes along.
         self._reader = LayerReader(model, self.settings.max_layers_mb << 20)
-        self._tuning = FineTuning(
-            model, self.settings.learn_rate, self.settings.unfreeze_every
-        )
+        self._tuning = FineTuning(model, own.learn_rate, own.unfreeze_every)
 
     def _offer_replacement(self) -> None:
         """Tell spaCy what takes the place of listeners that it replaces."""
@@ -125,15 +122,13 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         Args:
             get_examples: Not used.
             nlp: Not used.
-            weights: From `spacy-elmo.WeightsReader.v1`. Without it: what has been
-                loaded before, or the weights that the settings name, or those of this
-                package if they fit, or, if the biLM is to be trained here, random ones.
+            weights: From `spacy-elmo.WeightsReader.v1`. Without it: those loaded, or
+                named, or of this package if they fit, or, to be trained, random ones.
             layer_cache: As `where` of `use_layer_cache`, which raises [EL088].
             layer_cache_mb: As `mb` of it.
 
         Raises:
-            ValueError: [EL050, EL081] if there are no weights, [EL052] if they don't
-                fit.
+            ValueError: [EL050, EL081] There are no weights. [EL052] They don't fit.
         """
         validate_get_examples(get_examples, "Elmo.initialize")
         self._tuning.restart()
@@ -167,14 +162,14 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         if where is not None and not self.frozen:
             raise ValueError(Errors.EL088.format(name=self.name))
         self._reader.cache = None
-        if where == "memory":
-            self._reader.cache = MemoryCache(mb << 20)
-        elif where is not None:
+        if where is None:
+            return
+        cache: LayerCache = MemoryCache(mb << 20)
+        if where != "memory":
             cache = FileCache(Path(where), mb << 20)
             cache.open()  # or say at once why not
-            self._reader.cache = cache
-        if where is not None:
-            self._shim.set_exact(True)
+        self._reader.cache = cache
+        self._shim.set_exact(True)
 
     # -- what listeners ask for (see listener.Upstream) ---------------------------
 
@@ -237,21 +232,26 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Yield Docs in order, with their vectors. At most batch_size are read at once,
-        fewer if they are long. A GPU's are checked while it computes the next."""
+        fewer if they are long or don't fit. A GPU's are checked while it reads more."""
         error_handler, check = self.get_error_handler(), nothing
-        for docs in docs_by_tokens(stream, batch_size):
-            try:
-                reading = self.predict(docs)
-                check_next, reading.layers.check = reading.layers.check, nothing
-                self.set_annotations(docs, reading)
-            except Exception as error:  # noqa: BLE001 (spaCy's error handlers get all)
-                error_handler(self.name, self, docs, error)
-            else:
-                del reading  # or two batches would have their layers in memory
+        for group in docs_at_once(self.model, stream, batch_size):
+            parts, docs = compute_what_fits(group, self._annotate, len), group
+            while docs:
+                try:
+                    some, check_next = next(parts)
+                except Exception as error:  # noqa: BLE001 (spaCy's handlers get all)
+                    error_handler(self.name, self, docs, error)
+                    break
                 check()
-                check = check_next
-                yield from docs
+                check, docs = check_next, docs[len(some) :]
+                yield from some
         check()
+
+    def _annotate(self, docs: Sequence[Doc]) -> Callable[[], None]:
+        reading = self.predict(docs)
+        check, reading.layers.check = reading.layers.check, nothing
+        self.set_annotations(docs, reading)
+        return check
 
     # -- training -----------------------------------------------------------------
 

@@ -8,7 +8,7 @@ rows of zeros.
 Shapes: L1 layers (the token layer included), N tokens of all Docs, D width.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple, cast
 
@@ -30,7 +30,9 @@ from .checksums import CheckedModel
 from .layer_batch import LayerBatch, nothing
 from .settings import takes_fields_of
 from .shim import BiLMShim
-from .spans import DocPieces, SpanGetter, configure_windows
+from .spans import DocPieces, SpanGetter, configure_windows, docs_by_tokens
+
+PIPE_TOKENS = 16_384  # of a group of Docs at least, if there are as many
 
 Encoder = Model[Sequence[Doc | DocPieces], LayerBatch]
 
@@ -48,7 +50,7 @@ class Sentences(NamedTuple):
 @takes_fields_of(BiLMConfig)
 def build_bilm(
     *,
-    batch_tokens: int = 4096,
+    batch_tokens: int | None = None,
     cache_words: int = CACHE_WORDS,
     precision: str = "float32",
     get_spans: SpanGetter | None = None,
@@ -57,7 +59,8 @@ def build_bilm(
     """Return a biLM as a Thinc model from Docs to a `LayerBatch`.
 
     Args:
-        batch_tokens: Tokens computed at once at most, which bounds memory.
+        batch_tokens: Tokens computed at once at most, which bounds memory; None for
+            4,096 on a CPU and 32,768 on a GPU.
         cache_words: Words whose token vectors are kept from batch to batch at most.
         precision: Of prediction: "float32", or "tf32", "half" or "int8" where the
             processor has instructions for them. Training is in float32.
@@ -101,6 +104,15 @@ def cut(encoder: Encoder, docs: Sequence[Doc | DocPieces]) -> list[DocPieces]:
     ]
 
 
+def docs_at_once(
+    encoder: Encoder, docs: Iterable[Doc], batch_size: int | None = None
+) -> Iterator[list[Doc]]:
+    """Yield Docs in order, in groups of batch_size Docs or four batches of the biLM:
+    enough to batch sentences of like length, few enough that long Docs take little."""
+    n_tokens = max(PIPE_TOKENS, 4 * shim_of(encoder).batch_tokens)
+    return docs_by_tokens(docs, n_tokens, batch_size)
+
+
 def sentences_of(docs: Sequence[DocPieces]) -> tuple[Sentences, list[int]]:
     """Return what the biLM reads of Docs, and the number of tokens of each."""
     lengths = [len(doc) for doc, _ in docs]
@@ -124,8 +136,9 @@ def _forward(
 
 
 def check_rows(layers_LND: Floats3d, sentences: Sentences) -> Callable[[], None]:
-    """Return what `check_finite` returns; nothing is left to do on a CPU."""
-    if isinstance(layers_LND, np.ndarray):
+    """Return what `check_finite` returns; nothing is left to do on a CPU, or of Docs
+    without tokens, whose arrays have no address on a GPU."""
+    if isinstance(layers_LND, np.ndarray) or not layers_LND.size:
         return nothing
     return check_finite(xp2torch(layers_LND), sentences.tokens, sentences.rows)
 
@@ -153,7 +166,7 @@ def _forward_sentences(
         return places, Y_LND, backprop_group
 
     for whole in batch_by_tokens(tokens, shim.batch_tokens):
-        for _, part in compute_what_fits(tokens, whole, compute):
+        for _, part in compute_what_fits(whole, compute, lambda s: len(tokens[s]) + 2):
             if is_train:
                 computed.append(part)
 

@@ -65,8 +65,11 @@ class FineTuning:
         """
         self.settle()
         if self._late is not None:
-            self._step(self._late)
+            self.encoder.finish_update(self._own or self._late)
             self._late = None
+        if self.unfreeze_every:
+            shim, thawed = shim_of(self.encoder), self.n_updates // self.unfreeze_every
+            shim.thawed = min(thawed, shim.bilm_config.n_layers) + 1
 
     def expect(self, forward_pass: ForwardPass) -> None:
         """Remember a forward pass whose gradients are to come."""
@@ -104,7 +107,7 @@ class FineTuning:
         """Run the backward passes that are due, and one step of the optimizer."""
         self.settle()
         self.n_updates += 1
-        self._step(sgd)
+        self.encoder.finish_update(self._own or sgd)
         self._late = sgd if self._awaited else None
 
     def settle(self) -> None:
@@ -115,10 +118,3 @@ class FineTuning:
         for each in before:
             if each.gradient is not None:
                 each.backprop(each.gradient)
-
-    def _step(self, sgd: Optimizer) -> None:
-        if self.unfreeze_every:
-            shim = shim_of(self.encoder)
-            thawed = 1 + (self.n_updates - 1) // self.unfreeze_every
-            shim.thawed = min(thawed, shim.bilm_config.n_layers + 1)
-        self.encoder.finish_update(self._own or sgd)

@@ -41,7 +41,7 @@ from ..bilm.bilm import BiLM
 from ..bilm.config import BiLMConfig
 from ..bilm.files import StoredBiLM, checked
 from ..bilm.kernels.memo import Derived, state_of
-from ..bilm.kernels.processor import Precision, check_name, float32_mode
+from ..bilm.kernels.processor import Precision, check_name, float32_mode, processor_of
 from ..bilm.token_cache import TokenCache
 from ..bilm.transfer import to_device
 from ..errors import Errors, Warnings
@@ -179,13 +179,13 @@ class BiLMShim(TorchShim):
         config: BiLMConfig,
         cache_words: int,
         precision: Precision,
-        batch_tokens: int,
+        batch_tokens: int | None,
     ) -> None:
         super().__init__(None)
         check_name(precision)
-        if batch_tokens < 1:
+        if batch_tokens is not None and batch_tokens < 1:
             raise ValueError(Errors.EL026.format(found=batch_tokens))
-        self.batch_tokens = batch_tokens
+        self._batch_tokens = batch_tokens
         self.cache_words = cache_words
         self.precision = precision
         self.exact = False
@@ -220,6 +220,11 @@ class BiLMShim(TorchShim):
         self._fingerprint.clear()
 
     @property
+    def batch_tokens(self) -> int:
+        """Tokens computed at once at most."""
+        return self._batch_tokens or processor_of(self._model.device).at_once.tokens
+
+    @property
     def max_bytes(self) -> int:
         """Size of the saved weights and words at most."""
         return 8 * self._model.n_parameters + MAX_WORDS
@@ -238,6 +243,12 @@ class BiLMShim(TorchShim):
         """Return what differs once weights were changed or replaced, also by the same
         again, but through `.data`, as long as they are kept alive."""
         return self._taken, *map(state_of, self._model.parameters())
+
+    def begin_update(self, inputs: ArgsKwargs) -> tuple[Any, Callable[[Any], Any]]:
+        """Return the layers, and the backward pass down to the lowest that learns."""
+        for name, parameter in self._model.named_parameters():
+            parameter.requires_grad_(self.learns(name))
+        return super().begin_update(inputs)
 
     def learns(self, name: str) -> bool:
         """Return whether the parameter of a name is of a layer that learns."""

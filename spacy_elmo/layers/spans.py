@@ -15,10 +15,6 @@ from ..errors import Errors, Warnings
 Pieces = list[np.ndarray]
 SpanGetter = Callable[[Doc], Pieces]
 
-# Docs are encoded in groups of about so many tokens: enough to batch sentences of like
-# length, few enough that a pipe over long Docs holds little.
-PIPE_TOKENS = 16_384
-
 
 class DocPieces(NamedTuple):
     """A Doc and the pieces of it that the biLM reads as sentences."""
@@ -28,16 +24,16 @@ class DocPieces(NamedTuple):
 
 
 def docs_by_tokens(
-    docs: Iterable[Doc], batch_size: int | None = None
+    docs: Iterable[Doc], n_tokens: int, batch_size: int | None = None
 ) -> Iterator[list[Doc]]:
     """Yield Docs in order, in groups of at most batch_size Docs, and of no more Docs
-    than reach PIPE_TOKENS."""
+    than reach n_tokens."""
     group: list[Doc] = []
     tokens = 0
     for doc in docs:
         group.append(doc)
         tokens += len(doc)
-        if len(group) == batch_size or tokens >= PIPE_TOKENS:
+        if len(group) == batch_size or tokens >= n_tokens:
             yield group
             group, tokens = [], 0
     if group:

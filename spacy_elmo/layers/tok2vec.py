@@ -12,11 +12,10 @@ from thinc.api import Model
 from thinc.types import Floats2d
 
 from ..errors import Warnings
-from .encoder import Encoder, shim_of
+from .encoder import Encoder, docs_at_once, shim_of
 from .listener import ElmoListener
 from .mix import ListenerSettings, MixModel
 from .settings import takes_fields_of
-from .spans import docs_by_tokens
 
 TOK2VEC = "spacy-elmo.Tok2Vec.v1"
 LISTENER = "spacy-elmo.ElmoListener.v1"
@@ -93,7 +92,7 @@ def _forward(
     encoder: Encoder = model.layers[0]
     if not is_train:
         vectors: list[Floats2d] = []
-        for group in docs_by_tokens(docs):
+        for group in docs_at_once(encoder, docs):
             vectors += model.mix(encoder.predict(group), False)[0]
         return vectors, lambda dY: []
     layers, backprop_encoder = encoder(docs, not model.frozen)

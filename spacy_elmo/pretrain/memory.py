@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import torch
 
-from ..bilm.objectives.objective import CHUNK
+from ..bilm.kernels.processor import CPU_AT_ONCE, GPU_AT_ONCE
 from ..errors import Errors
 from .model import LanguageModel
 
@@ -74,7 +74,8 @@ class Plan:
             (width for width, _ in sizes.filters), default=0
         )
         encoder = words * S * (length + 8 * (1 + sizes.n_highway))
-        logits = 3 * min(CHUNK, positions * n_logits)
+        at_once = GPU_AT_ONCE if self.on_gpu else CPU_AT_ONCE
+        logits = 3 * min(at_once.logits, positions * n_logits)
         return FLOAT * (lstm + encoder + logits)
 
 

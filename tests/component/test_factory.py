@@ -50,7 +50,7 @@ def test_settings_are_said_once():
     [
         {"hidden_dim": "many"},
         {"hiden_dim": 12},
-        {"batch_tokens": None},
+        {"batch_tokens": "all"},
         {"cell_clip": "none"},
     ],
 )

@@ -39,6 +39,23 @@ def test_layers_learn_one_after_the_other_from_the_top():
     assert learning[1:] == [[2], [2], [1, 2], [1, 2], [0, 1, 2], [0, 1, 2]]
 
 
+@pytest.mark.parametrize("n_updates", [0, 2, 4])
+def test_no_gradient_is_computed_that_nothing_learns_from(n_updates):
+    nlp = pipeline(frozen=False, learn_rate=None, unfreeze_every=2)
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    for _ in range(n_updates):
+        nlp.update(batch, sgd=optimizer)
+    elmo = nlp.get_pipe("elmo")
+    elmo.update(batch)
+    layers, backprop = elmo.model.begin_update([each.predicted for each in batch])
+    layers.values[:] = 1
+    backprop(layers)
+    found = {n for n, p in elmo.bilm.named_parameters() if p.grad is not None}
+    learning = [part for part in PARTS if any(PARTS[part] in name for name in found)]
+    assert learning == [0, 1, 2][2 - n_updates // 2 :]
+
+
 def test_updates_are_counted_where_gradients_are_accumulated():
     """Parts of a batch are one update; a new initialisation begins from the top."""
     nlp = pipeline(frozen=False, learn_rate=None, unfreeze_every=2)

@@ -9,6 +9,7 @@ import torch
 from spacy_elmo.bilm.batch import pack
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.kernels import cpu_lstm
+from spacy_elmo.bilm.kernels.choose import force
 
 from ..fake_gpu import BUSY, IDLE, Array, gpu
 from ..models import tiny_config
@@ -82,6 +83,21 @@ def test_steps_of_a_gpu_are_read_in_one_block(monkeypatch):
                 bilm(pack([["A", "cat", "sat"]]))
         counts.append(waits.launched)
     assert counts[0] == counts[1] > 0
+
+
+@pytest.mark.parametrize("kernel", ["char_cnn", "definition"])
+def test_words_that_are_not_known(monkeypatch, kernel):
+    with gpu(monkeypatch) as waits, force(token_encoder=kernel), torch.no_grad():
+        bilm = BiLM.empty(tiny_config()).eval()
+        bilm.compute_token_vectors(["A", "cat", "sat" * 30])
+    assert waits.found == [] and waits.copied == 1
+
+
+def test_docs_without_tokens_have_no_address_on_a_gpu(monkeypatch):
+    with gpu(monkeypatch) as waits:
+        nlp, elmo, _ = made(monkeypatch)
+        assert len(list(elmo.pipe(map(nlp.make_doc, ["", ""])))) == 2
+    assert waits.found == []
 
 
 @pytest.mark.parametrize("cache", [None, "memory"])

@@ -40,7 +40,7 @@ class AdaptiveSoftmax(Objective):
     def prepare(self, target_N: np.ndarray, device: torch.device) -> list[list[Tensor]]:
         """Return the rows of each chunk whose targets are in each cluster, found on the
         host and sent to the device by one copy."""
-        size = chunk_size(self.logits_per_prediction)
+        size = chunk_size(self.logits_per_prediction, device)
         cluster_N = np.digitize(target_N, self.cutoffs)
         rows = [
             np.flatnonzero(cluster_N[first : first + size] == cluster)

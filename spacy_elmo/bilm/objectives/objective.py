@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-# Bound of predictions x words computed at once: 128 MB of float32.
-CHUNK = 1 << 25
+from ..kernels.processor import processor_of
 
 
 class Objective(nn.Module):
@@ -95,13 +94,13 @@ def in_chunks(
     n_logits: int,
     known: Iterable[Any] | None = None,
 ) -> Tensor:
-    """Return log_p(h_NH, target_N), computed for chunk_size(n_logits) predictions at a
-    time. known: a third argument for each chunk.
+    """Return log_p(h_NH, target_N), computed for chunk_size predictions at a time.
+    known: a third argument for each chunk.
 
     In training each chunk is computed again for its gradient: four matrix
-    multiplications in place of three, and never more than CHUNK logits in memory.
+    multiplications in place of three, and the logits of no other chunk in memory.
     """
-    size = chunk_size(n_logits)
+    size = chunk_size(n_logits, h_NH.device)
     parts: list[Iterable[Any]] = [h_NH.split(size), target_N.split(size)]
     chunks = zip(*parts, *([] if known is None else [known]))
     if len(h_NH) <= size or not torch.is_grad_enabled():
@@ -110,6 +109,6 @@ def in_chunks(
     return torch.cat([again(*chunk) for chunk in chunks])
 
 
-def chunk_size(n_logits: int) -> int:
-    """Return how many predictions of so many logits each are computed at once."""
-    return max(1, CHUNK // n_logits)
+def chunk_size(n_logits: int, device: torch.device) -> int:
+    """Return how many predictions of so many logits each a device computes at once."""
+    return max(1, processor_of(device).at_once.logits // n_logits)

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from spacy_elmo.bilm.kernels import processor
 from spacy_elmo.bilm.objectives import AdaptiveSoftmax, FullSoftmax
-from spacy_elmo.bilm.objectives import objective as chunks
 from spacy_elmo.bilm.objectives.adaptive import adaptive_softmax
 
 
@@ -34,7 +34,8 @@ def test_full_softmax_in_chunks(monkeypatch):
     expected = torch.log_softmax(h @ softmax.weight.t() + softmax.bias, 1)[
         range(7), target
     ]
-    monkeypatch.setattr(chunks, "CHUNK", 40)  # two predictions at once
+    two = processor.CPU_AT_ONCE._replace(logits=40)
+    monkeypatch.setattr(processor, "CPU_AT_ONCE", two)
     assert torch.allclose(softmax(h, target), expected, atol=1e-6)
 
 

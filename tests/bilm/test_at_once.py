@@ -1,0 +1,96 @@
+"""How much is computed at once, by the type of device; a GPU is what says it is one."""
+
+from contextlib import nullcontext
+
+import pytest
+import spacy
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.kernels import processor
+from spacy_elmo.bilm.kernels.processor import CPU_AT_ONCE, GPU_AT_ONCE, Processor
+from spacy_elmo.bilm.objectives import AdaptiveSoftmax, FullSoftmax
+from spacy_elmo.layers.encoder import docs_at_once
+from spacy_elmo.pretrain.model import LanguageModel
+from spacy_elmo.pretrain.perplexity import perplexity
+from spacy_elmo.text.corpus import build_corpus
+
+from ..models import tiny_config
+from ..pipelines import add_elmo
+
+SIZES = {"cpu": CPU_AT_ONCE, "cuda": GPU_AT_ONCE}
+on_each = pytest.mark.parametrize("device", SIZES)
+
+
+@pytest.fixture
+def sizes(device, monkeypatch):
+    made = Processor(device, forms=frozenset({"torch", "cuda_float16"}))
+    monkeypatch.setattr(processor, "probe", lambda *_: made)
+    return SIZES[device]
+
+
+@on_each
+def test_tokens(sizes):
+    bilm = BiLM.random(tiny_config())
+    read, forward = [], bilm.forward
+    bilm.forward = lambda batch, *args: read.append(batch) or forward(batch, *args)
+    sentences = [["a"] * 98] * 100
+    bilm.encode(sentences)
+    assert len(read) == -(-100 * 100 // (sizes.tokens // 100 * 100))
+    bilm.encode(sentences[:2], batch_tokens=100)
+    assert len(read[-1].positions) == 1
+
+
+@on_each
+@pytest.mark.parametrize("batch_tokens", [None, 50_000])
+def test_docs(sizes, batch_tokens):
+    nlp = spacy.blank("en")
+    elmo = add_elmo(nlp, model={"batch_tokens": batch_tokens})
+    docs = [nlp.make_doc("a " * 10_000)] * 30
+    groups = list(docs_at_once(elmo.model, docs))
+    each = -(-4 * (batch_tokens or sizes.tokens) // 10_000)
+    assert [len(group) for group in groups[:-1]] == [each] * (len(groups) - 1)
+    assert len(next(docs_at_once(elmo.model, docs, 1))) == 1
+
+
+class Rows(TorchDispatchMode):
+    """Notes how many logits are computed at once."""
+
+    found = ()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        if func.overloadpacket.__name__ == "addmm":
+            self.found = (*self.found, result.numel())
+        return result
+
+
+@on_each
+@pytest.mark.parametrize("kind", [FullSoftmax, AdaptiveSoftmax])
+def test_logits(sizes, kind, monkeypatch):
+    # A device without data has none.
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())
+    with torch.device("meta"):
+        softmax = kind(4, 80_000, *([[50_000]] if kind is AdaptiveSoftmax else []))
+        h_NH, target_N = torch.empty(9_000, 4), torch.zeros(9_000, dtype=torch.int64)
+    assert softmax.logits_per_prediction > 50_000
+    known = softmax.prepare(
+        target_N.new_zeros(9_000, device="cpu").numpy(), h_NH.device
+    )
+    with Rows() as rows, torch.no_grad():
+        softmax(h_NH, target_N, *([] if known is None else [known]))
+    assert sizes.logits // 2 < max(rows.found) <= sizes.logits
+
+
+@on_each
+def test_streams_of_perplexity(sizes):
+    corpus = build_corpus([["a", "b", "c"]] * 3_000)
+    bilm = BiLM.random(tiny_config(), vocab=corpus.vocab)
+    model = LanguageModel(bilm, FullSoftmax(bilm.config.projection_dim, 6))
+    read, streams = model.read, []
+    model.read = lambda batch, state: (
+        streams.append(batch.n_streams) or read(batch, state)
+    )
+    perplexity(model, corpus)
+    assert set(streams) == {sizes.streams}

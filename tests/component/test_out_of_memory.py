@@ -1,0 +1,87 @@
+"""Docs that do not fit the memory that CuPy takes for itself, made small here."""
+
+import sys
+import types
+
+import numpy as np
+import pytest
+import spacy
+from thinc.api import NumpyOps
+
+from ..pipelines import add_elmo
+
+TEXTS = ["I like Paris", "She", "", "We saw London in the rain", "They hate it", "So"]
+
+
+class OutOfMemoryError(MemoryError):
+    """What CuPy raises has this name."""
+
+
+class SmallXp:
+    """NumPy, whose einsum makes arrays of so many rows at most."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __getattr__(self, name):
+        return getattr(np, name)
+
+    def einsum(self, *args):
+        found = np.einsum(*args)
+        if len(found) > self.rows:
+            raise OutOfMemoryError
+        return found
+
+
+class SmallOps(NumpyOps):
+    def __init__(self, rows):
+        super().__init__()
+        self.xp = SmallXp(rows)
+
+
+@pytest.fixture
+def freed(monkeypatch):
+    """How often memory was given back that CuPy kept for later."""
+    calls = []
+    pool = types.SimpleNamespace(free_all_blocks=lambda: calls.append("freed"))
+    cupy = types.SimpleNamespace(get_default_memory_pool=lambda: pool)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    return calls
+
+
+def made(rows):
+    nlp = spacy.blank("en")
+    elmo = add_elmo(nlp)
+    docs = [nlp.make_doc(text) for text in TEXTS]
+    expected = [elmo(doc.copy()).tensor for doc in docs]
+    elmo.model.ops = SmallOps(rows)
+    return elmo, docs, expected
+
+
+@pytest.mark.parametrize("rows", [6, 9])
+def test_docs_are_read_in_parts(rows, freed):
+    elmo, docs, expected = made(rows)
+    with pytest.warns(UserWarning, match="ELW06") as warned:
+        found = list(elmo.pipe(docs, batch_size=10))
+    assert found == docs and len(freed) == len(warned)
+    for doc, tensor in zip(found, expected):
+        assert doc.tensor == pytest.approx(tensor, abs=1e-6)
+
+
+def test_a_doc_that_does_not_fit_alone(freed):
+    elmo, docs, _ = made(rows=5)
+    failed = []
+    elmo.set_error_handler(lambda *args: failed.append(args[2:]))
+    with pytest.warns(UserWarning, match="ELW06"):
+        found = list(elmo.pipe(docs, batch_size=10))
+    ((left, error),) = failed
+    assert [*found, *left] == docs and left[0] is docs[3]
+    assert "EL080" in str(error) and "6 tokens" in str(error)
+
+
+def test_no_memory_of_the_host_is_no_reason(freed, monkeypatch):
+    elmo, docs, _ = made(rows=5)
+    monkeypatch.setattr(sys.modules[__name__], "OutOfMemoryError", MemoryError)
+    with pytest.raises(MemoryError):
+        list(elmo.pipe(docs))
+    assert freed == []
