@@ -24,7 +24,16 @@ from spacy_elmo.speed import (
 
 from . import training
 from .common import configs, run_tests, uneven_sentences, waits
-from .floor import DATASHEET, STEPS_OF, floor, lstm_bytes, lstm_flops, rates
+from .floor import (
+    DATASHEET,
+    STEPS_OF,
+    char_cnn_flops,
+    floor,
+    lstm_bytes,
+    lstm_flops,
+    rates,
+    training_flops,
+)
 from .runner import Context, Rows, Step, Tables
 from .trace import copies_and_waits, longest, summary, traced
 
@@ -35,7 +44,10 @@ KERNELS: dict[str, dict[str, str]] = {
     "chosen": {},
     "one operator": {"directions": "one_operator"},
     "cuDNN": {"lstm": "cudnn_lstm"},
+    "char-CNN by one product": {"token_encoder": "char_cnn"},
 }
+# Of the adaptive softmax of 50,000 words on average, the sampled one, the full one.
+LOGITS = (6_800, 8_192, 50_000)
 DEFINITION_AT_MOST = 256  # sentences at once, which take most of the time
 
 
@@ -52,7 +64,19 @@ def numbers(context: Context) -> Tables:
                     least = min(floor(config, batch, known, precision).values())
                     of_one[f"{card} {precision}, tokens/s"] = least
             rows.append(of_one)
-    return {"LSTMs, calculated from data sheets": rows}
+    tables: Tables = {"LSTMs, calculated from data sheets": rows}
+    rows = tables["training, calculated from data sheets"] = []
+    for name, config in configs(context).items():
+        for logits in LOGITS:
+            flops = training_flops(config, logits)
+            row = {"size": name, "logits of a prediction": logits}
+            row["MFLOP a distinct word"] = char_cnn_flops(config) / 1e6
+            row["MFLOP a token"] = flops / 1e6
+            for card, known in DATASHEET.items():
+                for precision in ("float32", "half"):
+                    row[f"{card} {precision}, tokens/s"] = known[precision] / flops
+            rows.append(row)
+    return tables
 
 
 def peaks(context: Context) -> Tables:

@@ -39,6 +39,25 @@ def lstm_bytes(config: BiLMConfig, rows: int, size: int = 4) -> float:
     return 2.0 * config.n_layers * (weights + activations)
 
 
+def char_cnn_flops(config: BiLMConfig, characters: int = 15) -> float:
+    """Return FLOP of the token vector of a word, forward: filters at every position up
+    to a word's length and one window, highways, projection."""
+    S, H = config.n_filters, config.projection_dim
+    widest = max(width for width, _ in config.filters)
+    positions = characters + widest
+    filters = sum(width * n for width, n in config.filters) * config.char_dim
+    return 2.0 * (positions * filters + 2 * config.n_highway * S * S + S * H)
+
+
+def training_flops(config: BiLMConfig, logits: int, distinct: float = 0.25) -> float:
+    """Return FLOP of a token in training, forward and twice as many backward: LSTMs, a
+    softmax of so many logits for either direction, and the token encoder, for the share
+    of a batch's tokens that are distinct words."""
+    softmax = 2 * 2.0 * config.projection_dim * logits
+    encoder = distinct * char_cnn_flops(config)
+    return 3 * (lstm_flops(config) + softmax + encoder)
+
+
 def floor(
     config: BiLMConfig, rows: int, rates: dict[str, float], precision: str
 ) -> dict[str, float]:

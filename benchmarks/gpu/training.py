@@ -266,13 +266,21 @@ def kill_and_resume(context: Context) -> Tables:
 
 
 def torchrun(context: Context) -> Tables:
-    """Return losses with torchrun and without it."""
+    """Return losses without torchrun, with it, and while gradients are averaged."""
     rows: Rows = []
     with tempfile.TemporaryDirectory() as name:
         runs = Runs(Path(name), context)
         launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=1"]
-        for output, start in (("alone", []), ("torchrun", launcher)):
-            code, said = runs.end(runs.start(output, start, NCCL_DEBUG="VERSION"))
+        for output, start, gradients in (
+            ("alone", [], "afterwards"),
+            ("torchrun", launcher, "afterwards"),
+            ("overlapped", launcher, "overlapped"),
+        ):
+            kernels = f"gradients={gradients}"
+            run = runs.start(
+                output, start, NCCL_DEBUG="VERSION", SPACY_ELMO_KERNELS=kernels
+            )
+            code, said = runs.end(run)
             log = runs.folder / output / "log.jsonl"
             lines = log.read_text().splitlines() if log.exists() else []
             row = {"run": output, "exit code": code, "lines": len(lines)}

@@ -77,7 +77,9 @@ class TrainingConfig(Section):
     max_steps: Count | None = None  # the step to stop at
     clip_norm: float = Field(5.0, gt=0, le=MAX_NUMBER)  # largest norm of the gradient
     dropout: float = Field(0.1, ge=0, lt=1)  # on the input of each LSTM and the softmax
-    precision: Literal["float32", "bfloat16"] = "float32"  # of matrix multiplications
+    # Of matrix multiplications; "tf32" and, for what stays float32, "bfloat16" may
+    # round to TF32 on a GPU.
+    precision: Literal["float32", "tf32", "bfloat16"] = "float32"
     eval_every: Count = 1000  # steps between evaluations
     save_every: Count = 500  # steps between checkpoints
     log_every: Count = 50  # steps between lines of the log

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from wasabi import Printer
 
-from ..bilm.kernels.choose import check_bfloat16, choose_training_matmul
+from ..bilm.kernels.choose import check_training_precision, choose_training_matmul
 from ..bilm.kernels.matmul import training_matmul
 from ..bilm.kernels.processor import processor_of
 from ..bilm.lstm import BiLMState
@@ -67,8 +67,7 @@ def pretrain(
     with ExitStack() as scope:
         workers = scope.enter_context(start(training.device))
         scope.enter_context(torch_settings(training, workers.device))
-        if training.precision == "bfloat16":
-            check_bfloat16(workers.device)
+        check_training_precision(training.precision, workers.device)
         prepare_output(output, training.init, workers, overwrite=overwrite)
         corpora, hashes = open_corpora(config, output, workers, overwrite=overwrite)
         depends_on = identity(config, hashes)

@@ -6,6 +6,7 @@ softmax that they use, and of the rows whose targets are in each cluster.
 """
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import numpy as np
 import torch
@@ -56,6 +57,7 @@ def train_step(
     (n_targets,) = workers.sum([len(words_P)])
     model.softmax.begin_step(training.seed, step, workers.union(words_P))
     trains_bilm = step >= training.softmax_first
+    trained = model if trains_bilm else model.softmax
     device = model.bilm.device
     figures = torch.zeros(2, dtype=torch.float64, device=device)
     figures[1] += len(words_P)
@@ -70,10 +72,10 @@ def train_step(
             log_p_P = model.log_p(top_PH, batch, known)
         loss = -log_p_P.sum()
         # Averaged over processes, so that it adds up to a mean over all targets.
-        (loss * (workers.size / max(1.0, n_targets))).backward()
+        is_last = part == len(batches) - 1
+        with workers.averaging(trained.parameters()) if is_last else nullcontext():
+            (loss * (workers.size / max(1.0, n_targets))).backward()
         figures[0] += loss.detach().double()
-    trained = model if trains_bilm else model.softmax
-    workers.average_gradients(trained.parameters())
     norm = clip_gradients(model.parameters(), training.clip_norm)
     for optimizer in optimizers:
         optimizer.step()

@@ -17,6 +17,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn import Parameter
 
+from ..bilm.kernels.choose import choose_gradients
 from ..bilm.kernels.processor import float32_mode
 from ..bilm.lstm import BiLMState
 from ..errors import Errors
@@ -60,18 +61,41 @@ class Workers:
             dist.all_gather_object(found, np.unique(words), group=self.control)
         return np.unique(np.concatenate(found))
 
-    def average_gradients(self, parameters: Iterable[Parameter]) -> None:
-        """Average gradients over all processes. Sparse ones must have the same rows in
-        all of them; a missing one, of a cluster without a target, counts as zeros."""
-        for parameter in parameters:
+    @contextmanager
+    def averaging(self, parameters: Iterable[Parameter]) -> Iterator[None]:
+        """Average gradients over all processes after a backward pass, or while it
+        computes others (choose_gradients). Sparse ones must have the same rows in all;
+        a missing one, of a cluster without a target, counts as zeros."""
+        # In one order in all processes: about that of the backward pass.
+        waiting, ready, sums = list(parameters)[::-1], set[int](), []
+
+        def send(parameter: Parameter) -> None:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
             elif parameter.grad.is_sparse:  # of several parts: added up, row by row
                 parameter.grad = parameter.grad.coalesce()
             if self.control:
                 gradient = values(parameter.grad)
-                dist.all_reduce(gradient)
-                gradient.div_(self.size)
+                sums.append((dist.all_reduce(gradient, async_op=True), gradient))
+
+        def send_in_order(parameter: Tensor) -> None:
+            ready.add(id(parameter))
+            while waiting and id(waiting[0]) in ready:
+                send(waiting.pop(0))
+
+        overlaps = self.control and choose_gradients(self.device) == "overlapped"
+        early = waiting if overlaps else []
+        hooks = [p.register_post_accumulate_grad_hook(send_in_order) for p in early]
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+        for parameter in waiting:
+            send(parameter)
+        for work, gradient in sums:
+            work.wait()
+            gradient.div_(self.size)
 
     def gather(self, state: BiLMState) -> BiLMState:
         """Return the state of the streams of all processes, in order."""
@@ -125,8 +149,8 @@ def start(device: str) -> Iterator[Workers]:
 
 @contextmanager
 def torch_settings(training: TrainingConfig, device: torch.device) -> Iterator[None]:
-    """Set torch's threads, and its precision for bfloat16, and restore both and the
-    random numbers of the process."""
+    """Set torch's threads, and its precision, and restore both and the random numbers
+    of the process."""
     threads, low = torch.get_num_threads(), training.precision == "bfloat16"
     precision = torch.get_float32_matmul_precision() if low else ""
     gpus = [device] if device.type == "cuda" else []
@@ -137,7 +161,7 @@ def torch_settings(training: TrainingConfig, device: torch.device) -> Iterator[N
     try:
         with (
             torch.random.fork_rng(gpus),
-            nullcontext() if low else float32_mode("float32", device.type),
+            nullcontext() if low else float32_mode(training.precision, device.type),
         ):
             yield
     finally:

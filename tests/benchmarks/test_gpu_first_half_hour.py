@@ -46,9 +46,10 @@ def test_the_first_stage_without_spacy(tmp_path):
     assert max(row["error"] for row in rows) < 1e-5
     (row,) = found["kill_and_resume"]["killed and resumed"]
     assert 0 < row["killed after step"] < row["ended after step"] == row["of"]
-    alone, torchrun = found["torchrun"]["one process"]
-    assert alone["exit code"] == torchrun["exit code"] == 0
-    assert alone["last loss"] == pytest.approx(torchrun["last loss"])
+    alone, *launched = found["torchrun"]["one process"]
+    assert [row["exit code"] for row in (alone, *launched)] == [0, 0, 0]
+    for row in launched:
+        assert alone["last loss"] == pytest.approx(row["last loss"])
 
 
 @pytest.mark.slow

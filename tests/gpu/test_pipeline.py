@@ -1,5 +1,6 @@
 """On a GPU: cupy tensors, listeners, training, caches, moving between devices."""
 
+import gc
 import importlib
 import itertools
 
@@ -204,6 +205,25 @@ def test_vectors_that_are_not_finite(gpu):
     for read in (nlp, lambda text: list(nlp.pipe([text, "And so on"], batch_size=1))):
         with pytest.raises(ValueError, match=r"EL078.*I like Paris"):
             read("I like Paris")
+
+
+def test_docs_that_do_not_fit_the_memory_of_cupy(cupy):
+    nlp = spacy.blank("en")
+    add_elmo(nlp, sizes=tiny_config(hidden_dim=64, projection_dim=64))
+    some = ["We saw London " * 300] * 40
+    expected = [doc.tensor.get() for doc in nlp.pipe(some)]
+    pool = cupy.get_default_memory_pool()
+    gc.collect()
+    pool.free_all_blocks()
+    # Of the mix of all; what is returned has as much.
+    n_bytes = sum(tensor.nbytes for tensor in expected)
+    pool.set_limit(pool.total_bytes() + int(1.6 * n_bytes))
+    try:
+        with pytest.warns(UserWarning, match="ELW06"):
+            found = [doc.tensor for doc in nlp.pipe(some)]
+    finally:
+        pool.set_limit(0)
+    same(found, expected)
 
 
 def test_docs_that_do_not_fit_at_once(gpu):

@@ -64,7 +64,7 @@ def test_losses_are_those_of_the_cpu(tmp_path, objective, clips, kernels):
     assert found[DEVICE] == pytest.approx(found["cpu"], rel=1e-3)
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("precision", ["float32", "tf32", "bfloat16"])
 @pytest.mark.parametrize("clips", [True, False], ids=["clips", "cuDNN"])
 @OBJECTIVES
 def test_what_it_learnt_there_it_knows_on_the_cpu(
@@ -85,7 +85,7 @@ def test_what_it_learnt_there_it_knows_on_the_cpu(
 
 @pytest.mark.parametrize("objective", ["full", "adaptive"])
 @pytest.mark.parametrize("kernels", [{}, {"directions": "one_operator"}], ids=str)
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("precision", ["float32", "tf32", "bfloat16"])
 def test_a_step_waits_for_nothing(objective, kernels, precision):
     _, step = one_step(objective, adam(), DEVICE, precision)
     with force(**kernels):
@@ -111,13 +111,15 @@ def test_a_run_resumes_where_it_was(tmp_path):
     assert checkpoint.read_progress(tmp_path / "out")["step"] == 60 * 23
 
 
-def test_one_process_of_torchrun_talks_through_nccl(tmp_path):
+@pytest.mark.parametrize("gradients", ["afterwards", "overlapped"])
+def test_one_process_of_torchrun_talks_through_nccl(tmp_path, gradients):
     write_text(tmp_path)
     config = write_config(tmp_path, ON_GPU, **SAMPLED)
     run(config, tmp_path / "alone")
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     launcher += ["--nproc-per-node=1", *command(config, tmp_path / "torchrun")[1:]]
     environment = {**os.environ, "NCCL_DEBUG": "VERSION"}
+    environment["SPACY_ELMO_KERNELS"] = f"gradients={gradients}"
     done = subprocess.run(
         launcher, capture_output=True, text=True, check=True, env=environment
     )

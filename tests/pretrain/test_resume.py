@@ -176,7 +176,7 @@ def test_card_names_every_command(folder, monkeypatch):
     with pytest.raises(Stopped):
         pretrain(read_config(path), folder / "out", command="first")
     monkeypatch.undo()
-    monkeypatch.setattr(loop, "check_bfloat16", lambda _: None)
+    monkeypatch.setattr(loop, "check_training_precision", lambda *_: None)
     low = read_config(path, {"training.precision": "bfloat16"})
     best = pretrain(low, folder / "out", command="second")
     card = read_card(best)

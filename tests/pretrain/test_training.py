@@ -95,7 +95,7 @@ def test_low_precision_learns(folder, monkeypatch, new_probe):
         monkeypatch.setattr(torch.cpu, name, lambda: False)
     with pytest.raises(ValueError, match=r"EL077.*bfloat16"):
         pretrain(config(folder, LONG, {"training.precision": "bfloat16"}), folder / "x")
-    monkeypatch.setattr(loop, "check_bfloat16", lambda _: None)
+    monkeypatch.setattr(loop, "check_training_precision", lambda *_: None)
     overrides = {"training.precision": "bfloat16"}
     pretrain(config(folder, LONG, overrides), folder / "out")
     assert min(r["dev"]["mean"] for r in log(folder / "out") if "dev" in r) < 3
@@ -103,7 +103,7 @@ def test_low_precision_learns(folder, monkeypatch, new_probe):
 
 def test_nothing_of_the_process_is_left_changed(folder, monkeypatch):
     """Threads, precision of matrix multiplications, random numbers."""
-    monkeypatch.setattr(loop, "check_bfloat16", lambda _: None)
+    monkeypatch.setattr(loop, "check_training_precision", lambda *_: None)
     overrides = {"training.precision": "bfloat16", "training.max_steps": 3}
     torch.set_num_threads(2)
     try:

@@ -72,6 +72,7 @@ KERNELS = {
     "matmul": tuple(FORMS),
     "training_matmul": ("onednn", "torch"),
     "directions": ("two_threads", "one_thread", "all_threads", "one_operator"),
+    "gradients": ("overlapped", "afterwards"),
 }
 
 _forced: ContextVar[dict[str, str]] = ContextVar("forced", default={})  # noqa: B039
@@ -79,9 +80,11 @@ _forced: ContextVar[dict[str, str]] = ContextVar("forced", default={})  # noqa: 
 
 def choose_token_encoder(case: Case) -> str:
     """Return the kernel of the char-CNN."""
-    # On a GPU the lengths of words would have to be waited for.
-    can_run = {"char_cnn": case.processor.device == "cpu", "definition": True}
-    return _choose("token_encoder", _first(can_run), can_run)
+    can_run = {"char_cnn": case.processor.device in ("cpu", "cuda"), "definition": True}
+    # It has not run on a GPU yet, where it is the one that multiplies in 16 bits.
+    half = case.precision == "half" and not case.gradient
+    tried = {**can_run, "char_cnn": case.processor.device == "cpu" or half}
+    return _choose("token_encoder", _first(tried), can_run)
 
 
 def choose_lstm(case: Case, config: BiLMConfig, rows: float) -> str:
@@ -170,6 +173,14 @@ def choose_directions(
     return _choose("directions", _first({**can_run, "two_threads": enough}), can_run)
 
 
+def choose_gradients(device: torch.device) -> str:
+    """Return when processes of a training average gradients: while the backward pass
+    computes others, which has not run on a GPU yet, or afterwards."""
+    can_run = {"overlapped": True, "afterwards": True}
+    best = "overlapped" if device.type == "cpu" else "afterwards"
+    return _choose("gradients", best, can_run)
+
+
 def can_share(case: Case, n_threads: int) -> bool:
     """Return whether two threads of Python can share large pieces of work."""
     on_cpu = case.processor.device == "cpu" and not case.gradient
@@ -206,14 +217,15 @@ def check_precision(precision: Precision, device: torch.device) -> None:
     _warn_if_slower(precision, processor, find_form(rules, 64))
 
 
-def check_bfloat16(device: torch.device) -> None:
-    """Check that training in bfloat16 pays on a device. Raises and warns as above."""
+def check_training_precision(precision: str, device: torch.device) -> None:
+    """Check that training in a precision pays on a device. Raises, warns as above."""
     processor = processor_of(device)
-    if device.type == "cpu":
-        if BFLOAT16 not in TABLE[processor.instructions].get("half", ()):
-            message = Errors.EL077.format(precision="bfloat16", device=device.type)
+    if device.type == "cpu" and precision != "float32":
+        forms = TABLE[processor.instructions].get("half", ())
+        if precision == "tf32" or BFLOAT16 not in forms:
+            message = Errors.EL077.format(precision=precision, device=device.type)
             raise ValueError(message)
-        _warn_if_slower("bfloat16", processor, BFLOAT16.form)
+        _warn_if_slower(precision, processor, BFLOAT16.form)
 
 
 def _warn_if_slower(precision: str, processor: Processor, form: str) -> None:

@@ -92,7 +92,8 @@ class FastCharCnnEncoder(FastPart, CharCnnEncoder):
         """Return token vectors (V, H)."""
         case = case_of(self.settings, self.char_embedding)
         with safe_from_forks(), _mode(case):
-            if choose_token_encoder(case) == "definition":
+            by_definition = choose_token_encoder(case) == "definition"
+            if by_definition or case.processor.device != "cpu":  # lengths are not known
                 return super().forward(ids_VC, word_ids_V)
             order_V = torch.argsort(char_cnn.lengths(ids_VC))
             n_parts = 1 if case.gradient else -(-len(ids_VC) // WORDS_AT_ONCE)
@@ -125,7 +126,10 @@ class FastCharCnnEncoder(FastPart, CharCnnEncoder):
             return super().char_features(ids_VC)
         weights = list(self.conv_weights)
         filters = self._filters(case, *weights)
-        largest_VS = char_cnn.run(self.char_embedding, weights, filters, ids_VC)
+        by_length = case.processor.device == "cpu"
+        largest_VS = char_cnn.run(
+            self.char_embedding, weights, filters, ids_VC, sorted_by_length=by_length
+        )
         # The bias is added after the maximum, which leaves C times fewer sums.
         return self.activation(largest_VS + torch.cat(list(self.conv_biases)))
 

@@ -149,7 +149,10 @@ def layer_backward(
     of Outputs but its last states, and those of Layer."""
     (y, gates, cells, low_m, low_y), layer = rest[:5], Layer(*rest[5:])
     dtype, cell_clip, proj_clip = layer.dtype, layer.cell_clip, layer.proj_clip
-    low_d_h, d_c, d_y = d_h.to(dtype, copy=True), d_c.clone(), d_y.contiguous()
+    # Triton reads rows that lie one behind the other.
+    packed = torch.contiguous_format
+    low_d_h = d_h.to(dtype, copy=True, memory_format=packed)
+    d_c, d_y = d_c.clone(memory_format=packed), d_y.contiguous()
     low_d_z = torch.empty_like(gates, dtype=dtype)
     low_d_p = torch.empty_like(y, dtype=dtype)
     x_T, h_T, p_T = (
@@ -216,7 +219,8 @@ _GIVEN = "Tensor x, Tensor y, Tensor gates, Tensor cells, Tensor low_m, Tensor l
 )
 def bilstm(x: Tensor, *fields: Any) -> Seven:
     """Return what layer_forward returns; fields are those of Layer."""
-    return layer_forward(_steps_for(x), x, Layer(*fields))
+    with torch.cuda.device_of(x):  # which Triton takes to be the current one
+        return layer_forward(_steps_for(x), x, Layer(*fields))
 
 
 @bilstm.register_fake
@@ -243,7 +247,8 @@ def bilstm_backward(
     d_y: Tensor, d_h: Tensor, d_c: Tensor, x: Tensor, *rest: Any
 ) -> Seven:
     """Return what layer_backward returns."""
-    return layer_backward(_steps_for(x), d_y, d_h, d_c, x, *rest)
+    with torch.cuda.device_of(x):
+        return layer_backward(_steps_for(x), d_y, d_h, d_c, x, *rest)
 
 
 @bilstm_backward.register_fake
@@ -254,6 +259,7 @@ def _(*inputs: Any) -> Seven:
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    ctx.set_materialize_grads(False)  # of what is kept there are none
     x, *fields = inputs
     y, _h, _c, *kept = output
     ctx.save_for_backward(x, y, *kept, *fields[:6])
@@ -261,7 +267,11 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
 
 
 def _backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-    found = bilstm_backward(*gradients[:3], *ctx.saved_tensors, *ctx.settings)
+    outputs = ctx.saved_tensors[1], *ctx.saved_tensors[-2:]
+    given = (
+        torch.zeros_like(y) if d is None else d for d, y in zip(gradients, outputs)
+    )
+    found = bilstm_backward(*given, *ctx.saved_tensors, *ctx.settings)
     return *found, None, None, None, None
 
 

@@ -13,6 +13,7 @@ from spacy_elmo.bilm.kernels.choose import (
     TABLE,
     choose_all,
     choose_directions,
+    choose_gradients,
     choose_lstm,
     choose_matmul,
     choose_token_encoder,
@@ -120,11 +121,15 @@ def test_a_precision_that_is_slower_than_float32_warns(monkeypatch):
     bilm = BiLM.random(tiny_config())
     with pytest.warns(UserWarning, match=r"ELW54.*half.*80 GFLOP/s.*150"):
         bilm.set_precision("half")
+    check, cpu = choose.check_training_precision, torch.device("cpu")
     with pytest.warns(UserWarning, match=r"ELW54.*bfloat16"):
-        choose.check_bfloat16(torch.device("cpu"))
+        check("bfloat16", cpu)
     monkeypatch.setattr(choose, "processor_of", lambda _: PLAIN)
-    with pytest.raises(ValueError, match=r"EL077.*bfloat16"):
-        choose.check_bfloat16(torch.device("cpu"))
+    check("float32", cpu)
+    for precision in ("bfloat16", "tf32"):
+        with pytest.raises(ValueError, match=f"EL077.*{precision}"):
+            check(precision, cpu)
+        check(precision, torch.device("cuda"))
 
 
 def test_training_multiplies_as_before_its_checkpoint():
@@ -212,6 +217,16 @@ def test_all_parts_are_told_at_once():
     assert table["token_encoder"] == "table"
 
 
+def test_what_has_not_run_on_a_gpu_is_not_chosen_there():
+    for gradient in (False, True):
+        case = Case(GPU, gradient=gradient)
+        assert choose_token_encoder(case) == "definition"
+        assert choose_directions(case, tiny_config(), 64, 1) == "all_threads"
+    assert choose_gradients(torch.device("cuda")) == "afterwards"
+    # Unless a precision is asked for that what has run does not know.
+    assert choose_token_encoder(Case(GPU, "half")) == "char_cnn"
+
+
 def test_a_kernel_can_be_forced():
     bilm = BiLM.random(tiny_config(), seed=1)
     expected = bilm.encode(SENTENCES)
@@ -271,4 +286,5 @@ def test_kernels_that_can_not_run():
         with pytest.raises(ValueError, match=f"EL150.*{name}"), force(**{part: name}):
             bilm.encode(SENTENCES)
     matmuls = {"matmul", "training_matmul"}
-    assert set(KERNELS) == {"token_encoder", "lstm", "directions", *matmuls}
+    others = {"token_encoder", "lstm", "directions", "gradients"}
+    assert set(KERNELS) == {*others, *matmuls}

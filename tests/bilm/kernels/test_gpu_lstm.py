@@ -6,6 +6,7 @@ import importlib.util
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
@@ -89,7 +90,8 @@ def check(steps, sizes, clip, dtype):
     torch.manual_seed(0)
     layers, inputs = make_layers(clip, *sizes[1:]), make_inputs(*sizes)
     x, h, c = inputs
-    gradients = [torch.randn_like(tensor) for tensor in (x, h, c)]
+    # Also gradients whose rows do not lie one behind the other.
+    gradients = [torch.randn_like(tensor.mT.contiguous()).mT for tensor in (x, h, c)]
     wanted, wanted_gradients = defined(layers, sizes[0], inputs, gradients)
     x, *fields = arguments(layers, sizes[0], inputs, dtype)
     y, h_1, c_1, *kept = gpu_lstm.layer_forward(steps, x, gpu_lstm.Layer(*fields))
@@ -130,6 +132,27 @@ def test_operator_is_known_to_autograd_and_fake_tensors(request):
     values = arguments(layers, sizes[0], inputs, torch.float32)
     values = [v.requires_grad_() if isinstance(v, Tensor) else v for v in values]
     torch.library.opcheck(gpu_lstm.bilstm, tuple(values))
+
+
+class Zeros(TorchDispatchMode):
+    """Notes the sizes of arrays of zeros."""
+
+    found = ()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        if "zeros" in func.overloadpacket.__name__:
+            self.found = (*self.found, result.numel())
+        return result
+
+
+def test_no_gradient_is_made_for_what_is_kept():
+    sizes = [3, 2], 5, 7
+    layers, (x, h, c) = make_layers(0.4, *sizes[1:]), make_inputs(*sizes)
+    y, _, _ = gpu_lstm.run(*layers, x, sizes[0], h, c, torch.float64)
+    with Zeros() as zeros:
+        y.sum().backward()
+    assert max(zeros.found) == c.numel()
 
 
 def test_run_takes_two_layers():

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from spacy_elmo import BiLM
 from spacy_elmo.bilm.initial_weights import draw_weights
-from spacy_elmo.bilm.kernels import cpu_lstm, cudnn_lstm, one_row
+from spacy_elmo.bilm.kernels import char_cnn, cpu_lstm, cudnn_lstm, one_row, processor
 from spacy_elmo.bilm.kernels.choose import check_precision, force
 from spacy_elmo.bilm.kernels.fast import FastCharCnnEncoder, FastLstmLayer
-from spacy_elmo.bilm.kernels.processor import PRECISIONS, Settings
+from spacy_elmo.bilm.kernels.processor import PRECISIONS, Processor, Settings
 from spacy_elmo.bilm.lstm import LstmLayer
 from spacy_elmo.bilm.token_encoder import CharCnnEncoder
 
@@ -213,14 +213,23 @@ READER = BiLM(CONFIG)
     words=st.lists(any_token, min_size=1, max_size=120),
     trimmed=st.booleans(),
     precision=st.sampled_from(["float32", "float64"]),
+    device=st.sampled_from(["cpu", "cuda"]),
 )
-def test_char_cnn_of_any_words(words, trimmed, precision):
-    """Long ones too, that leave no room for padding."""
+def test_char_cnn_of_any_words(words, trimmed, precision, device):
+    """Long ones too, that leave no room for padding; also as on a GPU."""
     ids = READER.character_ids([*words, "x" * 47, "가" * 20])
     ids = torch.from_numpy(READER.trim(ids) if trimmed else ids)
     encoder = copy.deepcopy(ENCODER).to(getattr(torch, precision))
-    with torch.no_grad(), force(token_encoder="char_cnn"):
-        assert error(encoder(ids), CHAR_CNN(ids)) < TOLERANCE[precision]
+    with (
+        torch.no_grad(),
+        force(token_encoder="char_cnn"),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        expected = CHAR_CNN(ids)
+        if device == "cuda":
+            patch.setattr(processor, "probe", lambda *_: Processor("cuda"))
+            patch.setattr(char_cnn, "WORDS_ON_GPU", 50)
+        assert error(encoder(ids), expected) < TOLERANCE[precision]
 
 
 @settings(max_examples=80, deadline=None)

@@ -69,11 +69,14 @@ def test_a_whole_model_computes_in_its_mode(precision, monkeypatch):
     assert modes() == before
 
 
-def test_training_in_float32_is_without_tf32(monkeypatch):
+@pytest.mark.parametrize(("precision", "mode"), [("float32", "ieee"), ("tf32", "tf32")])
+def test_training_is_in_tf32_only_where_it_is_asked_for(precision, mode, monkeypatch):
     monkeypatch.setattr(torch.random, "fork_rng", lambda _: torch.enable_grad())
     before, gpu = modes(), torch.device("cuda")
-    with torch_settings(TrainingConfig(), gpu):
-        assert modes() == ["ieee"] * 3
+    with torch_settings(TrainingConfig(precision=precision), gpu):
+        assert modes() == [mode] * 3
+        with float32_mode("float32", "cuda"):  # of an evaluation
+            assert modes() == ["ieee"] * 3
     assert modes() == before
 
 
