@@ -2,7 +2,9 @@
 
 A GPU is never waited for: the only copies between it and the host are those of
 `transfer.to_device`, of the batch's words, positions and targets, of the rows of a
-softmax that they use, and of the rows whose targets are in each cluster.
+softmax that they use, and of the rows whose targets are in each cluster. With one
+exception: sparse gradients of several parts are joined, and how many rows they have
+together is waited for.
 """
 
 from collections.abc import Sequence
