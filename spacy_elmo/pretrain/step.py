@@ -58,8 +58,7 @@ def train_step(
     words_P = np.concatenate(targets)
     (n_targets,) = workers.sum([len(words_P)])
     model.softmax.begin_step(training.seed, step, workers.union(words_P))
-    trains_bilm = step >= training.softmax_first
-    trained = model if trains_bilm else model.softmax
+    trained = model if step >= training.softmax_first else model.softmax
     device = model.bilm.device
     figures = torch.zeros(2, dtype=torch.float64, device=device)
     figures[1] += len(words_P)
@@ -69,7 +68,7 @@ def train_step(
         with torch.autocast(
             device.type, torch.bfloat16, enabled=training.precision == "bfloat16"
         ):
-            with torch.set_grad_enabled(trains_bilm):
+            with torch.set_grad_enabled(trained is model):
                 top_PH, states[part] = model.read(batch, states[part])
             log_p_P = model.log_p(top_PH, batch, known)
         loss = -log_p_P.sum()
