@@ -107,9 +107,9 @@ def cut(encoder: Encoder, docs: Sequence[Doc | DocPieces]) -> list[DocPieces]:
 def docs_at_once(
     encoder: Encoder, docs: Iterable[Doc], batch_size: int | None = None
 ) -> Iterator[list[Doc]]:
-    """Yield Docs in order, in groups of batch_size Docs or four batches of the biLM:
+    """Yield Docs in order, in groups of batch_size Docs or some batches of the biLM:
     enough to batch sentences of like length, few enough that long Docs take little."""
-    n_tokens = max(PIPE_TOKENS, 4 * shim_of(encoder).batch_tokens)
+    n_tokens = max(PIPE_TOKENS, 2 * shim_of(encoder).batch_tokens)
     return docs_by_tokens(docs, n_tokens, batch_size)
 
 

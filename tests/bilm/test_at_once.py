@@ -49,7 +49,7 @@ def test_docs(sizes, batch_tokens):
     elmo = add_elmo(nlp, model={"batch_tokens": batch_tokens})
     docs = [nlp.make_doc("a " * 10_000)] * 30
     groups = list(docs_at_once(elmo.model, docs))
-    each = -(-4 * (batch_tokens or sizes.tokens) // 10_000)
+    each = -(-max(16_384, 2 * (batch_tokens or sizes.tokens)) // 10_000)
     assert [len(group) for group in groups[:-1]] == [each] * (len(groups) - 1)
     assert len(next(docs_at_once(elmo.model, docs, 1))) == 1
 
