@@ -11,7 +11,9 @@ def parse(app, arguments):
     command = get_command(app)
     context = command.make_context(command.name, list(arguments))
     while hasattr(command, "resolve_command"):  # a group of commands
-        given = [*context._protected_args, *context.args]  # noqa: SLF001
+        known = vars(context)  # click 8.1 has no underscore
+        first = known.get("_protected_args", known.get("protected_args"))
+        given = [*first, *context.args]
         name, command, arguments = command.resolve_command(context, given)
         context = command.make_context(name, arguments, parent=context)
     return command, context
