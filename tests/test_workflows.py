@@ -58,9 +58,8 @@ def test_the_tests_run_on_a_matrix():
     assert {"lint", "unit", "slow", "floors", "newest"} == {
         m["target"] for m in machines
     }
-    classifiers = "".join(PROJECT["classifiers"])
-    for machine in machines:
-        assert f" :: {machine['python']}" in classifiers
+    tried = {c.rpartition(" ")[2] for c in PROJECT["classifiers"] if " :: 3." in c}
+    assert tried <= {machine["python"] for machine in machines}
     oldest = PROJECT["requires-python"].removeprefix(">=")
     assert oldest in {m["python"] for m in machines if m["target"] == "floors"}
 
