@@ -43,7 +43,7 @@ SHARD_MB = typer.Option(4.0, help="Text for each shard, in MB")
 LIMIT = typer.Option(None, "--limit-mb", "--limit", help="MB of each input at most")
 PRECISION = typer.Option("float32", help="float32, half or int8")
 THREADS = typer.Option(1, help="Threads of each process")
-BATCH = typer.Option(4096, help="Tokens computed at once at most")
+BATCH = typer.Option(2048, help="Tokens computed at once at most")
 GPU = typer.Option(-1, "--gpu-id", "-g", help="GPU ID or -1 for CPU")
 PROCESSES = typer.Option(1, "--processes", "-n", help="Processes on this machine")
 RAY = typer.Option(

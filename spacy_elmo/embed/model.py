@@ -12,7 +12,7 @@ import torch
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 
-from ..bilm.batch import batch_by_tokens
+from ..bilm.batch import batch_by_tokens, check_finite, compute_what_fits, pack
 from ..bilm.bilm import BiLM
 from ..bilm.kernels.processor import Precision, cpu_model
 from ..component.mixes import learned_mixes
@@ -43,7 +43,7 @@ class Computing:
     precision: str = "float32"
     device: str = "cpu"
     threads: int = 1
-    batch_tokens: int = 4096
+    batch_tokens: int = 2048
     block_tokens: int = 16_384
     exact: bool = True
 
@@ -140,18 +140,26 @@ class Encoder:
         depend."""
         self.bilm.set_exact(True)
 
+    @torch.no_grad()
     def __call__(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
         """Return float32 (T, ..., D) for each sentence."""
         empty = np.empty((0, *self.kept.row_shape), dtype=np.float32)
         found = [empty] * len(sentences)
         for group in batch_by_tokens(sentences, self.computing.batch_tokens):
-            batch = [s for s in group if sentences[s]]
-            layers = self.bilm.encode(
-                [sentences[s] for s in batch], batch_tokens=1 << 40
-            )
-            for s, layers_LTD in zip(batch, layers):
-                found[s] = self._project(self.kept.combine(layers_LTD))
+            some = [s for s in group if sentences[s]]
+            chosen, numbers = [sentences[s] for s in some], iter(some)
+            for _, parts in compute_what_fits(chosen, self._rows, len) if some else ():
+                for kept, s in zip(parts, numbers):
+                    found[s] = kept
         return found
+
+    def _rows(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        """Return what is kept of a batch of sentences, which are not empty."""
+        batch = pack(sentences)
+        layers_LND, _ = self.bilm(batch)
+        check_finite(layers_LND, sentences, batch.positions)()
+        kept = self.kept.combine(layers_LND.float().cpu().numpy())
+        return [self._project(kept[rows_T]) for rows_T in batch.positions]
 
     def _project(self, kept: np.ndarray) -> np.ndarray:
         if self.projection is None:
