@@ -206,4 +206,4 @@ def test_size_of_a_billion_tokens():
     average = Kept((1 / 3,) * 3, (0, 1, 2), 512)
     assert readable(size_on_disk(average, counts, 1200)) == "2.07 TB"
     assert readable(999) == "999 B" and readable(0) == "0 B"
-    assert readable(1.2e15) == "1.2e+03 TB"
+    assert readable(1.2e15) == "1.2 PB"
