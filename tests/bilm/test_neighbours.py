@@ -7,7 +7,7 @@ import tarfile
 import numpy as np
 import pytest
 
-from experiments import word_senses
+from experiments import word_in_context, word_senses
 from spacy_elmo import models as shipped
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.neighbours import (
@@ -179,3 +179,9 @@ def test_senses_by_nearest_neighbour(tmp_path, bilm):
     # Three pairs of one sense are of the same sentence; three of two senses.
     assert pairs["comparisons"] == 9
     assert pairs["layers"] == [0.5, 1.0, 1.0]
+    rows = word_in_context.evaluate(word_in_context.read(bilm, archive))
+    # One pair of one sense, of the same sentence, and one of two, all of four words.
+    assert rows["pairs"] == {"all": 2, "1-15": 2, "16-30": 0, "from 31": 0}
+    right = rows["right"]["all"]
+    assert right["layer 0"]["raw"] == 0.5
+    assert set(right["layer 1"].values()) == set(right["layer 2"].values()) == {1.0}
