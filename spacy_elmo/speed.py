@@ -116,15 +116,17 @@ def encode_all(bilm: BiLM, sentences: Sentences, batch_size: int) -> float:
 # -- the clock --------------------------------------------------------------------
 
 
-def in_turn(runs: Mapping[str, Run], rounds: int) -> dict[str, float]:
+def in_turn(
+    runs: Mapping[str, Run], rounds: int, *, warm_up: bool = True
+) -> dict[str, float]:
     """Return units a second of each run: the median of rounds in which all have their
     turn, so that other work on the machine slows all of them alike. One round more is
-    made first, and not counted."""
+    made first to warm up, and not counted."""
     speeds: dict[str, list[float]] = {name: [] for name in runs}
-    for number in range(rounds + 1):
+    for number in range(-warm_up, rounds):
         for name, run in runs.items():
             seconds, units = timed(run)
-            if number:
+            if number >= 0:
                 speeds[name].append(units / seconds)
     return {name: statistics.median(found) for name, found in speeds.items()}
 
@@ -175,12 +177,12 @@ def few_sentences(
     bilms: Mapping[str, BiLM], sentences: Sentences
 ) -> list[dict[str, Any]]:
     """Return a row of milliseconds for each number of sentences that are encoded at
-    once, by all models in turn."""
+    once, by all models in turn, which have read before."""
     rows = []
     for n in FEW:
         runs = {k: partial(encode_all, b, sentences[:n], n) for k, b in bilms.items()}
         tokens = sum(map(len, sentences[:n]))
-        found = in_turn(runs, 3).items()
+        found = in_turn(runs, 2, warm_up=False).items()
         rows.append({"sentences": n} | {k: 1000 * tokens / v for k, v in found})
     return rows
 

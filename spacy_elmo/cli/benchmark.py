@@ -117,12 +117,15 @@ def _measure(
     speeds = []
     with thread_count(n_threads):
         bilms = speed.encoders(speed.load_model(name).to(device))
+        single = {**settings, **speed.latency(bilms, sentences)}
+        few = [{**settings, **row} for row in speed.few_sentences(bilms, sentences)]
         for size in batch_sizes:
             runs = {
                 k: partial(speed.encode_all, b, sentences, size)
                 for k, b in bilms.items()
             }
-            found = speed.in_turn(runs, rounds)
+            runs["warm"]()  # the others have read before
+            found = speed.in_turn(runs, rounds, warm_up=False)
             flops = flops_per_token(bilms["cold"], sentences, size)
             shares = {
                 f"{kind}, share": found[kind] * flops / (n_threads * peaks[precision])
@@ -130,8 +133,6 @@ def _measure(
                 if kind in found and precision in peaks
             }
             speeds.append({**settings, "batch": size, **found, **shares})
-        single = {**settings, **speed.latency(bilms, sentences)}
-        few = [{**settings, **row} for row in speed.few_sentences(bilms, sentences)]
     if device == "cpu":
         (sentence,) = speed.single_sentences(sentences)[0]
         floors = sentence_floors(bilms["cold"].config, sentence, peaks)

@@ -25,9 +25,9 @@ from torch import Tensor
 from ..lstm import LstmLayer
 from .matmul import Rule, TorchMatmul, Weight
 
-# The input half of the gates is computed for so much at once: a block stays in the
-# processor's cache until its steps are done, and in the memory of the one before it.
-BLOCK_BYTES = 8 << 20
+# The input half of the gates is computed for so much at once. oneDNN puts the weight in
+# its order for each block, whose gates are in the memory of the block before it.
+BLOCK_BYTES = 16 << 20
 
 
 class PackedWeights(NamedTuple):

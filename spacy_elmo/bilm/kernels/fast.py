@@ -11,7 +11,16 @@ from ..config import BiLMConfig
 from ..lstm import BiLMState, LstmLayer
 from ..model import BidirectionalLM, Parts
 from ..token_encoder import CharCnnEncoder, Highway
-from . import autograd_lstm, char_cnn, cpu_lstm, cudnn_lstm, gpu_lstm, one_row, threads
+from . import (
+    autograd_lstm,
+    char_cnn,
+    cpu_lstm,
+    cudnn_lstm,
+    gpu_lstm,
+    heap,
+    one_row,
+    threads,
+)
 from .choose import (
     can_share,
     check_precision,
@@ -212,6 +221,7 @@ class FastBidirectionalLM(FastPart, BidirectionalLM):
     ) -> tuple[list[Tensor], list[Tensor], BiLMState]:
         """Read as the definition does, both directions at once where that is faster."""
         case = case_of(self.settings, state.forward.h)
+        heap.keep_freed()
         alone = batch_sizes[0] == 1  # perhaps multiplied by NumPy (one_row.py)
         with _mode(case), threads.numpy_on_one_thread() if alone else nullcontext():
             return self._read(
