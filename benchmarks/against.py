@@ -13,13 +13,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tomllib
 import typer
 from tqdm import tqdm
 
