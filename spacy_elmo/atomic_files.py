@@ -205,12 +205,9 @@ def _beside(path: Path, what: str) -> Path:
 
 def sha256(path: Path) -> str:
     """Return the hash of a file, in hexadecimal. Raises OSError [EL030]."""
-    digest = hashlib.sha256()
     try:
         check_plain(path)  # a FIFO waits for ever, a device may never end
         with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise OSError(Errors.EL030.format(path=path, error=error)) from error
-    return digest.hexdigest()

@@ -14,6 +14,7 @@ from spacy.pipeline import TrainablePipe
 
 from ..bilm.batch import batch_by_tokens, check_finite, compute_what_fits, pack
 from ..bilm.bilm import BiLM
+from ..bilm.kernels.choose import force
 from ..bilm.kernels.processor import Precision, cpu_model
 from ..component.mixes import learned_mixes
 from ..component.pipe import Elmo
@@ -38,6 +39,7 @@ class Computing:
         block_tokens: Tokens of the sentences that are sorted into batches.
         exact: Whether a sentence has bit for bit the same vectors in any batch, so that
             it can be verified alone. Otherwise a shard is verified as a whole.
+        kernels: Those that were forced, part and name, when the plan was made.
     """
 
     precision: str = "float32"
@@ -46,6 +48,7 @@ class Computing:
     batch_tokens: int = 2048
     block_tokens: int = 16_384
     exact: bool = True
+    kernels: tuple[tuple[str, str], ...] = ()
 
 
 def load_model(
@@ -156,7 +159,8 @@ class Encoder:
     def _rows(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
         """Return what is kept of a batch of sentences, which are not empty."""
         batch = pack(sentences)
-        layers_LND, _ = self.bilm(batch)
+        with force(**dict(self.computing.kernels)):
+            layers_LND, _ = self.bilm(batch)
         check_finite(layers_LND, sentences, batch.positions)()
         kept = self.kept.combine(layers_LND.float().cpu().numpy())
         return [self._project(kept[rows_T]) for rows_T in batch.positions]

@@ -13,6 +13,7 @@ import torch
 
 from .. import __version__
 from ..bilm.bilm import BiLM
+from ..bilm.kernels.choose import forced_kernels
 from ..errors import Errors
 from .checksums import new_checksum
 from .estimate import estimate, refuse_without_room
@@ -108,6 +109,7 @@ def _plan(
         computing,
         exact=rows_are_exact(bilm, computing, kept),
         block_tokens=max(1, min(computing.block_tokens, fits)),
+        kernels=tuple(sorted(forced_kernels().items())),
     )
     return bilm, Plan(
         model=_absolute(model),
@@ -149,7 +151,7 @@ def make_encoder(
 
     Raises:
         ValueError: [EL209] if the model has changed, [EL201] if a package has another
-            version, [EL202] if the projection is damaged.
+            version or other kernels are forced, [EL202] if the projection is damaged.
     """
     bilm = bilm or load_model(plan.model, plan.mix_of)[0]
     if bilm.fingerprint() != plan.fingerprint:
@@ -157,6 +159,9 @@ def make_encoder(
     if versions() != plan.versions:
         differs = f"versions are {versions()}, were {plan.versions}"
         raise ValueError(Errors.EL201.format(path=output, differs=differs))
+    forced = tuple(sorted(forced_kernels().items()))
+    if forced and forced != plan.computing.kernels:
+        raise ValueError(Errors.EL201.format(path=output, differs="computing.kernels"))
     projection = None
     if plan.projection is not None:
         projection = read_projection(output, plan.projection)

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from spacy_elmo import embed
+from spacy_elmo.bilm.kernels.choose import force
 from spacy_elmo.embed import run
 from spacy_elmo.embed.inputs import Input
 from spacy_elmo.embed.keep import Kept
@@ -119,6 +120,25 @@ def test_the_model_is_the_plans(tmp_path, model, text, monkeypatch):
     monkeypatch.setattr("spacy.__version__", "4.0")
     with pytest.raises(ValueError, match=r"EL201.*4\.0"):
         run(tmp_path / "out")
+
+
+def test_forced_kernels_are_the_plans(tmp_path, model, text):
+    """Whoever continues gets the plan's kernels, or says others and is refused."""
+    chosen = embed_files(tmp_path, [text])
+    with force(lstm="definition"):
+        plan, encoder = make_plan(model, [text], tmp_path / "whole", shard_mb=SMALL)
+        run(tmp_path / "whole", encoder=encoder)
+        make_plan(model, [text], tmp_path / "later", shard_mb=SMALL)
+    assert plan.computing.kernels == (("lstm", "definition"),)
+    with (
+        force(lstm="autograd_lstm"),
+        pytest.raises(ValueError, match=r"EL201.*kernels"),
+    ):
+        run(tmp_path / "later")
+    run(tmp_path / "later")
+    assert shards(tmp_path / "later") == shards(tmp_path / "whole") != shards(chosen)
+    with pytest.raises(ValueError, match=r"EL201.*kernels"):
+        make_plan(model, [text], tmp_path / "later", shard_mb=SMALL)
 
 
 def test_too_little_room_is_refused(tmp_path, model, text, monkeypatch):

@@ -128,7 +128,7 @@ def choose_matmul(case: Case) -> tuple[Rule, ...]:
         found = [rule._replace(exact=True) for rule in found if rule.form in same]
         if last == "torch" and processor.device == "cpu":
             found = [Rule("torch_in_blocks")]
-    if "matmul" not in _forced_kernels():
+    if "matmul" not in forced_kernels():
         return tuple(found)
     known = {
         r.form for row in (*TABLE.values(), ON_GPU) for r in row.get(precision, ())
@@ -248,8 +248,8 @@ def force(**kernels: str) -> Iterator[None]:
         _forced.reset(token)
 
 
-def _forced_kernels() -> Mapping[str, str]:
-    """Return what `force` asks for, and before it SPACY_ELMO_KERNELS, as in
+def forced_kernels() -> Mapping[str, str]:
+    """Return by part what `force` asks for, and before it SPACY_ELMO_KERNELS, as in
     "matmul=torch,lstm=definition"."""
     setting = os.environ.get("SPACY_ELMO_KERNELS")
     return {**_parse(setting), **_forced.get()} if setting else _forced.get()
@@ -276,7 +276,7 @@ def _first(can_run: Mapping[str, bool]) -> str:
 
 
 def _choose(part: str, best: str, can_run: Mapping[str, bool]) -> str:
-    name = _forced_kernels().get(part, best)
+    name = forced_kernels().get(part, best)
     if not can_run[name]:
         raise ValueError(Errors.EL150.format(part=part, name=name))
     return name
