@@ -2,14 +2,12 @@
 
 import os
 import subprocess
-import time
 
 import pytest
 
 from ..wheels import fresh_python
 from .pages import ROOT, TASKS, blocks
 
-MOST_SECONDS = 300
 # Without a network, but for the machine itself.
 OFFLINE = ["unshare", "--net", "--map-root-user"]
 LOOPBACK = ["sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
@@ -34,7 +32,6 @@ def offline():
 @pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_a_page_shows_how(task, python, offline, tmp_path):
-    started = time.monotonic()
     done = subprocess.run(
         [*offline, python, ROOT / "tests" / "docs" / "pages.py", TASKS[task]],
         cwd=tmp_path,
@@ -46,7 +43,6 @@ def test_a_page_shows_how(task, python, offline, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     where = done.stdout.splitlines()[0].removeprefix("spacy_elmo is ")
     assert where.startswith(str(python.parents[1])), where
-    assert time.monotonic() - started < MOST_SECONDS
 
 
 @pytest.mark.parametrize("task", TASKS)
