@@ -242,12 +242,12 @@ def test_a_hyphen_is_standard_output(tmp_path, monkeypatch):
     assert names == {"log.jsonl", "text.txt"}
 
 
-def test_silent(tmp_path):
+def test_silent(tmp_path, capsys):
     text, out = tmp_path / "text.txt", tmp_path / "out"
     text.write_text("The cat sat on the mat.\n" * 5)
     for shown in ([], ["--silent"]):
-        found = CliRunner().invoke(app, ["perplexity", str(SHIPPED), str(text), *shown])
-        assert ("perplexity:" in found.stderr) == (not shown)
+        app(["perplexity", str(SHIPPED), str(text), *shown], standalone_mode=False)
+        assert ("perplexity:" in capsys.readouterr().err) == (not shown)
         prepared = [str(text), "-o", str(out), "--overwrite", *shown]
-        found = CliRunner().invoke(app, ["prepare", *prepared])
-        assert found.exit_code == 0 and bool(found.stderr) == (not shown)
+        app(["prepare", *prepared], standalone_mode=False)
+        assert bool(capsys.readouterr().err) == (not shown)

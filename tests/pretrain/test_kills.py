@@ -100,7 +100,8 @@ def test_a_save_that_was_killed_half_way_is_undone(folder, monkeypatch):
 
 def kill_at_rename(target, bilm, n):
     """In a process of its own, which ends before its n-th os.replace."""
-    if os.fork() == 0:
+    child = os.fork()
+    if child == 0:
         real, seen = os.replace, []
 
         def replace(*args):
@@ -112,7 +113,7 @@ def kill_at_rename(target, bilm, n):
         os.replace = replace
         bilm.save(target)
         os._exit(0)
-    os.wait()
+    os.waitpid(child, 0)
 
 
 def test_rests_of_killed_processes_are_in_nobodys_way(folder):
