@@ -46,7 +46,7 @@ class Computing:
     device: str = "cpu"
     threads: int = 1
     batch_tokens: int = 2048
-    block_tokens: int = 16_384
+    block_tokens: int = 8192
     exact: bool = True
     kernels: tuple[tuple[str, str], ...] = ()
 
@@ -134,6 +134,7 @@ class Encoder:
     ) -> None:
         device = f"cuda:{gpu_id}" if computing.device == "cuda" else "cpu"
         self.bilm = bilm.to(device).eval()
+        self.bilm.token_cache.size = 16_384  # 16 MB at the small published size
         self.kept, self.computing, self.projection = kept, computing, projection
         self.bilm.set_precision(cast(Precision, computing.precision))
         self.start_shard()

@@ -26,7 +26,7 @@ from .projection import fit_projection, read_projection
 from .sentences import Reading
 
 STDIN, MB = "-", 1 << 20
-BLOCK_BYTES = 32 << 20  # of a block's vectors in memory
+BLOCK_BYTES = 16 << 20  # of a block's vectors in memory
 
 
 @dataclass(frozen=True)
@@ -207,8 +207,7 @@ def _spool(stream: IO[bytes], output: Path) -> Path:
 def _hash_of_pipeline(name: str) -> str:
     """Return the hash of all files of a spaCy pipeline."""
     digest = hashlib.sha256()
-    for path in sorted(Path(str(spacy.load(name).path)).rglob("*")):
-        if path.is_file():
-            digest.update(path.name.encode())
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    for f in sorted(Path(str(spacy.load(name).path)).rglob("*")):
+        if f.is_file():
+            digest.update(f.name.encode() + hashlib.sha256(f.read_bytes()).digest())
     return digest.hexdigest()

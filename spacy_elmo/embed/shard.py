@@ -149,8 +149,8 @@ class Columns:
         }
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return what is written, by name."""
-        found = {name: np.array(v, dtype=np.int64) for name, v in self._values.items()}
+        """Return what is written, by name; nothing can be added any more."""
+        found = {name: np.asarray(v) for name, v in self._values.items()}
         for name in ("document_offsets", "sentence_offsets"):
             found[name] = np.append(found[name], self._n_tokens)
         found |= self._ids.arrays("document_ids")
@@ -158,7 +158,7 @@ class Columns:
             del found["sentence_offsets"]
         if self.pool == "token":
             found |= self._tokens.arrays("token_text")
-            found |= {n: np.array(v, dtype=np.int32) for n, v in self._places.items()}
+            found |= {name: np.asarray(v) for name, v in self._places.items()}
         return found
 
 
@@ -174,6 +174,6 @@ class _Texts:
 
     def arrays(self, name: str) -> dict[str, np.ndarray]:
         return {
-            f"{name}_offsets": np.array(self._offsets, dtype=np.int64),
-            name: np.frombuffer(bytes(self._data), dtype=np.uint8),
+            f"{name}_offsets": np.asarray(self._offsets),
+            name: np.asarray(self._data),
         }

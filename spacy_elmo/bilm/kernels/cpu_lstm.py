@@ -104,6 +104,7 @@ def run(
                 h = y.copy_(project(m))
             else:
                 h = torch.clamp(project(m), -proj_clip, proj_clip, out=y)
+        del gates_N4C, views, z, o, i, f, g  # before the next block's are made
     # The last output of every sequence: what a step has and the next has not.
     ends = zip(outputs, pairwise([*batch_sizes, 0]))
     last = [y[b_next:] for y, (b, b_next) in ends if b_next < b]
