@@ -21,7 +21,7 @@ for _ in range(4):
     for batch in (sentences[:64], sentences[64:]):
         bilm.encode(batch)
     faults.append(getrusage(RUSAGE_SELF).ru_minflt - before)
-print(min(faults))  # of a process that is stopped the system may take pages away
+print(min(faults))  # the system may take pages away meanwhile
 """
 
 
