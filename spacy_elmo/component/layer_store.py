@@ -13,6 +13,7 @@ from spacy.tokens import Doc
 from thinc.types import Floats3d
 
 from ..bilm.bilm import BiLM
+from ..bilm.kernels.forks import ProcessLock
 from ..errors import Warnings
 from ..layers.encoder import Encoder, cut, docs_at_once, shim_of
 from ..layers.layer_batch import LayerBatch
@@ -56,6 +57,7 @@ class LayerStore:
         self._batches = weakref.WeakValueDictionary[int, Held]()
         self._numbers = count()
         self._most_bytes = 0  # of all batches: no fewer than there are
+        self._counting = ProcessLock()  # what is added meanwhile would not be counted
 
     def put(
         self, docs: Sequence[DocPieces], layers: LayerBatch, readers: set[int]
@@ -66,16 +68,18 @@ class LayerStore:
             record = Record(tokens_of(doc), pieces, held, index, set(readers))
             self._records[doc] = record
         if held is not None:
-            self._batches[next(self._numbers)] = held
-            self._most_bytes += layers.values.nbytes
-            if self._most_bytes > self.max_bytes:
-                self._trim()
+            with self._counting:
+                self._batches[next(self._numbers)] = held
+                self._most_bytes += layers.values.nbytes
+                if self._most_bytes > self.max_bytes:
+                    self._trim()
 
     def release(self) -> None:
         """Hold no layers any more."""
-        for held, _ in self._sizes():
-            held.layers = None
-        self._most_bytes = 0
+        with self._counting:
+            for held, _ in self._sizes():
+                held.layers = None
+            self._most_bytes = 0
 
     def record(self, doc: Doc) -> Record:
         """Return what is known of a Doc; if it has other tokens now, or was never read,

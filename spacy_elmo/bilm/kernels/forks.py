@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache
-from threading import Condition, get_ident
+from threading import Condition, Lock, get_ident
 
 from .threads import thread_count
 
@@ -24,6 +24,19 @@ class _Computing:
     def __init__(self) -> None:
         self.changed, self.threads = Condition(), Counter[int]()
         self.forking = 0
+
+
+class ProcessLock:
+    """A lock that is free in a forked process, whoever held it in its parent."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, Lock] = {}
+
+    def __enter__(self) -> None:
+        self._of.setdefault(os.getpid(), Lock()).acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._of[os.getpid()].release()
 
 
 _states: dict[int, _Computing] = {}  # of a process; a fork begins with its own
