@@ -12,8 +12,9 @@ MAX_FUNCTION = 60
 # It may grow by what it can do more, not by the way: raise this with a reason.
 # 0.2: checksums of all files, a table of processors, one sentence by NumPy, copies from
 # a GPU that nobody waits for, a few sentences in the benchmark; how much each device
-# computes at once, gradients that are sent while others are computed, Docs in parts.
-MAX_PACKAGE = 19_280
+# computes at once, gradients that are sent while others are computed, Docs in parts;
+# sentences that are given as they are computed, layers that several threads hold.
+MAX_PACKAGE = 19_330
 # What may be longer: five at most, each with a reason.
 EXCEPTIONS = {
     "spacy_elmo/errors.py": "one table of messages",

@@ -5,7 +5,7 @@ Shapes: B sentences, T steps, N packed positions, V distinct words.
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -97,11 +97,12 @@ def check_finite(
     return check
 
 
-def on_the_host(layers_LND: Tensor, rows: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Return layers, float32 (L, T, D), of sentences whose tokens have these rows."""
+def on_the_host(layers_LND: Tensor, rows: Sequence[np.ndarray]) -> Iterable[np.ndarray]:
+    """Return layers, float32 (L, T, D), of sentences whose tokens have these rows; on a
+    CPU each is copied when it is asked for."""
     if layers_LND.device.type == "cpu":
         layers = layers_LND.float().numpy()
-        return [np.ascontiguousarray(layers[:, rows_T]) for rows_T in rows]
+        return (np.ascontiguousarray(layers[:, rows_T]) for rows_T in rows)
     # Side by side before they are copied, all at once.
     rows_N = to_device(np.concatenate(rows), layers_LND.device)
     layers = to_host(layers_LND.index_select(1, rows_N).float())().numpy()

@@ -8,7 +8,7 @@ H projection, D = 2H.
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -36,17 +36,12 @@ from .kernels.forks import safe_from_forks
 from .kernels.processor import Precision, processor_of
 from .lstm import BiLMState
 from .objectives import Objective
+from .steady_state import steady_state
 from .token_cache import CACHE_WORDS, TokenCache
 from .transfer import to_device
 from .words import WordReader
 
 Start = Literal["zeros", "boundary"]
-
-# The state that <S> </S> repeated leads to is taken as reached when a pass moves it by
-# less than this part of its largest value: a few roundings of float32. It takes about
-# 120 passes at the small published size.
-BOUNDARY_TOLERANCE = 1e-6
-BOUNDARY_PASSES = 200
 
 
 class BiLM(FastBidirectionalLM):
@@ -170,8 +165,6 @@ class BiLM(FastBidirectionalLM):
         """Return the state of new sequences."""
         return BiLMState.zeros(self.config, batch_size, next(self.parameters()))
 
-    @torch.inference_mode(False)
-    @torch.no_grad()
     def encode(
         self,
         sentences: Sequence[Sequence[str]],
@@ -195,6 +188,24 @@ class BiLM(FastBidirectionalLM):
                 batch_tokens.
             MemoryError: [EL080] A GPU's memory does not hold a sentence.
         """
+        encoded: list[np.ndarray] = [np.empty(0)] * len(sentences)
+        each = self.encode_each(sentences, batch_tokens=batch_tokens, start=start)
+        for b, layers_LTD in each:
+            encoded[b] = layers_LTD
+        return encoded
+
+    @torch.inference_mode(False)
+    @torch.no_grad()
+    def encode_each(
+        self,
+        sentences: Sequence[Sequence[str]],
+        *,
+        batch_tokens: int | None = None,
+        start: Start = "zeros",
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield the number and the layers of each sentence as they are computed, the
+        longest first: only those of one batch are in memory. Arguments, layers and
+        errors are those of `encode`."""
         check_sentences(sentences)
         if batch_tokens is None:
             batch_tokens = processor_of(self.device).at_once.tokens
@@ -202,10 +213,9 @@ class BiLM(FastBidirectionalLM):
             raise ValueError(Errors.EL026.format(found=batch_tokens))
         if start not in get_args(Start):
             raise ValueError(Errors.EL021.format(start=start))
-        encoded: list[np.ndarray] = [np.empty(0)] * len(sentences)
         boundary = self._boundary_state() if sentences and start == "boundary" else None
 
-        def encode_group(group: Sequence[int]) -> list[np.ndarray]:
+        def encode_group(group: Sequence[int]) -> Iterable[np.ndarray]:
             state = self.zero_state(len(group))
             if boundary is not None:
                 state = boundary.map(lambda part: part.repeat(1, len(group), 1))
@@ -214,9 +224,8 @@ class BiLM(FastBidirectionalLM):
         length = [len(sentence) + 2 for sentence in sentences].__getitem__
         for whole in batch_by_tokens(sentences, batch_tokens):
             for group, arrays in compute_what_fits(whole, encode_group, length):
-                for b, array in zip(group, arrays):
-                    encoded[b] = array
-        return encoded
+                yield from zip(group, arrays)
+                del arrays  # before the next batch's layers are made
 
     @torch.inference_mode(False)
     @torch.no_grad()
@@ -240,11 +249,14 @@ class BiLM(FastBidirectionalLM):
         rows = state.forward.h.shape[1]
         if rows != len(sentences):
             raise ValueError(Errors.EL024.format(found=rows, expected=len(sentences)))
-        return self._encode_batch(sentences, state) if sentences else ([], state)
+        if not sentences:
+            return [], state
+        layers, state = self._encode_batch(sentences, state)
+        return list(layers), state
 
     def _encode_batch(
         self, sentences: Sequence[Sequence[str]], state: BiLMState
-    ) -> tuple[list[np.ndarray], BiLMState]:
+    ) -> tuple[Iterable[np.ndarray], BiLMState]:
         """Return float32 layers (L+1, T, D) of each sentence, boundaries removed, and
         the state after the last step, row by row in the order of the sentences."""
         batch = pack(sentences)
@@ -256,20 +268,9 @@ class BiLM(FastBidirectionalLM):
         return found, packed_state.select(torch.argsort(order_B))
 
     def _boundary_state(self) -> BiLMState:
-        """Return the state that empty sentences lead to, of one sequence. Cells of a
-        model without cell_clip may grow with every sentence, and lead nowhere."""
-        batch, state = pack([[]]), self.zero_state(1)
-        for _ in range(BOUNDARY_PASSES):
-            before, (_, state) = state, self(batch, state)
-            moves = [
-                float((new - old).abs().max() / new.abs().max())
-                for directions in zip(before, state)
-                for old, new in zip(*directions)
-            ]
-            if max(moves) < BOUNDARY_TOLERANCE:
-                return state
-        warnings.warn(Warnings.ELW51.format(passes=BOUNDARY_PASSES), stacklevel=5)
-        return state
+        """Return the state that empty sentences lead to, of one sequence."""
+        batch = pack([[]])
+        return steady_state(lambda state: self(batch, state)[1], self.zero_state(1))
 
     # -- files --------------------------------------------------------------------
 

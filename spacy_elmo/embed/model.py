@@ -4,6 +4,7 @@ import math
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
+from mmap import mmap
 from typing import cast
 
 import numpy as np
@@ -12,7 +13,6 @@ import torch
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 
-from ..bilm.batch import batch_by_tokens, check_finite, compute_what_fits, pack
 from ..bilm.bilm import BiLM
 from ..bilm.kernels.choose import force
 from ..bilm.kernels.processor import Precision, cpu_model
@@ -46,7 +46,7 @@ class Computing:
     device: str = "cpu"
     threads: int = 1
     batch_tokens: int = 2048
-    block_tokens: int = 8192
+    block_tokens: int = 4096
     exact: bool = True
     kernels: tuple[tuple[str, str], ...] = ()
 
@@ -134,7 +134,7 @@ class Encoder:
     ) -> None:
         device = f"cuda:{gpu_id}" if computing.device == "cuda" else "cpu"
         self.bilm = bilm.to(device).eval()
-        self.bilm.token_cache.size = 16_384  # 8 MB at the small published size
+        self.bilm.token_cache.size = 8_192  # 4 MB at the small published size
         self.kept, self.computing, self.projection = kept, computing, projection
         self.bilm.set_precision(cast(Precision, computing.precision))
         self.start_shard()
@@ -144,27 +144,19 @@ class Encoder:
         depend."""
         self.bilm.set_exact(True)
 
-    @torch.no_grad()
     def __call__(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
         """Return float32 (T, ..., D) for each sentence."""
-        empty = np.empty((0, *self.kept.row_shape), dtype=np.float32)
-        found = [empty] * len(sentences)
-        for group in batch_by_tokens(sentences, self.computing.batch_tokens):
-            some = [s for s in group if sentences[s]]
-            chosen, numbers = [sentences[s] for s in some], iter(some)
-            for _, parts in compute_what_fits(chosen, self._rows, len) if some else ():
-                for kept, s in zip(parts, numbers):
-                    found[s] = kept
-        return found
-
-    def _rows(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
-        """Return what is kept of a batch of sentences, which are not empty."""
-        batch = pack(sentences)
+        lengths = [len(sentence) for sentence in sentences]
+        # In pages of their own: among those of the batches they would leave gaps.
+        shape = sum(lengths), *self.kept.row_shape
+        pages = mmap(-1, max(1, 4 * math.prod(shape)))
+        rows = np.frombuffer(pages, np.float32, math.prod(shape)).reshape(shape)
+        found = np.split(rows, np.cumsum(lengths)[:-1])
+        at_once = self.computing.batch_tokens
         with force(**dict(self.computing.kernels)):
-            layers_LND, _ = self.bilm(batch)
-        check_finite(layers_LND, sentences, batch.positions)()
-        kept = self.kept.combine(layers_LND.float().cpu().numpy())
-        return [self._project(kept[rows_T]) for rows_T in batch.positions]
+            for s, layers in self.bilm.encode_each(sentences, batch_tokens=at_once):
+                found[s][:] = self._project(self.kept.combine(layers))
+        return found
 
     def _project(self, kept: np.ndarray) -> np.ndarray:
         if self.projection is None:

@@ -109,7 +109,7 @@ def _plan(
         computing,
         exact=rows_are_exact(bilm, computing, kept),
         block_tokens=max(1, min(computing.block_tokens, fits)),
-        kernels=tuple(sorted(forced_kernels().items())),
+        kernels=_forced(),
     )
     return bilm, Plan(
         model=_absolute(model),
@@ -159,13 +159,16 @@ def make_encoder(
     if versions() != plan.versions:
         differs = f"versions are {versions()}, were {plan.versions}"
         raise ValueError(Errors.EL201.format(path=output, differs=differs))
-    forced = tuple(sorted(forced_kernels().items()))
-    if forced and forced != plan.computing.kernels:
+    if _forced() not in ((), plan.computing.kernels):
         raise ValueError(Errors.EL201.format(path=output, differs="computing.kernels"))
     projection = None
     if plan.projection is not None:
         projection = read_projection(output, plan.projection)
     return Encoder(bilm, plan.kept, plan.computing, projection, gpu_id)
+
+
+def _forced() -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(forced_kernels().items()))
 
 
 def versions() -> dict[str, str]:

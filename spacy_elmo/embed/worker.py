@@ -50,11 +50,12 @@ def _blocks(units: Iterable[Unit], n_tokens: int) -> Iterator[list[Unit]]:
     block: list[Unit] = []
     size = 0
     for unit in units:
-        if block and size + len(unit[1]) > n_tokens:
+        length = len(unit[1]) + 2  # with its boundaries, as in batches
+        if block and size + length > n_tokens:
             yield block
             block, size = [], 0
         block.append(unit)
-        size += len(unit[1])
+        size += length
     if block:
         yield block
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from spacy_elmo import models as shipped
 from spacy_elmo.bilm.batch import batch_by_tokens, pack
-from spacy_elmo.bilm.bilm import BOUNDARY_PASSES, BiLM
+from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm.steady_state import PASSES
 
 from ..models import EVEN_SIZES, any_sentence, sentences, tiny_config
 from ..pipelines import add_elmo, with_weights
@@ -33,6 +34,16 @@ def test_independent_of_batch_order_and_history(batch, history, data):
         assert found.shape == alone[i].shape == (3, len(batch[i]), 12)
         if batch[i]:
             assert abs(found - alone[i]).max() < 1e-6
+
+
+def test_each_sentence_is_given_as_it_is_computed():
+    batch = [["word"] * n for n in (3, 0, 9, 4, 9, 1)]
+    expected = BILM.encode(batch, batch_tokens=12)
+    found = []
+    for b, layers in BILM.encode_each(batch, batch_tokens=12):
+        assert np.array_equal(layers, expected[b])
+        found.append(b)
+    assert found == [2, 4, 3, 0, 5, 1] and torch.is_grad_enabled()
 
 
 @given(batch=sentences)
@@ -202,7 +213,7 @@ def test_boundary_start_is_reached_once_a_call():
     """Not for every group of sentences, and in fewer passes than the most."""
     bilm = BiLM.random(tiny_config(), seed=1)
     once = passes_of(bilm, [["a"]])
-    assert once < BOUNDARY_PASSES / 2
+    assert once < PASSES / 2
     sentences = [["a"], ["b", "c"], ["d"]] * 5
     assert passes_of(bilm, sentences, batch_tokens=1) == once - 1 + len(sentences)
     assert passes_of(bilm, []) == 0
@@ -212,7 +223,7 @@ def test_boundary_start_of_the_published_sizes_is_reached():
     bilm = BiLM.random(BiLMConfig(hidden_dim=256, projection_dim=64), seed=1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert passes_of(bilm, [["a"]]) <= BOUNDARY_PASSES
+        assert passes_of(bilm, [["a"]]) <= PASSES
 
 
 def test_boundary_start_of_cells_that_grow_for_ever():
@@ -222,9 +233,9 @@ def test_boundary_start_of_cells_that_grow_for_ever():
             layer.bias.chunk(4)[1].fill_(9)  # takes everything in
             layer.bias.chunk(4)[2].fill_(9)  # forgets nothing
             layer.bias.chunk(4)[3].fill_(9)
-    with pytest.warns(UserWarning, match=r"ELW51.*200 passes.*zeros"):
+    with pytest.warns(UserWarning, match=r"ELW51.*200 passes.*zeros") as warned:
         (found,) = bilm.encode([["a"]], start="boundary")
-    assert np.isfinite(found).all()
+    assert np.isfinite(found).all() and warned[0].filename == __file__
 
 
 def test_exact_for_the_longest_words():

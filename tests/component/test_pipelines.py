@@ -199,7 +199,7 @@ def test_listener_copies_stay_listeners():
 
 
 def test_layers_are_held_and_counted_by_many_threads():
-    """However threads meet, no more than max_bytes are held when all have put theirs."""
+    """However threads meet, no more than max_bytes are held in the end."""
     nlp = spacy.blank("en")
     docs = [nlp.make_doc(f"number {i}") for i in range(80)]
     before = sys.getswitchinterval()

@@ -8,8 +8,8 @@ import torch
 
 from spacy_elmo.bilm.batch import pack
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.kernels import cpu_lstm
 from spacy_elmo.bilm.kernels.choose import force
+from spacy_elmo.bilm.kernels.matmul import TorchMatmul
 
 from ..fake_gpu import BUSY, IDLE, Array, gpu
 from ..models import tiny_config
@@ -75,8 +75,8 @@ def test_encode_copies_all_layers_at_once(monkeypatch):
 
 def test_steps_of_a_gpu_are_read_in_one_block(monkeypatch):
     counts = []
-    for n_bytes in (cpu_lstm.BLOCK_BYTES, 1):
-        monkeypatch.setattr(cpu_lstm, "BLOCK_BYTES", n_bytes)
+    for n_bytes in (TorchMatmul.block_bytes, 1):
+        monkeypatch.setattr(TorchMatmul, "block_bytes", n_bytes)
         with gpu(monkeypatch) as waits:
             bilm = BiLM.empty(tiny_config()).eval()
             with torch.no_grad():

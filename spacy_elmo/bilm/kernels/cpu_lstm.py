@@ -25,10 +25,6 @@ from torch import Tensor
 from ..lstm import LstmLayer
 from .matmul import Rule, TorchMatmul, Weight
 
-# The input half of the gates is computed for so much at once. oneDNN puts the weight in
-# its order for each block, whose gates are in the memory of the block before it.
-BLOCK_BYTES = 16 << 20
-
 
 class PackedWeights(NamedTuple):
     """A layer's weights, prepared to be multiplied by, and its bias."""
@@ -75,11 +71,11 @@ def run(
     outputs = y_NH.split(batch_sizes)
     h, c2_BC = h_BH, 2 * c_BC
     c2, m, rows = c2_BC, torch.empty_like(c2_BC), 0
-    multiply_x = packed.x.at(len(x_NI)).linear
+    weight_x = packed.x.at(len(x_NI))
     on_cpu = x_NI.device.type == "cpu"  # elsewhere all rows at once are faster
-    n_rows = BLOCK_BYTES // (16 * C) if on_cpu else len(x_NI)
+    n_rows = weight_x.block_bytes // (16 * C) if on_cpu else len(x_NI)
     for steps, block in _blocks(batch_sizes, n_rows):
-        gates_N4C = multiply_x(x_NI[block], packed.bias)
+        gates_N4C = weight_x.linear(x_NI[block], packed.bias)
         gates_N4C[:, 3 * C :] *= 2
         sizes = batch_sizes[steps]
         views = [part.split(sizes) for part in gates_N4C.split(C, dim=1)]

@@ -19,12 +19,16 @@ from torch import Tensor
 from . import onednn
 
 BLOCK_ROWS = 16
+SMALL = 4 << 20  # bytes of a weight
 
 
 class TorchMatmul:
     """A weight that torch itself multiplies by, and the base of the other forms."""
 
     exact = False  # whether a row must not depend on how many there are
+    # Rows of a long product are computed for so much of it at once: each call may put
+    # the weight in another order first.
+    block_bytes = 16 << 20
 
     def __init__(self, weight_KN: Tensor) -> None:
         self.weight_KN = weight_KN
@@ -77,6 +81,8 @@ class OneDnnInPlace(TorchMatmul):
 
 class OneDnnMatmul(OneDnnInPlace):
     """A copy of a weight, in the order that oneDNN reads it in."""
+
+    block_bytes = 4 << 20
 
     def __init__(self, weight_KN: Tensor) -> None:
         TorchMatmul.__init__(self, onednn.pack(weight_KN))
@@ -197,14 +203,16 @@ class Weight(TorchMatmul):
     """A weight in the forms that rules name, each made when it is first asked for.
 
     is_copy: Whether the weight is a copy already, which need not stay: oneDNN does not
-    read it where it lies, and it is dropped where only one form is used.
+    read it where it lies, and it is dropped where only one form is used. Nor does it
+    read a small weight where it lies, whose copy takes little.
     """
 
     def __init__(
         self, weight_KN: Tensor, *, rules: Sequence[Rule], is_copy: bool = False
     ) -> None:
         super().__init__(weight_KN.detach())
-        if is_copy and rules[0].form == "onednn":
+        is_small = weight_KN.nbytes <= SMALL
+        if (is_copy or is_small) and rules[0].form == "onednn":
             rules = [rules[0]._replace(rows=inf)]
         self._rules = rules
         self._forms: dict[str, TorchMatmul] = {}

@@ -15,7 +15,7 @@ import numpy as np
 from torch import Tensor
 
 from ..lstm import LstmLayer
-from .cpu_lstm import BLOCK_BYTES, PackedWeights
+from .cpu_lstm import PackedWeights
 
 
 def run(
@@ -35,7 +35,8 @@ def run(
     y_NH, c_BC = x_NI.new_empty(len(x_NI), h_BH.shape[1]), c_BC.clone()
     h, c = h_BH.numpy()[0], c_BC.numpy()[0]
     with np.errstate(all="ignore"):  # vectors are looked at in the end
-        for x, y in zip(*(v.split(BLOCK_BYTES // (16 * C)) for v in (x_NI, y_NH))):
+        n_rows = packed.x.block_bytes // (16 * C)
+        for x, y in zip(x_NI.split(n_rows), y_NH.split(n_rows)):
             gates_N4C = packed.x.at(len(x)).linear(x, packed.bias)
             gates_N4C[:, : 3 * C] *= 0.5
             h = _steps(layer, *weights, gates_N4C.numpy(), y.numpy(), h, c)

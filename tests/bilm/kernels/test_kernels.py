@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from spacy_elmo import BiLM
 from spacy_elmo.bilm.initial_weights import draw_weights
-from spacy_elmo.bilm.kernels import char_cnn, cpu_lstm, cudnn_lstm, one_row, processor
+from spacy_elmo.bilm.kernels import char_cnn, cudnn_lstm, processor
 from spacy_elmo.bilm.kernels.choose import check_precision, force
 from spacy_elmo.bilm.kernels.fast import FastCharCnnEncoder, FastLstmLayer
+from spacy_elmo.bilm.kernels.matmul import OneDnnMatmul, TorchMatmul
 from spacy_elmo.bilm.kernels.processor import PRECISIONS, Processor, Settings
 from spacy_elmo.bilm.lstm import LstmLayer
 from spacy_elmo.bilm.token_encoder import CharCnnEncoder
@@ -89,7 +90,8 @@ def test_cpu_lstm(lengths, projected, clips, dtype, block, exact):
         force(lstm="cpu_lstm"),
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setattr(cpu_lstm, "BLOCK_BYTES", block)
+        for form in (TorchMatmul, OneDnnMatmul):
+            patch.setattr(form, "block_bytes", block)
         found = outputs_of(layer, inputs, getattr(torch, dtype))
         expected = outputs_of(definition, inputs, torch.float64)
     for a, b in zip(found, expected):
@@ -114,7 +116,7 @@ def test_one_row(length, projected, clips, block, seed):
         force(lstm="one_row"),
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setattr(one_row, "BLOCK_BYTES", block)
+        patch.setattr(TorchMatmul, "block_bytes", block)
         found = outputs_of(layer, inputs, torch.float32)
     with torch.no_grad():
         expected = outputs_of(definition, inputs, torch.float64)
