@@ -14,7 +14,7 @@ MAX_FUNCTION = 60
 # a GPU that nobody waits for, a few sentences in the benchmark; how much each device
 # computes at once, gradients that are sent while others are computed, Docs in parts;
 # sentences that are given as they are computed, layers that several threads hold.
-MAX_PACKAGE = 19_330
+MAX_PACKAGE = 19_350
 # What may be longer: five at most, each with a reason.
 EXCEPTIONS = {
     "spacy_elmo/errors.py": "one table of messages",

@@ -26,7 +26,7 @@ Its header:
 from array import array
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ from .sentences import Part
 # Tokens that are read at once, and the number of the (first) row that they are for.
 Unit = tuple[int, list[str]]
 ROWS_AT_ONCE = 2048
+PIECE = 1 << 14  # numbers
 
 
 @dataclass(frozen=True)
@@ -113,21 +114,23 @@ class Columns:
         self.pool, self.source, self.continues = pool, source, False
         self._n_tokens, self._n_sentences = 0, 0
         self._ids, self._tokens = _Texts(), _Texts()
+        self._n_documents = 0
         self._values = {
-            name: array("q")
+            name: _Numbers("q")
             for name in ("document_offsets", "document_positions", "sentence_offsets")
         }
-        self._places = {name: array("i") for name in ("token_starts", "token_ends")}
+        self._places = {name: _Numbers("i") for name in ("token_starts", "token_ends")}
 
     def add(self, part: Part) -> list[Unit]:
         """Add the next part. Return what there is to compute of it."""
         values = self._values
-        if part.begins or not values["document_offsets"]:
+        if part.begins or not self._n_documents:
             self.continues |= not part.begins
             self._ids.add([part.id or f"{self.source}:{part.position}"])
-            values["document_positions"].append(part.position)
-            values["document_offsets"].append(self._n_tokens)
-        document, units = len(values["document_offsets"]) - 1, []
+            values["document_positions"].extend([part.position])
+            values["document_offsets"].extend([self._n_tokens])
+            self._n_documents += 1
+        document, units = self._n_documents - 1, []
         for tokens, starts, ends in part.sentences:
             rows = {"token": self._n_tokens, "sentence": self._n_sentences}
             units.append((rows.get(self.pool, document), tokens))
@@ -135,7 +138,7 @@ class Columns:
                 self._tokens.add(tokens)
                 self._places["token_starts"].extend(starts)
                 self._places["token_ends"].extend(ends)
-            values["sentence_offsets"].append(self._n_tokens)
+            values["sentence_offsets"].extend([self._n_tokens])
             self._n_tokens += len(tokens)
             self._n_sentences += 1
         return units or ([(document, [])] if self.pool == "doc" else [])
@@ -143,14 +146,14 @@ class Columns:
     def counts(self) -> dict[str, int]:
         """Return the numbers of documents, sentences and tokens."""
         return {
-            "documents": len(self._values["document_offsets"]),
+            "documents": self._n_documents,
             "sentences": self._n_sentences,
             "tokens": self._n_tokens,
         }
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return what is written, by name; nothing can be added any more."""
-        found = {name: np.asarray(v) for name, v in self._values.items()}
+        found = {name: v.array() for name, v in self._values.items()}
         for name in ("document_offsets", "sentence_offsets"):
             found[name] = np.append(found[name], self._n_tokens)
         found |= self._ids.arrays("document_ids")
@@ -158,22 +161,37 @@ class Columns:
             del found["sentence_offsets"]
         if self.pool == "token":
             found |= self._tokens.arrays("token_text")
-            found |= {name: np.asarray(v) for name, v in self._places.items()}
+            found |= {name: v.array() for name, v in self._places.items()}
         return found
+
+
+class _Numbers:
+    """Gathers numbers in pieces: arrays that grow to megabytes are moved as they do,
+    and leave gaps in the memory of the batches."""
+
+    def __init__(self, code: str) -> None:
+        self._pieces = [array(code)]
+
+    def extend(self, values: Iterable[int]) -> None:
+        if len(self._pieces[-1]) >= PIECE:
+            self._pieces.append(array(self._pieces[-1].typecode))
+        self._pieces[-1].extend(values)
+
+    def array(self) -> np.ndarray:
+        return np.concatenate(self._pieces)
 
 
 class _Texts:
     def __init__(self) -> None:
-        self._data, self._offsets = bytearray(), array("q", [0])
+        self._data, self._offsets, self._size = _Numbers("B"), _Numbers("q"), 0
+        self._offsets.extend([0])
 
     def add(self, texts: Iterable[str]) -> None:
         encoded = [text.encode("utf-8", "replace") for text in texts]
-        ends = accumulate(map(len, encoded), initial=len(self._data))
-        self._offsets.extend(islice(ends, 1, None))
-        self._data += b"".join(encoded)
+        _, *ends = accumulate(map(len, encoded), initial=self._size)
+        self._offsets.extend(ends)
+        self._data.extend(b"".join(encoded))
+        self._size = ends[-1] if ends else self._size
 
     def arrays(self, name: str) -> dict[str, np.ndarray]:
-        return {
-            f"{name}_offsets": np.asarray(self._offsets),
-            name: np.asarray(self._data),
-        }
+        return {f"{name}_offsets": self._offsets.array(), name: self._data.array()}
