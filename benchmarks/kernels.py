@@ -94,7 +94,8 @@ def measure() -> list[Row]:
                     row |= {
                         name: times.get(name) for name in sum(FORMS_OF.values(), ())
                     }
-                    row["chosen"] = find_form(rules, M) if rules else None
+                    chosen = find_form(rules, M, weight.nbytes) if rules else None
+                    row["chosen"] = chosen
                     table.append(row | {"best": min(times, key=times.__getitem__)})
     return table
 

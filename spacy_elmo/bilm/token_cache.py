@@ -8,16 +8,14 @@ Shapes: V words of a batch, M of them missing in the cache, K rows of the cache,
 vector.
 """
 
-import os
-import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from .kernels.forks import ProcessLock
 from .kernels.memo import Derived
 from .transfer import to_device
 
@@ -31,23 +29,8 @@ class TokenCache:
     def __init__(self, size: int) -> None:
         self.size = size
         self._rows = Derived(_Rows)
-        # One for each process: a fork would inherit the lock as it is at that moment,
-        # perhaps held by a thread that the fork does not have.
-        self._locks: dict[int, threading.Lock] = {}
-        self._process = os.getpid()
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Let one thread at a time in; a fork begins with the words of its parent,
-        unless a thread was just writing them."""
-        process = os.getpid()
-        with self._locks.setdefault(process, threading.Lock()):
-            if self._process != process:
-                before = self._locks.get(self._process)
-                if before is not None and before.locked():
-                    self._rows.clear()
-                self._process = process
-            yield
+        # A fork begins with the words of its parent, unless a thread was writing them.
+        self._lock = ProcessLock(reset=self._rows.clear)
 
     @property
     def words(self) -> list[str]:
@@ -59,7 +42,7 @@ class TokenCache:
 
     def clear(self) -> None:
         """Remove all words."""
-        with self._locked():  # what is being computed now is kept in rows that are gone
+        with self._lock:  # what is being computed now is kept in rows that are gone
             self._rows.clear()
 
     def __reduce__(self) -> Any:
@@ -74,7 +57,7 @@ class TokenCache:
     ) -> Tensor:
         """Return the vectors of distinct words, (V, H). compute: returns those of words
         that are missing, by the weights of the encoder."""
-        with self._locked():
+        with self._lock:
             rows = self._rows(*encoder.parameters())
             known = [word for word in words if word in rows.numbers]
             known_KH = rows.take(known) if known else None
@@ -85,7 +68,7 @@ class TokenCache:
         # Not under the lock: another thread may compute at the same time.
         new_MH = compute(missing)
         if self.size:
-            with self._locked():
+            with self._lock:
                 rows.keep(missing[-self.size :], new_MH[-self.size :], self.size)
         if known_KH is None:
             return new_MH

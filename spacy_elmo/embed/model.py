@@ -151,7 +151,7 @@ class Encoder:
         shape = sum(lengths), *self.kept.row_shape
         pages = mmap(-1, max(1, 4 * math.prod(shape)))
         rows = np.frombuffer(pages, np.float32, math.prod(shape)).reshape(shape)
-        found = np.split(rows, np.cumsum(lengths)[:-1])
+        found = np.split(rows, np.cumsum(lengths))[:-1]
         at_once = self.computing.batch_tokens
         with force(**dict(self.computing.kernels)):
             for s, layers in self.bilm.encode_each(sentences, batch_tokens=at_once):

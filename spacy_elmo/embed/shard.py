@@ -152,7 +152,7 @@ class Columns:
         }
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return what is written, by name; nothing can be added any more."""
+        """Return what is written, by name."""
         found = {name: v.array() for name, v in self._values.items()}
         for name in ("document_offsets", "sentence_offsets"):
             found[name] = np.append(found[name], self._n_tokens)

@@ -27,8 +27,9 @@ from .processor import Case, Precision, Processor, check_name, processor_of
 #     3 rows  1024x128: 30, 37, 38    128x4096: 113, 79, 128
 #    64 rows  256x8192: 6607, 3649, 4143 (limited to AVX2: 6021, 4746, 5261)
 #   512 rows  2048x2048: 55521, 41718, 45976 (AVX2: 51093, 46624, 49399)
-# From 128 rows on a copy, which takes memory, brings about a tenth.
-FLOAT32 = (Rule("onednn", rows=128), Rule("onednn_in_place"))
+# From 128 rows on a copy brings about a tenth, which that of a small weight is worth:
+# it takes little memory.
+FLOAT32 = (Rule("onednn", rows=128, n_bytes=4 << 20), Rule("onednn_in_place"))
 # 64 rows of 512x16384, EPYC: 6869 and 13954 (float32 13055). Where oneDNN emulates
 # bfloat16 (ONEDNN_MAX_CPU_ISA=AVX512_CORE): 32658 and 13960.
 BFLOAT16, FLOAT16 = Rule("onednn_bfloat16"), Rule("fbgemm_float16")
@@ -203,8 +204,13 @@ def choose_all(
 
 def describe(rules: Sequence[Rule]) -> str:
     """Return rules as words without spaces."""
-    limits = ["" if rule.rows == inf else f"<{rule.rows}rows" for rule in rules]
-    return ",".join(f"{rule.form}{limit}" for rule, limit in zip(rules, limits))
+    words = []
+    for rule in rules:
+        limits = f"<{rule.rows}rows" if rule.rows < inf else ""
+        if rule.n_bytes:
+            limits += f"|<={rule.n_bytes >> 20}MB"
+        words.append(rule.form + limits)
+    return ",".join(words)
 
 
 def check_precision(precision: Precision, device: torch.device) -> None:

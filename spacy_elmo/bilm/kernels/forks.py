@@ -7,7 +7,7 @@ moment stay held there for ever, those of oneDNN inside torch too.
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache
 from threading import Condition, Lock, get_ident
@@ -27,13 +27,24 @@ class _Computing:
 
 
 class ProcessLock:
-    """A lock that is free in a forked process, whoever held it in its parent."""
+    """A lock that is free in a forked process, whoever held it in its parent.
 
-    def __init__(self) -> None:
+    reset: Called under the lock in a forked process, before anything else there, if the
+    lock was held when it forked: what it guards may be half changed.
+    """
+
+    def __init__(self, reset: Callable[[], object] = lambda: None) -> None:
+        self._reset, self._process = reset, os.getpid()
         self._of: dict[int, Lock] = {}
 
     def __enter__(self) -> None:
-        self._of.setdefault(os.getpid(), Lock()).acquire()
+        process = os.getpid()
+        self._of.setdefault(process, Lock()).acquire()
+        if self._process != process:
+            before = self._of.get(self._process)
+            self._process = process
+            if before is not None and before.locked():
+                self._reset()
 
     def __exit__(self, *error: object) -> None:
         self._of[os.getpid()].release()

@@ -19,7 +19,6 @@ from torch import Tensor
 from . import onednn
 
 BLOCK_ROWS = 16
-SMALL = 4 << 20  # bytes of a weight
 
 
 class TorchMatmul:
@@ -186,35 +185,36 @@ def works(form: str) -> bool:
 
 
 class Rule(NamedTuple):
-    """A form, to be used for fewer rows than `rows`. exact: whether a row must not
-    depend on how many there are."""
+    """A form, to be used for fewer rows than `rows`, and for any number by a weight of
+    at most n_bytes. exact: whether a row must not depend on how many there are."""
 
     form: str
     rows: float = inf
+    n_bytes: int = 0
     exact: bool = False
 
 
-def find_form(rules: Sequence[Rule], rows: int) -> str:
-    """Return the form of the first rule that holds for so many rows."""
-    return next(rule.form for rule in rules if rows < rule.rows)
+def find_form(rules: Sequence[Rule], rows: int, n_bytes: float = inf) -> str:
+    """Return the form of the first rule that holds for so many rows and for a weight
+    of n_bytes."""
+    found = (r for r in rules if rows < r.rows or n_bytes <= r.n_bytes)
+    return next(found).form
 
 
 class Weight(TorchMatmul):
     """A weight in the forms that rules name, each made when it is first asked for.
 
     is_copy: Whether the weight is a copy already, which need not stay: oneDNN does not
-    read it where it lies, and it is dropped where only one form is used. Nor does it
-    read a small weight where it lies, whose copy takes little.
+    read it where it lies, and it is dropped where only one form is used.
     """
 
     def __init__(
         self, weight_KN: Tensor, *, rules: Sequence[Rule], is_copy: bool = False
     ) -> None:
         super().__init__(weight_KN.detach())
-        is_small = weight_KN.nbytes <= SMALL
-        if (is_copy or is_small) and rules[0].form == "onednn":
+        if is_copy and rules[0].form == "onednn":
             rules = [rules[0]._replace(rows=inf)]
-        self._rules = rules
+        self._rules, self._n_bytes = rules, weight_KN.nbytes
         self._forms: dict[str, TorchMatmul] = {}
         if is_copy and rules[0].rows == inf:
             self.at(1)
@@ -222,7 +222,7 @@ class Weight(TorchMatmul):
 
     def at(self, rows: int) -> TorchMatmul:
         """Return what multiplies so many rows."""
-        form = find_form(self._rules, rows)
+        form = find_form(self._rules, rows, self._n_bytes)
         if form not in self._forms:
             made = self._forms[form] = FORMS[form](self.weight_KN)
             made.exact = self._rules[0].exact

@@ -61,6 +61,13 @@ def test_matmul(processor, settings, rows, expected):
     assert find_form(rules, rows) == expected
 
 
+def test_a_small_weight_is_copied_for_any_number_of_rows():
+    for exact in (False, True):
+        rules = choose_matmul(Case(FAST, exact=exact))
+        assert find_form(rules, 2048, n_bytes=4 << 20) == "onednn"
+        assert find_form(rules, 2048, n_bytes=(4 << 20) + 4) == "onednn_in_place"
+
+
 @pytest.mark.parametrize("instructions", TABLE)
 @pytest.mark.parametrize("precision", ["float32", "half", "int8"])
 @pytest.mark.parametrize("hidden", [*FORMS, None])
@@ -206,7 +213,7 @@ def test_all_parts_are_told_at_once():
     assert found == {
         "token_encoder": "char_cnn",
         "lstm": "one_row",
-        "matmul": "onednn<128rows,onednn_in_place,torch",
+        "matmul": "onednn<128rows|<=4MB,onednn_in_place,torch",
         "directions": "all_threads",
     }
     parts = ("token_encoder", "lstm", "directions")
