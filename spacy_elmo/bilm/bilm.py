@@ -112,7 +112,7 @@ class BiLM(FastBidirectionalLM):
         """Give a sentence the same vectors in any batch, bit for bit, on a CPU and
         without gradients, if all sizes are multiples of 16: processors round what is
         left over otherwise. Without it they differ by rounding, and a single sentence
-        takes two thirds of the time. Return the biLM itself."""
+        takes half of the time. Return the biLM itself."""
         self.set_settings(self.settings._replace(exact=exact))
         self.token_cache.clear()
         return self

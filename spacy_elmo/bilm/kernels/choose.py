@@ -126,7 +126,7 @@ def choose_matmul(case: Case) -> tuple[Rule, ...]:
     if case.exact:  # one order of summation for any number of rows
         last = next(r.form for r in found if r.rows == inf)
         same = SAME_BITS if last in SAME_BITS else {last}
-        found = [rule._replace(exact=True) for rule in found if rule.form in same]
+        found = [rule for rule in found if rule.form in same]
         if last == "torch" and processor.device == "cpu":
             found = [Rule("torch_in_blocks")]
     if "matmul" not in forced_kernels():

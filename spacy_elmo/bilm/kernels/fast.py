@@ -1,7 +1,7 @@
 """The model with the same weights, computed by the kernels of this folder."""
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
 import torch
@@ -28,6 +28,8 @@ from .choose import (
     choose_lstm,
     choose_matmul,
     choose_token_encoder,
+    force,
+    forced_kernels,
 )
 from .forks import safe_from_forks
 from .matmul import Rule, TorchMatmul, Weight
@@ -222,11 +224,26 @@ class FastBidirectionalLM(FastPart, BidirectionalLM):
         """Read as the definition does, both directions at once where that is faster."""
         case = case_of(self.settings, state.forward.h)
         heap.keep_freed()
-        alone = batch_sizes[0] == 1  # perhaps multiplied by NumPy (one_row.py)
-        with _mode(case), threads.numpy_on_one_thread() if alone else nullcontext():
+        alone = batch_sizes[0] == 1
+        with (
+            _mode(case),
+            self._alone(case, x_VH[forward_N]) if alone else nullcontext(),
+        ):
             return self._read(
                 case, x_VH, forward_N, backward_N, batch_sizes, state, dropout
             )
+
+    @contextmanager
+    def _alone(self, case: Case, x_TH: Tensor) -> Iterator[None]:
+        """Read one sequence inside, with one_row.py, if that is chosen for it, only
+        where rounding stays small."""
+        chosen = choose_lstm(case, self.config, 1) == "one_row"
+        with threads.numpy_on_one_thread() if chosen else nullcontext():
+            if not chosen or "lstm" in forced_kernels() or one_row.is_safe(x_TH):
+                yield
+            else:
+                with force(lstm="cpu_lstm"):
+                    yield
 
     def _read(
         self,

@@ -24,7 +24,6 @@ BLOCK_ROWS = 16
 class TorchMatmul:
     """A weight that torch itself multiplies by, and the base of the other forms."""
 
-    exact = False  # whether a row must not depend on how many there are
     # Rows of a long product are computed for so much of it at once: each call may put
     # the weight in another order first.
     block_bytes = 16 << 20
@@ -71,7 +70,7 @@ class OneDnnInPlace(TorchMatmul):
 
     def linear(self, x_MK: Tensor, bias_N: Tensor | None = None) -> Tensor:
         """Return x W + b, (M, N)."""
-        return onednn.linear(x_MK, self.weight_KN, bias_N, exact=self.exact)
+        return onednn.linear(x_MK, self.weight_KN, bias_N)
 
     def add_to(self, z_MN: Tensor, x_MK: Tensor) -> None:
         """Add x W to z, in place."""
@@ -125,8 +124,7 @@ class HalfMatmul(TorchMatmul):
     def _multiply(self, x_MK: Tensor, bias_N: Tensor | None = None) -> Tensor:
         low_N = None if bias_N is None else bias_N.to(self.dtype)
         if self.on_cpu:
-            low_MK, exact = x_MK.to(self.dtype), self.exact
-            return onednn.linear(low_MK, self.weight_KN, low_N, exact=exact)
+            return onednn.linear(x_MK.to(self.dtype), self.weight_KN, low_N)
         return super().linear(x_MK.to(self.dtype), low_N)
 
 
@@ -186,12 +184,11 @@ def works(form: str) -> bool:
 
 class Rule(NamedTuple):
     """A form, to be used for fewer rows than `rows`, and for any number by a weight of
-    at most n_bytes. exact: whether a row must not depend on how many there are."""
+    at most n_bytes."""
 
     form: str
     rows: float = inf
     n_bytes: int = 0
-    exact: bool = False
 
 
 def find_form(rules: Sequence[Rule], rows: int, n_bytes: float = inf) -> str:
@@ -224,8 +221,7 @@ class Weight(TorchMatmul):
         """Return what multiplies so many rows."""
         form = find_form(self._rules, rows, self._n_bytes)
         if form not in self._forms:
-            made = self._forms[form] = FORMS[form](self.weight_KN)
-            made.exact = self._rules[0].exact
+            self._forms[form] = FORMS[form](self.weight_KN)
         return self._forms[form]
 
 

@@ -6,7 +6,13 @@ functions take half as long to call (AMD EPYC, Zen 4; small published size: 1.9 
 layer and 22 steps, for 3.5 ms by cpu_lstm.py and 1.1 ms of reading the weights and
 multiplying the inputs). The weights are the layer's own, not copies.
 
-Shapes: as in lstm.py; B = 1.
+It sums up in another order than the kernels of batches, so that a sentence alone has
+other roundings. Of text a biLM forgets them: they stay below 1e-6 of the largest value.
+Where a token is repeated, or others like it, some biLMs multiply them with each step:
+alone, 200 dashes had vectors of en_elmo_sm that were no nearer to those in a batch than
+0.4 of the largest value, and 32 times "ooo", of other lengths, 3.5e-5.
+
+Shapes: as in lstm.py; B = 1; T tokens with their boundaries.
 """
 
 from collections.abc import Sequence
@@ -16,6 +22,26 @@ from torch import Tensor
 
 from ..lstm import LstmLayer
 from .cpu_lstm import PackedWeights
+
+# Tokens of a sentence at most; how near, as a share of a token vector's length, and how
+# many tokens before, those are that count as like a token; how many may have such. Of
+# 1,280 made-up sentences of 16 to 64 odd tokens 77 were moved by more than 1e-6 with
+# en_elmo_sm, 26 with ko_elmo_sm, and none (7e-7) of those that are safe. Of 600
+# sentences of running text 95.5 % and 98.3 % are safe.
+LONGEST, NEAR, BEFORE, MOST = 66, 0.5, 12, 8
+
+
+def is_safe(x_TH: Tensor) -> bool:
+    """Return whether rounding stays small over these token vectors."""
+    if len(x_TH) > LONGEST:
+        return False
+    x = x_TH.detach().numpy()
+    products = x @ x.T
+    squares = products.diagonal()
+    distances = squares[:, None] + squares - 2 * products
+    near = distances <= NEAR**2 * np.minimum(squares[:, None], squares)
+    before = np.triu(np.tril(near, -1), -BEFORE)
+    return bool(before.any(axis=1).sum() < MOST)
 
 
 def run(

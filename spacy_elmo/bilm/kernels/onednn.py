@@ -21,13 +21,11 @@ def linear(
     x_MK: Tensor,
     weight_NK: Tensor,
     bias_N: Tensor | None = None,
-    *,
-    exact: bool = False,
 ) -> Tensor:
     """Return x W + b, (M, N), with a packed weight, or one transposed where it lies.
-    exact: Sum up in an order that does not depend on M, also where M is 1."""
+    It sums up in an order that does not depend on M."""
     operator = torch.ops.mkldnn._linear_pointwise.default  # noqa: SLF001
-    padded, M = _round_up(x_MK, exact=exact)
+    padded, M = _round_up(x_MK)
     return operator(padded, weight_NK, bias_N, "none", [], "")[:M]
 
 
@@ -40,19 +38,17 @@ def linear_int8(
     x_MK: Tensor, packed: Tensor, scale_N: Tensor, zero_N: Tensor
 ) -> Tensor:
     """Return (x - 128) W scale in float32, (M, N), of x as uint8."""
-    padded, M = _round_up(x_MK, exact=False)  # sums of integers are
+    padded, M = _round_up(x_MK)
     return torch.ops.onednn.qlinear_pointwise.default(
         padded, 1.0, 128, packed, scale_N, zero_N,
         None, 1.0, 0, torch.float32, "none", [], "",
     )[:M]  # fmt: skip
 
 
-def _round_up(x_MK: Tensor, *, exact: bool) -> tuple[Tensor, int]:
+def _round_up(x_MK: Tensor) -> tuple[Tensor, int]:
     """Return x filled up with rows of zeros to one of four sizes an octave, and its
     rows: for each size that it meets oneDNN makes a megabyte of code, and keeps it. One
-    row stays alone, which takes half of the time of four."""
+    row, which would be summed up in another order, takes the time of two."""
     M = x_MK.shape[0]
-    if M == 1 and not exact:
-        return x_MK, M
-    missing = -M % (1 << max(2, M.bit_length() - 3))
+    missing = 1 if M == 1 else -M % (1 << max(2, M.bit_length() - 3))
     return (F.pad(x_MK, (0, 0, 0, missing)) if missing else x_MK), M
