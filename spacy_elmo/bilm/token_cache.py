@@ -93,13 +93,8 @@ class _Rows:
 
     def keep(self, words: Sequence[str], new_MH: Tensor, size: int) -> None:
         """Keep new words in place of those that were not used for longest."""
-        have, need = len(self.vectors_KH), min(size, len(self.numbers) + len(words))
-        if need > have:  # twice as many: a small text takes little
-            rows = min(size, max(need, 2 * have, 1024))
-            larger = new_MH.new_empty(rows, new_MH.shape[1])
-            if have:
-                larger[:have] = self.vectors_KH
-            self.vectors_KH = larger
+        if not len(self.vectors_KH):  # a CPU takes memory when it is written to
+            self.vectors_KH = new_MH.new_empty(size, new_MH.shape[1])
         chosen = []
         for word in words:
             number = self.numbers.pop(word, None)  # another thread was first
