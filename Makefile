@@ -19,7 +19,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist workste
 demo: install
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m spacy project run demo --force
 
-# Style, types, imports and every test that is not slow: under five minutes on two cores.
+# Style, types, imports and every test that is not slow: seven minutes on two cores.
 test: lint unit
 
 unit: install
