@@ -15,7 +15,7 @@ MAX_FUNCTION = 60
 # computes at once, gradients that are sent while others are computed, Docs in parts;
 # sentences that are given as they are computed, layers that several threads hold;
 # sentences alone whose roundings would grow.
-MAX_PACKAGE = 19_385
+MAX_PACKAGE = 19_390
 # What may be longer: five at most, each with a reason.
 EXCEPTIONS = {
     "spacy_elmo/errors.py": "one table of messages",

@@ -93,14 +93,19 @@ class _Rows:
 
     def keep(self, words: Sequence[str], new_MH: Tensor, size: int) -> None:
         """Keep new words in place of those that were not used for longest."""
-        if not len(self.vectors_KH):  # a CPU takes memory when it is written to
-            self.vectors_KH = new_MH.new_empty(size, new_MH.shape[1])
+        have = len(self.vectors_KH)
+        if min(size, len(self.numbers) + len(words)) > have:  # the size may be new
+            # A CPU takes memory when it is written to.
+            larger = new_MH.new_empty(size, new_MH.shape[1])
+            if have:
+                larger[:have] = self.vectors_KH
+            self.vectors_KH = larger
         chosen = []
         for word in words:
             number = self.numbers.pop(word, None)  # another thread was first
             if number is None:
                 number = len(self.numbers)
-                if number == size:
+                if number >= size:
                     _, number = self.numbers.popitem(last=False)
             self.numbers[word] = number
             chosen.append(number)

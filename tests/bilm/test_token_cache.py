@@ -237,3 +237,13 @@ def test_a_fork_does_not_wait_for_a_thread_that_it_does_not_have(tiny):
     leave.set()
     thread.join()
     assert ended == 0
+
+
+@pytest.mark.parametrize("sizes", [(4, 40), (40, 4)])
+def test_a_size_that_is_set_later(sizes, tiny):
+    expected = [layers.copy() for layers in tiny.encode([[f"w{n}"] for n in range(50)])]
+    tiny.token_cache.clear()
+    for size in sizes:
+        tiny.token_cache.size = size
+        for n in range(50):
+            assert np.allclose(tiny.encode([[f"w{n}"]])[0], expected[n], atol=1e-6)
