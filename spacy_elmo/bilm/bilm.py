@@ -8,7 +8,7 @@ H projection, D = 2H.
 """
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -21,7 +21,6 @@ from . import files
 from .batch import (
     PackedBatch,
     batch_by_tokens,
-    check_finite,
     check_sentences,
     compute_what_fits,
     on_the_host,
@@ -153,13 +152,26 @@ class BiLM(FastBidirectionalLM):
         if state is None:
             state = self.zero_state(len(batch.positions))
         with safe_from_forks():
-            word_N = to_device(batch.word_N, self.device)
-            reversed_N = to_device(batch.reversed_N, self.device)
-            x_VH = self.token_vectors(batch.words)
-            ahead, back, state = self.read(
-                x_VH, word_N, word_N[reversed_N], batch.batch_sizes, state
-            )
-            return self.join(x_VH[word_N], ahead, back, reversed_N), state
+            layers_of, state = self._read_batch(batch, state)
+            return layers_of(slice(None)), state
+
+    def _read_batch(
+        self, batch: PackedBatch, state: BiLMState
+    ) -> tuple[Callable[[slice | Tensor], Tensor], BiLMState]:
+        """Return what joins the layers (L+1, N, D) of N packed positions, and the state
+        after the last step."""
+        word_N = to_device(batch.word_N, self.device)
+        reversed_N = to_device(batch.reversed_N, self.device)
+        x_VH = self.token_vectors(batch.words)
+        ahead, back, state = self.read(
+            x_VH, word_N, word_N[reversed_N], batch.batch_sizes, state
+        )
+
+        def layers_of(rows: slice | Tensor) -> Tensor:
+            ahead_LNH = [ahead_NH[rows] for ahead_NH in ahead]
+            return self.join(x_VH[word_N[rows]], ahead_LNH, back, reversed_N[rows])
+
+        return layers_of, state
 
     def zero_state(self, batch_size: int) -> BiLMState:
         """Return the state of new sequences."""
@@ -260,11 +272,15 @@ class BiLM(FastBidirectionalLM):
         """Return float32 layers (L+1, T, D) of each sentence, boundaries removed, and
         the state after the last step, row by row in the order of the sentences."""
         batch = pack(sentences)
-        order_B = to_device(batch.order_B, state.forward.h.device)
-        layers_LND, packed_state = self(batch, state.select(order_B))
-        check = check_finite(layers_LND, sentences, batch.positions)
-        found = on_the_host(layers_LND, batch.positions)
-        check()
+        device = state.forward.h.device
+        order_B = to_device(batch.order_B, device)
+        with safe_from_forks():
+            layers_of, packed_state = self._read_batch(batch, state.select(order_B))
+
+        def layers_at(rows: np.ndarray) -> Tensor:
+            return layers_of(to_device(rows, device))
+
+        found = on_the_host(layers_at, sentences, batch.positions, device)
         return found, packed_state.select(torch.argsort(order_B))
 
     def _boundary_state(self) -> BiLMState:

@@ -16,14 +16,14 @@ SENTENCES = [[f"w{i}" for i in range(n)] for n in (3, 9, 0, 5, 9, 1)]
 
 def holding(bilm, tokens):
     """The biLM on a device whose memory holds so many tokens."""
-    real = bilm.forward
+    real = bilm.read
 
-    def forward(batch, *args):
-        if len(batch.word_N) > tokens:
+    def read(x_VH, forward_N, *args):
+        if len(forward_N) > tokens:
             raise torch.cuda.OutOfMemoryError("CUDA out of memory")
-        return real(batch, *args)
+        return real(x_VH, forward_N, *args)
 
-    bilm.forward = forward
+    bilm.read = read
     return bilm
 
 

@@ -283,6 +283,24 @@ class FastBidirectionalLM(FastPart, BidirectionalLM):
                 x_VH, forward_N, backward_N, batch_sizes, state, dropout
             )
 
+    def join(
+        self,
+        x_NH: Tensor,
+        ahead: Sequence[Tensor],
+        back: Sequence[Tensor],
+        reversed_N: Tensor,
+    ) -> Tensor:
+        """Join as the definition does; without a gradient each part is written where it
+        stays."""
+        if torch.is_grad_enabled():
+            return super().join(x_NH, ahead, back, reversed_N)
+        layers_LN2H = x_NH.new_empty(len(ahead) + 1, len(x_NH), 2, x_NH.shape[1])
+        layers_LN2H[0] = x_NH[:, None]
+        for layer_N2H, ahead_NH, back_NH in zip(layers_LN2H[1:], ahead, back):
+            layer_N2H[:, 0] = ahead_NH
+            layer_N2H[:, 1] = back_NH.index_select(0, reversed_N)
+        return layers_LN2H.flatten(2)
+
 
 def _mode(case: Case) -> AbstractContextManager[None]:
     """Return how a GPU multiplies float32: in training as the trainer has set it."""
