@@ -14,8 +14,9 @@ MAX_FUNCTION = 60
 # a GPU that nobody waits for, a few sentences in the benchmark; how much each device
 # computes at once, gradients that are sent while others are computed, Docs in parts;
 # sentences that are given as they are computed, layers that several threads hold;
-# sentences alone whose roundings would grow.
-MAX_PACKAGE = 19_390
+# sentences alone whose roundings would grow; layers of a few sentences that are joined
+# when they are asked for.
+MAX_PACKAGE = 19_435
 # What may be longer: five at most, each with a reason.
 EXCEPTIONS = {
     "spacy_elmo/errors.py": "one table of messages",

@@ -7,7 +7,6 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -15,7 +14,8 @@ import torch
 from torch import Tensor
 
 from ..errors import Errors, Warnings
-from .transfer import to_host
+from .kernels.forks import safe_from_forks
+from .transfer import to_device, to_host
 from .words import BOS, EOS
 
 # Rows whose layers are joined at once on a CPU, as many as its cache holds: 64 us a
@@ -103,7 +103,7 @@ def check_finite(
 
 
 def on_the_host(
-    layers_of: Callable[[np.ndarray], Tensor],
+    layers_of: Callable[[Tensor], Tensor],
     sentences: Sequence[Sequence[str]],
     rows: Sequence[np.ndarray],
     device: torch.device,
@@ -116,18 +116,19 @@ def on_the_host(
     """
 
     def make(some: Sequence[int]) -> list[np.ndarray]:
-        ends = np.cumsum([0, *(len(rows[b]) for b in some)])
-        places = [np.arange(start, end) for start, end in pairwise(ends)]
-        layers_LND = layers_of(np.concatenate([rows[b] for b in some]))
-        check = check_finite(layers_LND, [sentences[b] for b in some], places)
-        layers = to_host(layers_LND.float())().numpy()
-        check()
-        return [part.copy() for part in np.split(layers, ends[1:-1], axis=1)]
+        ends = np.cumsum([len(rows[b]) for b in some])
+        places = np.split(np.arange(ends[-1]), ends[:-1])
+        with safe_from_forks():
+            rows_N = to_device(np.concatenate([rows[b] for b in some]), device)
+            layers_LND = layers_of(rows_N)
+            check = check_finite(layers_LND, [sentences[b] for b in some], places)
+            layers = to_host(layers_LND.float())().numpy()
+            check()
+        return [part.copy() for part in np.split(layers, ends[:-1], axis=1)]
 
     if device.type != "cpu":
         return make(range(len(rows)))
-    sizes = [len(rows_T) for rows_T in rows]
-    few = _grouped(range(len(rows)), sizes, ROWS_AT_ONCE)
+    few = _grouped(range(len(rows)), list(map(len, rows)), ROWS_AT_ONCE)
     return (layers for some in few for layers in make(some))
 
 

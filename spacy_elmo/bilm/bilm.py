@@ -8,7 +8,8 @@ H projection, D = 2H.
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -155,21 +156,17 @@ class BiLM(FastBidirectionalLM):
             layers_of, state = self._read_batch(batch, state)
             return layers_of(slice(None)), state
 
-    def _read_batch(
-        self, batch: PackedBatch, state: BiLMState
-    ) -> tuple[Callable[[slice | Tensor], Tensor], BiLMState]:
-        """Return what joins the layers (L+1, N, D) of N packed positions, and the state
+    def _read_batch(self, batch: PackedBatch, state: BiLMState) -> tuple[Any, ...]:
+        """Return what joins the layers of some of the packed positions, and the state
         after the last step."""
-        word_N = to_device(batch.word_N, self.device)
-        reversed_N = to_device(batch.reversed_N, self.device)
-        x_VH = self.token_vectors(batch.words)
-        ahead, back, state = self.read(
-            x_VH, word_N, word_N[reversed_N], batch.batch_sizes, state
-        )
+        numbers = batch.word_N, batch.reversed_N
+        word_N, reversed_N = (to_device(array, self.device) for array in numbers)
+        x_VH, sizes = self.token_vectors(batch.words), batch.batch_sizes
+        *both, state = self.read(x_VH, word_N, word_N[reversed_N], sizes, state)
 
         def layers_of(rows: slice | Tensor) -> Tensor:
-            ahead_LNH = [ahead_NH[rows] for ahead_NH in ahead]
-            return self.join(x_VH[word_N[rows]], ahead_LNH, back, reversed_N[rows])
+            ahead, back = [y_NH[rows] for y_NH in both[0]], both[1]
+            return self.join(x_VH[word_N[rows]], ahead, back, reversed_N[rows])
 
         return layers_of, state
 
@@ -200,11 +197,8 @@ class BiLM(FastBidirectionalLM):
                 batch_tokens.
             MemoryError: [EL080] A GPU's memory does not hold a sentence.
         """
-        encoded: list[np.ndarray] = [np.empty(0)] * len(sentences)
-        each = self.encode_each(sentences, batch_tokens=batch_tokens, start=start)
-        for b, layers_LTD in each:
-            encoded[b] = layers_LTD
-        return encoded
+        found = self.encode_each(sentences, batch_tokens=batch_tokens, start=start)
+        return [layers_LTD for _, layers_LTD in sorted(found, key=itemgetter(0))]
 
     @torch.inference_mode(False)
     @torch.no_grad()
@@ -225,12 +219,12 @@ class BiLM(FastBidirectionalLM):
             raise ValueError(Errors.EL026.format(found=batch_tokens))
         if start not in get_args(Start):
             raise ValueError(Errors.EL021.format(start=start))
-        boundary = self._boundary_state() if sentences and start == "boundary" else None
+        first, empty = self.zero_state(1), pack([[]])
+        if sentences and start == "boundary":  # the state that empty sentences lead to
+            first = steady_state(lambda state: self(empty, state)[1], first)
 
         def encode_group(group: Sequence[int]) -> Iterable[np.ndarray]:
-            state = self.zero_state(len(group))
-            if boundary is not None:
-                state = boundary.map(lambda part: part.repeat(1, len(group), 1))
+            state = first.map(lambda part: part.repeat(1, len(group), 1))
             return self._encode_batch([sentences[b] for b in group], state)[0]
 
         length = [len(sentence) + 2 for sentence in sentences].__getitem__
@@ -271,22 +265,12 @@ class BiLM(FastBidirectionalLM):
     ) -> tuple[Iterable[np.ndarray], BiLMState]:
         """Return float32 layers (L+1, T, D) of each sentence, boundaries removed, and
         the state after the last step, row by row in the order of the sentences."""
-        batch = pack(sentences)
-        device = state.forward.h.device
+        batch, device = pack(sentences), self.device
         order_B = to_device(batch.order_B, device)
         with safe_from_forks():
             layers_of, packed_state = self._read_batch(batch, state.select(order_B))
-
-        def layers_at(rows: np.ndarray) -> Tensor:
-            return layers_of(to_device(rows, device))
-
-        found = on_the_host(layers_at, sentences, batch.positions, device)
+        found = on_the_host(layers_of, sentences, batch.positions, device)
         return found, packed_state.select(torch.argsort(order_B))
-
-    def _boundary_state(self) -> BiLMState:
-        """Return the state that empty sentences lead to, of one sequence."""
-        batch = pack([[]])
-        return steady_state(lambda state: self(batch, state)[1], self.zero_state(1))
 
     # -- files --------------------------------------------------------------------
 

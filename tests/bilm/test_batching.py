@@ -225,7 +225,7 @@ def test_exact_to_the_bit_in_any_batch(seed):
 def passes_of(bilm, sentences, **settings):
     """Return how many batches a call of encode reads."""
     passes = []
-    hook = bilm.register_forward_hook(lambda *_: passes.append(1))
+    hook = bilm.forward_lstm.register_forward_hook(lambda *_: passes.append(1))
     try:
         bilm.encode(sentences, start="boundary", **settings)
     finally:
