@@ -73,7 +73,7 @@ wheel: install
 check-wheel: wheel
 	$(PYTHON) -m venv --clear .venv-wheel
 	$(WHEEL_BIN)/python -m pip install --quiet --constraint constraints.txt \
-		"$$(ls dist/*.whl)[plot]" tests/extension_package
+		"$$(ls dist/*.whl)[plot]" tests/extension_package build
 	$(WHEEL_BIN)/python tests/docs/pages.py
 
 # The tag of a release is its version.

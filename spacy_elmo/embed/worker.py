@@ -42,6 +42,7 @@ def make_rows(
     for block in _blocks(units, plan.computing.block_tokens):
         for (row, _), kept in zip(block, encoder([tokens for _, tokens in block])):
             yield from pooler.add(row, kept)
+        del kept  # and with it the memory of the block, before the next
         tell(sum(len(tokens) for _, tokens in block))
     yield from pooler.finish()
 
@@ -61,12 +62,13 @@ def _blocks(units: Iterable[Unit], n_tokens: int) -> Iterator[list[Unit]]:
 
 
 def _gathered(found: Iterable[tuple[int, np.ndarray]]) -> Iterator[np.ndarray]:
-    """Yield some rows at a time."""
+    """Yield some rows at a time; copies, which leave the memory of a block free."""
     waiting: list[np.ndarray] = []
     n_rows = 0
     for _, rows in found:
-        waiting.append(rows)
+        waiting.append(rows.copy())
         n_rows += len(rows)
+        del rows
         if n_rows >= ROWS_AT_ONCE:
             yield np.concatenate(waiting)
             waiting, n_rows = [], 0
