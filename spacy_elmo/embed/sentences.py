@@ -204,6 +204,8 @@ def _short_words(text: str) -> list[tuple[int, str]]:
 
 
 def _moved(sentence: Sentence, by: int) -> Sentence:
+    if not by:
+        return sentence
     tokens, starts, ends = sentence
     return Sentence(tokens, [s + by for s in starts], [e + by for e in ends])
 
@@ -212,16 +214,22 @@ def _windows(sentence: Sentence, window: int) -> Iterator[Sentence]:
     """Cut a sentence into pieces of nearly equal length, as spacy-elmo.Windows.v1."""
     n_tokens = len(sentence.tokens)
     n_pieces = -(-n_tokens // window)
+    if n_pieces == 1:
+        yield sentence
+        return
     cuts = [i * (n_tokens // n_pieces) + min(i, n_tokens % n_pieces)
             for i in range(n_pieces + 1)]  # fmt: skip
     for start, end in pairwise(cuts):
         yield Sentence(*(values[start:end] for values in sentence))  # type: ignore[arg-type]
 
 
-def _sentences_of(doc: Doc, *, split: bool = False) -> Iterator[Sentence]:
+def _sentences_of(
+    doc: Doc, text: str | None = None, *, split: bool = False
+) -> Iterator[Sentence]:
     """Yield the sentences of a Doc, or all of it where none are set; white space is not
-    a token. split: Find sentences."""
-    text = doc.text
+    a token. text: its text if that is at hand, since a Doc puts it together again.
+    split: Find sentences."""
+    text = doc.text if text is None else text
     starts, lengths, begins = doc.to_array([IDX, LENGTH, SENT_START]).T.tolist()
     ends = [start + length for start, length in zip(starts, lengths)]
     texts = [text[start:end] for start, end in zip(starts, ends)]
@@ -283,8 +291,10 @@ def _tokenizer(reading: Reading) -> Callable[[list[str]], list[list[Sentence]]]:
         # batch, the tokenizer is twice as slow.
         if len(nlp.vocab) > MAX_WORDS:
             nlp = _blank(reading.lang)
-        docs = map(nlp.tokenizer, texts)
-        return [list(_sentences_of(doc, split=split)) for doc in docs]
+        return [
+            list(_sentences_of(nlp.tokenizer(text), text, split=split))
+            for text in texts
+        ]
 
     return tokenize_blank
 

@@ -172,10 +172,11 @@ class _Numbers:
     def __init__(self, code: str) -> None:
         self._pieces = [array(code)]
 
-    def extend(self, values: Iterable[int]) -> None:
+    def extend(self, values: list[int] | bytes) -> None:
         if len(self._pieces[-1]) >= PIECE:
             self._pieces.append(array(self._pieces[-1].typecode))
-        self._pieces[-1].extend(values)
+        add = self._pieces[-1]
+        add.frombytes(values) if isinstance(values, bytes) else add.fromlist(values)
 
     def array(self) -> np.ndarray:
         return np.concatenate(self._pieces)
