@@ -152,8 +152,8 @@ class Columns:
         }
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return what is written, by name."""
-        found = {name: v.array() for name, v in self._values.items()}
+        """Return what is written, by name, once: it is not kept."""
+        found = {name: v.take() for name, v in self._values.items()}
         for name in ("document_offsets", "sentence_offsets"):
             found[name] = np.append(found[name], self._n_tokens)
         found |= self._ids.arrays("document_ids")
@@ -161,7 +161,7 @@ class Columns:
             del found["sentence_offsets"]
         if self.pool == "token":
             found |= self._tokens.arrays("token_text")
-            found |= {name: v.array() for name, v in self._places.items()}
+            found |= {name: v.take() for name, v in self._places.items()}
         return found
 
 
@@ -178,8 +178,10 @@ class _Numbers:
         add = self._pieces[-1]
         add.frombytes(values) if isinstance(values, bytes) else add.fromlist(values)
 
-    def array(self) -> np.ndarray:
-        return np.concatenate(self._pieces)
+    def take(self) -> np.ndarray:
+        """Return all numbers, which are not kept."""
+        pieces, self._pieces = self._pieces, [array(self._pieces[-1].typecode)]
+        return np.concatenate(pieces)
 
 
 class _Texts:
@@ -195,4 +197,4 @@ class _Texts:
         self._size = ends[-1] if ends else self._size
 
     def arrays(self, name: str) -> dict[str, np.ndarray]:
-        return {f"{name}_offsets": self._offsets.array(), name: self._data.array()}
+        return {f"{name}_offsets": self._offsets.take(), name: self._data.take()}
