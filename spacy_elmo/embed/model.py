@@ -134,7 +134,7 @@ class Encoder:
     ) -> None:
         device = f"cuda:{gpu_id}" if computing.device == "cuda" else "cpu"
         self.bilm = bilm.to(device).eval()
-        self.bilm.token_cache.size = 20_480  # 10 MB at the small published size
+        self.bilm.token_cache.size = 16_384  # 8 MB at the small published size
         self.kept, self.computing, self.projection = kept, computing, projection
         self.bilm.set_precision(cast(Precision, computing.precision))
         self.start_shard()

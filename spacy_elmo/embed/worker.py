@@ -42,7 +42,7 @@ def make_rows(
     for block in _blocks(units, plan.computing.block_tokens):
         for (row, _), kept in zip(block, encoder([tokens for _, tokens in block])):
             yield from pooler.add(row, kept)
-        del kept  # and with it the memory of the block, before the next
+        del kept  # its memory is the block's
         tell(sum(len(tokens) for _, tokens in block))
     yield from pooler.finish()
 
@@ -62,18 +62,22 @@ def _blocks(units: Iterable[Unit], n_tokens: int) -> Iterator[list[Unit]]:
 
 
 def _gathered(found: Iterable[tuple[int, np.ndarray]]) -> Iterator[np.ndarray]:
-    """Yield some rows at a time; copies, which leave the memory of a block free."""
-    waiting: list[np.ndarray] = []
-    n_rows = 0
+    """Yield rows ROWS_AT_ONCE at a time, in an array that is used again."""
+    gathered, n_rows = np.empty(0), 0
     for _, rows in found:
-        waiting.append(rows.copy())
-        n_rows += len(rows)
-        del rows
-        if n_rows >= ROWS_AT_ONCE:
-            yield np.concatenate(waiting)
-            waiting, n_rows = [], 0
-    if waiting:
-        yield np.concatenate(waiting)
+        if not len(gathered):
+            gathered = np.empty((ROWS_AT_ONCE, *rows.shape[1:]), dtype=rows.dtype)
+        left = rows
+        while len(left):
+            n_taken = min(len(left), ROWS_AT_ONCE - n_rows)
+            gathered[n_rows : n_rows + n_taken] = left[:n_taken]
+            n_rows, left = n_rows + n_taken, left[n_taken:]
+            if n_rows == ROWS_AT_ONCE:
+                yield gathered
+                n_rows = 0
+        del rows, left  # and with them the memory of a block, before the next
+    if n_rows:
+        yield gathered[:n_rows]
 
 
 class Worker:
