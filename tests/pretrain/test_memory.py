@@ -35,5 +35,5 @@ print(faults() - before)
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc is Linux's")
 def test_freed_memory_is_used_again():
     new = int(subprocess.check_output([sys.executable, "-c", CODE]))
-    pages = STEPS * 2 * sum(MEGABYTES) << 8  # of 4 kB; without it all of them may be new
+    pages = STEPS * 2 * sum(MEGABYTES) << 8  # of 4 kB; all may be new without it
     assert new < pages / 30
