@@ -18,8 +18,7 @@ from .kernels.forks import safe_from_forks
 from .transfer import to_device, to_host
 from .words import BOS, EOS
 
-# Rows whose layers are joined at once on a CPU, as many as its cache holds: 64 us a
-# sentence of 20 tokens, and 340 of all rows (small published size, AMD EPYC, Zen 3).
+# Rows whose layers are joined at once on a CPU: few enough to stay in its cache.
 ROWS_AT_ONCE = 512
 
 S = TypeVar("S")

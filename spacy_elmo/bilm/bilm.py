@@ -8,8 +8,7 @@ H projection, D = 2H.
 """
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -156,17 +155,18 @@ class BiLM(FastBidirectionalLM):
             layers_of, state = self._read_batch(batch, state)
             return layers_of(slice(None)), state
 
-    def _read_batch(self, batch: PackedBatch, state: BiLMState) -> tuple[Any, ...]:
-        """Return what joins the layers of some of the packed positions, and the state
-        after the last step."""
+    def _read_batch(
+        self, batch: PackedBatch, state: BiLMState
+    ) -> tuple[Callable[[slice | Tensor], Tensor], BiLMState]:
+        """Return what joins the layers of packed positions, and the last state."""
         numbers = batch.word_N, batch.reversed_N
         word_N, reversed_N = (to_device(array, self.device) for array in numbers)
         x_VH, sizes = self.token_vectors(batch.words), batch.batch_sizes
-        *both, state = self.read(x_VH, word_N, word_N[reversed_N], sizes, state)
+        ahead, back, state = self.read(x_VH, word_N, word_N[reversed_N], sizes, state)
 
         def layers_of(rows: slice | Tensor) -> Tensor:
-            ahead, back = [y_NH[rows] for y_NH in both[0]], both[1]
-            return self.join(x_VH[word_N[rows]], ahead, back, reversed_N[rows])
+            some = [y_NH[rows] for y_NH in ahead]
+            return self.join(x_VH[word_N[rows]], some, back, reversed_N[rows])
 
         return layers_of, state
 
@@ -197,8 +197,8 @@ class BiLM(FastBidirectionalLM):
                 batch_tokens.
             MemoryError: [EL080] A GPU's memory does not hold a sentence.
         """
-        found = self.encode_each(sentences, batch_tokens=batch_tokens, start=start)
-        return [layers_LTD for _, layers_LTD in sorted(found, key=itemgetter(0))]
+        each = dict(self.encode_each(sentences, batch_tokens=batch_tokens, start=start))
+        return [each[b] for b in range(len(sentences))]
 
     @torch.inference_mode(False)
     @torch.no_grad()
@@ -219,9 +219,9 @@ class BiLM(FastBidirectionalLM):
             raise ValueError(Errors.EL026.format(found=batch_tokens))
         if start not in get_args(Start):
             raise ValueError(Errors.EL021.format(start=start))
-        first, empty = self.zero_state(1), pack([[]])
+        first = self.zero_state(1)
         if sentences and start == "boundary":  # the state that empty sentences lead to
-            first = steady_state(lambda state: self(empty, state)[1], first)
+            first = steady_state(lambda state: self(pack([[]]), state)[1], first)
 
         def encode_group(group: Sequence[int]) -> Iterable[np.ndarray]:
             state = first.map(lambda part: part.repeat(1, len(group), 1))
