@@ -6,10 +6,13 @@ makes FOLDER/NAME/{train,dev,test}.spacy of every corpus of experiments.yml whos
 are in the folder.
 """
 
+import csv
 from collections.abc import Iterable, Iterator
+from io import StringIO
 from itertools import groupby
 from pathlib import Path
 
+import spacy
 import typer
 from spacy.tokens import Doc, DocBin
 from spacy.training.converters import conllu_to_docs
@@ -43,6 +46,18 @@ def columns_to_docs(text: str) -> Iterator[Doc]:
             yield Doc(vocab, words=list(words), ents=[tag.strip() for tag in tags])
 
 
+def categories_to_docs(text: str) -> Iterator[Doc]:
+    """Yield Docs of a table (CSV) with columns text and category, one of all that the
+    table has."""
+    rows = list(csv.DictReader(StringIO(text, newline="")))
+    others = dict.fromkeys((row["category"] for row in rows), 0.0)
+    nlp = spacy.blank("en")
+    for row in rows:
+        doc = nlp.make_doc(row["text"])
+        doc.cats = {**others, row["category"]: 1.0}
+        yield doc
+
+
 def read_docs(path: Path) -> Iterable[Doc]:
     """Return the Docs of a file, by its ending."""
     text = path.read_text(encoding="utf-8").strip("\n")
@@ -52,12 +67,24 @@ def read_docs(path: Path) -> Iterable[Doc]:
         return uner_to_docs(text)
     if path.suffix in (".conll", ".annotated", ".tsv"):
         return columns_to_docs(text)
-    raise ValueError(f"{path}: not a .conllu, .iob2, .conll or .tsv file")
+    if path.suffix == ".csv":
+        return categories_to_docs(text)
+    raise ValueError(f"{path}: not a .conllu, .iob2, .conll, .tsv or .csv file")
 
 
-def convert(source: Path, target: Path, *, universal_tags: bool = False) -> None:
-    """Write a file of a corpus as a .spacy file."""
+def convert(
+    source: Path,
+    target: Path,
+    *,
+    universal_tags: bool = False,
+    of_both: str | None = None,
+) -> None:
+    """Write a file of a corpus as a .spacy file; of one that holds train and dev, every
+    tenth sentence for "dev", or the others for "train"."""
     docs = list(read_docs(source))
+    if of_both:
+        is_dev = of_both == "dev"
+        docs = [doc for n, doc in enumerate(docs) if (n % 10 == 0) == is_dev]
     for token in (token for doc in docs if universal_tags for token in doc):
         token.tag_ = token.pos_
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -73,10 +100,14 @@ def main(folder: Path = typer.Argument(..., help="Folder with the corpora")) -> 
         if missing:
             msg.warn(f"{name} is left out: there is no {', '.join(missing)}")
             continue
+        both = row["train"] == row["dev"]
         for part in PARTS:
-            target = folder / name / f"{part}.spacy"
-            universal_tags = row.get("universal_tags", False)
-            convert(folder / row[part], target, universal_tags=universal_tags)
+            convert(
+                folder / row[part],
+                folder / name / f"{part}.spacy",
+                universal_tags=row.get("universal_tags", False),
+                of_both=part if both and part != "test" else None,
+            )
 
 
 if __name__ == "__main__":

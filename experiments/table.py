@@ -26,7 +26,8 @@ class Task:
 @dataclass(frozen=True)
 class Setup:
     """A pipeline: settings of `make_config`, the share of the training sentences that
-    it reads, weights of its biLM, and a text for `spacy pretrain`."""
+    it reads, weights of its biLM, a text for `spacy pretrain`, and an architecture in
+    ELMo's place."""
 
     name: str
     what: str = ""
@@ -34,10 +35,11 @@ class Setup:
     share: float = 1.0
     weights: str | None = None
     pretrain_on: str | None = None
+    in_its_place: str | None = None
 
     @property
     def has_elmo(self) -> bool:
-        return self.config.get("places") != []
+        return self.config.get("places") != [] and self.in_its_place is None
 
 
 @dataclass(frozen=True)

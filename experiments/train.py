@@ -21,6 +21,7 @@ from typing import Any
 
 import spacy
 import typer
+from confection import Config
 from spacy.cli._util import setup_gpu
 from spacy.training import Corpus
 from spacy.training.initialize import init_nlp
@@ -34,6 +35,7 @@ from spacy_elmo.atomic_files import sha256, write_files, write_text
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.component.training_config import make_config
 
+from . import small_transformer  # noqa: F401  what configurations name
 from .scores import METRICS
 from .spacy_pretrain import begin_with, pretrained, pretraining
 from .table import PARTS, Experiment, Setup, Task, find_experiment
@@ -85,13 +87,15 @@ class Run:
         return (self.setup.weights or self.weights) if self.setup.has_elmo else None
 
     def config(self) -> str:
-        return make_config(
+        config = make_config(
             [self.task.component],
             lang=self.task.lang,
             weights=self.source,
             steps=self.experiment.steps,
             **self.setup.config,
         )
+        other = self.setup.in_its_place
+        return config if other is None else without_elmo(config, other)
 
     def overrides(self) -> dict[str, Any]:
         """Return what results depend on beside the configuration."""
@@ -120,7 +124,21 @@ class Run:
             depends.append(BiLM.load(shipped.find(source)).fingerprint())
         if self.text is not None:
             depends.append(sha256(self.text))
+        if "static" in self.setup.config:
+            depends.append(
+                sha256(Path(self.setup.config["static"], "vocab", "vectors"))
+            )
         return _hash(depends)
+
+
+def without_elmo(config: str, architecture: str) -> str:
+    """Return a configuration with other vectors in the place of ELMo's."""
+    found = Config().from_str(config, interpolate=False)
+    found["nlp"]["pipeline"].remove("elmo")
+    del found["components"]["elmo"], found["initialize"]["components"]["elmo"]
+    for component in found["components"].values():
+        component["model"]["tok2vec"]["elmo"] = {"@architectures": architecture}
+    return found.to_str(interpolate=False)
 
 
 def make(run: Run, *, overwrite: bool = False) -> dict[str, Any]:

@@ -34,6 +34,31 @@ def test_two_columns(tmp_path):
     assert [t.text for t in second] == ["It"] and not second.ents
 
 
+def test_categories_of_texts(tmp_path):
+    path = tmp_path / "some.csv"
+    path.write_text('text,category\n"Where is\nmy card?",card\nA fee?,fee\n')
+    first, second = read_docs(path)
+    assert first.text == "Where is\nmy card?"
+    assert first.cats == {"card": 1.0, "fee": 0.0}
+    assert second.cats == {"card": 0.0, "fee": 1.0}
+
+
+def test_every_tenth_sentence_is_devs_where_one_file_holds_both(tmp_path):
+    rows = [f"text {number},category" for number in range(25)]
+    for part in ("train", "test"):
+        path = tmp_path / "banking77" / f"{part}.csv"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("\n".join(["text,category", *rows]))
+    corpora.main(tmp_path)
+    found = {}
+    for part in PARTS:
+        docs = DocBin().from_disk(tmp_path / "banking77" / f"{part}.spacy")
+        docs = docs.get_docs(spacy.blank("en").vocab)
+        found[part] = [int(doc[1].text) for doc in docs]
+    assert found["dev"] == [0, 10, 20] and found["test"] == list(range(25))
+    assert found["train"] == [n for n in range(25) if n % 10]
+
+
 def test_a_folder_is_converted_and_what_is_missing_is_said(tmp_path, capsys):
     columns = ["1", "Kim", "Kim", "PROPN", "NNP", "_", "0", "root", "_", "_"]
     for part in PARTS:

@@ -2,13 +2,16 @@
 
 import json
 from dataclasses import replace
+from importlib.util import find_spec
 
+import numpy as np
 import pytest
 import spacy
-from spacy.util import registry
+from spacy.util import load_config_from_str, registry
 
-from experiments import report, train
+from experiments import report, speeds, train
 from experiments.scores import read
+from experiments.small_transformer import PACKAGE
 from experiments.table import Experiment, Setup, find_setup, find_task, read_table
 from experiments.train import Run, make
 from spacy_elmo.bilm.bilm import BiLM
@@ -98,12 +101,19 @@ def test_every_setup_trains(folder):
     once = replace(BUDGET, name="once", steps=1, evaluations=1)
     text = folder / "corpus" / "text.txt"
     text.write_text("She likes London now. He runs to the river.\n" * 5)
-    for name in read_table()["setups"]:
-        if "%" in name:
-            continue
+    nlp = spacy.blank("en")
+    nlp.vocab.set_vector("London", np.ones(4, np.float32))
+    nlp.to_disk(folder / "vectors")
+    names = {name for name in read_table()["setups"] if "%" not in name}
+    if find_spec("transformers") is None or find_spec(PACKAGE) is None:
+        names.remove("minilm")
+    for name in names:
         setup = replace(find_setup(name), weights=None)
         if setup.pretrain_on:
             setup = replace(setup, pretrain_on=text.name)
+        if "static" in setup.config:
+            static = {**setup.config, "static": str(folder / "vectors")}
+            setup = replace(setup, config=static)
         run = run_of(folder, "ewt-xpos", setup, experiment=once)
         assert 0 <= make(run)["score"] <= 1
         nlp = spacy.load(run.folder / "model-best")
@@ -119,7 +129,28 @@ def test_every_setup_trains(folder):
                 own = used.startswith("spacy-elmo.") and used != WEIGHTS
                 assert not own and registry.has(kind, used), used
     found = read(folder / "runs" / "once")
-    assert len(found) == sum("%" not in name for name in read_table()["setups"])
+    assert len(found) == len(names)
+
+
+def test_other_vectors_stand_in_elmos_place(folder):
+    config = load_config_from_str(run_of(folder, "ewt-ner", "minilm").config())
+    ours = load_config_from_str(run_of(folder, "ewt-ner", "elmo").config())
+    assert config["nlp"]["pipeline"] == ["ner"]
+    assert config["components"]["ner"]["model"]["tok2vec"].pop("elmo") == {
+        "@architectures": "experiments.MiniLM.v1"
+    }
+    del ours["components"]["ner"]["model"]["tok2vec"]["elmo"]
+    assert config["components"] == {"ner": ours["components"]["ner"]}
+    assert config["training"] == ours["training"]
+
+
+def test_speeds_of_pipelines(folder, capsys):
+    speeds.main("ewt-xpos", ["baseline", "elmo"], folder / "corpus", rounds=1)
+    rows = [line.split("|") for line in capsys.readouterr().out.splitlines()[2:]]
+    for name, row in zip(("baseline", "elmo"), rows, strict=True):
+        assert row[1].strip() == name
+        assert float(row[2].replace(",", "")) > 0 and float(row[3]) > 0
+    assert float(rows[1][3]) > float(rows[0][3]) + 10  # the biLM that ships
 
 
 WEIGHTS = "spacy-elmo.WeightsReader.v1"

@@ -1,0 +1,69 @@
+"""Static vectors of a text: floret's, whose n-grams of characters share a table, so
+that no word is unknown.
+
+    pip install floret
+    python -m experiments.floret_vectors corpus/english_lm_train.txt.xz training/floret
+
+writes a folder that `initialize.vectors` of a configuration, or `static` of
+`spacy elmo init-config`, can name.
+"""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import spacy
+import typer
+from spacy.training.initialize import convert_vectors
+from tqdm import tqdm
+from wasabi import msg
+
+from spacy_elmo.text.reading import read_lines
+
+# n-grams of 4 and 5 characters, two rows of the table for each: what floret's own
+# examples have. Width, passes and rows are what an hour of one core allows.
+SETTINGS = {
+    "model": "skipgram",
+    "mode": "floret",
+    "hashCount": 2,
+    "minn": 4,
+    "maxn": 5,
+    "bucket": 50_000,
+    "dim": 128,
+    "epoch": 2,
+    "minCount": 10,
+}
+
+
+def train(text: Path, file: Path, *, lang: str, threads: int) -> None:
+    """Write the table of vectors of a text, which is split into words as spaCy does."""
+    import floret
+
+    tokenizer = spacy.blank(lang).tokenizer
+    words = file.with_suffix(".words")
+    with words.open("w", encoding="utf-8") as target:
+        for doc in tokenizer.pipe(tqdm(read_lines(text), unit=" lines")):
+            target.write(" ".join(token.text for token in doc if not token.is_space))
+            target.write("\n")
+    settings: dict[str, Any] = {**SETTINGS, "thread": threads}
+    floret.train_unsupervised(str(words), **settings).save_floret_vectors(str(file))
+
+
+def main(
+    text: Path = typer.Argument(..., help="A text, .txt or .txt.xz"),
+    output: Path = typer.Argument(..., help="Folder for the vectors"),
+    lang: str = typer.Option("en", help="Language whose tokenizer is used"),
+    threads: int = typer.Option(1, help="Threads of floret"),
+) -> None:
+    """Train vectors, and write them in spaCy's format."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "vectors.floret"
+        train(text, file, lang=lang, threads=threads)
+        nlp = spacy.blank(lang)
+        convert_vectors(nlp, file, truncate=-1, prune=-1, mode="floret")
+        nlp.to_disk(output)
+    msg.good(f"{output}: {nlp.vocab.vectors.shape}")
+
+
+if __name__ == "__main__":
+    typer.run(main)
