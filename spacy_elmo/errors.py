@@ -217,7 +217,7 @@ class Errors(metaclass=_Coded):
         "'{name}' has no weights. Name some in its section (weights = PATH), load some "
         "with nlp.get_pipe('{name}').load_weights(PATH), or name them in "
         "[initialize.components.{name}.weights] and initialise it. Components "
-        "that are listed in [training.frozen_components] are not initialised: set "
+        "that are listed in training.frozen_components are not initialised: set "
         "frozen = true in [components.{name}] instead."
     )
     EL051 = (
@@ -408,7 +408,7 @@ class Warnings(metaclass=_Coded):
     ELW04 = (
         "'{name}' was not initialised and had no weights when a listener asked for its "
         "layers, so it took those of this package. If it is listed in "
-        "[training.frozen_components], leave it out there: frozen = true in its own "
+        "training.frozen_components, leave it out there: frozen = true in its own "
         "section does what is meant."
     )
     ELW05 = (
