@@ -10,6 +10,7 @@ from wasabi import Printer
 
 from .. import __version__
 from ..atomic_files import recover, write_files
+from ..bilm.files.format import folder_of
 from ..bilm.files.own import CARD
 from ..checksums import json_with_checksum
 from ..errors import Errors
@@ -146,7 +147,8 @@ def prepare_output(
     """Make a run's folder, and remove what a killed process left unfinished in it.
     Raises ValueError [EL037] if the run would write over the model it starts from."""
     folders = output, output / BEST, output / LAST
-    if init is not None and Path(init).resolve() in [f.resolve() for f in folders[1:]]:
+    start = None if init is None else folder_of(Path(init)).resolve()
+    if start in [folder.resolve() for folder in folders[1:]]:
         problem = f"the run would overwrite its init, {init!r}; choose another output"
         raise ValueError(Errors.EL037.format(path="training", problem=problem))
     if workers.is_first:

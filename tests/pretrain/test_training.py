@@ -8,9 +8,10 @@ from spacy_elmo.bilm.kernels.processor import probe
 from spacy_elmo.bilm.objectives.full import FullSoftmax
 from spacy_elmo.models.model_card import read_card
 from spacy_elmo.pretrain import loop
+from spacy_elmo.pretrain import optimizers as muons
 from spacy_elmo.pretrain.loop import pretrain
 from spacy_elmo.pretrain.model import LanguageModel
-from spacy_elmo.pretrain.optimizers import muon
+from spacy_elmo.pretrain.optimizers import Float32Muon, muon
 from spacy_elmo.pretrain.perplexity import perplexity
 from spacy_elmo.text.corpus import build_corpus
 
@@ -229,10 +230,13 @@ def test_word_input_is_not_trained(folder):
         pretrain(going_on(folder, folder / "words"), folder / "out")
 
 
-def test_a_run_does_not_overwrite_what_it_starts_from(folder):
+@pytest.mark.parametrize("file", ["", "config.json", "weights.safetensors"])
+def test_a_run_does_not_overwrite_what_it_starts_from(folder, file):
     first = pretrain(config(folder), folder / "out")
+    before = (first / "weights.safetensors").read_bytes()
     with pytest.raises(ValueError, match=r"EL037.*overwrite"):
-        pretrain(going_on(folder, first), folder / "out")
+        pretrain(going_on(folder, first / file), folder / "out", overwrite=True)
+    assert (first / "weights.safetensors").read_bytes() == before
 
 
 def test_prepared_text_has_the_vocabulary_it_was_prepared_with(folder):
@@ -243,13 +247,19 @@ def test_prepared_text_has_the_vocabulary_it_was_prepared_with(folder):
         assert len(BiLM.load(best).vocab) == expected
 
 
-def test_muon_takes_the_matrices_of_the_bilm(folder):
-    """Its updates are orthogonal: their singular values are alike."""
+@pytest.mark.parametrize(
+    ("instructions", "kind"), [("avx2", Float32Muon), ("amx", torch.optim.Muon)]
+)
+def test_muon_takes_the_matrices_of_the_bilm(instructions, kind, monkeypatch):
+    """Its updates are orthogonal: their singular values are alike. PyTorch's iteration
+    takes minutes where a CPU has no bfloat16."""
+    monkeypatch.setattr(muons, "instructions", lambda: instructions)
     bilm = BiLM.random(tiny_config(hidden_dim=64, projection_dim=32))
     model = LanguageModel(bilm, FullSoftmax(32, 50))
     dense = dict(model.bilm.named_parameters(prefix="bilm"))
     dense |= model.softmax.named_parameters(prefix="softmax")
     optimizers = muon(learn_rate=1.0).make(dense, {})
+    assert type(optimizers[0]) is kind
     before = {name: parameter.detach().clone() for name, parameter in dense.items()}
     for parameter in dense.values():
         parameter.grad = torch.randn_like(parameter)
@@ -262,3 +272,23 @@ def test_muon_takes_the_matrices_of_the_bilm(folder):
             spread = float(values[0] / values[min(values.shape) // 2])
             by_muon = name.startswith("bilm.") and "embedding" not in name
             assert (spread < 1.7) == by_muon, (name, spread)
+
+
+def test_muon_in_float32_is_that_of_pytorch():
+    torch.manual_seed(0)
+    start = torch.randn(24, 40), torch.randn(40, 24), torch.randn(24, 24)
+    settings = {"weight_decay": 0.0, "adjust_lr_fn": "match_rms_adamw"}
+    made = []
+    for kind in (torch.optim.Muon, Float32Muon):
+        matrices = [torch.nn.Parameter(matrix.clone()) for matrix in start]
+        optimizer = kind(matrices, 0.01, **settings)
+        torch.manual_seed(1)
+        for _ in range(3):
+            for matrix in matrices:
+                matrix.grad = torch.randn_like(matrix)
+            optimizer.step()
+        made.append(matrices)
+    for before, theirs, ours in zip(start, *made, strict=True):
+        assert (theirs - before).abs().max() > 5e-3
+        # PyTorch's has 8 bits.
+        torch.testing.assert_close(ours, theirs, atol=5e-4, rtol=0)
