@@ -343,7 +343,10 @@ class Errors(metaclass=_Coded):
         "Processes are ended from outside before they begin, most often for want of "
         "memory. Run the same command again with fewer processes than {processes}."
     )
-    EL213 = "No document in '{path}' has the id '{key}'."
+    EL213 = (
+        "{n} documents in '{path}' have the id '{key}', where one is asked for. Ask by "
+        "number: the first document is 0."
+    )
     EL214 = (
         "'{path}' has no plan. 'spacy elmo embed run MODEL INPUT... --output {path}' "
         "makes one."
@@ -360,6 +363,11 @@ class Errors(metaclass=_Coded):
     EL217 = (
         "'{path}' is not finished: {left} jobs are not done. 'spacy elmo embed run' "
         "makes what is missing."
+    )
+    EL218 = (
+        "This needs one vector of each token. The folder has one of each {pool}, and "
+        "{n} layers side by side. Write another one with --pool token, and --layers "
+        "average, top or mix."
     )
     # Looking into a biLM
     EL082 = "'{pattern}' is not a word or regular expression: {error}."

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand
 from wasabi import msg
 
-from .group import AsJson, Lang, Sentences, Tokenizer, app, clear_errors
+from .group import AsJson, GpuId, Lang, Sentences, Tokenizer, app, clear_errors
 
 if TYPE_CHECKING:
     from ..embed.plan import Plan
@@ -44,8 +44,9 @@ LIMIT = typer.Option(None, "--limit-mb", "--limit", help="MB of each input at mo
 PRECISION = typer.Option("float32", help="float32, half or int8")
 THREADS = typer.Option(1, help="Threads of each process")
 BATCH = typer.Option(2048, help="Tokens computed at once at most")
-GPU = typer.Option(-1, "--gpu-id", "-g", help="GPU ID or -1 for CPU")
-PROCESSES = typer.Option(1, "--processes", "-n", help="Processes on this machine")
+PROCESSES = typer.Option(
+    1, "--processes", "-n", min=1, help="Processes on this machine"
+)
 RAY = typer.Option(
     None,
     metavar="[ADDRESS]",
@@ -95,7 +96,7 @@ def _plan_or_run(*, is_run: bool) -> Any:
         precision: str = PRECISION,
         threads: int = THREADS,
         batch_tokens: int = BATCH,
-        gpu_id: int = GPU,
+        gpu_id: GpuId = -1,
         processes: int = PROCESSES,
         shards: str = SHARE,
         ray: str | None = RAY,
@@ -228,7 +229,7 @@ def verify_cli(
     sample: float = SAMPLE,
     full: bool = FULL,
     seed: int = SEED,
-    gpu_id: int = GPU,
+    gpu_id: GpuId = -1,
 ) -> None:
     """Check that every token is there once with the right vector (or exit with 1)."""
     with clear_errors():
@@ -247,7 +248,7 @@ def repair_cli(
     sample: float = SAMPLE,
     full: bool = FULL,
     seed: int = SEED,
-    gpu_id: int = GPU,
+    gpu_id: GpuId = -1,
     processes: int = PROCESSES,
 ) -> None:
     """Verify, and make those shards again that have a problem."""

@@ -57,18 +57,20 @@ def load_model(
     """Return a biLM and, from a pipeline, the weights of a trained mix of its layers.
 
     Args:
-        source: Name of a model that ships, a folder or file of weights, or a pipeline.
+        source: Name of a model that ships, a folder or file of weights, or a pipeline,
+            installed or in a folder.
         mix_of: Component of the pipeline with the mix; None for that of `elmo` itself.
 
     Raises:
         ValueError: [EL215] if there is no such mix.
         Exception: As `BiLM.load`.
     """
-    path = find(source)
-    if not (path / "meta.json").exists() and not spacy.util.is_package(source):
-        if mix_of is not None:
-            raise ValueError(Errors.EL215.format(name=mix_of, source=source))
-        return BiLM.load(path), None
+    if not spacy.util.is_package(source):
+        path = find(source)
+        if not (path / "meta.json").exists():
+            if mix_of is not None:
+                raise ValueError(Errors.EL215.format(name=mix_of, source=source))
+            return BiLM.load(path), None
     nlp = spacy.load(source)
     elmos = [pipe for _, pipe in nlp.components if isinstance(pipe, Elmo)]
     if not elmos:

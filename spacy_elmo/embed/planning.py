@@ -27,6 +27,7 @@ from .sentences import Reading
 
 STDIN, MB = "-", 1 << 20
 BLOCK_BYTES = 16 << 20  # of a block's vectors in memory
+AT_LEAST_ONE = ("threads", "batch_tokens", "block_tokens")
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,12 @@ def _plan(
     """Return the model, and the plan without what is measured."""
     shard_bytes = int(options.shard_mb * MB)
     choose("shard_mb * 2**20", shard_bytes, range(256, 1024 * MB + 1))
+    limit = None if options.limit_mb is None else int(options.limit_mb * MB)
+    counts = {"window": options.reading.window, "limit_mb * 2**20": limit}
+    counts |= {name: getattr(options.computing, name) for name in AT_LEAST_ONE}
+    for name, found in counts.items():
+        if found is not None:
+            choose(name, found, range(1, 1 << 50))
     bilm, mix = load_model(model, options.mix_of)
     weights, layers = parse_layers(options.layers, bilm.config.n_layers + 1, mix)
     dtype, pool, dimensions = options.dtype, options.pool, options.dimensions
@@ -121,7 +128,7 @@ def _plan(
         computing=computing,
         sink=options.sink,
         shard_bytes=shard_bytes,
-        limit=None if options.limit_mb is None else int(options.limit_mb * MB),
+        limit=limit,
         versions=versions(),
     )
 

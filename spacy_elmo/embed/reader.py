@@ -57,18 +57,20 @@ class EmbeddedDocument:
 
     @property
     def tokens(self) -> list[str]:
-        """Text of the tokens, where tokens have vectors."""
+        """Text of the tokens. Raises ValueError [EL218] where they have no vectors."""
         found: list[str] = []
         for shard, number in self.pieces:
+            _check(shard, "token_text")
             found += shard.texts("token_text", *shard.tokens_of(number))
         return found
 
     @property
     def offsets(self) -> list[tuple[int, np.ndarray, np.ndarray]]:
         """For each piece its position in the input, and where its tokens start and end
-        in it, in characters."""
+        in it, in characters. Raises ValueError [EL218] where they have no vectors."""
         found = []
         for shard, number in self.pieces:
+            _check(shard, "token_starts")
             tokens = slice(*shard.tokens_of(number))
             position = int(shard.arrays["document_positions"][number])
             starts, ends = shard.arrays["token_starts"], shard.arrays["token_ends"]
@@ -89,8 +91,10 @@ class EmbeddedDocument:
 
     @property
     def sentences(self) -> Iterator[EmbeddedSentence]:
-        """The sentences, where tokens or sentences have vectors."""
+        """The sentences. Raises ValueError [EL218] where neither they nor their tokens
+        have vectors."""
         for shard, document in self.pieces:
+            _check(shard, "sentence_offsets")
             offsets = shard.arrays["sentence_offsets"]
             for number in range(*shard.sentences_of(document)):
                 if shard.header["pool"] == "sentence":
@@ -99,6 +103,12 @@ class EmbeddedDocument:
                     place = int(offsets[number]), int(offsets[number + 1])
                     tokens = shard.texts("token_text", *place)
                     yield EmbeddedSentence(tokens, _rows(shard, *place))
+
+
+def _check(shard: Shard, array: str) -> None:
+    """Raise ValueError [EL218] if a shard was written without an array."""
+    if array not in shard.arrays:
+        raise ValueError(Errors.EL218.format(pool=shard.header["pool"], n=1))
 
 
 def _rows(shard: Shard, start: int, stop: int) -> np.ndarray:
@@ -140,11 +150,14 @@ class Corpus:
         return self._first[-1]
 
     def __getitem__(self, key: int | str) -> EmbeddedDocument:
-        """Return a document by number or id. Raises IndexError, KeyError [EL213]."""
+        """Return a document by number or id. Raises IndexError, KeyError [EL213] if no
+        document or several have the id."""
         if isinstance(key, str):
-            if key not in self._ids:
-                raise KeyError(Errors.EL213.format(path=self.output, key=key))
-            key = self._ids[key]
+            numbers = self._ids.get(key, [])
+            if len(numbers) != 1:
+                found = {"path": self.output, "key": key, "n": len(numbers)}
+                raise KeyError(Errors.EL213.format(**found))
+            (key,) = numbers
         number = key + len(self) if key < 0 else key
         if not 0 <= number < len(self):
             raise IndexError(key)
@@ -167,8 +180,11 @@ class Corpus:
             yield from document.sentences
 
     @cached_property
-    def _ids(self) -> dict[str, int]:
-        return {document.id: number for number, document in enumerate(self)}
+    def _ids(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for number, document in enumerate(self):
+            found.setdefault(document.id, []).append(number)
+        return found
 
     def set_tensor(self, doc: Doc, key: int | str) -> None:
         """Set `doc.tensor` to the vectors of a document, with zeros for white space.
@@ -178,9 +194,12 @@ class Corpus:
             key: Number or id of the document.
 
         Raises:
-            ValueError: [EL216] if the tokens differ.
+            ValueError: [EL216] if the tokens differ, [EL218] if tokens do not have one
+                vector each.
         """
-        document = self[key]
+        kept, document = self.plan.kept, self[key]
+        if len(kept.row_shape) != 1:
+            raise ValueError(Errors.EL218.format(pool=kept.pool, n=len(kept.layers)))
         words = [token.i for token in doc if not token.is_space]
         if document.tokens != [doc[i].text[:MAX_TOKEN] for i in words]:
             raise ValueError(Errors.EL216.format(key=key))

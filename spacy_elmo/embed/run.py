@@ -12,6 +12,7 @@ import torch
 from ..errors import Errors
 from .estimate import refuse_without_room
 from .folder import Workspace, remove_leftovers
+from .keep import choose
 from .model import Encoder
 from .plan import Plan, read_plan
 from .planning import make_encoder
@@ -51,12 +52,14 @@ def run(
         progress: Whether to show a bar.
 
     Raises:
-        ValueError: [EL207] for a share that is not possible; as `Worker.make`.
+        ValueError: [EL207] for a share or number of processes that is not possible; as
+            `Worker.make`.
         OSError: [EL203] if there is not enough room, [EL212] if no process can start;
             as `Worker.make`.
         ImportError: [EL211] if Ray is missing.
     """
     plan = read_plan(output)
+    choose("processes", processes, range(1, 1 << 16))
     part, parts = share
     if not 1 <= part <= parts:
         found, known = f"{part}/{parts}", "1/64 to 64/64, for instance"

@@ -138,7 +138,9 @@ class Reader:
             return name, _clean(found[reading.text_field]), []
         if not isinstance(tokens, list):
             raise TypeError(f"'{reading.tokens_field}' is not a list")
-        rows = tokens if tokens and isinstance(tokens[0], list) else [tokens]
+        rows = tokens if any(isinstance(row, list) for row in tokens) else [tokens]
+        if not all(isinstance(row, list) for row in rows):
+            raise TypeError(f"'{reading.tokens_field}' has lists and others")
         return name, None, _joined(rows)
 
 
@@ -151,7 +153,7 @@ def _text(record: Record) -> _Content:
 
 def _conllu(record: Record) -> _Content:
     name, words, spaces = None, [], []
-    for line in record.data.decode("utf-8").split("\n"):
+    for line in record.data.decode("utf-8").replace("\r\n", "\n").split("\n"):
         if line.startswith("#"):
             key, _, value = line[1:].partition("=")
             name = value.strip() if key.strip() == "sent_id" else name

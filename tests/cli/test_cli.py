@@ -209,6 +209,8 @@ def test_cards_are_pages_of_hubs(lang, name):
         ["explore", "word", SHIPPED, "text.txt", "--word", "cat", "-o", "-"],
         ["explore", "sentence", SHIPPED, "The cat", "-o", "-"],
         ["pretrain", "a.cfg", "-o", "out"],
+        ["embed", "run", SHIPPED, "text.txt", "-o", "out"],
+        ["embed", "verify", "out"],
     ],
     ids=lambda command: " ".join(map(str, command[:2])).partition(" /")[0],
 )
@@ -217,7 +219,7 @@ def test_gpu_is_named_as_in_spacy(command, tmp_path, monkeypatch):
     (tmp_path / "text.txt").write_text("The cat sat.\n")
     said = run(*command, "-g", 999, fails=True)
     assert "EL151" in said and "--gpu-id" in said and "Traceback" not in said
-    if command[0] != "pretrain":
+    if command[0] not in ("pretrain", "embed"):
         run(*command, "--gpu-id", -1)
 
 

@@ -46,6 +46,8 @@ def test_text_that_is_none(tmp_path, data, problem):
         '{"tokens": "no list"}',
         '{"tokens": [1, 2]}',
         '{"tokens": [["a"], "b", 3]}',
+        '{"tokens": [["a"], "bc"]}',
+        '{"tokens": ["bc", ["a"]]}',
         "[" * 100_000,
         '{"text": ' + "9" * 5000 + "}",
         "\xff",
@@ -61,6 +63,12 @@ def test_conllu_that_is_none(tmp_path):
     (tmp_path / "a.conllu").write_text("1 no tabs\n")
     with pytest.raises(ValueError, match=r"EL205.*byte 0 "):
         embed_files(tmp_path, [str(tmp_path / "a.conllu")])
+
+
+def test_conllu_with_the_ends_of_lines_of_windows(tmp_path):
+    (tmp_path / "a.conllu").write_bytes(b"1\tword\r\n2\tother\r\n\r\n")
+    corpus = embed.open(embed_files(tmp_path, [str(tmp_path / "a.conllu")]))
+    assert [document.tokens for document in corpus] == [["word", "other"]]
 
 
 def test_any_characters(tmp_path):

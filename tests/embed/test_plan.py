@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import spacy
 
 from spacy_elmo import embed
 from spacy_elmo.bilm.kernels.choose import force
@@ -179,6 +180,12 @@ def test_settings_that_are_not_possible(tmp_path, model, text):
     refused(sink="csv")
     refused(kind="pdf")
     refused(shard_mb=0)
+    for limit in (0, -1):
+        refused(limit_mb=limit)
+    for n in (0, -1):
+        refused(reading=Reading(window=n))
+        refused(computing=Computing(threads=n))
+        refused(computing=Computing(batch_tokens=n))
     with pytest.raises(ValueError, match="EL032"):
         make_plan(
             model, [text], tmp_path / "out", reading=Reading(tokenizer="characters")
@@ -191,6 +198,29 @@ def test_settings_that_are_not_possible(tmp_path, model, text):
     for share in [(0, 3), (4, 3), (1, 0)]:
         with pytest.raises(ValueError, match="EL207"):
             run(tmp_path / "out", share=share)
+    with pytest.raises(ValueError, match="EL207"):
+        run(tmp_path / "out", processes=0)
+
+
+def test_a_pipeline_that_is_installed(tmp_path, text, monkeypatch):
+    """An environment is a folder with packages and what says that they are there."""
+    nlp = spacy.blank("xx")
+    nlp.add_pipe("elmo", config={"weights": save_model(tmp_path / "model")})
+    package = tmp_path / "site" / "xx_installed"
+    package.mkdir(parents=True)
+    nlp.to_disk(package / "data")
+    load = "load_model_from_path(Path(__file__).parent / 'data', **overrides)"
+    package.joinpath("__init__.py").write_text(
+        "from pathlib import Path\nfrom spacy.util import load_model_from_path\n"
+        f"def load(**overrides):\n    return {load}\n"
+    )
+    installed = tmp_path / "site" / "xx_installed-1.0.dist-info"
+    installed.mkdir()
+    installed.joinpath("METADATA").write_text("Name: xx_installed\nVersion: 1.0\n")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    plan, _ = make_plan("xx_installed", [text], tmp_path / "out")
+    assert plan.fingerprint == nlp.get_pipe("elmo").bilm.fingerprint()
+    assert run(tmp_path / "out").tokens > 0
 
 
 def test_no_text(tmp_path, model):

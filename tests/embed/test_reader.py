@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import spacy
 import torch
 from torch.utils.data import DataLoader
 
@@ -37,6 +38,42 @@ def test_documents_by_number_and_id(output):
     for number in (60, -61):
         with pytest.raises(IndexError):
             corpus[number]
+
+
+def test_an_id_of_several_documents(tmp_path):
+    records = [{"text": "One.", "id": "x"}, {"text": "Two.", "id": "y"}] * 2
+    path = write_jsonl(tmp_path / "a.jsonl", [*records, {"text": "Z.", "id": "z"}])
+    corpus = embed.open(embed_files(tmp_path, [path]))
+    assert corpus["z"].tokens == corpus[4].tokens
+    with pytest.raises(KeyError, match=r"EL213.*2 documents"):
+        corpus["x"]
+
+
+@pytest.mark.parametrize(
+    ("options", "has_tokens", "has_sentences"),
+    [
+        ({"pool": "sentence"}, False, True),
+        ({"pool": "doc"}, False, False),
+        ({"layers": "all"}, True, True),
+    ],
+)
+def test_rows_that_are_no_vectors_of_tokens(
+    tmp_path, options, has_tokens, has_sentences
+):
+    text = write_lines(tmp_path / "a.txt", 1)
+    corpus = embed.open(embed_files(tmp_path, [text], **options))
+    asked = {
+        "tokens": (lambda: corpus[0].tokens, has_tokens),
+        "offsets": (lambda: corpus[0].offsets, has_tokens),
+        "sentences": (lambda: list(corpus[0].sentences), has_sentences),
+        "tensor": (lambda: corpus.set_tensor(spacy.blank("en")(lines(1)[0]), 0), False),
+    }
+    for read, is_there in asked.values():
+        if is_there:
+            read()
+        else:
+            with pytest.raises(ValueError, match="EL218"):
+                read()
 
 
 def test_vectors_are_not_copied(output):
