@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -51,11 +52,12 @@ def nearest_contexts(
     among_ND = unit_vectors(bilm, contexts, layer)
     query_QD = unit_vectors(bilm, queries, layer)
     found = []
-    near_QN = nearest(query_QD, among_ND, n + len(queries))
+    near_QN = nearest(query_QD, among_ND, len(contexts))
     for query, query_D, near in zip(queries, query_QD, near_QN):
-        others = [i for i in near if contexts[i].sentence != query.sentence][:n]
+        others = (i for i in near if contexts[i].sentence != query.sentence)
         found += [
-            Neighbour(query, contexts[i], float(query_D @ among_ND[i])) for i in others
+            Neighbour(query, contexts[i], float(query_D @ among_ND[i]))
+            for i in islice(others, n)
         ]
     return found
 

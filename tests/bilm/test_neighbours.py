@@ -15,6 +15,7 @@ from spacy_elmo.bilm.neighbours import (
     contexts_of,
     lines_with,
     nearest,
+    nearest_contexts,
     nearest_words,
     unit_vectors,
 )
@@ -56,6 +57,14 @@ def test_vectors_are_those_of_the_sentence_of_length_one(bilm, layer):
         expected = bilm.encode([context.sentence])[0][layer, context.position]
         assert np.allclose(vector * np.linalg.norm(expected), expected, atol=1e-6)
         assert np.isclose(np.linalg.norm(vector), 1)
+
+
+def test_sentences_that_come_again_push_out_no_other(bilm):
+    text = [["They", "play", "cards"]] * 10 + [["A", "play", "in"], ["play"] * 5]
+    contexts = list(contexts_of("play", text))
+    for query, others in ((contexts[0], text[10:]), (contexts[-1], text[:11])):
+        found = nearest_contexts(bilm, [query], contexts, 3)
+        assert len(found) == 3 and all(n.nearest.sentence in others for n in found)
 
 
 def test_no_such_layer(bilm):
