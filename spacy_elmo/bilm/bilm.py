@@ -132,7 +132,8 @@ class BiLM(FastBidirectionalLM):
         if torch.is_grad_enabled() or not self.token_cache.size:
             return self.compute_token_vectors(words)
         # What is kept must not depend on what this call is made under.
-        with torch.autocast(self.device.type, enabled=False):
+        plain = torch.autocast(self.device.type, enabled=False)
+        with plain, torch.inference_mode(False), torch.no_grad():
             return self.token_cache.vectors(
                 words, self.token_encoder, self.compute_token_vectors
             )

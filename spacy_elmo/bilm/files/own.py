@@ -23,7 +23,13 @@ from ..config import BiLMConfig
 from ..objectives.storage import write_safetensors
 from .format import folder_of
 from .stored import DTYPES, StoredBiLM, check_shapes, check_words, empty_arrays
-from .text_files import read_json, read_own_json, read_vocab, vocab_text
+from .text_files import (
+    can_be_read_again,
+    read_json,
+    read_own_json,
+    read_vocab,
+    vocab_text,
+)
 
 CONFIG, WEIGHTS, VOCAB = "config.json", "weights.safetensors", "vocab.txt"
 ALPHABET, CARD = "alphabet.json", "card.json"
@@ -81,7 +87,12 @@ class OwnFormat:
         objective: objectives.Objective | None = None,
         card: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write a model, and remove what else of another was in the folder."""
+        """Write a model, and remove what else of another was in the folder. Raises
+        ValueError [EL027] for words that a list of lines can't hold."""
+        words = stored.vocab
+        if words is not None and not can_be_read_again(words):
+            problem = "a word has a line break in it, or there are no words"
+            raise ValueError(Errors.EL027.format(format="spacy-elmo", problem=problem))
         header: dict[str, Any] = {
             "format": FORMAT_VERSION,
             "fingerprint": stored.fingerprint,
@@ -93,15 +104,15 @@ class OwnFormat:
         }
         if objective is not None:
             contents[objectives.FILE] = partial(objectives.save, objective, dtype=dtype)
-        if stored.vocab is not None:
-            contents[VOCAB] = vocab_text(stored.vocab)
+        if words is not None:
+            contents[VOCAB] = vocab_text(words)
         if stored.alphabet is not None:
             contents[ALPHABET] = json.dumps(stored.alphabet, ensure_ascii=False)
         if card is not None:
             signed = {**card, "fingerprint": stored.fingerprint}
             contents[CARD] = json_with_checksum(signed)
-        if isinstance(words := contents.get(VOCAB), str):
-            header["vocab_sha256"] = sha256_of(words)
+        if words is not None:
+            header["vocab_sha256"] = sha256_of(vocab_text(words))
         contents[CONFIG] = json_with_checksum(header)
         others = [objectives.FILE, VOCAB, ALPHABET, CARD, VOCAB_CACHE]
         write_files(folder, contents, remove=others)

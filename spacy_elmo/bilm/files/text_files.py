@@ -31,10 +31,19 @@ def read_lines(path: Path) -> list[str]:
 
 def read_vocab(path: Path) -> list[str]:
     """Return the words of a UTF-8 file, one a line. Raises as `read_lines`."""
-    words = read_lines(path)
-    if all(word.endswith("\r") for word in words):  # lines as Windows ends them
-        words = [word.removesuffix("\r") for word in words]
-    return words
+    return _words(read_lines(path))
+
+
+def _words(lines: list[str]) -> list[str]:
+    """Return lines without the ends that Windows gives them, if all have one."""
+    if all(line.endswith("\r") for line in lines):
+        return [line.removesuffix("\r") for line in lines]
+    return lines
+
+
+def can_be_read_again(words: list[str]) -> bool:
+    """Return whether `read_vocab` reads from `vocab_text` what was written."""
+    return _words("\n".join(words).split("\n")) == words
 
 
 def vocab_text(words: list[str]) -> str:

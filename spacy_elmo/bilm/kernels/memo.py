@@ -14,10 +14,13 @@ from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
 T = TypeVar("T")
 
-_COUNT = "_elmo_gradients"  # how many came to a weight since it was first looked at
+# How many gradients came to a weight since it was first looked at: not an attribute of
+# it, which copies would have without the hook that counts.
+_gradients = WeakTensorKeyDictionary()
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -58,10 +61,10 @@ def state_of(weight: Tensor) -> tuple[object, ...]:
     state = id(weight), weight.data_ptr(), version
     if not (weight.requires_grad and weight.is_leaf):
         return state
-    if not hasattr(weight, _COUNT):
-        setattr(weight, _COUNT, 0)
+    if weight not in _gradients:
+        _gradients[weight] = 0
         weight.register_post_accumulate_grad_hook(_count_gradient)
-    n_gradients = getattr(weight, _COUNT)
+    n_gradients = _gradients[weight]
     if weight.grad is None:
         return *state, n_gradients
     bits = weight.detach().view(_BITS[weight.element_size()]).sum()
@@ -69,4 +72,4 @@ def state_of(weight: Tensor) -> tuple[object, ...]:
 
 
 def _count_gradient(weight: Tensor) -> None:
-    setattr(weight, _COUNT, getattr(weight, _COUNT) + 1)
+    _gradients[weight] += 1

@@ -1,12 +1,16 @@
 """Changes of weights are noticed, whoever makes them."""
 
+import io
+import pickle
 import subprocess
 import sys
+from copy import deepcopy
 
 import numpy as np
 import pytest
 import torch
 
+from spacy_elmo.bilm.batch import pack
 from spacy_elmo.bilm.bilm import BiLM
 
 from ...models import SENTENCES, tiny_config
@@ -110,9 +114,35 @@ def test_memory_that_was_given_back_and_taken_again():
         assert a == pytest.approx(b, abs=1e-6)
 
 
+def pickled(bilm):
+    return pickle.loads(pickle.dumps(bilm))
+
+
+def saved(bilm):
+    file = io.BytesIO()
+    torch.save(bilm, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+@pytest.mark.parametrize("copy", [deepcopy, pickled, saved])
+def test_a_copy_that_learns(copy):
+    """Fused optimizers are seen by the gradients that come to a weight of the copy."""
+    bilm = BiLM.random(tiny_config(), seed=1)
+    bilm.encode(SENTENCES)
+    bilm = copy(bilm)
+    stepping = torch.optim.Adam(bilm.parameters(), lr=0.1, fused=True)
+    bilm.encode(SENTENCES)
+    loss_of(bilm).backward()
+    stepping.step()
+    stepping.zero_grad()
+    assert is_up_to_date(bilm)
+
+
 def test_inference_mode_and_autocast_leave_nothing_behind():
     bilm, fresh = (BiLM.random(tiny_config(), seed=1) for _ in range(2))
     with torch.inference_mode():
+        bilm(pack([["some", "words"]]))
         bilm.encode(SENTENCES[:1])
     with torch.autocast("cpu", torch.bfloat16):
         bilm.encode(SENTENCES[1:])
