@@ -75,10 +75,13 @@ class LayerStore:
                     self._trim()
 
     def release(self) -> None:
-        """Hold no layers any more."""
+        """Hold no layers any more, as if none had been."""
         with self._counting:
-            for held, _ in self._sizes():
-                held.layers = None
+            for reference in self._records.keyrefs():
+                doc = reference()
+                record = None if doc is None else self._records.get(doc)
+                if record is not None:
+                    record.held = None
             self._most_bytes = 0
 
     def record(self, doc: Doc) -> Record:
@@ -163,7 +166,7 @@ class LayerReader:
 
     @property
     def store(self) -> LayerStore:
-        """The layers that are held: none that other weights made."""
+        """The layers that are held: none that another biLM made."""
         bilm = shim_of(self.model).bilm
         if self._bilm() is not bilm:
             self._store.release()
