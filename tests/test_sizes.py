@@ -15,8 +15,8 @@ MAX_FUNCTION = 60
 # computes at once, gradients that are sent while others are computed, Docs in parts;
 # sentences that are given as they are computed, layers that several threads hold;
 # sentences alone whose roundings would grow; layers of a few sentences that are joined
-# when they are asked for; Muon on CPUs without bfloat16; what embed is asked for and can
-# not do is said.
+# when they are asked for; Muon on CPUs without bfloat16; what embed is asked for and
+# can not do is said.
 MAX_PACKAGE = 19_580
 # What may be longer: five at most, each with a reason.
 EXCEPTIONS = {

@@ -134,9 +134,8 @@ class BiLM(FastBidirectionalLM):
         # What is kept must not depend on what this call is made under.
         plain = torch.autocast(self.device.type, enabled=False)
         with plain, torch.inference_mode(False), torch.no_grad():
-            return self.token_cache.vectors(
-                words, self.token_encoder, self.compute_token_vectors
-            )
+            cache, compute = self.token_cache, self.compute_token_vectors
+            return cache.vectors(words, self.token_encoder, compute)
 
     def compute_token_vectors(self, words: Sequence[str]) -> Tensor:
         """Return what `token_vectors` does, without the cache."""

@@ -11,10 +11,8 @@ import torch
 from spacy.training import Example
 
 from spacy_elmo.bilm.batch import pack
-from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.layers.listener import ElmoListener
 
-from ..models import tiny_config
 from ..pipelines import (
     TAGGER,
     add_elmo,
@@ -281,22 +279,6 @@ def test_layers_waiting_for_listeners_are_bounded():
     found = [[(token.tag_, token.ent_type_) for token in doc] for doc in docs]
     assert found == [expected] * 20
     assert elmo.held_bytes == 0
-
-
-def test_weights_that_are_replaced_between_listeners(tmp_path):
-    """Docs are read again, which has nothing to do with the size of their layers."""
-    nlp = trained()
-    docs = list(nlp.get_pipe("elmo").pipe([nlp.make_doc("I like Paris now")]))
-    BiLM.random(tiny_config(), seed=7).save(tmp_path)
-    nlp.get_pipe("elmo").load_weights(tmp_path)
-    expected = annotations(nlp, "I like Paris now")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for name in ("tagger", "ner"):
-            docs = list(nlp.get_pipe(name).pipe(docs))
-    assert [[(token.tag_, token.ent_type_) for token in doc] for doc in docs] == [
-        expected
-    ]
 
 
 @pytest.mark.parametrize("source", ["python", "config"])

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import warnings
 
 import numpy as np
 import pytest
@@ -19,9 +20,11 @@ from ..pipelines import (
     LISTENER,
     TAGGER,
     add_elmo,
+    annotations,
     examples,
     pipeline,
     sizes,
+    trained,
     with_weights,
 )
 
@@ -255,3 +258,17 @@ def test_word_input_in_a_pipeline(tmp_path):
     assert np.array_equal(loaded("A cat").tensor, nlp("A cat").tensor)
     assert not np.allclose(nlp("A cat").tensor[1], nlp("A dog").tensor[1])
     assert isinstance(elmo, Elmo)
+
+
+def test_weights_that_are_replaced_between_listeners(tmp_path):
+    """Docs are read again, which has nothing to do with the size of their layers."""
+    nlp = trained()
+    docs = list(nlp.get_pipe("elmo").pipe([nlp.make_doc("I like Paris now")]))
+    BiLM.random(tiny_config(), seed=7).save(tmp_path)
+    nlp.get_pipe("elmo").load_weights(tmp_path)
+    expected = annotations(nlp, "I like Paris now")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for name in ("tagger", "ner"):
+            docs = list(nlp.get_pipe(name).pipe(docs))
+    assert [(token.tag_, token.ent_type_) for token in docs[0]] == expected
