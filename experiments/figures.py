@@ -3,6 +3,7 @@
 runs: the folder that what was found was read from.
 """
 
+import json
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,9 +15,10 @@ import spacy
 from spacy_elmo.component.mixes import draw, learned_mixes
 from spacy_elmo.plots import new_figure, save
 
-from .scores import SHARES, Found, by_share
+from .scores import SHARES, Found, by_share, scores
 
 BOTH = ("baseline", "elmo")
+SPEEDS = "speeds.json"  # words a second of each setup, of `experiments.speeds`
 
 
 def _axes(tasks: Sequence[str], width: float, output: Path) -> tuple[Any, list[Any]]:
@@ -65,6 +67,33 @@ def draw_shares(found: Found, tasks: Sequence[str], runs: Path, output: Path) ->
         axes.set_xticks(SHARES, [str(share) for share in SHARES])
         axes.grid(alpha=0.3)
     all_axes[-1].legend()
+    save(figure, output)
+    return True
+
+
+def draw_speeds(found: Found, tasks: Sequence[str], runs: Path, output: Path) -> bool:
+    """Test score against words a second of a whole pipeline, on one thread"""
+    path = runs / SPEEDS
+    speeds = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    points = {
+        task: {
+            name: (speed, 100 * statistics.mean(scores(found[task, name])))
+            for name, speed in speeds.items()
+            if found[task, name]
+        }
+        for task in tasks
+    }
+    shown = [task for task in tasks if len(points[task]) > 1]
+    if not shown:
+        return False
+    figure, all_axes = _axes(shown, 3.4, output)
+    for axes, task in zip(all_axes, shown):
+        for name, place in points[task].items():
+            axes.plot(*place, marker="o")
+            axes.annotate(name, place, (0, 5), textcoords="offset points", ha="center")
+        axes.set(title=task, xlabel="words/s", xscale="log")
+        axes.margins(0.25)
+        axes.grid(alpha=0.3)
     save(figure, output)
     return True
 

@@ -14,7 +14,7 @@ from wasabi import msg
 from spacy_elmo.atomic_files import write_files, write_text
 from spacy_elmo.cli.group import markdown_table
 
-from .figures import draw_learning, draw_mixes, draw_shares
+from .figures import draw_learning, draw_mixes, draw_shares, draw_speeds
 from .scores import SHARES, Found, by_share, read, scores
 from .table import find_setup, find_task, read_table
 
@@ -143,7 +143,8 @@ def section(runs: Path, plots: Path | None) -> str:
     for title, rows in tables.items():
         if len(rows) > 1:
             text.append(f"### {title}\n\n{markdown_table(rows)}")
-    for draw in (draw_learning, draw_shares, draw_mixes) if plots else ():
+    drawings = (draw_learning, draw_shares, draw_mixes, draw_speeds)
+    for draw in drawings if plots else ():
         path = plots / f"{runs.name}_{draw.__name__.removeprefix('draw_')}.png"
         if draw(found, tasks, runs, path):
             text.append(f"![{draw.__doc__.splitlines()[0]}]({path.name})\n")

@@ -6,6 +6,7 @@ Pipelines are not trained for that, which changes neither. They read the test se
 turn, and nothing is kept from one round to the next; the median of the rounds counts.
 """
 
+import json
 import statistics
 import time
 from collections import defaultdict
@@ -22,6 +23,7 @@ from spacy.util import load_config_from_str
 from thinc.api import use_ops
 from tqdm import tqdm
 
+from spacy_elmo.atomic_files import write_files
 from spacy_elmo.component.pipe import Elmo
 
 from . import small_transformer
@@ -74,6 +76,7 @@ def main(
     setups: list[str] = typer.Argument(..., help="Setups of experiments.yml"),
     corpora: Path = typer.Option(Path("corpus"), help="Folder with the corpora"),
     rounds: int = typer.Option(5, help="How often each pipeline reads the test set"),
+    output: Path | None = typer.Option(None, help="JSON file that `report` draws"),
 ) -> None:
     """Print a row for each setup."""
     torch.set_num_threads(1)
@@ -89,6 +92,8 @@ def main(
         print("| | words/s | MB |\n|---|---|---|")
         for name, nlp in pipelines.items():
             print(f"| {name} | {found[name]:,.0f} | {megabytes(nlp):.1f} |")
+    if output is not None:
+        write_files(output.parent, {output.name: json.dumps(found)})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Runs are made once, resumed, and leave configurations of spaCy's own names."""
 
 import json
+from collections import defaultdict
 from dataclasses import replace
 from importlib.util import find_spec
 
@@ -9,7 +10,7 @@ import pytest
 import spacy
 from spacy.util import load_config_from_str, registry
 
-from experiments import report, speeds, train
+from experiments import figures, report, speeds, train
 from experiments.scores import read
 from experiments.small_transformer import PACKAGE
 from experiments.table import Experiment, Setup, find_setup, find_task, read_table
@@ -144,13 +145,19 @@ def test_other_vectors_stand_in_elmos_place(folder):
     assert config["training"] == ours["training"]
 
 
-def test_speeds_of_pipelines(folder, capsys):
-    speeds.main("ewt-xpos", ["baseline", "elmo"], folder / "corpus", rounds=1)
+def test_speeds_of_pipelines(folder, tmp_path, capsys):
+    written = tmp_path / "speeds.json"
+    speeds.main("ewt-xpos", ["baseline", "elmo"], folder / "corpus", 1, written)
     rows = [line.split("|") for line in capsys.readouterr().out.splitlines()[2:]]
     for name, row in zip(("baseline", "elmo"), rows, strict=True):
         assert row[1].strip() == name
         assert float(row[2].replace(",", "")) > 0 and float(row[3]) > 0
     assert float(rows[1][3]) > float(rows[0][3]) + 10  # the biLM that ships
+    found = {("ewt-xpos", name): [{"score": 0.9}] for name in ("baseline", "elmo")}
+    found = defaultdict(list, found)
+    assert not figures.draw_speeds(found, ["ewt-ner"], tmp_path, tmp_path / "no.png")
+    assert figures.draw_speeds(found, ["ewt-xpos"], tmp_path, tmp_path / "some.png")
+    assert (tmp_path / "some.png").stat().st_size > 5000
 
 
 WEIGHTS = "spacy-elmo.WeightsReader.v1"
