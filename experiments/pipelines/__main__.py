@@ -17,6 +17,8 @@ import typer
 from spacy.cli.package import package
 from wasabi import msg
 
+from spacy_elmo.atomic_files import write_text
+
 from .card import describe, notes, scalars, write_documents
 from .corpus import convert
 from .scores import evaluate, read, speed
@@ -38,7 +40,8 @@ def convert_all(pipeline: Pipeline, treebanks: Path, corpus: Path) -> None:
 
 
 def fit(config: Path, corpus: Path, folder: Path, steps: int, *, elmo: bool) -> Path:
-    """Train a pipeline, if it is not there; return the folder of the best."""
+    """Train a pipeline, if it was not trained to its end; return the folder of the
+    best. One of another configuration is not replaced: the command ends."""
     settings: dict[str, Any] = {
         "paths.train": str(corpus / "train.spacy"),
         "paths.dev": str(corpus / "dev.spacy"),
@@ -50,8 +53,14 @@ def fit(config: Path, corpus: Path, folder: Path, steps: int, *, elmo: bool) -> 
             "training.eval_frequency": steps,
             "training.optimizer.learn_rate.warmup_steps": steps // 10,
         }
-    if not (folder / "model-best").exists():
+    finished = folder / "finished.json"
+    recipe = json.dumps([config.read_text(encoding="utf-8"), steps, elmo])
+    if not finished.exists():
+        shutil.rmtree(folder, ignore_errors=True)
         train(config, folder, settings, elmo=elmo)
+        write_text(recipe, finished)
+    elif finished.read_text(encoding="utf-8") != recipe:
+        msg.fail(f"'{folder}' is of another configuration: remove it", exits=1)
     return folder / "model-best"
 
 

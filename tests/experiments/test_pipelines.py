@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 import spacy
+from spacy.language import Language
 from typer.testing import CliRunner
 
+from experiments.pipelines import __main__
 from experiments.pipelines.__main__ import app
 from experiments.pipelines.corpus import make_reader, paragraphs, write
 from experiments.pipelines.scores import evaluate
@@ -87,6 +89,31 @@ def test_scores_are_of_the_tokens_and_sentences_that_are_asked_for():
     gold = evaluate(nlp, docs, gold=True)
     assert gold["token_f"] == 1 and "sents_f" not in gold
     assert raw["sents_f"] == 1
+
+
+def test_a_training_that_was_interrupted_is_made_again(tmp_path, monkeypatch):
+    command = [__main__.FOLDER / "en_elmo_ewt.cfg", tmp_path / "corpus", tmp_path / "a"]
+    __main__.convert_all(PIPELINES["en_elmo_ewt"], TREEBANK, tmp_path / "corpus")
+    update, updates = Language.update, []
+
+    def interrupted(*args, **settings):
+        updates.append(args)
+        if len(updates) == 2:
+            raise KeyboardInterrupt
+        return update(*args, **settings)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Language, "update", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            __main__.fit(*command, 2, elmo=False)
+    weights = tmp_path / "a" / "model-best" / "tagger" / "model"
+    times = [weights.stat().st_mtime_ns]
+    for _ in range(2):
+        assert __main__.fit(*command, 2, elmo=False) == tmp_path / "a" / "model-best"
+        times.append(weights.stat().st_mtime_ns)
+    assert times[0] < times[1] == times[2]
+    with pytest.raises(SystemExit):
+        __main__.fit(*command, 3, elmo=False)
 
 
 @pytest.mark.slow
