@@ -8,14 +8,17 @@ import multiprocessing
 import os
 import signal
 import threading
+import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from zipfile import BadZipFile
 
 import numpy as np
 from tqdm import tqdm
@@ -133,10 +136,14 @@ def _make_all(
 
 
 def make_part(lines: list[str], path: Path, request: Request) -> int:
-    """Write the part of one block, unless it is there; return its number of tokens."""
+    """Write the part of one block, unless it is there and whole; return its number of
+    tokens."""
     if path.exists():
-        with np.load(path, allow_pickle=False) as part:
-            return count_tokens(part["ids"])
+        # What NumPy raises for damage of every kind.
+        with suppress(OSError, ValueError, EOFError, KeyError, BadZipFile, zlib.error):
+            with np.load(path, allow_pickle=False) as part:
+                found = {name: part[name] for name in ("words", "ids", "lines")}
+            return count_tokens(found["ids"])
     tokenize = _tokenizer(request.lang, request.tokenizer, request.sentences)
     words, ids = number_words(tokenize(lines))
     # As bytes: NumPy would make every string as long as the longest.

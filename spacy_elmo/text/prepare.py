@@ -63,10 +63,11 @@ def prepare(
 
     Raises:
         ValueError: [EL033] There is no text; [EL041, EL042] another corpus is there,
-            or a damaged one; also as `tokenize_with` and `read_lines`.
+            a damaged one, or other files; also as `tokenize_with` and `read_lines`.
         OSError: [EL013] A file can't be written; [EL044] a process was killed; also as
             `read_lines`. What was done until then is kept, to resume from.
     """
+    _refuse_to_write_over(sources, output, overwrite=overwrite)
     hashes = [sha256(path) for path in sources]
     wanted = {"request": asdict(request), "sources": hashes}
     if shards.is_prepared(output):
@@ -81,7 +82,6 @@ def prepare(
         if not overwrite:
             raise ValueError(Errors.EL042.format(path=output))
     tokenize_with(request.lang, request.tokenizer, request.sentences)  # or refuse now
-    recover(output)
     parts = _parts_folder(output, wanted)
     n_parts = make_parts(
         sources, parts, request, processes=processes, progress=progress
@@ -92,10 +92,32 @@ def prepare(
     # Text that was there before stays until all of this is written.
     files = {name: parts / WHOLE / name for name in manifest["files"]}
     contents = {**files, shards.MANIFEST: json_with_checksum(manifest)}
-    old = [path.name for path in output.glob("*.npy")]
-    write_files(output, contents, remove=[name for name in old if name not in files])
+    old = [path.name for path in _ours(output) if path.name not in contents]
+    write_files(output, contents, remove=old)
     shutil.rmtree(parts, ignore_errors=True)  # all is written: it is no error any more
     return manifest
+
+
+def _ours(output: Path) -> list[Path]:
+    """Return the files of a folder that have the names of a prepared corpus."""
+    fixed = (shards.MANIFEST, shards.WORDS, shards.COUNTS, shards.CHARACTERS)
+    files = list(output.glob("*")) if output.is_dir() else []
+    return [f for f in files if f.name in fixed or shards.SHARD_NAME.fullmatch(f.name)]
+
+
+def _refuse_to_write_over(
+    sources: Sequence[Path], output: Path, *, overwrite: bool
+) -> None:
+    """Raise ValueError [EL042] if a source would be written over, or files that have
+    the names of a prepared corpus and are none."""
+    recover(output)
+    ours, parts = {path.resolve() for path in _ours(output)}, output / PARTS
+    is_source = any(path.resolve() in ours for path in sources)
+    is_strange = bool(ours) and not shards.is_prepared(output)
+    if parts.is_dir() and not (parts / REQUEST).exists():
+        is_strange |= any(not path.name.startswith(".") for path in parts.iterdir())
+    if is_source or (is_strange and not overwrite):
+        raise ValueError(Errors.EL042.format(path=output))
 
 
 def _parts_folder(output: Path, wanted: dict[str, Any]) -> Path:

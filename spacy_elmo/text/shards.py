@@ -12,6 +12,7 @@ Plain NumPy arrays, read without pickle; needs no spaCy.
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,9 @@ FORMAT_VERSION = 1
 def is_prepared(path: Path) -> bool:
     """Return whether a folder holds a prepared corpus."""
     return (folder_that_counts(path) / MANIFEST).is_file()
+
+
+SHARD_NAME = re.compile(r"\d{5,}\.(forward|backward)\.npy")
 
 
 def shard_name(number: int, direction: str) -> str:
