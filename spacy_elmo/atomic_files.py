@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from .errors import Errors
-from .untrusted_files import check_plain
+from .untrusted_files import MAX_JSON, check_plain
 
 Writer = Callable[[Path], object]
 _JOURNAL, _UNFINISHED, _NAMES = ".previous.", ".unfinished.", "names.json"
@@ -154,7 +154,23 @@ def _journals(folder: Path) -> list[Path]:
 
 
 def _names_in(journal: Path) -> list[str]:
-    return list(json.loads((journal / _NAMES).read_text(encoding="utf-8")))
+    """Return the names of the files that a journal holds. Raises OSError if they are
+    not names of files beside it: a folder may come from anyone."""
+    path = journal / _NAMES
+    try:
+        check_plain(path, MAX_JSON)
+        names = json.loads(path.read_text(encoding="utf-8"))
+        if not (isinstance(names, list) and all(map(_is_name, names))):
+            raise ValueError("not a list of names of files")
+    except (ValueError, RecursionError) as error:
+        raise OSError(f"{path}: {error}") from error
+    return names
+
+
+def _is_name(name: object) -> bool:
+    if not isinstance(name, str) or name in ("", ".", ".."):
+        return False
+    return not set(name) & set("/\\:\0")
 
 
 def recover(folder: Path) -> None:

@@ -48,5 +48,33 @@ def test_recover_puts_back_what_a_journal_holds(tmp_path, token):
     assert (tmp_path / "a").read_text() == "old"
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        '["../outside"]',
+        '["a", "../outside"]',
+        '["{path}"]',
+        '["sub/../../outside"]',
+        '["..\\\\outside"]',
+        '["."]',
+        "[3]",
+        '{"a": 1}',
+        "{",
+    ],
+)
+@pytest.mark.parametrize("act", [recover, write], ids=["recover", "write"])
+def test_journals_of_strangers_reach_no_other_folder(tmp_path, names, act):
+    folder, outside = tmp_path / "run", tmp_path / "outside"
+    journal = folder / ".previous.0123abcd"
+    journal.mkdir(parents=True)
+    outside.write_text("mine")
+    (folder / "outside").write_text("evil")
+    (journal / "a").write_text("old")
+    (journal / "names.json").write_text(names.replace("{path}", str(outside)))
+    with pytest.raises(OSError, match="EL013"):
+        act(folder)
+    assert outside.read_text() == "mine" and not (folder / "a").exists()
+
+
 def test_recover_of_no_folder(tmp_path):
     recover(tmp_path / "none")
