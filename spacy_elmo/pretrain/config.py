@@ -83,8 +83,8 @@ class TrainingConfig(Section):
     eval_every: Count = 1000  # steps between evaluations
     save_every: Count = 500  # steps between checkpoints
     log_every: Count = 50  # steps between lines of the log
-    seed: Amount = 0  # of all random numbers
-    threads: Amount = 0  # of a CPU; 0 for torch's choice
+    seed: int = Field(0, ge=0, lt=1 << 63)  # of all random numbers
+    threads: int = Field(0, ge=0, le=4096)  # of a CPU; 0 for torch's choice
     # "auto" takes a GPU if there is one.
     device: str = Field("auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$")
     save_dtype: Literal["float32", "float16"] = "float32"  # of weights in model folders

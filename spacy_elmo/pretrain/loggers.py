@@ -112,15 +112,19 @@ class Log:
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """Return the whole lines of a log; none if there is no such file."""
+    """Return the whole lines of a log; none if there is no such file. Raises ValueError
+    [EL121] if it is not the log of a run."""
     if not path.is_file():
         return []
     rows = []
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
-            rows.append(json.loads(line))
+            row = json.loads(line)
         except ValueError:
             break  # the line that was being written when the process was killed
+        if not (isinstance(row, dict) and row.keys() >= {"step", "tokens", "loss"}):
+            raise ValueError(Errors.EL121.format(path=path))
+        rows.append(row)
     return rows
 
 

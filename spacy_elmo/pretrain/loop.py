@@ -68,10 +68,10 @@ def pretrain(
         workers = scope.enter_context(start(training.device))
         scope.enter_context(torch_settings(training, workers.device))
         check_training_precision(training.precision, workers.device)
-        prepare_output(output, training.init, workers, overwrite=overwrite)
+        prepare_output(output, training.init, workers)
         corpora, hashes = open_corpora(config, output, workers, overwrite=overwrite)
         depends_on = identity(config, hashes)
-        saved = checkpoint.read_progress(output)
+        saved = None if overwrite else checkpoint.read_progress(output)
         step = saved["step"] if saved else 0
         if workers.sum([step]) != [step * workers.size]:
             raise ValueError(Errors.EL018.format(path=output))
@@ -80,12 +80,13 @@ def pretrain(
         before = saved["matmul"] if saved and "matmul" in saved else None
         matmul = choose_training_matmul(processor_of(workers.device), before)
         scope.enter_context(training_matmul(matmul))
-        loop = Loop(config, output, command, corpora, depends_on, workers)
-        loop.matmul = matmul
+        loop = Loop(config, output, command, corpora, depends_on, workers, matmul)
         if saved is not None:
             loop.restore(saved)
         stop = scope.enter_context(StopSignals())
         if workers.is_first:
+            if overwrite:  # from here on nothing is refused any more
+                (output / checkpoint.FILE).unlink(missing_ok=True)
             log = Log(output, config, n_steps=loop.n_steps, first_step=loop.step)
             loop.log = scope.enter_context(log)
         try:
@@ -112,6 +113,7 @@ class Loop:
         corpora: Corpora,
         depends_on: dict[str, Any],
         workers: Workers,
+        matmul: str,
     ) -> None:
         self.training, self.output = config.training, output
         self.workers, self.depends_on = workers, depends_on
@@ -131,7 +133,7 @@ class Loop:
         self.n_steps = self.training.epochs * self.steps_per_epoch
         self.n_steps = min(self.n_steps, self.training.max_steps or self.n_steps)
         self.step, self.loss, self.learn_rate = 0, 0.0, 0.0
-        self.norm, self.matmul = torch.zeros(()), "torch"
+        self.norm, self.matmul = torch.zeros(()), matmul
         self.recent = torch.zeros(2, dtype=torch.float64, device=workers.device)
         self.started, self.logged_at = time.time(), (0, time.time())
         self._reset_states()
@@ -285,6 +287,10 @@ class Loop:
     def restore(self, saved: dict[str, Any]) -> None:
         """Resume from a checkpoint; raise ValueError [EL046, EL047] if it can't be."""
         self.step = saved["step"]
+        if self.step > self.n_steps or self.step == self.n_steps < saved["n_steps"]:
+            made, wanted = f"{self.step:,}", f"{self.n_steps:,}"
+            differs = f"it has made {made} steps and has none left of {wanted}"
+            raise ValueError(Errors.EL047.format(path=self.output, differs=differs))
         n_steps = {"before": saved["n_steps"], "now": self.n_steps}
         check_schedule(self.output, self.schedule, self.step, **n_steps)
         state = checkpoint.load(self.output, self.model, self.optimizers)

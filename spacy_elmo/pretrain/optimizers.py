@@ -59,7 +59,9 @@ def adam(
             kind, some = AdamW if weight_decay else Adam, list(dense.values())
             made.append(kind(some, learn_rate, betas, eps, weight_decay, fused=True))
         if sparse:
-            made.append(SparseAdam(list(sparse.values()), learn_rate, betas, eps))
+            some = list(sparse.values())  # SparseAdam takes no zeros when it is made
+            made.append(SparseAdam(some, learn_rate or 1.0, betas, eps or 1e-30))
+            made[-1].param_groups[0]["lr"] = learn_rate
         return made
 
     return OptimizerRecipe(make, moments=2)

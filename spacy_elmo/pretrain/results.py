@@ -16,7 +16,6 @@ from ..checksums import json_with_checksum
 from ..errors import Errors
 from ..models.model_card import read_card
 from .card import describe, processor
-from .checkpoint import FILE as CHECKPOINT
 from .config import PretrainConfig
 from .corpora import DEV, TRAIN, Corpora
 from .model import LanguageModel
@@ -38,12 +37,12 @@ class Results:
         corpora: Corpora,
         workers: Workers,
     ) -> None:
-        self.config, self.output, self.command = config, output, command
+        self.config, self.output, self.command = config, output, _utf8(command)
         self.corpora, self.workers = corpora, workers
         self.best = math.inf
         self.before: dict[str, Figures] = {}
         # With the first step of each: a run may resume with other settings.
-        self.commands: list[dict[str, Any]] = [{"step": 0, "command": command}]
+        self.commands: list[dict[str, Any]] = [{"step": 0, "command": self.command}]
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a checkpoint keeps."""
@@ -52,7 +51,8 @@ class Results:
 
     def restore(self, saved: dict[str, Any], step: int) -> None:
         """Take over what `to_dict` returned, at the step of the checkpoint."""
-        self.commands = saved.get("commands", [])
+        before = saved.get("commands", [])
+        self.commands = [{**row, "command": _utf8(row["command"])} for row in before]
         if not self.commands or self.commands[-1]["command"] != self.command:
             self.commands.append({"step": step, "command": self.command})
         self.best = math.inf if saved["best"] is None else saved["best"]
@@ -137,13 +137,16 @@ class Results:
             msg.table(rows, header=header, divider=True, aligns=("l", "r", "r"))
 
 
+def _utf8(command: str) -> str:
+    """Return a command as a card can have it: names of files need not be UTF-8."""
+    return command.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def _show(found: Figures | None) -> str:
     return "" if found is None else f"{found['mean']:.2f}"
 
 
-def prepare_output(
-    output: Path, init: str | None, workers: Workers, *, overwrite: bool
-) -> None:
+def prepare_output(output: Path, init: str | None, workers: Workers) -> None:
     """Make a run's folder, and remove what a killed process left unfinished in it.
     Raises ValueError [EL037] if the run would write over the model it starts from."""
     folders = output, output / BEST, output / LAST
@@ -155,6 +158,4 @@ def prepare_output(
         write_files(output, {})  # makes it, or says that it can't
         for folder in folders:
             recover(folder)
-        if overwrite:
-            (output / CHECKPOINT).unlink(missing_ok=True)
     workers.wait()

@@ -42,6 +42,8 @@ from .runs import CONFIG, SAMPLED, write_config
         ("training", "save_dtype", "float64"),
         ("training", "device", "gpu"),
         ("training", "threads", -1),
+        ("training", "threads", 1 << 31),
+        ("training", "seed", 1 << 63),
         ("training.optimizer", "learn_rate", "high"),
         ("training.optimizer", "speed", 1.0),
         *(

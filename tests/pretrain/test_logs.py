@@ -33,9 +33,22 @@ def test_log_has_a_line_for_every_interval(finished):
 
 def test_half_a_line_is_not_read(tmp_path):
     path = tmp_path / "log.jsonl"
-    path.write_text('{"step": 1}\n{"step": 2}\n{"ste')
+    row = '{"tokens": 3, "loss": 1.0, "step": '
+    path.write_text(f'{row}1}}\n{row}2}}\n{{"ste')
     assert [row["step"] for row in read_log(path)] == [1, 2]
     assert read_log(tmp_path / "none") == []
+
+
+@pytest.mark.parametrize(
+    "line", ['{"epoch": 1, "message": "mine"}', '{"step": 100, "loss": 2.0}', "[]"]
+)
+def test_a_log_of_something_else_is_left_alone(tmp_path, line):
+    write_text(tmp_path)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "log.jsonl").write_text(f"{line}\n")
+    with pytest.raises(ValueError, match="EL121"):
+        pretrain(read_config(write_config(tmp_path)), tmp_path / "out")
+    assert (tmp_path / "out" / "log.jsonl").read_text() == f"{line}\n"
 
 
 def test_says_what_it_will_do(tmp_path, capsys):

@@ -143,6 +143,42 @@ def test_checkpoint_of_another_configuration(folder):
     pretrain(other, folder / "out", overwrite=True)
 
 
+@pytest.mark.parametrize("steps", [34, 20])
+def test_made_shorter_than_it_is(folder, monkeypatch, steps):
+    """There is no step left at whose end a model would be written."""
+    path = write_config(folder)
+    interrupt_at(monkeypatch, 33)
+    with pytest.raises(Stopped):
+        pretrain(read_config(path), folder / "out")
+    monkeypatch.undo()
+    before = (folder / "out" / checkpoint.FILE).read_bytes()
+    with pytest.raises(ValueError, match=r"EL047.*34 steps .* none left"):
+        pretrain(read_config(path, {"training.max_steps": steps}), folder / "out")
+    assert (folder / "out" / checkpoint.FILE).read_bytes() == before
+
+
+def test_overwriting_begins_when_nothing_is_refused_any_more(folder):
+    path = write_config(folder)
+    pretrain(read_config(path), folder / "out")
+    before = settled(folder / "out")
+    none = read_config(path, {"text.train": ["none.txt"]})
+    with pytest.raises(OSError, match="EL030"):
+        pretrain(none, folder / "out", overwrite=True)
+    assert settled(folder / "out") == before
+    assert checkpoint.read_progress(folder / "out")["step"] == 69
+
+
+def test_commands_that_are_no_utf_8(folder, monkeypatch):
+    path = write_config(folder)
+    interrupt_at(monkeypatch, 20)
+    with pytest.raises(Stopped):
+        pretrain(read_config(path), folder / "out", command="caf\udce9.cfg")
+    monkeypatch.undo()
+    best = pretrain(read_config(path), folder / "out", command="cafe.cfg")
+    commands = [row["command"] for row in read_card(best)["commands"]]
+    assert commands == [r"caf\udce9.cfg", "cafe.cfg"]
+
+
 STABLE = {
     "training.schedule": {
         "@schedules": "spacy-elmo.WarmupStableDecay.v1",
