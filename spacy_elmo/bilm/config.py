@@ -63,7 +63,7 @@ class BiLMConfig(BaseModel):
     proj_clip: Clip | None = 3.0  # of the projected state
     forget_bias: Bias = 1.0  # added to the forget gate, apart from the stored bias
 
-    def __init__(self, **sizes: Any) -> None:
+    def __init__(self, /, **sizes: Any) -> None:
         try:
             super().__init__(**sizes)
         except ValidationError as error:

@@ -43,6 +43,7 @@ from spacy_elmo.bilm.config import PUBLISHED, BiLMConfig
         ({"lstm_projection": False}, r"hidden_dim \(1024\) must equal .* \(128\)"),
         ({"token_projection": False}, r"filters \(2048\) must sum to .* \(128\)"),
         ({"colour": "red"}, "unknown setting 'colour'"),
+        ({"self": 1}, "unknown setting 'self'"),
         ({"colour": 1, "n_layers": 0}, "n_layers: .*; unknown setting 'colour'"),
     ],
 )

@@ -105,7 +105,10 @@ def save(
         if name != format and other.matches(folder):
             raise ValueError(Errors.EL016.format(path=folder, name=name))
     stored = stored.to(DTYPES[dtype])
-    for name, array in stored.arrays.items():
+    state = objective.state_dict() if objective is not None else {}
+    floats = {name: a for name, a in state.items() if a.is_floating_point()}
+    written = {name: array.to(DTYPES[dtype]) for name, array in floats.items()}
+    for name, array in [*stored.arrays.items(), *written.items()]:
         if not torch.isfinite(array).all():
             raise ValueError(Errors.EL019.format(name=name, dtype=dtype))
     writer.save(stored, folder, objective=objective, card=card)

@@ -26,7 +26,7 @@ from ..objectives import Objective
 from .format import folder_of
 from .hdf5 import array_shapes, open_file
 from .stored import StoredBiLM, check_shapes, check_words, empty_arrays
-from .text_files import read_json, read_vocab, vocab_text
+from .text_files import check_can_be_read_again, read_json, read_vocab, vocab_text
 
 OPTIONS, WEIGHTS, VOCAB = "options.json", "weights.hdf5", "vocab.txt"
 # Their names of our settings, and what those stand for that are not there.
@@ -97,6 +97,7 @@ class BilmTfFormat:
         card: Mapping[str, Any] | None = None,
     ) -> None:
         """Write `options.json`, `weights.hdf5` and the words, if known."""
+        check_can_be_read_again(stored.vocab, self.name)
         if problem := _problem(stored.config):
             raise ValueError(Errors.EL027.format(format=self.name, problem=problem))
         others = [*folder.glob(f"*{OPTIONS}"), *folder.glob("*.hdf5")]

@@ -24,7 +24,7 @@ from ..objectives.storage import write_safetensors
 from .format import folder_of
 from .stored import DTYPES, StoredBiLM, check_shapes, check_words, empty_arrays
 from .text_files import (
-    can_be_read_again,
+    check_can_be_read_again,
     read_json,
     read_own_json,
     read_vocab,
@@ -90,9 +90,7 @@ class OwnFormat:
         """Write a model, and remove what else of another was in the folder. Raises
         ValueError [EL027] for words that a list of lines can't hold."""
         words = stored.vocab
-        if words is not None and not can_be_read_again(words):
-            problem = "a word has a line break in it, or there are no words"
-            raise ValueError(Errors.EL027.format(format="spacy-elmo", problem=problem))
+        check_can_be_read_again(words, self.name)
         header: dict[str, Any] = {
             "format": FORMAT_VERSION,
             "fingerprint": stored.fingerprint,

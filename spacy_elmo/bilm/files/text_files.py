@@ -41,9 +41,19 @@ def _words(lines: list[str]) -> list[str]:
     return lines
 
 
-def can_be_read_again(words: list[str]) -> bool:
-    """Return whether `read_vocab` reads from `vocab_text` what was written."""
-    return _words("\n".join(words).split("\n")) == words
+def check_can_be_read_again(words: list[str] | None, format: str) -> None:
+    """Raise ValueError [EL027] unless `read_vocab` reads from `vocab_text` what was
+    written."""
+    if words is None:
+        return
+    try:
+        text = "\n".join(words).encode("utf-8").decode("utf-8")
+        is_same = _words(text.split("\n")) == words
+    except UnicodeEncodeError:
+        is_same = False
+    if not is_same:
+        problem = "a word has a line break or no UTF-8, or there are no words"
+        raise ValueError(Errors.EL027.format(format=format, problem=problem))
 
 
 def vocab_text(words: list[str]) -> str:

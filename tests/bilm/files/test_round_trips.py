@@ -96,11 +96,14 @@ def test_any_word_of_a_vocabulary(tmp_path):
     assert BiLM.load(tmp_path).vocab == ["<S>", "</S>", "나"]
 
 
-@pytest.mark.parametrize("vocab", [[], ["a\r"], ["a\r", "b\r"], ["a\nb", "c"]])
-def test_a_vocabulary_that_lines_can_not_hold(tmp_path, tiny, vocab):
-    tiny.save(tmp_path)
+@pytest.mark.parametrize("format", ["spacy-elmo", "bilm-tf"])
+@pytest.mark.parametrize(
+    "vocab", [[], ["a\r"], ["a\r", "b\r"], ["a\nb", "c"], ["\udce9", "c"]]
+)
+def test_a_vocabulary_that_lines_can_not_hold(tmp_path, tiny, vocab, format):
+    tiny.save(tmp_path, format=format)
     with pytest.raises(ValueError, match="EL027"):
-        BiLM.random(tiny_config(), seed=9, vocab=vocab).save(tmp_path)
+        BiLM.random(tiny_config(), seed=9, vocab=vocab).save(tmp_path, format=format)
     assert same_layers(BiLM.load(tmp_path), tiny)  # which is still there
 
 

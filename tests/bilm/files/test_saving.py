@@ -112,6 +112,21 @@ def test_what_could_not_be_loaded_is_not_saved(tiny, tmp_path, value, dtype):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("value", "dtype"), [(1e6, "float16"), (float("nan"), "float32")]
+)
+def test_a_softmax_that_could_not_be_loaded_is_not_saved(tmp_path, value, dtype):
+    vocab = ["<S>", "</S>", "<UNK>", "a"]
+    bilm, softmax = BiLM.random(tiny_config(), vocab=vocab), FullSoftmax(6, 4)
+    bilm.save(tmp_path, softmax=softmax)
+    before = contents(tmp_path)
+    with torch.no_grad():
+        softmax.bias[0] = value
+    with pytest.raises(ValueError, match="EL019"):
+        bilm.save(tmp_path, softmax=softmax, dtype=dtype)
+    assert contents(tmp_path) == before
+
+
 def test_unknown_dtype(tiny, tmp_path):
     with pytest.raises(ValueError, match="EL027"):
         tiny.save(tmp_path, dtype="float64")
