@@ -9,18 +9,15 @@ through `.data`, and a step of a fused optimizer with gradients that were put in
 `.grad` by hand and removed again before the value is next asked for.
 """
 
+import weakref
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
-from torch.utils.weak import WeakTensorKeyDictionary
 
 T = TypeVar("T")
 
-# How many gradients came to a weight since it was first looked at: not an attribute of
-# it, which copies would have without the hook that counts.
-_gradients = WeakTensorKeyDictionary()
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -61,15 +58,26 @@ def state_of(weight: Tensor) -> tuple[object, ...]:
     state = id(weight), weight.data_ptr(), version
     if not (weight.requires_grad and weight.is_leaf):
         return state
-    if weight not in _gradients:
-        _gradients[weight] = 0
-        weight.register_post_accumulate_grad_hook(_count_gradient)
-    n_gradients = _gradients[weight]
+    gradients = _gradients.get(id(weight))
+    if gradients is None or gradients.weight() is not weight:
+        gradients = _gradients[id(weight)] = _Gradients(weight)
     if weight.grad is None:
-        return *state, n_gradients
+        return *state, gradients.n
     bits = weight.detach().view(_BITS[weight.element_size()]).sum()
-    return *state, n_gradients, int(bits)
+    return *state, gradients.n, int(bits)
 
 
-def _count_gradient(weight: Tensor) -> None:
-    _gradients[weight] += 1
+class _Gradients:
+    """Counts the gradients that come to a weight from now on."""
+
+    def __init__(self, weight: Tensor) -> None:
+        number, self.n = id(weight), 0
+        self.weight = weakref.ref(weight, lambda _: _gradients.pop(number, None))
+        weight.register_post_accumulate_grad_hook(self._count)
+
+    def _count(self, weight: Tensor) -> None:
+        self.n += 1
+
+
+# By the id of the weight. As an attribute of it they would be copied without the hook.
+_gradients: dict[int, _Gradients] = {}
