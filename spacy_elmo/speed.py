@@ -43,8 +43,15 @@ FEW = (1, 2, 4, 8, 16)  # sentences at once
 
 def load_model(name: str) -> BiLM:
     """Return a model by its folder or shipped name, or a random one of a published
-    size. Raises as `BiLM.load`."""
-    return BiLM.random(PUBLISHED[name]) if name in PUBLISHED else BiLM.load(find(name))
+    size, whose token vectors differ from each other as those of trained models do: the
+    kernel of a single sentence is chosen by that. Raises as `BiLM.load`."""
+    if name not in PUBLISHED:
+        return BiLM.load(find(name))
+    bilm = BiLM.random(PUBLISHED[name])
+    bias_H = bilm.token_encoder.get_parameter("projection_bias")
+    with torch.no_grad():
+        bias_H.sub_(bilm.token_vectors(made_up_words(1000)).mean(dim=0))
+    return bilm
 
 
 def read_sentences(folder: Path | None, n_tokens: int) -> Sentences:
