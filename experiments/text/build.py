@@ -55,9 +55,7 @@ def build(
 
 
 def _judged(source: Source, language: str, mirrors: Path, output: Path) -> None:
-    part = build_part(source, mirrors, output)
-    if not part.with_suffix(".npz").exists():
-        judge_part(part, avoided(language))
+    judge_part(build_part(source, mirrors, output), avoided(language))
 
 
 def _check(sums: dict[str, str], record: bool) -> None:

@@ -1,6 +1,7 @@
 """What is said of every paragraph of a part before the parts are joined: how long it
 is, what it shares with evaluation and held-out texts, samples of its runs of words."""
 
+import hashlib
 import lzma
 import os
 from collections.abc import Iterator
@@ -65,15 +66,26 @@ class Judgement(NamedTuple):
 
 
 def judge_part(part: Path, avoid: Avoided) -> Judgement:
-    """Judge a part, or read what was found before."""
-    kept = part.with_suffix(".npz")
-    if not kept.exists():
-        aside = part.with_suffix(f".{os.getpid()}.tmp.npz")
-        pieces = [_judge(lines, avoid) for lines in _chunks(part)]
-        np.savez(aside, **_stacked(pieces)._asdict())
-        os.replace(aside, kept)
-    with np.load(kept) as found:
-        return Judgement(**{name: found[name] for name in Judgement._fields})
+    """Judge a part, or read what was found before of the same text."""
+    kept, made_of = part.with_suffix(".npz"), _made_of(part, avoid)
+    if kept.exists():
+        with np.load(kept) as found:
+            if "made_of" in found and str(found["made_of"]) == made_of:
+                return Judgement(**{name: found[name] for name in Judgement._fields})
+    aside = part.with_suffix(f".{os.getpid()}.tmp.npz")
+    judgement = _stacked([_judge(lines, avoid) for lines in _chunks(part)])
+    np.savez(aside, made_of=np.array(made_of), **judgement._asdict())
+    os.replace(aside, kept)
+    return judgement
+
+
+def _made_of(part: Path, avoid: Avoided) -> str:
+    """Return a hash of all that a judgement depends on."""
+    with part.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256")
+    for known in avoid:
+        digest.update(known.sorted.tobytes())
+    return digest.hexdigest()
 
 
 class _Lines(NamedTuple):

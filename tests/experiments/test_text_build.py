@@ -102,6 +102,16 @@ def test_the_same_bytes_twice_whatever_was_there(world):
     ).read_bytes()
 
 
+def test_what_was_judged_of_other_text_is_judged_again(world):
+    folder, sources = world
+    build("english", sources, folder / "mirrors", folder / "out", record=True)
+    part = folder / "out" / "parts" / "posts.txt"
+    part.write_text(part.read_text() + f"\nlast\nSo again: {TESTED}\n")
+    build("english", sources, folder / "mirrors", folder / "out", record=True)
+    text = (folder / "out" / "english_train.txt").read_text()
+    assert sentence("a 1", 30) in text and TESTED not in text
+
+
 def test_goes_on_after_it_was_stopped(world, monkeypatch):
     folder, sources = world
     whole = build("english", sources, folder / "mirrors", folder / "out")
