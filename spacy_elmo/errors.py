@@ -152,8 +152,9 @@ class Errors(metaclass=_Coded):
         "Text prepared in '{path}' is damaged: {problem}. Prepare it with --overwrite."
     )
     EL042 = (
-        "'{path}' holds text that was prepared from other files or with other "
-        "settings. Choose another folder, or replace it with --overwrite."
+        "'{path}' holds other files, or text that was prepared from other files or "
+        "with other settings. Choose another folder, or replace them with --overwrite; "
+        "a source is never replaced."
     )
     EL043 = (
         "'{path}' is a folder, and a text is either files or one folder that 'spacy "
@@ -170,6 +171,10 @@ class Errors(metaclass=_Coded):
     EL047 = (
         "'{path}' holds another run: {differs}. Choose another --output, set these as "
         "they were to resume it, or start again with --overwrite."
+    )
+    EL121 = (
+        "'{path}' is not the log of a run: a line of it has no step, tokens and loss. "
+        "Choose another folder, or move that file."
     )
     EL048 = (
         "This needs about {needed} of memory, and {available} are free. {advice}; a "
