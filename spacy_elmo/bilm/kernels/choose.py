@@ -67,12 +67,18 @@ SMALL_FOR_ONE_ROW = 1 << 22
 # time has the interpreter, are faster than one: 5 rows of 1024 cells are, 5 of 512 not.
 LEAST_WORK = 4096
 
+# Sequences at most that are read one after another by one_row.py. Milliseconds of 2, 3,
+# 4 sentences together and so, one thread of an AMD EPYC (Zen 3):
+#     small 39, 44, 38 and 25, 39, 48    medium 112, 136, 146 and 73, 116, 163
+FEW = {"avx2": 3}
+
 KERNELS = {
     "token_encoder": ("char_cnn", "definition"),
     "lstm": ("cudnn_lstm", "autograd_lstm", "one_row", "cpu_lstm", "definition"),
     "matmul": tuple(FORMS),
     "training_matmul": ("onednn", "torch"),
     "directions": ("two_threads", "one_thread", "all_threads", "one_operator"),
+    "sequences": ("one_by_one", "together"),
     "gradients": ("overlapped", "afterwards"),
 }
 
@@ -174,6 +180,17 @@ def choose_directions(
     return _choose("directions", _first({**can_run, "two_threads": enough}), can_run)
 
 
+def choose_sequences(case: Case, config: BiLMConfig, rows: int, n_threads: int) -> str:
+    """Return how the sequences of a batch are read. rows: how many they are."""
+    size = 4 * config.hidden_dim * config.projection_dim
+    by_rows = choose_lstm(case, config, 1) == "one_row" and size < SMALL_FOR_ONE_ROW
+    few = 1 < rows <= FEW.get(case.processor.instructions, 1)
+    shared = choose_directions(case, config, rows, n_threads) == "two_threads"
+    can_run = {"one_by_one": not case.gradient, "together": True}
+    best = "one_by_one" if by_rows and few and not shared else "together"
+    return _choose("sequences", best, can_run)
+
+
 def choose_gradients(device: torch.device) -> str:
     """Return when processes of a training average gradients: while the backward pass
     computes others, which has not run on a GPU yet, or afterwards."""
@@ -189,7 +206,7 @@ def can_share(case: Case, n_threads: int) -> bool:
 
 
 def choose_all(
-    case: Case, config: BiLMConfig, rows: float, n_threads: int
+    case: Case, config: BiLMConfig, rows: int, n_threads: int
 ) -> dict[str, str]:
     """Return the kernel of each part. Arguments are those of the functions above."""
     reads_characters = config.has_characters
@@ -199,6 +216,7 @@ def choose_all(
         "lstm": choose_lstm(case, config, rows),
         "matmul": training if case.gradient else describe(choose_matmul(case)),
         "directions": choose_directions(case, config, rows, n_threads),
+        "sequences": choose_sequences(case, config, rows, n_threads),
     }
 
 

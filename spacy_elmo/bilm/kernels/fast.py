@@ -1,7 +1,7 @@
 """The model with the same weights, computed by the kernels of this folder."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import partial
 
 import torch
@@ -18,6 +18,7 @@ from . import (
     cudnn_lstm,
     gpu_lstm,
     heap,
+    one_by_one,
     one_row,
     threads,
 )
@@ -27,6 +28,7 @@ from .choose import (
     choose_directions,
     choose_lstm,
     choose_matmul,
+    choose_sequences,
     choose_token_encoder,
     force,
     forced_kernels,
@@ -34,7 +36,7 @@ from .choose import (
 from .forks import safe_from_forks
 from .matmul import Rule, TorchMatmul, Weight
 from .memo import Derived
-from .processor import Case, Settings, case_of, float32_mode
+from .processor import Case, Settings, case_of, mode_of
 
 # Words encoded at once without gradients: as many as the processor's cache holds, which
 # takes a third of the memory.
@@ -102,7 +104,7 @@ class FastCharCnnEncoder(FastPart, CharCnnEncoder):
     def forward(self, ids_VC: Tensor, word_ids_V: Tensor | None = None) -> Tensor:
         """Return token vectors (V, H)."""
         case = case_of(self.settings, self.char_embedding)
-        with safe_from_forks(), _mode(case):
+        with safe_from_forks(), mode_of(case):
             by_definition = choose_token_encoder(case) == "definition"
             if by_definition or case.processor.device != "cpu":  # lengths are not known
                 return super().forward(ids_VC, word_ids_V)
@@ -224,9 +226,14 @@ class FastBidirectionalLM(FastPart, BidirectionalLM):
         """Read as the definition does, both directions at once where that is faster."""
         case = case_of(self.settings, state.forward.h)
         heap.keep_freed()
-        alone = batch_sizes[0] == 1
+        n_rows, n_threads = batch_sizes[0], torch.get_num_threads()
+        how = choose_sequences(case, self.config, n_rows, n_threads)
+        if how == "one_by_one" and n_rows > 1 and not (dropout and self.training):
+            read_one = partial(self.read, x_VH)
+            return one_by_one.read(read_one, forward_N, backward_N, batch_sizes, state)
+        alone = n_rows == 1
         with (
-            _mode(case),
+            mode_of(case),
             self._alone(case, x_VH[forward_N]) if alone else nullcontext(),
         ):
             return self._read(
@@ -300,13 +307,6 @@ class FastBidirectionalLM(FastPart, BidirectionalLM):
             layer_N2H[:, 0] = ahead_NH
             layer_N2H[:, 1] = back_NH.index_select(0, reversed_N)
         return layers_LN2H.flatten(2)
-
-
-def _mode(case: Case) -> AbstractContextManager[None]:
-    """Return how a GPU multiplies float32: in training as the trainer has set it."""
-    if case.gradient:
-        return nullcontext()
-    return float32_mode(case.precision, case.processor.device)
 
 
 def _matmul_dtype(case: Case, device: str) -> torch.dtype:

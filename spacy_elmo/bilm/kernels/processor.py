@@ -12,7 +12,7 @@ int8     weights rounded to 8 bits by the largest of each column, inputs by the
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
 from threading import RLock
@@ -171,6 +171,13 @@ def float32_mode(precision: str, device: str) -> Iterator[None]:
         finally:
             for backend, each in zip(backends, before):
                 backend.fp32_precision = each
+
+
+def mode_of(case: Case) -> AbstractContextManager[None]:
+    """Return how a GPU multiplies float32: in training as the trainer has set it."""
+    if case.gradient:
+        return nullcontext()
+    return float32_mode(case.precision, case.processor.device)
 
 
 def check_name(precision: str) -> None:

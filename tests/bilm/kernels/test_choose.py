@@ -215,8 +215,9 @@ def test_all_parts_are_told_at_once():
         "lstm": "one_row",
         "matmul": "onednn<128rows|<=4MB,onednn_in_place,torch",
         "directions": "all_threads",
+        "sequences": "together",
     }
-    parts = ("token_encoder", "lstm", "directions")
+    parts = ("token_encoder", "lstm", "directions", "sequences")
     assert all(found[part] in KERNELS[part] for part in parts)
     training = choose_all(Case(FAST, gradient=True), tiny_config(), 64, 2)
     assert (training["lstm"], training["matmul"]) == ("autograd_lstm", "onednn")
@@ -293,5 +294,5 @@ def test_kernels_that_can_not_run():
         with pytest.raises(ValueError, match=f"EL150.*{name}"), force(**{part: name}):
             bilm.encode(SENTENCES)
     matmuls = {"matmul", "training_matmul"}
-    others = {"token_encoder", "lstm", "directions", "gradients"}
+    others = {"token_encoder", "lstm", "directions", "sequences", "gradients"}
     assert set(KERNELS) == {*others, *matmuls}
