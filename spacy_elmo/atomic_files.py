@@ -70,6 +70,18 @@ def write_files(
                 aside.unlink(missing_ok=True)
 
 
+def write_file(path: str | Path, content: str | Writer) -> None:
+    """Write one file that a user names, as `write_files`: where a link leads to, and
+    straight into what is no file, as a device or a pipe."""
+    path = Path(path).resolve()
+    if path.is_file() or not path.exists():
+        return write_files(path.parent, {path.name: content})
+    try:
+        (partial(write_text, content) if isinstance(content, str) else content)(path)
+    except OSError as error:
+        raise _coded(path, error) from error
+
+
 def _coded(folder: Path, error: OSError) -> OSError:
     return OSError(error.errno, Errors.EL013.format(path=folder, error=error))
 

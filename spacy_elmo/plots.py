@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .atomic_files import write_files
+from .atomic_files import write_file
 from .errors import Errors
 
 if TYPE_CHECKING:
@@ -34,4 +34,4 @@ def save(figure: "Figure", output: Path) -> None:
         figure.savefig(sys.stdout.buffer, format="svg")
         return
     write = partial(figure.savefig, format=output.suffix[1:], dpi=150)
-    write_files(output.parent, {output.name: write})
+    write_file(output, write)

@@ -1,10 +1,12 @@
 """Writing several files of a folder at once, and what a killed process leaves."""
 
 import json
+import os
+import threading
 
 import pytest
 
-from spacy_elmo.atomic_files import recover, write_files
+from spacy_elmo.atomic_files import recover, write_file, write_files
 
 
 def write(path, text="new"):
@@ -78,3 +80,29 @@ def test_journals_of_strangers_reach_no_other_folder(tmp_path, names, act):
 
 def test_recover_of_no_folder(tmp_path):
     recover(tmp_path / "none")
+
+
+def test_a_link_stays_and_what_it_leads_to_is_written(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    real, link = tmp_path / "elsewhere" / "real.html", tmp_path / "link.html"
+    real.write_text("old")
+    link.symlink_to(real)
+    write_file(link, "new")
+    assert link.is_symlink() and real.read_text() == "new"
+    assert list(real.parent.iterdir()) == [real]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_what_is_no_file_is_written_into(tmp_path):
+    pipe, found = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: found.append(pipe.read_text()))
+    reader.start()
+    write_file(pipe, "whole\n")
+    reader.join(timeout=10)
+    assert found == ["whole\n"] and pipe.is_fifo()
+
+
+def test_a_folder_is_no_file(tmp_path):
+    with pytest.raises(OSError, match="EL013"):
+        write_file(tmp_path, "text")

@@ -67,7 +67,8 @@ def fit(config: Path, corpus: Path, folder: Path, steps: int, *, elmo: bool) -> 
 def pack(folder: Path, dist: Path) -> Path:
     """Make a wheel of a saved pipeline by `spacy package`; return its path."""
     built = folder.parent / "package"
-    built.mkdir(exist_ok=True)
+    shutil.rmtree(built, ignore_errors=True)  # of another version, perhaps
+    built.mkdir()
     code = [FOLDER / "numpy_products.py"]
     package(
         folder,

@@ -7,6 +7,7 @@ NER are merged in, sentence by sentence.
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 from spacy.language import Language
@@ -15,6 +16,8 @@ from spacy.training import Example, biluo_tags_to_spans
 from spacy.training.converters import conllu_to_docs
 from spacy.util import registry
 from wasabi import msg
+
+from spacy_elmo.atomic_files import write_files
 
 from ..corpora import uner_to_docs
 
@@ -80,8 +83,8 @@ def convert(treebank: Path, target: Path, entities: Path | None = None) -> None:
 
 def write(paragraphs: Iterable[Doc], target: Path) -> None:
     docs = list(paragraphs)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    DocBin(docs=docs).to_disk(target)
+    write = partial(Path.write_bytes, data=DocBin(docs=docs).to_bytes())
+    write_files(target.parent, {target.name: write})
     n_sentences = sum(1 for doc in docs for _ in doc.sents)
     n_entities = sum(len(doc.ents) for doc in docs)
     found = f"{len(docs):,} Docs, {n_sentences:,} sentences, {n_entities:,} entities"

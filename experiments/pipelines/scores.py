@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import spacy
-import torch
 from spacy.language import Language
 from spacy.scorer import PRFScore, Scorer
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 
 from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.kernels.threads import numpy_on_one_thread, thread_count
 
 from . import numpy_products  # noqa: F401  pipelines name it
 
@@ -79,16 +79,14 @@ def speed(nlp: Language, docs: Sequence[Doc], rounds: int = 3) -> dict[str, floa
         runs["BiLM.encode"] = lambda: bilm.encode(sentences)
     words = sum(map(len, sentences))
     seconds: dict[str, list[float]] = defaultdict(list)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    for _ in range(rounds):
-        for name, run in runs.items():
-            if bilm is not None:
-                bilm.token_cache.clear()
-            started = time.perf_counter()
-            run()
-            seconds[name].append(time.perf_counter() - started)
-    torch.set_num_threads(threads)
+    with thread_count(1), numpy_on_one_thread():
+        for _ in range(rounds):
+            for name, run in runs.items():
+                if bilm is not None:
+                    bilm.token_cache.clear()
+                started = time.perf_counter()
+                run()
+                seconds[name].append(time.perf_counter() - started)
     return {name: words / statistics.median(some) for name, some in seconds.items()}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 from tqdm import tqdm
 
-from .group import AsJson, app, clear_errors
+from .group import AsJson, app, check_gpu, clear_errors
 
 MODEL = "Model folder, a name that ships, or a published size: small, medium, original"
 DEVICE = "cpu, cuda, or the number of a GPU: cuda:1"
@@ -16,6 +16,20 @@ TEXT = "A folder that 'prepare' made; made-up text if none is given"
 # What is measured of words that were not seen before -> its precision
 PRECISION_OF = {"cold": "float32", "half": "half", "int8": "int8"}
 SCORES = ("tag_acc", "pos_acc", "ents_f", "dep_las")
+
+
+@clear_errors()
+def _check_device(name: str) -> str:
+    """Return the name of a device that is there."""
+    kind, _, number = name.partition(":")
+    if kind == "cuda" and (number or "0").isdecimal():
+        check_gpu(int(number or 0))
+    elif name != "cpu":
+        from ..errors import Errors
+
+        raise ValueError(Errors.EL073.format(found=name, known="cpu, cuda, cuda:1"))
+    return name
+
 
 benchmark_app = typer.Typer(
     help="Measure the speed and the quality of settings.", no_args_is_help=True
@@ -30,11 +44,11 @@ def inference_cli(
     model: list[str] = typer.Option(
         ["small", "medium", "original"], "--model", "--size", help=MODEL
     ),
-    batch_size: list[int] = typer.Option([64], help="Sentences at once"),
-    threads: list[int] = typer.Option([1, 2], help="CPU threads"),
-    tokens: int = typer.Option(1_280, help="Tokens of the text that are read"),
-    rounds: int = typer.Option(2, help="Times each setting is measured, in turn"),
-    device: str = typer.Option("cpu", help=DEVICE),
+    batch_size: list[int] = typer.Option([64], min=1, help="Sentences at once"),
+    threads: list[int] = typer.Option([1, 2], min=1, help="CPU threads"),
+    tokens: int = typer.Option(1_280, min=20, help="Tokens of the text that are read"),
+    rounds: int = typer.Option(2, min=1, help="Times each is measured, in turn"),
+    device: str = typer.Option("cpu", help=DEVICE, callback=_check_device),
     as_json: AsJson = False,
 ) -> None:
     """Measure this machine in two minutes: the speed of large matrix multiplications;
@@ -198,5 +212,6 @@ def compare_precisions(pipeline: Path, corpus: Path) -> list[dict[str, Any]]:
         row = {"precision": precision, "mean error": float(errors.mean())}
         row["largest error"] = float(errors.max())
         scores = nlp.evaluate(examples)
-        rows.append(row | {name: scores[name] for name in SCORES if scores.get(name)})
+        found = {name: scores.get(name) for name in SCORES}
+        rows.append(row | {name: f for name, f in found.items() if f is not None})
     return rows

@@ -39,7 +39,7 @@ def init_config_cli(
     force: bool = typer.Option(False, "--force", "-F", help="Write over a file"),
 ) -> None:
     """A complete configuration for 'spacy train', with ELMo in every component."""
-    from ..atomic_files import write_files
+    from ..atomic_files import write_file
     from ..component.training_config import make_config
     from ..errors import Errors
 
@@ -59,7 +59,7 @@ def init_config_cli(
         return
     if output.exists() and not force:
         raise FileExistsError(Errors.EL130.format(path=output))
-    write_files(output.parent, {output.name: text})
+    write_file(output, text)
     msg.good(f"Wrote {output}")
     # Not by msg, which would wrap a line that is to be pasted.
     typer.echo(

@@ -32,12 +32,13 @@ def mix_cli(
     if as_json:
         typer.echo(json.dumps([asdict(mix) for mix in mixes]))
         return
-    layers = map(str, range(max(len(mix.shares) for mix in mixes)))
+    n_layers = max(len(mix.shares) for mix in mixes)
     rows = []
     for mix in mixes:
         numbers = [f"{number:.3f}" for number in (mix.gamma, *mix.shares)]
+        numbers += [""] * (n_layers - len(mix.shares))  # of a biLM with fewer
         rows.append((mix.component, str(mix.place), str(mix.kind), *numbers))
-    header = ("component", "listener", "mix", "gamma", *layers)
+    header = ("component", "listener", "mix", "gamma", *map(str, range(n_layers)))
     msg.table(rows, header=header, divider=True)
     if output is not None:
         msg.good(f"Wrote {output}")

@@ -30,12 +30,16 @@ DEFAULT_CONFIG = {
 def make_elmo(nlp: Language, name: str, model: Encoder, **settings: Any) -> Elmo:
     """Return an ELMo component; settings are those of `ElmoSettings`."""
     sizes = _sizes_of_weights(model, settings["weights"])
+    before = shim_of(model).bilm_config
     if sizes is not None:
         set_sizes(model, sizes)
     elmo = Elmo(nlp.vocab, model, name, lang=nlp.lang or "", **settings)
     elmo.when_loaded = partial(_store_version, weakref.ref(nlp), name)
+    elmo.when_frozen = partial(_store_frozen, weakref.ref(nlp), name)
     if sizes is not None:
-        elmo.when_linked = partial(_store_sizes, weakref.ref(nlp), name, sizes)
+        store = partial(_store_sizes, weakref.ref(nlp), name)
+        elmo.when_linked = partial(store, sizes)
+        elmo.sizes_before = before, store
     return elmo
 
 
@@ -61,6 +65,15 @@ def _store_sizes(
     nlp = pipeline()
     if nlp is not None and name in nlp.component_names:
         nlp.get_pipe_config(name)["model"].update(sizes.to_dict())
+
+
+def _store_frozen(
+    pipeline: Callable[[], Language | None], name: str, frozen: bool
+) -> None:
+    """Write into the configuration whether a component is trained."""
+    nlp = pipeline()
+    if nlp is not None and name in nlp.component_names:
+        nlp.get_pipe_config(name)["frozen"] = frozen
 
 
 def _store_version(

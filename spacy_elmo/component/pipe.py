@@ -25,7 +25,7 @@ from ..layers.layer_batch import LayerBatch, nothing
 from ..layers.listened_to import ListenedTo
 from ..layers.mix import first_mix
 from ..layers.settings import takes_fields_of
-from ..layers.tok2vec import replace_listener, replace_listener_cfg
+from ..layers.tok2vec import offer_replacement
 from .doc_layers import remember
 from .file_cache import FileCache
 from .layer_cache import LayerCache, MemoryCache
@@ -63,21 +63,15 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         self.cfg = None  # nothing to save beside the model
         self.lang = lang
         own = self.settings = ElmoSettings(**settings)
-        self.settings.width(self.n_layers, self.width)
-        self.settings.first_weights(self.n_layers)
-        self.sets_tensor = self.settings.set_tensor
+        own.width(self.n_layers, self.width)
+        own.first_weights(self.n_layers)
+        self.sets_tensor = own.set_tensor
         self.listener_map: dict[str, list[Model[Any, Any]]] = {}
         self._cache_advice = True  # until it is said, or a cache or none was chosen
-        self._offer_replacement()
+        offer_replacement(self.model, frozen=self.frozen)
         # What belongs to the Docs in flight, and no copy takes along.
         self._reader = LayerReader(model, self.settings.max_layers_mb << 20)
         self._tuning = FineTuning(model, own.learn_rate, own.unfreeze_every)
-
-    def _offer_replacement(self) -> None:
-        """Tell spaCy what takes the place of listeners that it replaces."""
-        make_cfg = partial(replace_listener_cfg, frozen=self.frozen)
-        self.model.attrs["replace_listener"] = replace_listener
-        self.model.attrs["replace_listener_cfg"] = make_cfg
 
     def __reduce__(self) -> Any:
         build = partial(Elmo, lang=self.lang, **asdict(self.settings))
@@ -101,7 +95,8 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
     @frozen.setter
     def frozen(self, frozen: bool) -> None:
         self.settings = replace(self.settings, frozen=frozen)
-        self._offer_replacement()
+        offer_replacement(self.model, frozen=self.frozen)
+        self.when_frozen(frozen)
 
     @property
     def is_trainable(self) -> bool:
@@ -186,6 +181,10 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
             self._cache_advice = False
             warnings.warn(Warnings.ELW25.format(name=self.name), stacklevel=2)
         yield from self._reader.for_listener(id(listener), docs)
+
+    def has_read(self, doc: Doc) -> bool:
+        """Return whether the component has seen a Doc as it is."""
+        return self._reader.store.record(doc).pieces is not None
 
     def add_gradient(self, docs: list[Doc], d_layers: Callable[[], LayerBatch]) -> None:
         """Add the gradient that a listener has for the layers of Docs."""

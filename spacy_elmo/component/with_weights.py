@@ -9,9 +9,10 @@ from thinc.api import Model
 
 from .. import models as shipped
 from ..bilm.bilm import BiLM
+from ..bilm.config import BiLMConfig
 from ..errors import Errors, Warnings
 from ..layers.checksums import SAVED
-from ..layers.encoder import shim_of
+from ..layers.encoder import set_sizes, shim_of
 from ..layers.listener import TRAINED_WITH
 from ..layers.shim import BiLMShim
 from ..models.model_card import name_and_version
@@ -32,6 +33,12 @@ class WithWeights:
     listeners: list[Model[Any, Any]]
     # Called with the name and the version of weights that are loaded, in a pipeline.
     when_loaded: Callable[[dict[str, Any]], None] | None = None
+    # Called with whether the biLM is frozen, when that is changed.
+    when_frozen: Callable[[bool], None] = staticmethod(lambda frozen: None)
+
+    # The sizes of the configuration and what writes them there, if those of named
+    # weights have come in their place.
+    sizes_before: tuple[BiLMConfig, Callable[[BiLMConfig], None]] | None = None
 
     @property
     def width(self) -> int:
@@ -67,16 +74,29 @@ class WithWeights:
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> Any:
         """Read what `to_bytes` has written. Raises ValueError [EL002] if it is damaged,
         and as `BiLMShim.from_bytes`."""
+        self._take_sizes_back(exclude)
         with coded(Errors.EL002, SAVED, format=_SAVED_AS):
             return super().from_bytes(bytes_data, exclude=exclude)  # type: ignore[misc]
 
     def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> Any:
         """Read what `to_disk` has written. Raises as `from_bytes`."""
+        self._take_sizes_back(exclude)
         file, most = Path(path) / "model", self._shim.max_bytes
         if "model" in exclude:
             return super().from_disk(path, exclude=exclude)  # type: ignore[misc]
         with reading(file, Errors.EL002, max_bytes=most, format=_SAVED_AS):
             return super().from_disk(path, exclude=exclude)  # type: ignore[misc]
+
+    def _take_sizes_back(self, exclude: Iterable[str]) -> None:
+        """Have the sizes of the configuration, which saved weights have, whatever the
+        folder that the configuration names holds now."""
+        if self.sizes_before is None or self.has_weights or "model" in exclude:
+            return
+        sizes, store = self.sizes_before
+        set_sizes(self.model, sizes)
+        store(sizes)
+        for listener in self.listeners:
+            listener.connect(self)  # type: ignore[attr-defined]
 
     def load_weights(self, path: str | Path) -> None:
         """Take weights from a model folder in any format, or a shipped model by name.

@@ -10,7 +10,7 @@ from spacy.vocab import Vocab
 
 from ..bilm.neighbours import Context, contexts_of, lines_with
 from ..errors import Errors
-from ..text.reading import read_lines, tokenize_with
+from ..text.reading import kind_of, read_lines, tokenize_with
 
 TOKEN_LABELS = ("pos", "tag", "dep", "ent_type", "lemma")
 Labelled = tuple[Context, str]
@@ -41,9 +41,9 @@ def read_contexts(
         raise ValueError(Errors.EL073.format(found=label, known=known))
 
     def read(path: Path) -> Iterator[Labelled]:
-        if path.suffix == ".spacy":
+        if kind_of(path) == ".spacy":
             return _of_docs(path, word, label)
-        if path.suffix == ".tsv":
+        if kind_of(path) == ".tsv":
             return _of_table(path, word, lang, tokenizer)
         sentences = tokenize_with(lang, tokenizer, True)
         found = contexts_of(word, sentences(lines_with(word, read_lines(path))))

@@ -8,13 +8,12 @@ import json
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Any, Literal
 
-from ..atomic_files import write_files, write_text
+from ..atomic_files import write_file
 
 TEMPLATES = files(__package__) / "templates"
 # No network, no inline code but the one style and the one script whose hashes these
@@ -52,8 +51,7 @@ class Page:
 
     def save(self, path: str | Path) -> None:
         """Write the page to a file, whole or not at all. Raises OSError [EL013]."""
-        path = Path(path)
-        write_files(path.parent, {path.name: partial(write_text, self.html)})
+        write_file(path, self.html)
 
     def _repr_html_(self) -> str:
         title, page = html.escape(self.title), html.escape(self.html)

@@ -36,6 +36,9 @@ class Upstream(Protocol):
     has_default_weights: bool  # or takes some when they are needed
     fingerprint: Callable[[], str]  # of its weights
 
+    def has_read(self, doc: Doc) -> bool:
+        """Return whether it has the layers of a Doc, or had them."""
+
     def layers_for(
         self, listener: Model[Any, Any], docs: list[Doc], is_train: bool
     ) -> Iterable[LayerBatch]:
@@ -62,6 +65,8 @@ class ElmoListener(MixModel):
         self.upstream_name = upstream_name
         self.width = width
         self._upstream: Callable[[], Upstream | None] = _nothing
+        # Those of other pipelines, which it is a part of too since it was sourced.
+        self._others: list[Callable[[], Upstream | None]] = []
         # The list of Docs that it was initialised with: Thinc infers the shapes of the
         # layers above from a prediction on the very same list.
         self.sample: Any = None
@@ -102,8 +107,18 @@ class ElmoListener(MixModel):
         if not fits:
             self.set_up(n_layers)
         self._check_weights(upstream)
+        if self.upstream is not upstream:
+            self._others = [each for each in (*self._others, self._upstream) if each()]
         # Weak, or a component sourced into another pipeline would keep this one alive.
         self._upstream = weakref.ref(upstream)
+
+    def upstream_of(self, docs: list[Doc]) -> Upstream | None:
+        """Return the component that has read these Docs, or else the last connected."""
+        found = [each() for each in (self._upstream, *self._others)]
+        for upstream in found if docs and any(found[1:]) else ():
+            if upstream is not None and upstream.has_read(docs[0]):
+                return upstream
+        return found[0]
 
     def _check_weights(self, upstream: Upstream) -> None:
         """Warn [ELW20], once, of a mix that was trained with other weights."""
@@ -130,7 +145,8 @@ class ElmoListener(MixModel):
     def __getstate__(self) -> dict[str, Any]:
         # The upstream connects its listeners again when it is unpickled itself.
         slots = {name: getattr(self, name) for name in Model.__slots__}
-        return {**slots, **self.__dict__, "_upstream": _nothing, "sample": None}
+        unlinked = {"_upstream": _nothing, "_others": [], "sample": None}
+        return {**slots, **self.__dict__, **unlinked}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
@@ -158,15 +174,16 @@ def _nothing() -> None:
 
 
 def _init(model: ElmoListener, X: Any = None, Y: Any = None) -> None:
-    if model.upstream is not None and not model.has_param("gamma"):
+    if model.upstream is not None:
         model.set_up(model.upstream.n_layers)
+        model.attrs[TRAINED_WITH] = ""
     model.sample = X
 
 
 def _forward(
     model: ElmoListener, docs: list[Doc], is_train: bool
 ) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list[Doc]]]:
-    upstream = model.upstream
+    upstream = model.upstream_of(docs)
     if upstream is None:
         raise ValueError(Errors.EL053.format(upstream=model.upstream_name))
     is_sample, model.sample = docs is model.sample, None

@@ -4,6 +4,7 @@ import copy
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 from spacy.tokens import Doc
@@ -25,7 +26,7 @@ class OwnElmo(MixModel):
     """Model[list[Doc], list[Floats2d]]: as a listener, with the biLM inside."""
 
     def __init__(self, bilm: Encoder, frozen: bool, settings: ListenerSettings) -> None:
-        super().__init__("elmo-tok2vec", _forward, settings, layers=[bilm])
+        super().__init__("elmo-tok2vec", _forward, settings, layers=[bilm], init=_init)
         config = shim_of(bilm).bilm_config
         self.n_layers = config.n_layers + 1
         self.frozen = frozen
@@ -52,6 +53,13 @@ def build_tok2vec(
         settings: As in `ListenerSettings`; [EL083, EL085] for a mix that can't be.
     """
     return OwnElmo(bilm, frozen, ListenerSettings(**settings))
+
+
+def offer_replacement(encoder: Encoder, *, frozen: bool) -> None:
+    """Tell spaCy what takes the place of the listeners that it replaces."""
+    make_cfg = partial(replace_listener_cfg, frozen=frozen)
+    encoder.attrs["replace_listener"] = replace_listener
+    encoder.attrs["replace_listener_cfg"] = make_cfg
 
 
 def replace_listener(copied: Encoder, listener: ElmoListener, upstream: Any) -> OwnElmo:
@@ -84,6 +92,10 @@ def _listeners(block: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for value in block.values():
         if isinstance(value, dict):
             yield from _listeners(value)
+
+
+def _init(model: OwnElmo, X: Any = None, Y: Any = None) -> None:
+    model.set_up(model.n_layers)
 
 
 def _forward(

@@ -23,6 +23,13 @@ MAX_LINE, MAX_TOKEN = 100_000, 1000
 MAX_JSON_LINE = 32_000_000  # which can't be read in pieces
 
 
+def kind_of(path: Path) -> str:
+    """Return the suffix of a file in small letters, of a packed one what it will have
+    when it is unpacked."""
+    packed = path.suffix.lower() in UNPACK
+    return Path(path.stem if packed else path.name).suffix.lower()
+
+
 def read_lines(
     path: Path, progress: Callable[[int], object] = lambda n_bytes: None
 ) -> Iterator[str]:
@@ -37,10 +44,8 @@ def read_lines(
         OSError: [EL030] The file can't be read.
         ValueError: [EL031] It is not UTF-8 text; [EL040] a line is not such an object.
     """
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    unpack = UNPACK.get(suffixes[-1]) if suffixes else None
-    kind = suffixes[-2:-1] if unpack else suffixes[-1:]
-    read = _json_lines if set(kind) & set(JSON_LINES) else _pieces
+    unpack = UNPACK.get(path.suffix.lower())
+    read = _json_lines if kind_of(path) in JSON_LINES else _pieces
     number = told = 0
     try:
         check_plain(path)

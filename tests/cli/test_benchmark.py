@@ -1,10 +1,12 @@
 """`spacy elmo benchmark`: every figure is there, and the settings are put back."""
 
 import json
+import re
 
 import pytest
+import spacy
 import torch
-from spacy.tokens import DocBin
+from spacy.tokens import DocBin, Span
 from typer.testing import CliRunner
 
 from spacy_elmo.bilm.kernels.processor import INSTRUCTIONS
@@ -71,11 +73,39 @@ def test_precision(tmp_path):
         "precision": "float32",
         "mean error": 0,
         "largest error": 0,
-        **{name: scores[name] for name in SCORES if scores.get(name)},
+        **{name: scores[name] for name in SCORES if scores.get(name) is not None},
     }
     for row in rest:
         assert 0 < row["mean error"] < row["largest error"] < 0.2
     assert [row["precision"] for row in rest] == precisions()[1:]
+
+
+def test_a_score_of_nothing_is_shown(tmp_path):
+    trained().to_disk(tmp_path / "pipeline")
+    doc = examples(spacy.blank("en"))[0].reference
+    doc.ents = [Span(doc, 0, 1, "NEVER_SEEN")]
+    DocBin(docs=[doc]).to_disk(tmp_path / "test.spacy")
+    both = [tmp_path / "pipeline", tmp_path / "test.spacy"]
+    for row in json.loads(run("precision", *both, "--json"))["precision"]:
+        assert row["ents_f"] == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (["--device", "foo"], "EL073.*foo.*cuda"),
+        (["--device", "cuda:99"], "EL151"),
+        (["--device", "cuda:-1"], "EL073"),
+        (["--tokens", "19"], "20"),
+        (["--threads", "0"], "1"),
+        (["--rounds", "0"], "1"),
+        (["--batch-size", "0"], "1"),
+    ],
+)
+def test_options_that_can_not_be(option, said):
+    arguments = ["benchmark", "inference", "--size", "small", *option]
+    found = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert found.exit_code != 0 and re.search(said, found.output)
 
 
 @pytest.mark.parametrize("name", ["pretrain", "layer-cache"])

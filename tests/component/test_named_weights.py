@@ -102,6 +102,28 @@ def test_of_default_sizes(tmp_path):
         assert same(layers(loaded), expected)
 
 
+def test_a_saved_pipeline_of_default_sizes_keeps_them(tmp_path):
+    """Whatever the folder that it was made with holds now."""
+    folder = tmp_path / "bilm"
+    models.load("en").save(folder)
+    nlp = pipeline(folder)
+    nlp.add_pipe("tagger", config=TAGGER)
+    nlp.get_pipe("tagger").add_label("N")
+    nlp.initialize()
+    expected, (tagged,) = layers(nlp), nlp.pipe(["A cat"])
+    nlp.to_disk(tmp_path / "pipeline")
+    shutil.rmtree(folder)
+    BiLM.random(tiny_config(n_layers=3)).save(folder)
+    loaded = spacy.load(tmp_path / "pipeline")
+    assert same(layers(loaded), expected)
+    assert [t.tag_ for t in loaded("A cat")] == [t.tag_ for t in tagged]
+    sizes = models.sizes()
+    model = loaded.config["components"]["elmo"]["model"]
+    assert {name: model[name] for name in sizes} == sizes
+    new = pipeline(folder)
+    assert layers(new).shape == (4, 2, 12)
+
+
 def test_weights_that_are_not_there(tmp_path):
     nlp = pipeline(tmp_path / "nowhere")
     with pytest.raises(FileNotFoundError, match=r"EL001.*nowhere"):

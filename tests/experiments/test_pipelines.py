@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import spacy
 from spacy.language import Language
+from spacy.tokens import DocBin
 from typer.testing import CliRunner
 
 from experiments.pipelines import __main__
@@ -45,6 +46,17 @@ def treebank(n_paragraphs):
         lines = [f"{n}\t{word}\t{tag}\t-\t-\n" for n, (word, tag) in enumerate(words)]
         entities.append(f"# sent_id = s{number}\n{''.join(lines)}")
     return "\n".join(sentences), "\n".join(entities)
+
+
+def test_an_interrupted_conversion_leaves_no_corpus(tmp_path, monkeypatch):
+    def interrupted(docs):
+        raise KeyboardInterrupt
+
+    docs = list(paragraphs(*treebank(1)))
+    monkeypatch.setattr(DocBin, "to_bytes", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write(docs, tmp_path / "train.spacy")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_doc_is_a_paragraph_with_all_layers():

@@ -1,5 +1,7 @@
 """Contexts and labels from files."""
 
+import gzip
+
 import pytest
 import spacy
 from spacy.tokens import Doc, DocBin
@@ -31,9 +33,11 @@ def test_annotated_docs(docs, label, expected):
     assert [str(c) for c in contexts] == ["I [like] it .", "[Like] me ."]
 
 
-def test_table_of_labels_and_sentences(tmp_path):
-    path = tmp_path / "senses.tsv"
-    path.write_text("river\tthe bank . The bank\nno label bank\nmoney\tno such word\n")
+@pytest.mark.parametrize("name", ["senses.tsv", "senses.TSV", "senses.tsv.gz"])
+def test_table_of_labels_and_sentences(tmp_path, name):
+    path = tmp_path / name
+    text = b"river\tthe bank . The bank\nno label bank\nmoney\tno such word\n"
+    path.write_bytes(gzip.compress(text) if name.endswith("gz") else text)
     contexts, labels = read_contexts([path], "bank", tokenizer="whitespace")
     assert labels == ["river", "river", ""]
     assert [c.position for c in contexts] == [1, 4, 2]

@@ -1,0 +1,91 @@
+"""A listener that is sourced into another pipeline, and a pipeline begun again."""
+
+import gc
+
+import numpy as np
+import spacy
+from thinc.api import fix_random_seed
+from typer.testing import CliRunner
+
+from spacy_elmo.cli import app
+
+from ..models import tiny_config
+from ..pipelines import (
+    LISTENER,
+    TAGGER,
+    add_elmo,
+    annotations,
+    examples,
+    listeners,
+    mix_of,
+    pipeline,
+    trained,
+)
+
+
+def heard(nlp):
+    """Return what the tagger's listener makes of a Doc."""
+    doc = nlp.get_pipe("elmo")(nlp.make_doc("I like Paris"))
+    return nlp.get_pipe("tagger").model.get_ref("tok2vec").predict([doc])[0]
+
+
+def test_the_pipeline_that_it_came_from_goes_on_as_before():
+    source, new = trained(30), spacy.blank("en")
+    before = heard(source)
+    add_elmo(new, seed=2)
+    new.add_pipe("tagger", source=source)
+    assert abs(heard(new) - before).max() > 1e-3
+    assert np.array_equal(heard(source), before)
+    found = annotations(source)
+    del new
+    gc.collect()
+    assert np.array_equal(heard(source), before)
+    assert annotations(source) == found
+
+
+def test_initialize_begins_with_a_new_mix():
+    """Of listeners, and of what replaces them."""
+    nlp, replaced = pipeline(), spacy.blank("en")
+    add_elmo(replaced)
+    replaced.add_pipe("tagger", config=TAGGER)
+    replaced.replace_listeners("elmo", "tagger", ["model.tok2vec"])
+    for each in (nlp, replaced):
+        found = []
+        for _ in range(2):
+            fix_random_seed(0)
+            batch = examples(each)
+            optimizer = each.initialize(lambda batch=batch: batch)
+            for _ in range(20):
+                each.update(batch, sgd=optimizer)
+            tok2vec = each.get_pipe("tagger").model.get_ref("tok2vec")
+            found.append(mix_of(tok2vec))
+        for first, second in zip(*found):
+            assert np.array_equal(first, second)
+
+
+def test_a_mix_that_is_loaded_stays(tmp_path):
+    nlp = trained(20)
+    nlp.to_disk(tmp_path)
+    loaded = spacy.load(tmp_path)
+    for ours, theirs in zip(listeners(nlp), listeners(loaded)):
+        for before, after in zip(mix_of(ours), mix_of(theirs)):
+            assert np.array_equal(before, after)
+
+
+def test_frozen_is_saved_as_it_was_set(tmp_path):
+    nlp = trained(frozen=False)
+    nlp.get_pipe("elmo").frozen = True
+    nlp.to_disk(tmp_path)
+    assert spacy.load(tmp_path).get_pipe("elmo").frozen
+
+
+def test_a_table_of_mixes_of_different_depths(tmp_path):
+    nlp = trained()
+    add_elmo(nlp, name="flat", sizes=tiny_config(n_layers=1))
+    listener = {**LISTENER, "upstream": "flat"}
+    model = {**TAGGER["model"], "tok2vec": listener}
+    nlp.add_pipe("tagger", name="second", config={"model": model})
+    nlp.initialize(lambda: examples(nlp))
+    nlp.to_disk(tmp_path)
+    found = CliRunner().invoke(app, ["mix", str(tmp_path)])
+    assert found.exit_code == 0 and "second" in found.output
