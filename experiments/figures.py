@@ -86,14 +86,15 @@ def draw_speeds(found: Found, tasks: Sequence[str], runs: Path, output: Path) ->
     shown = [task for task in tasks if len(points[task]) > 1]
     if not shown:
         return False
-    figure, all_axes = _axes(shown, 3.4, output)
+    figure, all_axes = _axes(shown, 2.9, output)
     for axes, task in zip(all_axes, shown):
-        for name, place in points[task].items():
-            axes.plot(*place, marker="o")
-            axes.annotate(name, place, (0, 5), textcoords="offset points", ha="center")
+        for name, marker in zip(speeds, "osD^v*"):  # also by form, for all eyes
+            place = points[task].get(name, ([], []))
+            axes.plot(*place, marker, markersize=8, label=name)
         axes.set(title=task, xlabel="words/s", xscale="log")
-        axes.margins(0.25)
+        axes.margins(0.15)
         axes.grid(alpha=0.3)
+    figure.legend(*all_axes[0].get_legend_handles_labels(), loc="outside right")
     save(figure, output)
     return True
 
