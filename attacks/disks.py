@@ -7,7 +7,6 @@ that; where not, files that may not grow (RLIMIT_FSIZE) stand for a full one.
 
 import ctypes
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -136,6 +135,8 @@ class Trial:
             self.writer.old(self.place)
 
             def work(most: int = most) -> None:
+                import resource  # here, since Windows has none
+
                 hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
                 resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
                 self.writer.new(self.place)

@@ -9,7 +9,6 @@ import multiprocessing
 import os
 import random
 import re
-import resource
 import shutil
 import tempfile
 import traceback
@@ -86,6 +85,8 @@ def judge(name: str, folder: Path, right: Found) -> dict[str, str]:
 
 def _serve(connection: Connection, folder: Path) -> None:
     """Mutate and read what is asked for, in limited memory."""
+    import resource  # here, since Windows has none
+
     right = {}
     for name in TARGETS:
         right[name] = TARGETS[name].read(folder / name)

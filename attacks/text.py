@@ -146,7 +146,8 @@ class Reader:
         """The same alone."""
         (alone,) = bilm.encode([sentence])
         off = np.abs(alone - together).max(initial=0)
-        if off > bound * np.abs(alone).max(initial=0):
+        # Not `>`, which is false where a value is no number.
+        if not off <= bound * np.abs(alone).max(initial=0):
             self.run.finding(f"{off} between alone and together: {sentence}")
         self.run.counts["compared with alone"] += 1
 

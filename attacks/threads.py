@@ -11,7 +11,10 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
+from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import spacy
@@ -31,6 +34,13 @@ THREADS = 8
 PATIENCE = 120  # seconds without a read
 TOLERANCE = 1e-6  # of the largest value
 TEXTS = [[f"word{i}", "고양이", "x" * (i + 1), "a"] * 5 for i in range(40)]
+# How a fork ends that finds something.
+WRONG, RAISED, KILLED = 3, 4, -9
+ENDS = {
+    WRONG: "has vectors of no model",
+    RAISED: "ended with an exception",
+    KILLED: "did not end",
+}
 PHASES = ("no cache", "memory", "file")
 
 
@@ -61,6 +71,13 @@ class Crowd:
                         self.run.finding(f"vectors of no model: {doc.tensor[0, :4]}")
             self.reads[number] += sum(len(TEXTS[n]) for n in some)
 
+    def watched(self, work: Callable[..., None], *args: int) -> None:
+        """Work in a thread of its own, where an exception is a finding."""
+        try:
+            work(*args)
+        except Exception as error:  # noqa: BLE001 (whatever ends a thread)
+            self.run.finding(f"{work.__name__} ended with {error!r}")
+
     def swap(self) -> None:
         """Put the weights of one model or the other in place, all the time."""
         while not self.stop.is_set():
@@ -75,19 +92,30 @@ class Crowd:
         """Read once in a fork, which must end by itself."""
         child = os.fork()
         if child == 0:
+            self.read_in_a_fork()
+        waits = 0  # not the clock: a machine that stands still in between is no lock
+        while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
+            waits += 1
+            if waits == PATIENCE * 100:
+                os.kill(child, 9)
+            time.sleep(0.01)
+        if status := os.waitstatus_to_exitcode(ended[1]):
+            self.run.finding(f"a fork {ENDS.get(status, f'ended with {status}')}")
+        self.run.counts["forks"] += 1
+
+    def read_in_a_fork(self) -> NoReturn:
+        """Read once, and end with 0 if the vectors are those of a model."""
+        status = RAISED
+        try:
             sys.setswitchinterval(0.005)
             faulthandler.dump_traceback_later(PATIENCE - 20)  # where it waits
             doc = self.nlp(Doc(self.nlp.vocab, words=TEXTS[0]))
             right = any(_near(doc.tensor, each[0]) for each in self.right)
-            os._exit(0 if right else 3)
-        waits = 0  # not the clock: a machine that stands still in between is no lock
-        while os.waitpid(child, os.WNOHANG) == (0, 0):
-            waits += 1
-            if waits == PATIENCE * 100:
-                os.kill(child, 9)
-                self.run.finding("a fork did not end")
-            time.sleep(0.01)
-        self.run.counts["forks"] += 1
+            status = 0 if right else WRONG
+        except BaseException:  # noqa: BLE001 (a fork must not go on as the attack)
+            traceback.print_exc()
+        finally:
+            os._exit(status)
 
 
 def _near(found: np.ndarray, right: np.ndarray) -> bool:
@@ -114,10 +142,12 @@ def _phase(crowd: Crowd, phase: str, limit: int, seconds: float) -> None:
         where = "memory" if phase == "memory" else crowd.folder / "layers"
         crowd.elmo.use_layer_cache(where)
     threads = [
-        threading.Thread(target=crowd.read, args=(number, limit), daemon=True)
+        threading.Thread(
+            target=crowd.watched, args=(crowd.read, number, limit), daemon=True
+        )
         for number in range(THREADS)
     ]
-    swapper = threading.Thread(target=crowd.swap, daemon=True)
+    swapper = threading.Thread(target=crowd.watched, args=(crowd.swap,), daemon=True)
     for thread in [swapper, *threads]:
         thread.start()
     until, before, still = time.monotonic() + seconds, -1, 0

@@ -1,7 +1,8 @@
 """Small biLMs that differ in one thing each, trained on the same tokens.
 
 What is compared is perplexity and bits per character of held-out text against size and
-speed. Runs that are there already are not made again.
+speed. The same command resumes the runs: those that are complete are not made again,
+and one of another recipe in the same folder ends the command with the difference.
 """
 
 import json
@@ -57,8 +58,6 @@ def run(*command: object) -> None:
 def train(
     config: Path, folder: Path, settings: Settings, text: Path, steps: int
 ) -> None:
-    if (folder / "model-best" / "card.json").exists():
-        return
     options: Settings = {
         "text.train": [str(text)],
         "training.max_steps": steps,

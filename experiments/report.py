@@ -108,10 +108,13 @@ def shares_table(found: Found, tasks: Sequence[str]) -> Rows:
 
 
 def layers_table(folder: Path) -> Rows:
-    """Return what `word_senses` and `probe` have found, layer by layer."""
+    """Return what `word_senses` and `probe` have found, layer by layer. Other files are
+    left out."""
     rows: Rows = []
     for path in sorted(folder.glob("*.json")):
         found = json.loads(path.read_text(encoding="utf-8"))
+        if "layers" not in found:
+            continue
         layers = [f"{100 * score:.2f}" for score in found["layers"]]
         if not rows:
             rows.append(("", "without", *map(str, range(len(layers)))))
@@ -163,7 +166,10 @@ def main(
 ) -> None:
     """Print tables of all runs that there are, and write them with plots."""
     output.mkdir(parents=True, exist_ok=True)
-    found = [section(training / name, output if plots else None) for name in names]
+    try:
+        found = [section(training / name, output if plots else None) for name in names]
+    except ValueError as error:
+        msg.fail(str(error), exits=1)
     if not any(found):
         msg.fail("There is nothing to report: experiments.train makes runs", exits=1)
     text = ["# Experiments\n", *filter(None, found)]

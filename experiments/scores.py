@@ -13,11 +13,23 @@ SHARES = (1, 3, 10, 30, 100)
 
 
 def read(folder: Path) -> Found:
-    """Return the metrics of all runs of an experiment, by task and setup."""
+    """Return the metrics of all runs of an experiment, by task and setup.
+
+    Raises:
+        ValueError: Runs of a task and a setup differ in more than their seeds, so that
+            a mean of them says nothing.
+    """
     found: Found = defaultdict(list)
     for path in sorted(folder.glob(f"*/*/*/{METRICS}")):
         metrics = json.loads(path.read_text(encoding="utf-8"))
-        found[metrics["task"], metrics["setup"]].append(metrics)
+        others = found[metrics["task"], metrics["setup"]]
+        if others and others[0].get("recipe") != metrics.get("recipe"):
+            raise ValueError(
+                f"Runs in '{path.parent.parent}' were made with different settings, "
+                "corpora or weights. Make them again with --overwrite, or remove those "
+                "that are old."
+            )
+        others.append(metrics)
     return found
 
 

@@ -2,7 +2,9 @@
 softmax, for who goes on training it, and its card, as JSON and as Markdown. The sources
 of the text are written beside it by hand, in ATTRIBUTION.md.
 
-    python -m experiments.ship en_elmo_sm
+    python . ship en_elmo_sm
+
+in this folder, since experiments.yml names the trained models relative to it.
 """
 
 from pathlib import Path

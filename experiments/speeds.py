@@ -14,7 +14,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import spacy
-import torch
 import typer
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
@@ -24,6 +23,7 @@ from thinc.api import use_ops
 from tqdm import tqdm
 
 from spacy_elmo.atomic_files import write_files
+from spacy_elmo.bilm.kernels.threads import numpy_on_one_thread, thread_count
 from spacy_elmo.component.pipe import Elmo
 
 from . import small_transformer
@@ -79,8 +79,7 @@ def main(
     output: Path | None = typer.Option(None, help="JSON file that `report` draws"),
 ) -> None:
     """Print a row for each setup."""
-    torch.set_num_threads(1)
-    with use_ops("numpy", use_blis=False):
+    with thread_count(1), numpy_on_one_thread(), use_ops("numpy", use_blis=False):
         runs = {
             name: Run(BUDGET, find_task(task), find_setup(name), 0, corpora=corpora)
             for name in setups

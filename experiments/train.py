@@ -115,9 +115,9 @@ class Run:
             found["corpora.train.limit"] = max(1, round(n_docs * self.setup.share))
         return found
 
-    def identity(self) -> str:
+    def identity(self, overrides: dict[str, Any] | None = None) -> str:
         """Return a hash of all that results depend on."""
-        depends: list[Any] = [self.config(), self.overrides()]
+        depends: list[Any] = [self.config(), overrides or self.overrides()]
         depends += [sha256(self.corpus / f"{part}.spacy") for part in PARTS]
         if self.setup.has_elmo:
             source = self.source or shipped.folder(self.task.lang)
@@ -129,6 +129,22 @@ class Run:
                 sha256(Path(self.setup.config["static"], "vocab", "vectors"))
             )
         return _hash(depends)
+
+    def recipe(self) -> str:
+        """Return a hash that runs with other seeds have too."""
+        return self.identity({**self.overrides(), "system.seed": None})
+
+    def missing(self) -> Path | None:
+        """Return a file or folder that the run needs, where it is not there."""
+        needed = [self.corpus / f"{part}.spacy" for part in PARTS]
+        if self.text is not None:
+            needed.append(self.text)
+        weights = self.setup.weights if self.setup.has_elmo else None
+        if weights not in (None, *shipped.MODELS.values()):
+            needed.append(Path(weights))
+        if "static" in self.setup.config:
+            needed.append(Path(self.setup.config["static"]))
+        return next((path for path in needed if not path.exists()), None)
 
 
 def without_elmo(config: str, architecture: str) -> str:
@@ -170,6 +186,7 @@ def make(run: Run, *, overwrite: bool = False) -> dict[str, Any]:
     test = Corpus(run.corpus / "test.spacy", gold_preproc=True)
     metrics = {
         "identity": identity,
+        "recipe": run.recipe(),
         "task": run.task.name,
         "setup": run.setup.name,
         "seed": run.seed,
@@ -249,13 +266,24 @@ def main(
     # AMD EPYC (Zen 5). They differ in rounding alone.
     ops = nullcontext() if gpu >= 0 else use_ops("numpy", use_blis=False)
     with ops:
+        skipped = 0
         for number, run in enumerate(runs, start=1):
             msg.divider(f"{number} of {len(runs)}: {run.folder}")
+            if missing := run.missing():
+                msg.warn(f"Skipped, since there is no '{missing}'")
+                skipped += 1
+                continue
             try:
                 found = make(run, overwrite=overwrite)
             except (ValueError, OSError) as error:
                 msg.fail(str(error), exits=1)
             msg.info(f"{found['score']:.2%} on the test set, {found['seconds']:.0f} s")
+    if skipped:
+        msg.warn(
+            f"{skipped} of {len(runs)} runs were skipped: what they need is missing"
+        )
+    if skipped == len(runs):
+        msg.fail("There was nothing to train", exits=1)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """What runs without what. Which module may import which is in pyproject.toml."""
 
+import ast
 import subprocess
 import sys
 from graphlib import TopologicalSorter
@@ -9,6 +10,7 @@ import grimp
 from spacy_elmo.models.model_card import read_card
 
 from .pretrain.runs import prepare_text, write_config, write_text
+from .project import ROOT
 
 
 def run(code):
@@ -86,3 +88,18 @@ import spacy_elmo.cli
 loaded = {n for n in set(sys.modules) - before if n.startswith(("spacy_elmo.", "h5py"))}
 assert all(name.startswith("spacy_elmo.cli") for name in loaded), loaded
 """)
+
+
+UNIX = {"resource", "fcntl", "pwd", "grp", "termios"}
+
+
+def test_no_file_needs_modules_of_unix_to_be_imported():
+    """On Windows, tests and what they import are collected too."""
+    found = set()
+    for folder in ("spacy_elmo", "tests", "attacks", "benchmarks", "experiments"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                names = getattr(node, "names", ())
+                if UNIX & {alias.name for alias in names}:
+                    found.add(path.relative_to(ROOT).as_posix())
+    assert found == set()

@@ -112,13 +112,13 @@ def _files(repository: Repository, sources: Path) -> dict[str, bytes]:
 
 CORPORA = (
     Corpus(
-        "ewt-pos/en_ewt-ud-train.conllu",
+        "en_ewt-ud-train.conllu",
         "CC BY-SA 4.0",
         "3fb78e2b55482c8ee00caa653af436c88c9e5bc9a73ce26e4ae3ddc79d2b7e7b",
         _treebank,
     ),
     Corpus(
-        "ewt-ner/en_ewt-ud-train.iob2",
+        "en_ewt-ud-train.iob2",
         "CC BY-SA 4.0",
         "12d3ccba12b57469bef99dd34bc9a20cee30ead19896358ee60b4a420c769db1",
         _entities,

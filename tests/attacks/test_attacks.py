@@ -1,7 +1,9 @@
 """What attacks found once stays mended, and what they find now is nothing."""
 
+import numpy as np
 import pytest
 
+from attacks import text, threads
 from attacks.__main__ import NAMES, attack
 from attacks.files import ALLOWED, CORPUS, replay
 from attacks.report import Run
@@ -32,3 +34,40 @@ def test_attack(name, tmp_path):
 
 def test_attacks_take_two_minutes():
     assert set(NAMES) == set(SHARES) and sum(SHARES.values()) <= 2
+
+
+@pytest.fixture
+def crowd(tmp_path):
+    return threads.Crowd(Run("threads", 1, seed=0, output=tmp_path), tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(threads.os, "fork"), reason="the system has no fork")
+@pytest.mark.parametrize(
+    ("right", "found"),
+    [
+        ([[np.zeros((20, 32), np.float32)]], ["a fork has vectors of no model"]),
+        ([[None]], ["a fork ended with an exception"]),
+        (None, []),
+    ],
+)
+def test_forks_that_are_wrong_are_found(crowd, right, found):
+    crowd.right = crowd.right if right is None else right
+    crowd.fork()
+    assert crowd.run.findings == found and crowd.run.counts["forks"] == 1
+
+
+def test_threads_that_raise_are_found(crowd):
+    crowd.models = []
+    crowd.watched(crowd.swap)
+    (finding,) = crowd.run.findings
+    assert finding.startswith("swap ended with IndexError")
+
+
+def test_vectors_that_are_no_numbers_are_found(tmp_path):
+    reader = text.Reader(Run("text", 1, seed=0, output=tmp_path))
+    sentence = ["a", "word"]
+    (layers,) = reader.bilm.encode([sentence])
+    reader.compare(reader.bilm, sentence, layers, text.TOLERANCE)
+    assert reader.run.findings == []
+    reader.compare(reader.bilm, sentence, layers * np.nan, text.TOLERANCE)
+    assert len(reader.run.findings) == 1

@@ -7,7 +7,6 @@ victim: the actor that does the job NUMBER is killed whenever it begins it.
 kills: actors are killed at random moments, so many times.
 """
 
-import fcntl
 import json
 import os
 import random
@@ -29,6 +28,8 @@ IFF_UP, SIOCGIFFLAGS, SIOCSIFFLAGS = 1, 0x8913, 0x8914
 
 
 def start_loopback():
+    import fcntl  # here, since Windows has none
+
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as found:
         request = struct.pack("16sh14x", b"lo", 0)
         request = fcntl.ioctl(found, SIOCGIFFLAGS, request)

@@ -2,7 +2,6 @@
 
 import json
 import random
-import resource
 import subprocess
 import time
 
@@ -137,6 +136,7 @@ def test_weights_that_overflow(tmp_path):
 
 
 def test_a_disk_that_is_full(tmp_path):
+    resource = pytest.importorskip("resource")
     text = write_lines(tmp_path / "a.txt", 30)
     expected = shards(embed_files(tmp_path, [text]))
     output = tmp_path / "out"

@@ -11,7 +11,7 @@ import spacy
 from spacy.util import load_config_from_str, registry
 
 from experiments import figures, report, speeds, train
-from experiments.scores import read
+from experiments.scores import METRICS, read
 from experiments.small_transformer import PACKAGE
 from experiments.table import Experiment, Setup, find_setup, find_task, read_table
 from experiments.train import Run, make
@@ -79,6 +79,7 @@ def check_report(folder, found, few):
     layers.mkdir()
     scores = {"without": 0.5, "layers": [0.25, 0.5, 0.75]}
     (layers / "some_probe.json").write_text(json.dumps(scores))
+    (layers / "word_in_context.json").write_text(json.dumps({"pairs": 2}))
     contexts = folder / "neighbours.md"
     contexts.write_text("**눈** (4 contexts)", encoding="utf-8")
     places = folder / "report", folder / "runs", layers, contexts
@@ -143,6 +144,38 @@ def test_other_vectors_stand_in_elmos_place(folder):
     del ours["components"]["ner"]["model"]["tok2vec"]["elmo"]
     assert config["components"] == {"ner": ours["components"]["ner"]}
     assert config["training"] == ours["training"]
+
+
+def test_runs_of_different_settings_are_not_averaged(folder, capsys):
+    run = run_of(folder, "ewt-ner", "elmo")
+    assert run.recipe() == replace(run, seed=5).recipe()
+    assert run.recipe() != run_of(folder, "ewt-ner", "average").recipe()
+    for seed, recipe in enumerate("aab"):
+        metrics = {"task": "ewt-ner", "setup": "elmo", "score": 0.5, "recipe": recipe}
+        path = folder / "mixed" / "x" / "ewt-ner" / "elmo" / str(seed) / METRICS
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(metrics))
+    with pytest.raises(ValueError, match="elmo' were made with different settings"):
+        read(folder / "mixed" / "x")
+    with pytest.raises(SystemExit):
+        report.main(["x"], folder / "no", folder / "mixed", None, None, plots=False)
+    assert "--overwrite" in capsys.readouterr().out
+
+
+def test_runs_are_skipped_whose_files_are_missing(folder, monkeypatch, capsys):
+    monkeypatch.setattr(train, "make", lambda run, **_: {"score": 1.0, "seconds": 1})
+    places = folder / "skipping", folder / "corpus"
+    train.main(["quick"], *places, seeds=1, steps=1, weights="", gpu=-1)
+    told = " ".join(capsys.readouterr().out.split())
+    assert told.count("100.00% on the test set") == 2  # ewt-xpos
+    assert told.count("Skipped, since there is no") == 2  # wnut17
+    assert "2 of 4 runs were skipped" in told
+    with pytest.raises(SystemExit):
+        train.main(["quick"], places[0], folder / "no", 1, 1, "", gpu=-1)
+    domain = run_of(folder, "ewt-xpos", replace(find_setup("elmo"), weights="none"))
+    assert str(domain.missing()) == "none"
+    shipped = replace(find_setup("elmo"), weights="en_elmo_sm")
+    assert run_of(folder, "ewt-xpos", shipped).missing() is None
 
 
 def test_speeds_of_pipelines(folder, tmp_path, capsys):
