@@ -22,6 +22,7 @@ from spacy_elmo.bilm.objectives.adaptive import adaptive_softmax
 from spacy_elmo.bilm.objectives.full import full_softmax
 from spacy_elmo.bilm.objectives.sampled import sampled_softmax
 from spacy_elmo.pretrain.config import TrainingConfig
+from spacy_elmo.pretrain.memory import keep_freed_memory
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.pretrain.optimizers import adam
 from spacy_elmo.pretrain.step import train_step
@@ -36,7 +37,7 @@ from spacy_elmo.speed_limits import matrix_peak
 from spacy_elmo.text.corpus import SPECIALS, Corpus, build_corpus
 from spacy_elmo.text.streams import Batch, Streams
 
-from .timing import DEVICE, MODEL, memory_in_use
+from .timing import DEVICE, MODEL, memory_in_use, page_faults
 
 OBJECTIVES = ("full", "adaptive", "sampled", "definition")
 DEFINITION = {"token_encoder": "definition", "lstm": "definition"}
@@ -142,10 +143,12 @@ def benchmark(
     device: torch.device,
     precision: str = "float32",
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return tables: tokens/s by vocabulary and objective, and the share of the speed
-    of a large matrix product that the LSTMs have."""
+    """Return tables: tokens/s by vocabulary and objective; the share of the speed of a
+    large matrix multiplication that the LSTMs have, and the pages of memory that a step
+    of the first objective takes, with the largest vocabulary."""
     sizes = load_model(model).config
     rows: list[dict[str, Any]] = []
+    faults = None
     for n_words in tqdm(vocabularies, leave=False):
         corpus = made_up_text(n_words, 40 * batch_size * unroll_steps)
         at_most = dict.fromkeys(("full", "definition"), FULL_AT_MOST)
@@ -164,10 +167,17 @@ def benchmark(
         }
         speeds = in_turn(runs, rounds)
         rows.append({"words": n_words, **{o: speeds.get(o) for o in objectives}})
+        before = page_faults()
+        next(iter(runs.values()))()
+        faults = None if before is None else (page_faults() or 0) - before
     dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
     fastest = max(row[o] or 0.0 for row in rows for o in objectives)
     share = lstm_flops(sizes) * fastest / matrix_peak(device, dtype)
-    memory = {"LSTMs, share of peak": share, "GB": memory_in_use(device) / (1 << 30)}
+    memory = {
+        "LSTMs, share of peak": share,
+        "GB": memory_in_use(device) / (1 << 30),
+        "page faults of a step": faults,
+    }
     return {"tokens/s": rows, "of all": [memory]}
 
 
@@ -185,6 +195,7 @@ def main(
     precision: str = typer.Option("float32", help="float32 or bfloat16"),
     as_json: bool = typer.Option(False, "--json", help="Print JSON"),
 ) -> None:
+    keep_freed_memory()  # as the command that trains
     with thread_count(threads):
         found = benchmark(
             model=model,

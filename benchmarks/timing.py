@@ -1,4 +1,6 @@
-"""Options of all benchmarks, and the memory in use."""
+"""Options of all benchmarks, the memory in use, and pages that were taken."""
+
+from contextlib import suppress
 
 import psutil
 import torch
@@ -13,3 +15,12 @@ def memory_in_use(device: torch.device) -> int:
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))
     return int(psutil.Process().memory_info().rss)
+
+
+def page_faults() -> int | None:
+    """Return how often this process has taken a page of memory, where that is known."""
+    with suppress(ImportError):  # Windows
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    return None

@@ -66,9 +66,10 @@ class Plan:
             n_logits = int(self.share * n_logits)
         C, H, S = sizes.hidden_dim, sizes.projection_dim, sizes.n_filters
         positions = 2 * self.n_streams * self.unroll_steps
-        # Gates, cells, input and output of every layer; in the gradient of one
-        # direction's layer also the derivatives of its gates.
-        lstm = positions * (5 * C + 2 * H) * sizes.n_layers + positions // 2 * 14 * C
+        # Gates, cells, their tanh, what is projected, input and output of every layer;
+        # in the gradient of one direction's layer also those of its gates.
+        lstm = positions * (7 * C + 2 * H) * sizes.n_layers
+        lstm += positions // 2 * (6 * C + 2 * H)
         words = int(positions * DISTINCT)
         length = min(WORD_LENGTH, sizes.max_characters) + max(
             (width for width, _ in sizes.filters), default=0

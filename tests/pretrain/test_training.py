@@ -94,6 +94,7 @@ def test_low_precision_learns(folder, monkeypatch, new_probe):
     """Where it does not pay, it is refused; here it is to learn in any case."""
     for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"):
         monkeypatch.setattr(torch.cpu, name, lambda: False)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", dict, raising=False)
     with pytest.raises(ValueError, match=r"EL077.*bfloat16"):
         pretrain(config(folder, LONG, {"training.precision": "bfloat16"}), folder / "x")
     monkeypatch.setattr(loop, "check_training_precision", lambda *_: None)

@@ -5,8 +5,8 @@ Against autograd through `torch.nn.AdaptiveLogSoftmaxWithLoss`:
 - the gradient is formed in the forward pass while the logits of a few rows lie in the
   processor's cache, so no logits are kept, and none are computed again.
 
-Shapes: N predictions, R rows of a chunk, H projection, K width of a cluster's vectors,
-V words of the head or of a cluster.
+Shapes: N predictions, M of them and rows of zeros, R rows of a chunk, H projection, K
+width of a cluster's vectors, V words of the head or of a cluster.
 """
 
 from collections.abc import Sequence
@@ -16,9 +16,12 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from .onednn import round_up
+
 # Logits computed at once: 4 MB of bfloat16.
 LOGITS = 1 << 21
-LEAST_ROWS, MOST_ROWS = 64, 256
+LEAST_ROWS, MOST_ROWS = 64, 512
+LEAST_P = torch.finfo(torch.float32).tiny
 
 
 def can_run(h_NH: Tensor) -> bool:
@@ -93,16 +96,17 @@ def _compute(
     d_weights: list[Any] = [*d_head]
     for i, (project_KH, words_VK) in enumerate(zip(flat[::2], flat[1::2])):
         rows = (cluster_N == i + 1).nonzero()[:, 0]
-        x_NH, low_KH = h_NH[rows].bfloat16(), project_KH.bfloat16()
-        low_NK, in_cluster_N = torch.mm(x_NH, low_KH.t()), target_N[rows] - cutoffs[i]
+        (x_MH, n), low_KH = round_up(h_NH[rows].bfloat16()), project_KH.bfloat16()
+        low_NK = torch.mm(x_MH, low_KH.t())[:n]
+        in_cluster_N = target_N[rows] - cutoffs[i]
         d_rows_N = None if d_N is None else d_N[rows]
         part_N, d_x_NK, d_words_VK, _ = _part(
             low_NK.float(), in_cluster_N, words_VK, None, d_rows_N
         )
         log_p_N[rows] += part_N
-        d_x_NK = d_x_NK.bfloat16()
-        d_h_NH.index_add_(0, rows, torch.mm(d_x_NK, low_KH).float())
-        d_weights += [torch.mm(d_x_NK.t(), x_NH).float(), d_words_VK]
+        d_x_MK, _ = round_up(d_x_NK.bfloat16())
+        d_h_NH.index_add_(0, rows, torch.mm(d_x_MK, low_KH)[:n].float())
+        d_weights += [torch.mm(d_x_MK.t(), x_MH).float(), d_words_VK]
     return [log_p_N, d_h_NH, *d_weights]
 
 
@@ -128,19 +132,16 @@ def _part(
     size = max(LEAST_ROWS, min(MOST_ROWS, LOGITS // len(weight_VK)))
     for first in range(0, len(x_NK), size):
         rows = slice(first, first + size)
-        x_RK, target_R1 = low_NK[rows], target_N[rows, None]
+        (x_RK, n), target_R1 = round_up(low_NK[rows]), target_N[rows, None]
         logits_RV = torch.mm(x_RK, low_VK.t())
         if low_V is not None:
             logits_RV += low_V
         p_RV = torch.softmax(logits_RV, dim=1)
-        # Not the logarithm of p, which bfloat16 may have rounded to 0.
-        highest_R1 = logits_RV.amax(1, keepdim=True)
-        p_highest_R1 = p_RV.amax(1, keepdim=True).float()
-        above_R1 = logits_RV.gather(1, target_R1).float() - highest_R1.float()
-        log_p_N[rows] = (above_R1 + p_highest_R1.log())[:, 0]
+        p_RV[n:] = 0
+        log_p_N[rows] = _log_p(logits_RV[:n], p_RV[:n], target_R1)
         if d_N is not None:
-            p_RV *= d_N[rows, None].to(p_RV.dtype)
-        d_x_NK[rows] = torch.mm(p_RV, low_VK)
+            p_RV[:n] *= d_N[rows, None].to(p_RV.dtype)
+        d_x_NK[rows] = torch.mm(p_RV, low_VK)[:n]
         d_weight_VK -= torch.mm(p_RV.t(), x_RK)
         if d_bias_V is not None:
             d_bias_V -= p_RV.sum(0, dtype=torch.float32)
@@ -150,3 +151,17 @@ def _part(
     if d_bias_V is not None:
         d_bias_V.index_add_(0, target_N, ones_N)
     return log_p_N, d_x_NK, d_weight_VK, d_bias_V
+
+
+def _log_p(logits_RV: Tensor, p_RV: Tensor, target_R1: Tensor) -> Tensor:
+    """Return log p of the targets, (R,), in float32."""
+    p_R = p_RV.gather(1, target_R1)[:, 0].float()
+    log_p_R = p_R.log()
+    # Below e^-87 p is 0, also in bfloat16: there, from the word that is the likeliest.
+    rows_U = (p_R < LEAST_P).nonzero()[:, 0]
+    if len(rows_U):
+        highest_U, word_U = logits_RV[rows_U].max(dim=1)
+        logit_U = logits_RV[rows_U].gather(1, target_R1[rows_U])[:, 0]
+        p_highest_U = p_RV[rows_U, word_U].float()
+        log_p_R[rows_U] = logit_U.float() - highest_U.float() + p_highest_U.log()
+    return log_p_R

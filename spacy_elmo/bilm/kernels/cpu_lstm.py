@@ -101,10 +101,14 @@ def run(
             else:
                 h = torch.clamp(project(m), -proj_clip, proj_clip, out=y)
         del gates_N4C, views, z, o, i, f, g  # before the next block's are made
-    # The last output of every sequence: what a step has and the next has not.
-    ends = zip(outputs, pairwise([*batch_sizes, 0]))
-    last = [y[b_next:] for y, (b, b_next) in ends if b_next < b]
-    return y_NH, torch.cat(last[::-1]), c2_BC / 2
+    return y_NH, last_rows(y_NH, batch_sizes), c2_BC / 2
+
+
+def last_rows(rows_N: Tensor, batch_sizes: Sequence[int]) -> Tensor:
+    """Return the last row of every sequence: what a step has and the next has not."""
+    sizes = list(batch_sizes)
+    ends = zip(rows_N.split(sizes), pairwise([*sizes, 0]))
+    return torch.cat([y[b_next:] for y, (b, b_next) in ends if b_next < b][::-1])
 
 
 def gate_bias(bias: Tensor, forget_bias: float) -> Tensor:

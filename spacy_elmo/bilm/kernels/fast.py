@@ -108,6 +108,9 @@ class FastCharCnnEncoder(FastPart, CharCnnEncoder):
             by_definition = choose_token_encoder(case) == "definition"
             if by_definition or case.processor.device != "cpu":  # lengths are not known
                 return super().forward(ids_VC, word_ids_V)
+            V = len(ids_VC)
+            if case.gradient:
+                ids_VC = char_cnn.fill_up(ids_VC)
             order_V = torch.argsort(char_cnn.lengths(ids_VC))
             n_parts = 1 if case.gradient else -(-len(ids_VC) // WORDS_AT_ONCE)
             shared = len(ids_VC) >= WORDS_AT_ONCE and can_share(
@@ -130,7 +133,7 @@ class FastCharCnnEncoder(FastPart, CharCnnEncoder):
                 threads.at_once(encode_parts, encode_parts)
             else:
                 encode_parts()
-            return torch.cat(encoded)[torch.argsort(order_V)]
+            return torch.cat(encoded)[torch.argsort(order_V)[:V]]
 
     def char_features(self, ids_VC: Tensor) -> Tensor:
         """Return the maximum of every filter, activated; words come by length."""

@@ -190,15 +190,20 @@ def test_lstm_gradients_equal_finite_differences():
 
 
 @pytest.mark.parametrize("projected", [True, False])
-def test_lstm_under_autocast(projected):
-    """Matrix multiplications are rounded, the state that is carried is not."""
-    layer, definition = lstm(projected, (0.9, 0.8), hidden_dim=64, projection_dim=32)
+@pytest.mark.parametrize("clips", [(0.9, 0.8), (None, None)])
+def test_lstm_under_autocast(clips, projected):
+    """Matrix multiplications are rounded, the cells that are carried are not. With
+    clips, which some values are rounded across, only outputs are compared: gradients
+    jump there."""
+    layer, definition = lstm(projected, clips, hidden_dim=64, projection_dim=32)
     inputs = lstm_inputs(layer, [5, 3, 3, 1])
     with torch.autocast("cpu", torch.bfloat16):
         found = gradients(layer, inputs, torch.float32)
     expected = gradients(definition, inputs, torch.float64)
-    for a, b in zip([*found[0], *found[1]], [*expected[0], *expected[1]]):
-        assert a.dtype == torch.float32 and 1e-6 < error(a, b) < 0.05
+    pairs = list(zip([*found[0], *found[1]], [*expected[0], *expected[1]]))
+    assert all(a.dtype == torch.float32 for a, _ in pairs)
+    for a, b in pairs if clips == (None, None) else pairs[:3]:
+        assert 1e-6 < error(a, b) < 0.02
     assert (found[0][2] != found[0][2].bfloat16().float()).any()
 
 

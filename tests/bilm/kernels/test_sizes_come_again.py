@@ -1,0 +1,58 @@
+"""For each size of a matrix multiplication that it meets, oneDNN makes code and keeps
+it: batches of training that differ a little are to bring the same sizes."""
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from spacy_elmo.bilm.initial_weights import draw_weights
+from spacy_elmo.bilm.kernels.fast import FastCharCnnEncoder
+from spacy_elmo.bilm.objectives import AdaptiveSoftmax
+
+from ...models import tiny_config
+
+N_WORDS = (130, 190, 250)
+
+
+class Sizes(TorchDispatchMode):
+    """Notes the sizes of all matrix multiplications."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = set()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function.overloadpacket in (torch.ops.aten.mm, torch.ops.aten.addmm):
+            a, b = args[-2:]
+            self.found.add((*a.shape, *b.shape))
+        return function(*args, **(kwargs or {}))
+
+
+def sizes_of(run):
+    with Sizes() as sizes, torch.autocast("cpu", torch.bfloat16):
+        run().sum().backward()
+    assert sizes.found
+    return sizes.found
+
+
+def test_of_the_char_cnn():
+    encoder = FastCharCnnEncoder(tiny_config())
+    draw_weights(encoder, torch.Generator().manual_seed(0))
+    ids = torch.randint(1, 200, (max(N_WORDS), 9))
+    encoder(ids)  # the processor is tried out
+    found = [sizes_of(lambda n=n: encoder(ids[:n])) for n in N_WORDS]
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("n_rare", [(130, 150), (300, 310)])
+def test_of_the_adaptive_softmax(n_rare):
+    """Whatever the number of rare words in a batch."""
+    torch.manual_seed(0)
+    objective = AdaptiveSoftmax(16, 700, [20])
+    h_NH = torch.randn(400, 16)
+    found = []
+    for n in n_rare:
+        target_N = torch.where(torch.arange(400) < n, 300, 3)
+        leaf = h_NH.clone().requires_grad_()
+        found.append(sizes_of(lambda t=target_N, h=leaf: objective(h, t)))
+    assert found[0] == found[1]
