@@ -48,7 +48,9 @@ def models_cli(
 
 
 def _row(model: str, card: dict[str, Any]) -> tuple[str, ...]:
-    numbers = (f"{card.get(key, 0):,}" for key in ("parameters", "tokens_seen"))
+    from ..models.model_card import tokens_read
+
+    numbers = f"{card.get('parameters', 0):,}", f"{tokens_read(card):,}"
     perplexities = [card.get(f"{text}_perplexity", {}) for text in TEXTS]
     marks = (f"{p.get(m, float('nan')):.2f}" for p in perplexities for m in MARKS)
     return model, card["lang"], card.get("version", ""), *numbers, *marks

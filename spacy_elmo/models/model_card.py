@@ -60,7 +60,7 @@ nlp.add_pipe("elmo", config={{"weights": "{name}"}})
 {text[note]}.
 
 - Licence: {text[licence]}; `ATTRIBUTION.md` names the sources
-- Tokens read: {tokens_seen:,}, of a text of {text[tokens]:,}
+- Tokens read: {tokens_seen:,}, of a text of {text[tokens]:,}{before}
 - Vocabulary of the softmax: {vocabulary:,} words, {text[coverage]:.1%} of the text
 
 ## Evaluation
@@ -86,6 +86,7 @@ Held-out text, exact over the whole vocabulary.
 
 All settings are in `card.json`.
 """
+BEFORE = "\n- Before it, version {version} read {tokens_seen:,} tokens of: {text[note]}"
 RESULT = """\
   - task:
       type: language-modeling
@@ -122,6 +123,17 @@ def name_and_version(name_or_path: str | Path) -> dict[str, Any]:
     return {"weights": path.name, "version": (card or {}).get("version")}
 
 
+def started_from(name_or_path: str | Path) -> dict[str, Any]:
+    """Return what the card of a model says that another one starts from: its name and
+    version, and, if it has a card, fingerprint, text, tokens, and what it started from
+    itself. Raises ValueError as `read_card`."""
+    path = Path(name_or_path)
+    folder = path if path.exists() else Path(__file__).parent / path.name
+    card = (read_card(folder) if folder.exists() else None) or {}
+    kept = ("fingerprint", "text", "tokens_seen", "started_from")
+    return name_and_version(path) | {key: card[key] for key in kept if key in card}
+
+
 def render(name: str, lang: str, card: dict[str, Any]) -> tuple[str, str]:
     """Return the front matter, in YAML, and the page of a shipped model's card.
 
@@ -148,4 +160,17 @@ def render(name: str, lang: str, card: dict[str, Any]) -> tuple[str, str]:
     hours, minutes = divmod(round(card["seconds"] / 60), 60)
     blank = BLANK.get(lang, f'"{lang}"')
     values = {**card, "name": name, "lang": lang, "blank": blank, "table": table}
+    values["before"] = "".join(map(BEFORE.format_map, _ancestors(card)))
     return front, PAGE.format(**values, hours=hours, minutes=minutes)
+
+
+def tokens_read(card: dict[str, Any]) -> int:
+    """Return the tokens that a model has read, and those before it that it started
+    from; what is read again counts again."""
+    return sum(each.get("tokens_seen", 0) for each in (card, *_ancestors(card)))
+
+
+def _ancestors(card: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what the cards said that a model started from, the last one first."""
+    before = card.get("started_from") or {}
+    return [before, *_ancestors(before)] if "text" in before else []

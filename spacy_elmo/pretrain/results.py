@@ -14,7 +14,7 @@ from ..bilm.files.format import folder_of
 from ..bilm.files.own import CARD
 from ..checksums import json_with_checksum
 from ..errors import Errors
-from ..models.model_card import read_card
+from ..models.model_card import read_card, started_from
 from .card import describe, processor
 from .config import PretrainConfig
 from .corpora import DEV, TRAIN, Corpora
@@ -39,6 +39,8 @@ class Results:
     ) -> None:
         self.config, self.output, self.command = config, output, _utf8(command)
         self.corpora, self.workers = corpora, workers
+        init = config.training.init
+        self.started_from = None if init is None else started_from(init)
         self.best = math.inf
         self.before: dict[str, Figures] = {}
         # With the first step of each: a run may resume with other settings.
@@ -47,7 +49,8 @@ class Results:
     def to_dict(self) -> dict[str, Any]:
         """Return what a checkpoint keeps."""
         best = None if math.isinf(self.best) else self.best  # as JSON has no infinity
-        return {"best": best, "before": self.before, "commands": self.commands}
+        kept = {"commands": self.commands, "started_from": self.started_from}
+        return {"best": best, "before": self.before, **kept}
 
     def restore(self, saved: dict[str, Any], step: int) -> None:
         """Take over what `to_dict` returned, at the step of the checkpoint."""
@@ -57,6 +60,7 @@ class Results:
             self.commands.append({"step": step, "command": self.command})
         self.best = math.inf if saved["best"] is None else saved["best"]
         self.before = saved["before"]
+        self.started_from = saved.get("started_from", self.started_from)
 
     def measure_before(self, model: LanguageModel) -> str:
         """Measure all held-out text before the training; return the perplexities
@@ -92,6 +96,7 @@ class Results:
             "dev_perplexity": found.to_dict(),
             "dev_perplexity_before": self.before.get(DEV),
             "seconds": round(seconds, 1),
+            "started_from": self.started_from,
             "hardware": self._hardware(),
             "command": self.command,
             "commands": self.commands,

@@ -1,8 +1,12 @@
-"""What a card says of the machine."""
+"""What a card says of the machine, and of the model that a run started from."""
 
 import torch
 
+from spacy_elmo.models.model_card import read_card, tokens_read
 from spacy_elmo.pretrain.card import describe
+from spacy_elmo.pretrain.loop import pretrain
+
+from .runs import CONFIG, config, without_model
 
 
 def test_a_gpu_is_named_with_the_memory_that_was_taken(monkeypatch):
@@ -10,3 +14,20 @@ def test_a_gpu_is_named_with_the_memory_that_was_taken(monkeypatch):
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda _: 3 << 29)
     assert describe(torch.device("cpu")) == "cpu"
     assert describe(torch.device("cuda:0")) == "cuda:0 (NVIDIA H200, 1.5 GiB taken)"
+
+
+def test_it_says_what_the_run_started_from(folder):
+    """Also of the model that that one started from."""
+    first = pretrain(config(folder, overrides={"text.note": "Tales"}), folder / "a")
+    found = [read_card(first)]
+    assert found[0]["started_from"] is None
+    for name, before in (("b", "a"), ("c", "b")):
+        init = str(folder / before / "model-best")
+        settings = {"training.init": init, "training.max_steps": 25}
+        text = without_model(CONFIG)
+        found.append(read_card(pretrain(config(folder, text, settings), folder / name)))
+    tokens = [card["tokens_seen"] for card in found]
+    assert tokens_read(found[2]) == sum(tokens)
+    before = found[2]["started_from"]
+    assert before["fingerprint"] == found[1]["fingerprint"]
+    assert before["started_from"]["text"]["note"] == "Tales"
