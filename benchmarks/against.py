@@ -15,20 +15,25 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 import typer
 from tqdm import tqdm
 
 from spacy_elmo.atomic_files import sha256
+from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.kernels.choose import check_training_precision
+from spacy_elmo.models import find
 from spacy_elmo.speed import Sentences, made_up_sentences, made_up_words, show
+from spacy_elmo.text.corpus import SPECIALS
 
 ROOT = Path(__file__).parents[1]
 PROBE = Path(__file__).with_name("against_probe.py")
-PARTS = ("vectors", "losses", "files", "speed")
+PARTS = ("vectors", "losses", "files", "reading", "training")
 OBJECTIVES: dict[str, dict[str, Any]] = {
     "full": {"@objectives": "spacy-elmo.FullSoftmax.v1"},
     "adaptive": {"@objectives": "spacy-elmo.AdaptiveSoftmax.v1", "cutoffs": [100, 400]},
@@ -135,8 +140,10 @@ def difference(ours: np.ndarray, theirs: np.ndarray) -> str:
     return f"differ by {largest:.1e} of the largest value"
 
 
-def write_config(folder: Path, sentences: Sentences, training: Row, model: Row) -> Path:
-    """Write a text and a configuration to train on it."""
+def write_config(
+    folder: Path, sentences: Sentences, training: Row, model: Row | None
+) -> Path:
+    """Write a text and a configuration to train on it, a new model or an init."""
     lines = [" ".join(sentence) for sentence in sentences]
     (folder / "train.txt").write_text("\n".join(lines), encoding="utf-8")
     (folder / "dev.txt").write_text("\n".join(lines[:20]), encoding="utf-8")
@@ -147,8 +154,7 @@ def write_config(folder: Path, sentences: Sentences, training: Row, model: Row) 
             "tokenizer": "whitespace",
             "sentences": False,
         },
-        "vocab": {"size": 2000},
-        "model": model,
+        **({} if model is None else {"vocab": {"size": 2000}, "model": model}),
         "training": {"threads": 1, "device": "cpu", "epochs": 1000, **training},
         "training.optimizer": {"@optimizers": "spacy-elmo.Adam.v1"},
     }
@@ -164,7 +170,9 @@ def write_config(folder: Path, sentences: Sentences, training: Row, model: Row) 
     return path
 
 
-def train(tree: Tree, sentences: Sentences, training: Row, model: Row) -> list[Row]:
+def train(
+    tree: Tree, sentences: Sentences, training: Row, model: Row | None
+) -> list[Row]:
     """Train. Returns the lines of the log."""
     config = write_config(tree.folder, sentences, training, model)
     arguments = [config, "--output", "run", "--overwrite"]
@@ -218,13 +226,12 @@ def compare_files(trees: list[Tree], sentences: Sentences) -> list[Row]:
     return [{"what": "files", "result": "; other: ".join([result, *other])}]
 
 
-def compare_speed(
-    trees: list[Tree], sentences: Sentences, rounds: int, steps: int
-) -> list[Row]:
-    """Compare the speed of reading and of training, in turn: seconds of this tree and
-    of the other, and the median of the ratios of neighbours (below 1: this is
-    faster)."""
-    times: dict[str, list[list[float]]] = {}
+Times = dict[str, list[list[float]]]  # seconds of this tree and of the other, in turn
+
+
+def compare_reading(trees: list[Tree], sentences: Sentences, rounds: int) -> Times:
+    """Return the seconds that reading takes, of sentences together and one by one."""
+    times: Times = {}
     for model in ("en_elmo_sm", "random"):
         with ExitStack() as stack:
             readers = []
@@ -238,16 +245,29 @@ def compare_speed(
                     seconds = [ask(reader, what) for reader in readers]
                     if number:  # the first warms up
                         times.setdefault(name, []).append(seconds)
-    for name in ("adaptive", "sampled"):
-        training = {"objective": OBJECTIVES[name], "max_steps": steps}
-        training |= {"batch_size": 32, "log_every": 1, "eval_every": 1_000_000}
+    return times
+
+
+def compare_training(
+    trees: list[Tree], sentences: Sentences, rounds: int, steps: int
+) -> Times:
+    """Return the seconds that training takes, the median of its steps."""
+    times: Times = {}
+    for name, training, model, text in trainings(sentences):
+        training |= {"max_steps": steps, "log_every": 1, "eval_every": 1_000_000}
         for _ in tqdm(range(rounds), f"training, {name}", leave=False):
             seconds = [
                 1000
                 * statistics.median(1 / row["tokens_per_second"] for row in log[1:])
-                for log in (train(tree, sentences, training, {}) for tree in trees)
+                for log in (train(tree, text, training, model) for tree in trees)
             ]
             times.setdefault(f"training, {name}, 1,000 tokens", []).append(seconds)
+    return times
+
+
+def ratios(times: Times) -> list[Row]:
+    """Return medians, and the median of the ratios of neighbours (below 1: this tree is
+    faster)."""
     return [
         {
             "what": name,
@@ -257,6 +277,22 @@ def compare_speed(
         }
         for name, pairs in times.items()
     ]
+
+
+def trainings(
+    sentences: Sentences,
+) -> Iterator[tuple[str, Row, Row | None, Sentences]]:
+    """Yield what is trained: a name, settings, the sizes of a new model, and a text.
+    The model that ships reads words of its vocabulary, as frequent as in English."""
+    for name in ("adaptive", "sampled"):
+        yield name, {"objective": OBJECTIVES[name], "batch_size": 32}, {}, sentences
+    vocab = BiLM.load(find("en_elmo_sm")).vocab or []
+    text = made_up_sentences(vocab[len(SPECIALS) :], 20_000)
+    for precision in ("float32", "bfloat16"):
+        with suppress(ValueError):  # not with this processor
+            check_training_precision(precision, torch.device("cpu"))
+            training = {"init": "en_elmo_sm", "batch_size": 64, "precision": precision}
+            yield f"en_elmo_sm, {precision}", training, None, text
 
 
 def ask(reader: subprocess.Popen[str], what: str) -> float:
@@ -288,7 +324,7 @@ def main(
     sentences = [*ODD, *made_up_sentences(made_up_words(5_000), 10_000)]
     words = sentences[len(ODD) :]
     rows: list[Row] = []
-    speed: list[Row] = []
+    times: Times = {}
     with tempfile.TemporaryDirectory() as folder:
         other = check_out(revision, Path(folder) / "checkout")
         trees = [Tree(ROOT, Path(folder) / "this"), Tree(other, Path(folder) / "other")]
@@ -298,9 +334,11 @@ def main(
             rows += compare_losses(trees, words, steps)
         if "files" in part:
             rows += compare_files(trees, words)
-        if "speed" in part:
-            speed = compare_speed(trees, words[:128], rounds, training_steps)
-    tables = {f"against {revision}": rows, "speed, one thread": speed}
+        if "reading" in part:
+            times |= compare_reading(trees, words[:128], rounds)
+        if "training" in part:
+            times |= compare_training(trees, words[:128], rounds, training_steps)
+    tables = {f"against {revision}": rows, "speed, one thread": ratios(times)}
     tables = {title: table for title, table in tables.items() if table}
     show(tables, as_json=False)
     if output is not None:
