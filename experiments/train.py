@@ -250,6 +250,8 @@ def main(
     weights: str = typer.Option("", help="Model folder or shipped name of the biLM"),
     overwrite: bool = typer.Option(False, help="Replace runs that had other settings"),
     gpu: int = typer.Option(-1, "--gpu-id"),
+    task: list[str] = typer.Option([], help="These tasks of them alone"),
+    setup: list[str] = typer.Option([], help="These setups of them alone"),
 ) -> None:
     """Make the runs of experiments that are missing."""
     runs = []
@@ -258,9 +260,11 @@ def main(
         experiment = replace(experiment, steps=steps or experiment.steps)
         for seed in range(seeds):
             where = (output, corpora, weights or None, gpu)
-            pairs = experiment.pairs()
             runs += [
-                Run(experiment, task, setup, seed, *where) for task, setup in pairs
+                Run(experiment, of_task, of_setup, seed, *where)
+                for of_task, of_setup in experiment.pairs()
+                if (not task or of_task.name in task)
+                and (not setup or of_setup.name in setup)
             ]
     # Not thinc's choice for CPUs, BLIS, which takes 1.3 times as long for a run on an
     # AMD EPYC (Zen 5). They differ in rounding alone.

@@ -165,13 +165,18 @@ def test_runs_of_different_settings_are_not_averaged(folder, capsys):
 def test_runs_are_skipped_whose_files_are_missing(folder, monkeypatch, capsys):
     monkeypatch.setattr(train, "make", lambda run, **_: {"score": 1.0, "seconds": 1})
     places = folder / "skipping", folder / "corpus"
-    train.main(["quick"], *places, seeds=1, steps=1, weights="", gpu=-1)
+    settings = {"seeds": 1, "steps": 1, "weights": "", "gpu": -1}
+    every = {**settings, "task": [], "setup": []}
+    train.main(["quick"], *places, **every)
     told = " ".join(capsys.readouterr().out.split())
     assert told.count("100.00% on the test set") == 2  # ewt-xpos
     assert told.count("Skipped, since there is no") == 2  # wnut17
     assert "2 of 4 runs were skipped" in told
     with pytest.raises(SystemExit):
-        train.main(["quick"], places[0], folder / "no", 1, 1, "", gpu=-1)
+        train.main(["quick"], places[0], folder / "no", **every)
+    capsys.readouterr()
+    train.main(["quick"], *places, **settings, task=["ewt-xpos"], setup=["elmo"])
+    assert capsys.readouterr().out.count("100.00% on the test set") == 1
     domain = run_of(folder, "ewt-xpos", replace(find_setup("elmo"), weights="none"))
     assert str(domain.missing()) == "none"
     shipped = replace(find_setup("elmo"), weights="en_elmo_sm")
