@@ -7,15 +7,11 @@ their own by the same Python, with the same dependencies.
 """
 
 import json
-import os
-import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
-import tomllib
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +27,8 @@ from spacy_elmo.models import find
 from spacy_elmo.speed import Sentences, made_up_sentences, made_up_words, show
 from spacy_elmo.text.corpus import SPECIALS
 
-ROOT = Path(__file__).parents[1]
-PROBE = Path(__file__).with_name("against_probe.py")
+from .revisions import ROOT, Tree, check_out
+
 PARTS = ("vectors", "losses", "files", "reading", "training")
 OBJECTIVES: dict[str, dict[str, Any]] = {
     "full": {"@objectives": "spacy-elmo.FullSoftmax.v1"},
@@ -50,67 +46,6 @@ ODD = [
 SIZES = {"hidden_dim": 256, "projection_dim": 64, "filters": [[1, 32], [3, 96]]}
 
 Row = dict[str, Any]
-
-
-class Tree:
-    """A revision of the package that other processes can import.
-
-    Args:
-        source: A checkout.
-        folder: An empty folder, for what makes it importable and for what it writes.
-    """
-
-    def __init__(self, source: Path, folder: Path) -> None:
-        self.folder = folder
-        site = folder / "site"
-        info = site / "spacy_elmo-0.dist-info"
-        info.mkdir(parents=True)
-        (site / "spacy_elmo").symlink_to(source / "spacy_elmo")
-        # Its own entry points, and not those that are installed.
-        (info / "METADATA").write_text("Name: spacy-elmo\nVersion: 0\n")
-        project = tomllib.loads((source / "pyproject.toml").read_text("utf-8"))
-        lines = []
-        for group, entries in project["project"]["entry-points"].items():
-            lines += [f"[{group}]", *(f"{k} = {v}" for k, v in entries.items())]
-        (info / "entry_points.txt").write_text("\n".join(lines))
-        self.probe = shutil.copy(PROBE, folder)
-        self.environment = {
-            **os.environ,
-            "PYTHONPATH": str(site),
-            "OMP_NUM_THREADS": "1",
-        }
-
-    def run(self, *arguments: object) -> str:
-        """Run Python with arguments. Returns its output."""
-        command = [sys.executable, *map(str, arguments)]
-        done = subprocess.run(
-            command,
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise RuntimeError(f"{command}: {done.stdout}{done.stderr}")
-        return done.stdout
-
-    @contextmanager
-    def reader(self, *arguments: object) -> Iterator[subprocess.Popen[str]]:
-        """Start the probe's "read", which measures a round for each line it gets."""
-        command = [sys.executable, self.probe, "read", *map(str, arguments)]
-        with subprocess.Popen(
-            command,
-            cwd=self.folder,
-            env=self.environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        ) as process:
-            try:
-                yield process
-            finally:
-                process.communicate()
 
 
 def compare_vectors(trees: list[Tree], sentences: Sentences) -> list[Row]:
@@ -300,16 +235,6 @@ def ask(reader: subprocess.Popen[str], what: str) -> float:
     reader.stdin.write(f"{what}\n")
     reader.stdin.flush()
     return float(reader.stdout.readline())
-
-
-def check_out(revision: str, folder: Path) -> Path:
-    """Put the package of a revision into a folder."""
-    folder.mkdir()
-    archive = folder / "archive.tar"
-    command = ["git", "archive", "--output", archive, revision]
-    subprocess.run([*command, "spacy_elmo", "pyproject.toml"], cwd=ROOT, check=True)
-    shutil.unpack_archive(archive, folder, filter="data")
-    return folder
 
 
 def main(

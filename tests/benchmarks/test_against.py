@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.against import Tree, check_out, difference, main
+from benchmarks.against import difference, main
+from benchmarks.revisions import Tree, check_out
 
 ROOT = Path(__file__).parents[2]
 
