@@ -1,8 +1,8 @@
 """The LSTM layer with an explicit backward pass.
 
 Autograd would add up the weights' gradients step by step; here each is one matrix
-multiplication over all steps. What is pointwise is computed step by step, while the
-rows of a step lie in the processor's cache: over all steps at once it waited for the
+multiplication over all steps. On a CPU what is pointwise is computed step by step,
+while the rows of a step lie in the cache: over all steps at once it waited for the
 memory, and took two thirds of the time of a layer in bfloat16.
 
 Shapes: as in lstm.py; I columns of the input. A gradient of x is named d_x.
@@ -17,10 +17,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ..lstm import LstmLayer
-from .cpu_lstm import gate_bias, last_rows
+from .cpu_lstm import blocks, gate_bias, last_rows
 
-_of_sigmoid = torch.ops.aten.sigmoid_backward.grad_input
-_of_tanh = torch.ops.aten.tanh_backward.grad_input
+sigmoid_backward = torch.ops.aten.sigmoid_backward
+tanh_backward = torch.ops.aten.tanh_backward
 
 
 def run(
@@ -104,46 +104,72 @@ class _LstmFunction(torch.autograd.Function):
         )
         gates_N4C, cells_NC, tanh_c_NC, m_NC, y_NH = rest
         batch_sizes, cell_clip, proj_clip, dtype = ctx.settings
-        C, whole = d_c_BC.shape[1], d_c_BC.dtype
+        C, whole, on_cpu = d_c_BC.shape[1], d_c_BC.dtype, d_c_BC.device.type == "cpu"
         d_h_BH, d_c_BC, d_bias = d_h_BH.clone(), d_c_BC.clone(), d_c_BC.new_zeros(4 * C)
         c_before_NC = _one_step_before(cells_NC, first_c_BC, batch_sizes)
         h_T = weight_h.t().to(dtype).contiguous()
         p_T = None if weight_p is None else weight_p.t().to(dtype).contiguous()
         d_z_N4C, d_p_NH = torch.empty_like(gates_N4C), torch.empty_like(y_NH)
-        some_BC = torch.empty_like(first_c_BC)
-        steps = _steps(
-            batch_sizes,
-            *(gates_N4C, cells_NC, c_before_NC, tanh_c_NC),
-            *(y_NH, d_y_NH, d_z_N4C, d_p_NH),
-        )
-        for b, gates, cell, before, tanh_c, y, d_y, d_z, d_p in reversed(list(steps)):
-            o, i, f, g = gates.split(C, dim=1)
-            d_o, d_i, d_f, d_g = d_z.split(C, dim=1)
-            d_h, d_c, some = d_h_BH[:b], d_c_BC[:b], some_BC[:b]
-            torch.add(d_y, d_h, out=d_p)
-            if proj_clip is not None and weight_p is not None:
-                d_p.mul_(y.abs() < proj_clip)
-            d_m = d_p if p_T is None else torch.mm(d_p, p_T)
-            _of_sigmoid(torch.mul(d_m, tanh_c, out=some), o, grad_input=d_o)
-            _of_tanh(torch.mul(d_m, o, out=some), tanh_c, grad_input=some)
-            d_c += some
-            if cell_clip is not None:  # a clipped cell passes nothing to its gates
-                d_c.mul_(cell.abs() < cell_clip)
-            low_d_c = d_c.to(dtype)
-            _of_sigmoid(torch.mul(low_d_c, g, out=some), i, grad_input=d_i)
-            _of_sigmoid(torch.mul(low_d_c, before, out=some), f, grad_input=d_f)
-            _of_tanh(torch.mul(low_d_c, i, out=some), g, grad_input=d_g)
-            d_c *= f.to(whole)
-            d_bias += d_z.sum(0)
-            d_h.copy_(torch.mm(d_z, h_T))
+        of_gates = gates_N4C, cells_NC, c_before_NC, tanh_c_NC
+        of_steps = y_NH, d_y_NH, d_z_N4C, d_p_NH
+        # On a GPU for all steps at once, which are fewer operators.
+        every = list(blocks(batch_sizes, 1 if on_cpu else len(x_NI)))
+        for steps, block in reversed(every):
+            derivatives = _derivatives(cell_clip, *(part[block] for part in of_gates))
+            rows = *derivatives, *(part[block] for part in of_steps)
+            for b, o_of_m, c_of_m, ifg_of_c, c_of_c, y, d_y, d_z, d_p in reversed(
+                list(_steps(batch_sizes[steps], *rows))
+            ):
+                d_h, d_c = d_h_BH[:b], d_c_BC[:b]
+                torch.add(d_y, d_h, out=d_p)
+                if proj_clip is not None and weight_p is not None:
+                    d_p.mul_(y.abs() < proj_clip)
+                d_m = d_p if p_T is None else torch.mm(d_p, p_T)
+                d_c += d_m * c_of_m
+                d_o, d_ifg = d_z.split([C, 3 * C], dim=1)
+                torch.mul(d_m, o_of_m, out=d_o)
+                torch.mul(
+                    d_c.to(dtype)[:, None],
+                    ifg_of_c.unflatten(1, (3, C)),
+                    out=d_ifg.unflatten(1, (3, C)),
+                )
+                d_c *= c_of_c.to(whole)
+                d_h.copy_(torch.mm(d_z, h_T))
+            d_bias += d_z_N4C[block].sum(0)
 
         h_before_NH = _one_step_before(y_NH, first_h_BH, batch_sizes)
-        d_weight_x = torch.mm(x_NI.t(), d_z_N4C).to(whole)
-        d_weight_h = torch.mm(h_before_NH.t(), d_z_N4C).to(whole)
+        # oneDNN takes a quarter longer for a transpose that it makes itself.
+        x_T, h_before_T = x_NI.t().contiguous(), h_before_NH.t().contiguous()
+        d_weight_x = torch.mm(x_T, d_z_N4C).to(whole)
+        d_weight_h = torch.mm(h_before_T, d_z_N4C).to(whole)
         d_weight_p = None if p_T is None else torch.mm(m_NC.t(), d_p_NH).to(whole)
         d_x_NI = torch.mm(d_z_N4C, weight_x.t().to(dtype)).to(whole)
         weights = d_weight_x, d_weight_h, d_bias, d_weight_p
         return d_x_NI, *weights, d_h_BH, d_c_BC, None
+
+
+def _derivatives(
+    cell_clip: float | None,
+    gates_N4C: Tensor,
+    cells_NC: Tensor,
+    before_NC: Tensor,
+    tanh_c_NC: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return pointwise derivatives, of gates before their nonlinearity: of o by m, of c
+    by m, of i, f and g by c (N, 3C), and of c by the c before."""
+    C = cells_NC.shape[1]
+    o, i, f, g = gates_N4C.split(C, dim=1)
+    ifg_of_c = gates_N4C.new_empty(len(gates_N4C), 3 * C)
+    i_of_c, f_of_c, g_of_c = ifg_of_c.split(C, dim=1)
+    sigmoid_backward.grad_input(g, i, grad_input=i_of_c)
+    sigmoid_backward.grad_input(before_NC, f, grad_input=f_of_c)
+    tanh_backward.grad_input(i, g, grad_input=g_of_c)
+    if cell_clip is not None:  # a clipped cell passes nothing to what it was made of
+        passes_NC = (cells_NC.abs() < cell_clip).to(cells_NC.dtype)
+        ifg_of_c.unflatten(1, (3, C)).mul_(passes_NC[:, None])
+        f = f * passes_NC
+    o_of_m, c_of_m = sigmoid_backward(tanh_c_NC, o), tanh_backward(o, tanh_c_NC)
+    return o_of_m, c_of_m, ifg_of_c, f
 
 
 def _steps(batch_sizes: Sequence[int], *rows: Tensor) -> Iterator[tuple[Any, ...]]:

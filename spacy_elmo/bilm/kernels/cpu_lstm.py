@@ -74,7 +74,7 @@ def run(
     weight_x = packed.x.at(len(x_NI))
     on_cpu = x_NI.device.type == "cpu"  # elsewhere all rows at once are faster
     n_rows = weight_x.block_bytes // (16 * C) if on_cpu else len(x_NI)
-    for steps, block in _blocks(batch_sizes, n_rows):
+    for steps, block in blocks(batch_sizes, n_rows):
         gates_N4C = weight_x.linear(x_NI[block], packed.bias)
         gates_N4C[:, 3 * C :] *= 2
         sizes = batch_sizes[steps]
@@ -117,7 +117,7 @@ def gate_bias(bias: Tensor, forget_bias: float) -> Tensor:
     return torch.cat([o, i, f + forget_bias, g])
 
 
-def _blocks(batch_sizes: Sequence[int], n_rows: int) -> Iterator[tuple[slice, slice]]:
+def blocks(batch_sizes: Sequence[int], n_rows: int) -> Iterator[tuple[slice, slice]]:
     """Yield steps, and their rows, in blocks of n_rows or of one step at least."""
     first_step = first_row = rows = 0
     for step, b in enumerate(batch_sizes):
