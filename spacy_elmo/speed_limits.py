@@ -12,6 +12,7 @@ from .bilm.config import BiLMConfig
 from .bilm.kernels.choose import choose_matmul
 from .bilm.kernels.matmul import Weight
 from .bilm.kernels.processor import Precision, Settings, case_of
+from .bilm.kernels.threads import thread_count
 from .speed import Run, Sentences, in_turn
 
 BYTES = {"float32": 4, "half": 2, "int8": 1}  # of a weight
@@ -87,7 +88,8 @@ def sentence_floors(
     encoder, floors = encoder_flops(sizes, [list(sentence)]), {}
     for precision, peak in peaks.items():
         n_bytes = n_weights * BYTES[precision]
-        reading = 1000 * reads * n_bytes / read_bandwidth(n_bytes)
+        with thread_count(1):
+            reading = 1000 * reads * n_bytes / read_bandwidth(n_bytes)
         if precision == "float32":
             floors["warm"] = reading
         kind = "cold" if precision == "float32" else precision

@@ -9,11 +9,13 @@ import torch
 from spacy.tokens import DocBin, Span
 from typer.testing import CliRunner
 
+from spacy_elmo import speed_limits
 from spacy_elmo.bilm.kernels.processor import INSTRUCTIONS
 from spacy_elmo.cli import app
 from spacy_elmo.cli.benchmark import SCORES
 from spacy_elmo.speed import in_turn, precisions
 
+from ..models import tiny_config
 from ..pipelines import examples, trained
 
 
@@ -59,6 +61,25 @@ def test_inference(tiny, tmp_path):
     assert torch.get_num_threads() == before
     assert "warm, p95" in run("inference", *settings)
     assert "EL001" in run("inference", "--model", "huge", fails=True)
+
+
+def test_what_a_sentence_takes_at_least_is_of_one_thread(monkeypatch):
+    """Whatever number of threads the process has."""
+    threads = []
+
+    def noted(runs, rounds):
+        threads.append(torch.get_num_threads())
+        return in_turn(runs, rounds)
+
+    monkeypatch.setattr(speed_limits, "in_turn", noted)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        floors = speed_limits.sentence_floors(tiny_config(), ["a"], {"float32": 1e9})
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert threads == [1] and floors["cold"] > floors["warm"] > 0
 
 
 def test_precision(tmp_path):

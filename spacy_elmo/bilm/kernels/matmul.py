@@ -107,6 +107,8 @@ class FbgemmFloat16(TorchMatmul):
 class HalfMatmul(TorchMatmul):
     """A weight in 16 bits: bfloat16 by oneDNN on a CPU, float16 by torch on a GPU."""
 
+    block_bytes = 4 << 20
+
     def __init__(self, weight_KN: Tensor) -> None:
         self.on_cpu = weight_KN.device.type == "cpu"
         self.dtype = torch.bfloat16 if self.on_cpu else torch.float16
@@ -131,6 +133,8 @@ class HalfMatmul(TorchMatmul):
 class Int8Matmul(TorchMatmul):
     """A weight that oneDNN multiplies by in 8 bits, as for torch's compiler with
     quantised models."""
+
+    block_bytes = 4 << 20
 
     def __init__(self, weight_KN: Tensor) -> None:
         weight_KN = weight_KN.float()
