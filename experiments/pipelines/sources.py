@@ -1,10 +1,10 @@
 """What each pipeline is made of, and the licences of it."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from spacy_elmo import models as shipped
+from spacy_elmo.models.model_card import ancestors, read_card
 
 Source = dict[str, str]
 LICENCE = "CC BY-SA 4.0"
@@ -31,12 +31,17 @@ class Pipeline:
     has_entities: bool = False
 
     def text_sources(self) -> list[Source]:
-        """Return the sources, and the text that the biLM has read."""
+        """Return the sources, and the corpora that the biLM has read."""
         model = shipped.MODELS[self.lang]
-        card = (shipped.find(model) / "card.json").read_text(encoding="utf-8")
-        text = json.loads(card)["text"]
-        read = {"name": f"{model}: {text['note']}", "license": text["licence"]}
-        return [*self.sources, read]
+        card = read_card(shipped.find(model)) or {}
+        texts = [each["text"] for each in (card, *ancestors(card))]
+        return [
+            *self.sources,
+            *(
+                {"name": f"{model}: {t['note']}", "license": t["licence"]}
+                for t in texts
+            ),
+        ]
 
 
 PIPELINES = {

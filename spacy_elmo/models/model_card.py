@@ -160,17 +160,18 @@ def render(name: str, lang: str, card: dict[str, Any]) -> tuple[str, str]:
     hours, minutes = divmod(round(card["seconds"] / 60), 60)
     blank = BLANK.get(lang, f'"{lang}"')
     values = {**card, "name": name, "lang": lang, "blank": blank, "table": table}
-    values["before"] = "".join(map(BEFORE.format_map, _ancestors(card)))
+    values["before"] = "".join(map(BEFORE.format_map, ancestors(card)))
     return front, PAGE.format(**values, hours=hours, minutes=minutes)
 
 
 def tokens_read(card: dict[str, Any]) -> int:
     """Return the tokens that a model has read, and those before it that it started
     from; what is read again counts again."""
-    return sum(each.get("tokens_seen", 0) for each in (card, *_ancestors(card)))
+    return sum(each.get("tokens_seen", 0) for each in (card, *ancestors(card)))
 
 
-def _ancestors(card: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what the cards said that a model started from, the last one first."""
+def ancestors(card: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what a card says of the models that its own started from, one after the
+    other, the last one first."""
     before = card.get("started_from") or {}
-    return [before, *_ancestors(before)] if "text" in before else []
+    return [before, *ancestors(before)] if "text" in before else []
