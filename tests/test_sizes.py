@@ -19,7 +19,7 @@ MAX_FUNCTION = 60
 # can not do is said; folders of strangers, and files of a user's own, in the way;
 # sizes of matrix multiplications that come again while training; what a model started
 # from, in its card.
-MAX_PACKAGE = 19_940
+MAX_PACKAGE = 19_945
 # What may be longer: five at most, each with a reason.
 EXCEPTIONS = {
     "spacy_elmo/errors.py": "one table of messages",

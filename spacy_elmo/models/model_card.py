@@ -117,21 +117,24 @@ def read_card(folder: Path) -> dict[str, Any] | None:
 def name_and_version(name_or_path: str | Path) -> dict[str, Any]:
     """Return the name of a shipped model or of a model folder, as "weights", and the
     version that its card says, if it says one, as "version"."""
-    path = Path(name_or_path)
-    folder = path if path.exists() else Path(__file__).parent / path.name
-    card = read_card(folder) if folder.exists() else None
-    return {"weights": path.name, "version": (card or {}).get("version")}
+    version = _card_of(Path(name_or_path)).get("version")
+    return {"weights": Path(name_or_path).name, "version": version}
 
 
 def started_from(name_or_path: str | Path) -> dict[str, Any]:
     """Return what the card of a model says that another one starts from: its name and
     version, and, if it has a card, fingerprint, text, tokens, and what it started from
     itself. Raises ValueError as `read_card`."""
-    path = Path(name_or_path)
-    folder = path if path.exists() else Path(__file__).parent / path.name
-    card = (read_card(folder) if folder.exists() else None) or {}
+    card = _card_of(Path(name_or_path))
     kept = ("fingerprint", "text", "tokens_seen", "started_from")
-    return name_and_version(path) | {key: card[key] for key in kept if key in card}
+    found = {key: card[key] for key in kept if key in card}
+    return name_and_version(name_or_path) | found
+
+
+def _card_of(path: Path) -> dict[str, Any]:
+    """Return the card of a model folder or of a shipped model, {} if there is none."""
+    folder = path if path.exists() else Path(__file__).parent / path.name
+    return (read_card(folder) if folder.exists() else None) or {}
 
 
 def render(name: str, lang: str, card: dict[str, Any]) -> tuple[str, str]:

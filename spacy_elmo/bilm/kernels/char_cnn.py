@@ -19,7 +19,6 @@ from torch.autograd.function import once_differentiable
 from .matmul import TorchMatmul
 
 WORDS_AT_ONCE = 32  # of like length
-MULTIPLE = 128  # that words of training are filled up to
 WORDS_ON_GPU = 1024  # 0.4 GB of results of 2,048 filters at 50 characters
 
 
@@ -77,10 +76,11 @@ class _Largest(torch.autograd.Function):
         return is_largest_VLS.mul_(d_each_VS[:, None])
 
 
-def fill_up(ids_VC: Tensor) -> Tensor:
-    """Return words and, behind them, the first one as often as a multiple asks for: for
-    each size that a batch of training brings, oneDNN makes code and keeps it."""
-    return torch.cat([ids_VC, ids_VC[:1].expand(-len(ids_VC) % MULTIPLE, -1)])
+def n_more(n_words: int) -> int:
+    """Return how many words more to read, at most a sixteenth, so that the sizes of
+    matrix multiplications come again: for each that a batch of training brings, oneDNN
+    makes code and keeps it."""
+    return -n_words % (1 << max(2, n_words.bit_length() - 5))
 
 
 def lengths(ids_VC: Tensor) -> Tensor:

@@ -108,10 +108,10 @@ class FastCharCnnEncoder(FastPart, CharCnnEncoder):
             by_definition = choose_token_encoder(case) == "definition"
             if by_definition or case.processor.device != "cpu":  # lengths are not known
                 return super().forward(ids_VC, word_ids_V)
-            V = len(ids_VC)
-            if case.gradient:
-                ids_VC = char_cnn.fill_up(ids_VC)
             order_V = torch.argsort(char_cnn.lengths(ids_VC))
+            # The shortest word is read more than once.
+            n_more = char_cnn.n_more(len(ids_VC)) if case.gradient else 0
+            read = torch.cat([order_V[:1].expand(n_more), order_V])
             n_parts = 1 if case.gradient else -(-len(ids_VC) // WORDS_AT_ONCE)
             shared = len(ids_VC) >= WORDS_AT_ONCE and can_share(
                 case, torch.get_num_threads()
@@ -119,7 +119,7 @@ class FastCharCnnEncoder(FastPart, CharCnnEncoder):
             # An autocast is of this thread alone.
             shared = shared and not torch.is_autocast_enabled(ids_VC.device.type)
             n_parts += n_parts % 2 if shared else 0
-            encoded = list(order_V.tensor_split(n_parts))
+            encoded = list(read.tensor_split(n_parts))
             left = iter(list(enumerate(encoded))[::-1])  # the longest words first
 
             def encode_parts() -> None:
@@ -133,7 +133,7 @@ class FastCharCnnEncoder(FastPart, CharCnnEncoder):
                 threads.at_once(encode_parts, encode_parts)
             else:
                 encode_parts()
-            return torch.cat(encoded)[torch.argsort(order_V)[:V]]
+            return torch.cat(encoded)[n_more:][torch.argsort(order_V)]
 
     def char_features(self, ids_VC: Tensor) -> Tensor:
         """Return the maximum of every filter, activated; words come by length."""

@@ -19,6 +19,8 @@ from torch import Tensor
 from . import onednn
 
 BLOCK_ROWS = 16
+# Of a long product by a weight that was put in order before: they stay in the cache.
+PACKED_BYTES = 4 << 20
 
 
 class TorchMatmul:
@@ -80,7 +82,7 @@ class OneDnnInPlace(TorchMatmul):
 class OneDnnMatmul(OneDnnInPlace):
     """A copy of a weight, in the order that oneDNN reads it in."""
 
-    block_bytes = 4 << 20
+    block_bytes = PACKED_BYTES
 
     def __init__(self, weight_KN: Tensor) -> None:
         TorchMatmul.__init__(self, onednn.pack(weight_KN))
@@ -107,7 +109,7 @@ class FbgemmFloat16(TorchMatmul):
 class HalfMatmul(TorchMatmul):
     """A weight in 16 bits: bfloat16 by oneDNN on a CPU, float16 by torch on a GPU."""
 
-    block_bytes = 4 << 20
+    block_bytes = PACKED_BYTES
 
     def __init__(self, weight_KN: Tensor) -> None:
         self.on_cpu = weight_KN.device.type == "cpu"
@@ -134,7 +136,7 @@ class Int8Matmul(TorchMatmul):
     """A weight that oneDNN multiplies by in 8 bits, as for torch's compiler with
     quantised models."""
 
-    block_bytes = 4 << 20
+    block_bytes = PACKED_BYTES
 
     def __init__(self, weight_KN: Tensor) -> None:
         weight_KN = weight_KN.float()

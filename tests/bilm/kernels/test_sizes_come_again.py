@@ -5,13 +5,15 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.initial_weights import draw_weights
 from spacy_elmo.bilm.kernels.fast import FastCharCnnEncoder
 from spacy_elmo.bilm.objectives import AdaptiveSoftmax
+from spacy_elmo.bilm.token_encoder import CharCnnEncoder
 
 from ...models import tiny_config
 
-N_WORDS = (130, 190, 250)
+N_WORDS = (130, 133, 136)
 
 
 class Sizes(TorchDispatchMode):
@@ -42,6 +44,27 @@ def test_of_the_char_cnn():
     encoder(ids)  # the processor is tried out
     found = [sizes_of(lambda n=n: encoder(ids[:n])) for n in N_WORDS]
     assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("n_words", [1, 5, 130])
+def test_beside_a_word_table(n_words):
+    """Whatever the number of words that are read to fill a batch up."""
+    config = tiny_config(n_words=200, word_dim=4)
+    encoder = FastCharCnnEncoder(config)
+    draw_weights(encoder, torch.Generator().manual_seed(0))
+    definition = CharCnnEncoder(config).double()
+    definition.load_state_dict(encoder.state_dict())
+    words = [f"{'x' * (n % 9)}{n}" for n in range(n_words)]
+    ids = torch.from_numpy(BiLM(tiny_config()).character_ids(words))
+    numbers = torch.arange(n_words)
+    found = []
+    for each in (encoder, definition):
+        vectors = each(ids, numbers)
+        weights = torch.linspace(-1, 1, vectors.numel(), dtype=vectors.dtype)
+        loss = (vectors.flatten() * weights).sum()
+        found.append([vectors, *torch.autograd.grad(loss, list(each.parameters()))])
+    for a, b in zip(*found, strict=True):
+        assert (a - b).abs().max() < 1e-5 * b.abs().max().clamp(min=1)
 
 
 @pytest.mark.parametrize("n_rare", [(130, 150), (300, 310)])
