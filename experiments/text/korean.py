@@ -3,6 +3,34 @@ of two like paragraphs, the one of the earlier source stays."""
 
 from .source import Repository, Source, Wheel
 
+_DOCUMENTATION = (
+    (
+        "visualstudio-docs.ko-kr",
+        "b9fcae63007f443d0e28c1284e907e3418d29468",
+        r"^docs/.*\.md$",
+    ),
+    (
+        "cpp-docs.ko-kr",
+        "4dfcde210723455f6f9e401f4f05d2264662ea72",
+        r"^docs/(?!error-messages).*\.md$",
+    ),
+    (
+        "windows-uwp.ko-kr",
+        "35c4b41259919a09dba0b1da80066582739ac55b",
+        r"^(?:windows-apps-src|hub)/.*\.md$",
+    ),
+    (
+        "powerShell-Docs.ko-kr",
+        "8fe5407331c3d9e162f1d21b0fd621c9b1927284",
+        r"^reference/(?:docs-conceptual|7\.0)/.*\.md$",
+    ),
+    (
+        "Dynamics-365-Operations.ko-KR",
+        "3f1993e3e30a8666d256fcbb147c0ed632502093",
+        r"^articles/.*\.md$",
+    ),
+)
+
 SOURCES = (
     Source(
         "ko_speeches",
@@ -61,6 +89,18 @@ SOURCES = (
             ),
         ),
         max_words=2_500_000,
+    ),
+    Source(
+        "ko_documentation",
+        "modern",
+        "CC BY 4.0",
+        "documentation by Microsoft, much of it machine-translated",
+        "korean_documentation",
+        tuple(
+            Repository(f"MicrosoftDocs/{name}", commit, paths)
+            for name, commit, paths in _DOCUMENTATION
+        ),
+        max_words=5_000_000,
     ),
     Source(
         "ko_wikipedia",

@@ -5,6 +5,7 @@ import sqlite3
 
 from experiments.text.parsers import (
     korean_decisions,
+    korean_documentation,
     korean_reviews,
     korean_speeches,
     korean_statutes,
@@ -65,6 +66,32 @@ def test_decisions():
     assert found[1] == "위 법리에 따르면 그렇게 볼 수 있다."
     assert found[2:] == [f"원고 {n}의 말이다. {SENTENCE}" for n in range(15)]
     assert parse(korean_decisions, f"【이유】{SENTENCE}") == []
+
+
+def test_documentation():
+    text = f"""---
+title: 파일 열기
+---
+# 파일 열기
+
+이 문서는 파일을 여는 방법을 설명하는 글입니다.
+
+[파일](open.md)을 열고 `Save`를 누른 다음 잠시 기다립니다.
+
+```powershell
+Get-Item 이 줄은 코드라서 읽지 않는 줄입니다.
+```
+
+- {SENTENCE}
+- {SENTENCE}
+"""
+    (found,) = parse(korean_documentation, text)
+    assert found == [
+        "파일을 열고 Save를 누른 다음 잠시 기다립니다.",
+        SENTENCE,
+        SENTENCE,
+    ]
+    assert parse(korean_documentation, f"# 짧은 글\n\n{SENTENCE}\n") == []
 
 
 def test_statutes():
