@@ -27,7 +27,7 @@ from spacy_elmo.speed import show
 FORMS_OF: dict[Precision, tuple[str, ...]] = {
     "float32": ("torch", "onednn", "onednn_in_place"),
     "half": ("onednn_bfloat16", "fbgemm_float16"),
-    "int8": ("onednn_int8",),
+    "int8": ("onednn_int8", "fbgemm_int8"),
 }
 STEP_ROWS = (1, 2, 3, 4, 8, 16, 32, 64)  # of a step of the LSTM
 MANY_ROWS = (32, 128, 512)  # of its inputs, and of words in the char-CNN

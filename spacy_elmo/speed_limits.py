@@ -30,7 +30,7 @@ def matrix_peak(
     size = 8192 if device.type == "cuda" else 2048
     a, b = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
     rules = choose_matmul(case_of(Settings(precision), b))
-    kept = Weight(b, rules=rules, is_copy=True)
+    kept = Weight(b.clone, rules=rules, is_copy=True)
 
     def product() -> float:
         a @ b

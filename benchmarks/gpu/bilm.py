@@ -12,7 +12,7 @@ from spacy_elmo.bilm.batch import pack
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.kernels import cudnn_lstm
-from spacy_elmo.bilm.kernels.choose import force
+from spacy_elmo.bilm.kernels.forced import force
 from spacy_elmo.bilm.token_cache import TokenCache
 from spacy_elmo.speed import (
     Run,

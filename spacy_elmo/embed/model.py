@@ -14,7 +14,7 @@ from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 
 from ..bilm.bilm import BiLM
-from ..bilm.kernels.choose import force
+from ..bilm.kernels.forced import force
 from ..bilm.kernels.processor import Precision, cpu_model
 from ..component.mixes import learned_mixes
 from ..component.pipe import Elmo

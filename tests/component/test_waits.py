@@ -8,7 +8,7 @@ import torch
 
 from spacy_elmo.bilm.batch import pack
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.kernels.choose import force
+from spacy_elmo.bilm.kernels.forced import force
 from spacy_elmo.bilm.kernels.matmul import TorchMatmul
 
 from ..fake_gpu import BUSY, IDLE, Array, gpu

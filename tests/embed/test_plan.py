@@ -12,7 +12,7 @@ import pytest
 import spacy
 
 from spacy_elmo import embed
-from spacy_elmo.bilm.kernels.choose import force
+from spacy_elmo.bilm.kernels.forced import force
 from spacy_elmo.embed import run
 from spacy_elmo.embed.inputs import Input
 from spacy_elmo.embed.keep import Kept

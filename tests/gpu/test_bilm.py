@@ -7,7 +7,7 @@ import torch
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import PUBLISHED
 from spacy_elmo.bilm.kernels import cudnn_lstm, gpu_lstm
-from spacy_elmo.bilm.kernels.choose import force
+from spacy_elmo.bilm.kernels.forced import force
 from spacy_elmo.models import find
 
 from ..bilm.kernels.test_gpu_lstm import (

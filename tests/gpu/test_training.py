@@ -9,7 +9,7 @@ import time
 import pytest
 import torch
 
-from spacy_elmo.bilm.kernels.choose import force
+from spacy_elmo.bilm.kernels.forced import force
 from spacy_elmo.models.model_card import read_card
 from spacy_elmo.pretrain import checkpoint
 from spacy_elmo.pretrain.config_file import read_config

@@ -3,15 +3,11 @@
 Each function is a pure one of a case (processor, precision, exactness, gradient, dtype)
 and of sizes, rows and threads, and returns a kernel's name, which is its file's or, of
 a matrix multiplication, that of a form in matmul.py; "definition" is token_encoder.py
-or lstm.py. Nothing is timed. `force` and the variable SPACY_ELMO_KERNELS override it.
+or lstm.py. Nothing is timed. forced.py overrides it.
 """
 
-import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from functools import cache
+from collections.abc import Mapping, Sequence
 from math import inf
 
 import torch
@@ -19,6 +15,7 @@ import torch
 from ...errors import Errors, Warnings
 from ..config import BiLMConfig
 from . import cudnn_lstm, gpu_lstm, threads
+from .forced import forced_kernels, pick
 from .matmul import FORMS, SAME_BITS, Rule, find_form
 from .processor import Case, Precision, Processor, check_name, processor_of
 
@@ -40,8 +37,13 @@ INT8 = (Rule("onednn_int8"),)
 # with this torch; torch's own multiplication of float32 is the last of all.
 # `python -m benchmarks.kernels` prints what should change for a processor.
 TABLE: dict[str, dict[str, tuple[Rule, ...]]] = {
-    # Sapphire Rapids: float32 100 GFLOP/s, bfloat16 300-400, int8 400-530.
-    "amx": {"float32": FLOAT32, "half": (BFLOAT16, FLOAT16), "int8": INT8},
+    # Sapphire Rapids: float32 100 GFLOP/s, bfloat16 300-400, int8 400-530. One row of
+    # 256x8192, microseconds by oneDNN and FBGEMM: half 247 and 181, int8 174 and 80.
+    "amx": {
+        "float32": FLOAT32,
+        "half": (FLOAT16._replace(rows=4), BFLOAT16, FLOAT16),
+        "int8": (Rule("fbgemm_int8", rows=2), *INT8),
+    },
     # A Xeon without AMX: float32 and float16 150 GFLOP/s, bfloat16 80.
     "avx512_fp16": {"float32": FLOAT32, "half": (FLOAT16, BFLOAT16), "int8": INT8},
     # EPYC (Zen 4): float32 100, bfloat16 210, int8 410.
@@ -61,7 +63,10 @@ SLOWER = {("avx512_fp16", "onednn_bfloat16"): (80, 150)}
 # Elements of a recurrent weight: one row is multiplied in float32 rather than in fewer
 # bits. Microseconds on the EPYC above, half, int8 and float32 by one_row.py:
 #     small 57, 164, 44    medium 139, 179, 134    original 592, 317, 1088
+# and on a Xeon with AMX, with FBGEMM:
+#     small 50, 35, 40     medium 220, 101, 345    original 823, 419, 1490
 SMALL_FOR_ONE_ROW = 1 << 22
+SMALL_FOR_FBGEMM = 1 << 20
 
 # Rows of a step times its cells from which two threads of Python, of which one at a
 # time has the interpreter, are faster than one: 5 rows of 1024 cells are, 5 of 512 not.
@@ -72,18 +77,6 @@ LEAST_WORK = 4096
 #     small 39, 44, 38 and 25, 39, 48    medium 112, 136, 146 and 73, 116, 163
 FEW = {"avx2": 3}
 
-KERNELS = {
-    "token_encoder": ("char_cnn", "definition"),
-    "lstm": ("cudnn_lstm", "autograd_lstm", "one_row", "cpu_lstm", "definition"),
-    "matmul": tuple(FORMS),
-    "training_matmul": ("onednn", "torch"),
-    "directions": ("two_threads", "one_thread", "all_threads", "one_operator"),
-    "sequences": ("one_by_one", "together"),
-    "gradients": ("overlapped", "afterwards"),
-}
-
-_forced: ContextVar[dict[str, str]] = ContextVar("forced", default={})  # noqa: B039
-
 
 def choose_token_encoder(case: Case) -> str:
     """Return the kernel of the char-CNN."""
@@ -91,29 +84,46 @@ def choose_token_encoder(case: Case) -> str:
     # It has not run on a GPU yet, where it is the one that multiplies in 16 bits.
     half = case.precision == "half" and not case.gradient
     tried = {**can_run, "char_cnn": case.processor.device == "cpu" or half}
-    return _choose("token_encoder", _first(tried), can_run)
+    return pick("token_encoder", _first(tried), can_run)
 
 
 def choose_lstm(case: Case, config: BiLMConfig, rows: float) -> str:
     """Return the kernel of an LSTM layer. rows: of its first step."""
-    on_cpu = case.processor.device == "cpu"
-    size = 4 * config.hidden_dim * config.projection_dim
+    one_row = (
+        rows == 1
+        and case.processor.device == "cpu"
+        and not (case.gradient or case.exact)
+        and case.dtype == torch.float32
+    )
     can_run = {
         # It rounds to nothing but TF32.
         "cudnn_lstm": cudnn_lstm.can_run(config)
         and (case.gradient or case.precision in ("float32", "tf32")),
-        "one_row": on_cpu
-        and rows == 1
-        and not (case.gradient or case.exact)
-        and case.dtype == torch.float32
-        and (case.precision == "float32" or size < SMALL_FOR_ONE_ROW),
+        "one_row": one_row and is_small(case, config),
+        "one_row_packed": one_row and has_fbgemm(case),
         "cpu_lstm": not case.gradient,
         "autograd_lstm": True,
         "definition": True,
     }
     on_gpu = case.processor.device == "cuda"
     best = _first({**can_run, "cudnn_lstm": on_gpu and can_run["cudnn_lstm"]})
-    return _choose("lstm", best, can_run)
+    return pick("lstm", best, can_run)
+
+
+def has_fbgemm(case: Case) -> bool:
+    """Return whether one row is multiplied in fewer bits by FBGEMM."""
+    if case.precision == "float32":
+        return False
+    return find_form(choose_matmul(case), 1).startswith("fbgemm")
+
+
+def is_small(case: Case, config: BiLMConfig) -> bool:
+    """Return whether one row is multiplied by the layer's own weights: always in
+    float32, else where these are so small that fewer bits bring nothing."""
+    if case.precision == "float32":
+        return True
+    limit = SMALL_FOR_FBGEMM if has_fbgemm(case) else SMALL_FOR_ONE_ROW
+    return 4 * config.hidden_dim * config.projection_dim < limit
 
 
 def choose_matmul(case: Case) -> tuple[Rule, ...]:
@@ -123,6 +133,8 @@ def choose_matmul(case: Case) -> tuple[Rule, ...]:
     processor, precision = case.processor, case.precision
     rules = ON_GPU if processor.device == "cuda" else TABLE[processor.instructions]
     found = [r for r in rules.get(precision, ()) if r.form in processor.forms]
+    if all(r.rows < inf for r in found):  # none multiplies many rows
+        found = []
     if precision == "float32":
         found = [*found, Rule("torch")] if case.dtype == torch.float32 else []
         found = found or [Rule("torch")]
@@ -143,7 +155,7 @@ def choose_matmul(case: Case) -> tuple[Rule, ...]:
     can_run = {name: name in known & processor.forms for name in FORMS}
     for name in ("torch", "torch_in_blocks"):
         can_run[name] = precision in ("float32", "tf32")
-    return (Rule(_choose("matmul", found[0].form, can_run)),)
+    return (Rule(pick("matmul", found[0].form, can_run)),)
 
 
 def choose_training_matmul(processor: Processor, before: str | None = None) -> str:
@@ -154,7 +166,7 @@ def choose_training_matmul(processor: Processor, before: str | None = None) -> s
     can_run = {"onednn": no_amx and "onednn" in processor.forms, "torch": True}
     if before is not None and can_run.get(before):
         return before
-    now = _choose("training_matmul", _first(can_run), can_run)
+    now = pick("training_matmul", _first(can_run), can_run)
     if before is not None:
         message = Warnings.ELW55.format(before=before, now=now)
         warnings.warn(message, stacklevel=3)
@@ -177,7 +189,7 @@ def choose_directions(
         and (case.gradient or case.precision != "int8"),
     }
     enough = several and rows * config.hidden_dim >= LEAST_WORK
-    return _choose("directions", _first({**can_run, "two_threads": enough}), can_run)
+    return pick("directions", _first({**can_run, "two_threads": enough}), can_run)
 
 
 def choose_sequences(case: Case, config: BiLMConfig, rows: int, n_threads: int) -> str:
@@ -188,7 +200,7 @@ def choose_sequences(case: Case, config: BiLMConfig, rows: int, n_threads: int) 
     shared = choose_directions(case, config, rows, n_threads) == "two_threads"
     can_run = {"one_by_one": not case.gradient, "together": True}
     best = "one_by_one" if by_rows and few and not shared else "together"
-    return _choose("sequences", best, can_run)
+    return pick("sequences", best, can_run)
 
 
 def choose_gradients(device: torch.device) -> str:
@@ -196,7 +208,7 @@ def choose_gradients(device: torch.device) -> str:
     computes others, which has not run on a GPU yet, or afterwards."""
     can_run = {"overlapped": True, "afterwards": True}
     best = "overlapped" if device.type == "cpu" else "afterwards"
-    return _choose("gradients", best, can_run)
+    return pick("gradients", best, can_run)
 
 
 def can_share(case: Case, n_threads: int) -> bool:
@@ -259,48 +271,5 @@ def _warn_if_slower(precision: str, processor: Processor, form: str) -> None:
         warnings.warn(message, stacklevel=4)
 
 
-@contextmanager
-def force(**kernels: str) -> Iterator[None]:
-    """Use these kernels, by part as in KERNELS, in this thread inside, to test them or
-    to find a fault. Raises ValueError [EL073] if a part or kernel is not known, and
-    inside [EL150] where a kernel can't run what it is asked for."""
-    _check_names(kernels)
-    token = _forced.set({**_forced.get(), **kernels})
-    try:
-        yield
-    finally:
-        _forced.reset(token)
-
-
-def forced_kernels() -> Mapping[str, str]:
-    """Return by part what `force` asks for, and before it SPACY_ELMO_KERNELS, as in
-    "matmul=torch,lstm=definition"."""
-    setting = os.environ.get("SPACY_ELMO_KERNELS")
-    return {**_parse(setting), **_forced.get()} if setting else _forced.get()
-
-
-@cache
-def _parse(setting: str) -> Mapping[str, str]:
-    parts = (part.partition("=") for part in setting.split(","))
-    kernels = {part.strip(): name.strip() for part, _, name in parts}
-    _check_names(kernels)
-    return kernels
-
-
-def _check_names(kernels: Mapping[str, str]) -> None:
-    for part, name in kernels.items():
-        for found, known in ((part, KERNELS), (name, KERNELS.get(part, ()))):
-            if found not in known:
-                message = Errors.EL073.format(found=found, known=", ".join(known))
-                raise ValueError(message)
-
-
 def _first(can_run: Mapping[str, bool]) -> str:
     return next(name for name, can in can_run.items() if can)
-
-
-def _choose(part: str, best: str, can_run: Mapping[str, bool]) -> str:
-    name = forced_kernels().get(part, best)
-    if not can_run[name]:
-        raise ValueError(Errors.EL150.format(part=part, name=name))
-    return name

@@ -16,6 +16,7 @@ Shapes: as in lstm.py; I columns of the input.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -45,15 +46,18 @@ def pack(
     rules: Sequence[Rule],
 ) -> PackedWeights:
     """Return weights prepared for `run`: h's candidate g doubled, p negated."""
-    C = weight_h.shape[1] // 4
-    doubled = weight_h.detach().clone()
-    doubled[:, 3 * C :] *= 2
-    h = Weight(doubled, rules=rules, is_copy=True)
+    h = Weight(partial(_doubled, weight_h.detach()), rules=rules, is_copy=True)
     p = None
     if weight_p is not None:
-        p = Weight(-weight_p.detach(), rules=rules, is_copy=True)
-    x = Weight(weight_x, rules=rules)
+        p = Weight(weight_p.detach().neg, rules=rules, is_copy=True)
+    x = Weight(weight_x.detach, rules=rules)
     return PackedWeights(x, h, gate_bias(bias.detach(), forget_bias), p)
+
+
+def _doubled(weight_H4C: Tensor) -> Tensor:
+    doubled = weight_H4C.clone()
+    doubled[:, 3 * weight_H4C.shape[1] // 4 :] *= 2
+    return doubled
 
 
 def run(

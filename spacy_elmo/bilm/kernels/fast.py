@@ -1,6 +1,6 @@
 """The model with the same weights, computed by the kernels of this folder."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 
@@ -30,9 +30,8 @@ from .choose import (
     choose_matmul,
     choose_sequences,
     choose_token_encoder,
-    force,
-    forced_kernels,
 )
+from .forced import force, forced_kernels
 from .forks import safe_from_forks
 from .matmul import Rule, TorchMatmul, Weight
 from .memo import Derived
@@ -67,7 +66,7 @@ class _Weight:
 
 
 def _prepare(*weights: Tensor, rules: Sequence[Rule]) -> TorchMatmul:
-    return Weight(_joined(weights), rules=rules)
+    return Weight(partial(_joined, weights), rules=rules)
 
 
 def _joined(weights: Sequence[Tensor]) -> Tensor:
@@ -180,11 +179,8 @@ class FastLstmLayer(FastPart, LstmLayer):
         kernel = choose_lstm(case, self.config, batch_sizes[0])
         with torch.autocast(device, enabled=False) if autocast else nullcontext():
             inputs = x_NH.to(h_BH.dtype), batch_sizes, h_BH, c_BC
-            weights = [
-                weight
-                for weight in (self.weight_x, self.weight_h, self.bias, self.weight_p)
-                if weight is not None
-            ]
+            every = self.weight_x, self.weight_h, self.bias, self.weight_p
+            weights = [weight for weight in every if weight is not None]
             forget_bias = self.config.forget_bias
             if kernel == "cudnn_lstm":
                 make = cudnn_lstm.reorder if case.gradient else self._flattened
@@ -193,14 +189,18 @@ class FastLstmLayer(FastPart, LstmLayer):
                 )
             if kernel == "autograd_lstm":
                 return autograd_lstm.run(self, *inputs, dtype)
-            if kernel in ("one_row", "cpu_lstm"):
+            if kernel in RUN:
                 rules = choose_matmul(case)
                 packed = self._packed(*weights, forget_bias=forget_bias, rules=rules)
-                run = one_row.run if kernel == "one_row" else cpu_lstm.run
-                return run(self, packed, *inputs)
+                return RUN[kernel](self, packed, *inputs)
             return super().forward(*inputs)
 
 
+RUN: dict[str, Callable[..., tuple[Tensor, Tensor, Tensor]]] = {
+    "one_row": one_row.run,
+    "one_row_packed": one_row.run_packed,
+    "cpu_lstm": cpu_lstm.run,
+}
 FAST = Parts(char_encoder=FastCharCnnEncoder, lstm_layer=FastLstmLayer)
 
 
@@ -247,7 +247,7 @@ class FastBidirectionalLM(FastPart, BidirectionalLM):
     def _alone(self, case: Case, x_TH: Tensor) -> Iterator[None]:
         """Read one sequence inside, with one_row.py, if that is chosen for it, only
         where rounding stays small."""
-        chosen = choose_lstm(case, self.config, 1) == "one_row"
+        chosen = choose_lstm(case, self.config, 1).startswith("one_row")
         with threads.numpy_on_one_thread() if chosen else nullcontext():
             if not chosen or "lstm" in forced_kernels() or one_row.is_safe(x_TH):
                 yield

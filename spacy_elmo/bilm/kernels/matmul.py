@@ -6,7 +6,8 @@ kept in. Which is used for how many rows, choose.py says.
 Shapes: M rows, K columns in, N columns out.
 """
 
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from math import inf
@@ -106,6 +107,32 @@ class FbgemmFloat16(TorchMatmul):
         z_MN.add_(self.linear(x_MK))
 
 
+class FbgemmInt8(TorchMatmul):
+    """A copy of a weight in 8 bits, which FBGEMM multiplies by one row at a time, since
+    it rounds all rows that it is given by the largest of them."""
+
+    def __init__(self, weight_KN: Tensor) -> None:
+        weight_NK = weight_KN.float().t().contiguous()
+        scale_N = weight_NK.abs().amax(dim=1).div_(127).clamp_(min=1e-30)
+        low_NK = (weight_NK / scale_N[:, None]).round_().to(torch.int8)
+        zero_N = torch.zeros(len(scale_N), dtype=torch.long)
+        quantised = torch._make_per_channel_quantized_tensor  # noqa: SLF001
+        pack = torch.ops.quantized.linear_prepack
+        with warnings.catch_warnings():  # torch may drop it: `works` finds out
+            warnings.simplefilter("ignore")
+            self.packed = pack(quantised(low_NK, scale_N.double(), zero_N, 0), None)
+
+    def linear(self, x_MK: Tensor, bias_N: Tensor | None = None) -> Tensor:
+        """Return x W + b in float32."""
+        multiply = torch.ops.quantized.linear_dynamic
+        y_MN = torch.cat([multiply(x_1K, self.packed) for x_1K in x_MK.split(1)])
+        return y_MN if bias_N is None else y_MN.add_(bias_N)
+
+    def add_to(self, z_MN: Tensor, x_MK: Tensor) -> None:
+        """Add x W to z, in place."""
+        z_MN.add_(self.linear(x_MK))
+
+
 class HalfMatmul(TorchMatmul):
     """A weight in 16 bits: bfloat16 by oneDNN on a CPU, float16 by torch on a GPU."""
 
@@ -170,6 +197,7 @@ FORMS: dict[str, type[TorchMatmul]] = {
     "onednn_bfloat16": HalfMatmul,
     "fbgemm_float16": FbgemmFloat16,
     "onednn_int8": Int8Matmul,
+    "fbgemm_int8": FbgemmInt8,
     "cuda_float16": HalfMatmul,
 }
 # They sum up in the same order, however many rows there are.
@@ -205,29 +233,33 @@ def find_form(rules: Sequence[Rule], rows: int, n_bytes: float = inf) -> str:
 
 
 class Weight(TorchMatmul):
-    """A weight in the forms that rules name, each made when it is first asked for.
+    """A weight in the forms that rules name, each made when it is first asked for, of
+    what `make` returns: a weight that stays, or a copy, which is not kept.
 
-    is_copy: Whether the weight is a copy already, which need not stay: oneDNN does not
-    read it where it lies, and it is dropped where only one form is used.
+    is_copy: Whether it is a copy, which in float32 has one form alone: the copies that
+    others need, or read where it lies, would take memory.
     """
 
     def __init__(
-        self, weight_KN: Tensor, *, rules: Sequence[Rule], is_copy: bool = False
+        self,
+        make: Callable[[], Tensor],
+        *,
+        rules: Sequence[Rule],
+        is_copy: bool = False,
     ) -> None:
-        super().__init__(weight_KN.detach())
-        if is_copy and rules[0].form == "onednn":
-            rules = [rules[0]._replace(rows=inf)]
-        self._rules, self._n_bytes = rules, weight_KN.nbytes
+        copied = [rule for rule in rules if rule.form == "onednn"]
+        if is_copy and copied:
+            rules = [copied[0]._replace(rows=inf)]
+        self._make, self._rules = make, rules
+        self._n_bytes = inf if is_copy else make().nbytes
         self._forms: dict[str, TorchMatmul] = {}
-        if is_copy and rules[0].rows == inf:
-            self.at(1)
-            del self.weight_KN
 
+    @torch.no_grad()
     def at(self, rows: int) -> TorchMatmul:
         """Return what multiplies so many rows."""
         form = find_form(self._rules, rows, self._n_bytes)
         if form not in self._forms:
-            self._forms[form] = FORMS[form](self.weight_KN)
+            self._forms[form] = FORMS[form](self._make())
         return self._forms[form]
 
 

@@ -8,7 +8,6 @@ import torch
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.kernels import choose
 from spacy_elmo.bilm.kernels.choose import (
-    KERNELS,
     LEAST_WORK,
     TABLE,
     choose_all,
@@ -18,8 +17,8 @@ from spacy_elmo.bilm.kernels.choose import (
     choose_matmul,
     choose_token_encoder,
     choose_training_matmul,
-    force,
 )
+from spacy_elmo.bilm.kernels.forced import KERNELS, force
 from spacy_elmo.bilm.kernels.matmul import FORMS, Rule, find_form
 from spacy_elmo.bilm.kernels.processor import (
     INSTRUCTIONS,
@@ -34,6 +33,7 @@ ALL = frozenset(name for name in FORMS if name != "cuda_float16")
 PLAIN = Processor("cpu")
 FAST = Processor("cpu", "avx512_bf16", ALL)
 XEON = Processor("cpu", "avx512_fp16", ALL)
+INTEL = Processor("cpu", "amx", ALL)
 GPU = Processor("cuda", forms=frozenset({"torch", "cuda_float16"}))
 UNCLIPPED = {"cell_clip": None, "proj_clip": None}
 
@@ -51,6 +51,11 @@ UNCLIPPED = {"cell_clip": None, "proj_clip": None}
         (FAST, {"precision": "half", "exact": True}, 1, "onednn_bfloat16"),
         (XEON, {"precision": "half"}, 64, "fbgemm_float16"),
         (FAST, {"precision": "int8"}, 64, "onednn_int8"),
+        (INTEL, {"precision": "half"}, 1, "fbgemm_float16"),
+        (INTEL, {"precision": "half"}, 64, "onednn_bfloat16"),
+        (INTEL, {"precision": "int8"}, 1, "fbgemm_int8"),
+        (INTEL, {"precision": "int8"}, 2, "onednn_int8"),
+        (INTEL, {"precision": "int8", "exact": True}, 1, "onednn_int8"),
         (GPU, {}, 64, "torch"),
         (GPU, {"precision": "half"}, 64, "cuda_float16"),
         (GPU, {"precision": "tf32"}, 64, "torch"),
@@ -140,11 +145,10 @@ def test_a_precision_that_is_slower_than_float32_warns(monkeypatch):
 
 
 def test_training_multiplies_as_before_its_checkpoint():
-    intel = Processor("cpu", "amx", ALL)
     assert choose_training_matmul(FAST) == "onednn"
-    assert choose_training_matmul(intel) == "torch"  # oneDNN would round to 16 bits
+    assert choose_training_matmul(INTEL) == "torch"  # oneDNN would round to 16 bits
     assert choose_training_matmul(FAST, "torch") == "torch"
-    for other in (intel, PLAIN, GPU):
+    for other in (INTEL, PLAIN, GPU):
         with pytest.warns(UserWarning, match=r"ELW55.*'onednn'.*'torch'"):
             assert choose_training_matmul(other, "onednn") == "torch"
 

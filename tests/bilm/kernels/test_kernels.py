@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from spacy_elmo import BiLM
 from spacy_elmo.bilm.initial_weights import draw_weights
 from spacy_elmo.bilm.kernels import char_cnn, cudnn_lstm, processor
-from spacy_elmo.bilm.kernels.choose import check_precision, force
+from spacy_elmo.bilm.kernels.choose import check_precision
 from spacy_elmo.bilm.kernels.fast import FastCharCnnEncoder, FastLstmLayer
+from spacy_elmo.bilm.kernels.forced import force
 from spacy_elmo.bilm.kernels.matmul import OneDnnMatmul, TorchMatmul
 from spacy_elmo.bilm.kernels.processor import PRECISIONS, Processor, Settings
 from spacy_elmo.bilm.lstm import LstmLayer
@@ -96,33 +97,6 @@ def test_cpu_lstm(lengths, projected, clips, dtype, block, exact):
         expected = outputs_of(definition, inputs, torch.float64)
     for a, b in zip(found, expected):
         assert str(a.dtype) == f"torch.{dtype}" and error(a, b) < TOLERANCE[dtype]
-
-
-@settings(max_examples=30, deadline=None)
-@given(
-    length=st.integers(1, 40),
-    projected=st.booleans(),
-    clips=st.sampled_from(CLIPS),
-    block=st.sampled_from([1 << 10, 1 << 24]),
-    seed=st.integers(0, 99),
-)
-def test_one_row(length, projected, clips, block, seed):
-    """Whatever the blocks that the steps come in; its inputs are left as they were."""
-    layer, definition = lstm(projected, clips, seed)
-    inputs = lstm_inputs(layer, [length], seed)
-    before = copy.deepcopy(inputs)
-    with (
-        torch.no_grad(),
-        force(lstm="one_row"),
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        patch.setattr(TorchMatmul, "block_bytes", block)
-        found = outputs_of(layer, inputs, torch.float32)
-    with torch.no_grad():
-        expected = outputs_of(definition, inputs, torch.float64)
-    for a, b in zip(found, expected):
-        assert a.dtype == torch.float32 and error(a, b) < TOLERANCE["float32"]
-    assert all((a == b).all() for a, b in zip(inputs[2:], before[2:]))
 
 
 @pytest.mark.parametrize("precision", ["half", "int8"])

@@ -70,7 +70,7 @@ def test_equals_numpy(precision, is_copy, M, K, N, biased, exact):
     expected = x @ weight
     rules = rules_of(precision, tensors[1], exact)
     with torch.no_grad():
-        prepared = Weight(tensors[1].clone(), rules=rules, is_copy=is_copy)
+        prepared = Weight(tensors[1].clone, rules=rules, is_copy=is_copy)
         found = prepared.at(M).linear(tensors[0], tensors[2] if biased else None)
         prepared.at(M).add_to(tensors[3], tensors[0])
     limit = TOLERANCE[precision] * max(1.0, np.abs(expected).max()) * 4
@@ -86,7 +86,7 @@ def test_large_weights(rows):
     with torch.no_grad():
         for is_copy in (False, True):
             rules = rules_of("float32", weight)
-            prepared = Weight(weight.clone(), rules=rules, is_copy=is_copy)
+            prepared = Weight(weight.clone, rules=rules, is_copy=is_copy)
             z = torch.zeros(rows, 1000)
             prepared.at(rows).add_to(z, x)
             assert abs(prepared.at(rows).linear(x).numpy() - expected).max() < 1e-3
@@ -95,7 +95,7 @@ def test_large_weights(rows):
 
 def test_a_part_of_many_rows_is_the_same():
     x, weight = torch.randn(256, 64), torch.randn(64, 48)
-    prepared = Weight(weight, rules=rules_of("float32", weight))
+    prepared = Weight(weight.detach, rules=rules_of("float32", weight))
     whole = prepared.at(len(x)).linear(x)
     for part in (prepared.at(len(x)).linear(x[:9]), prepared.at(9).linear(x[:9])):
         assert torch.allclose(part, whole[:9], atol=1e-5)
@@ -107,7 +107,7 @@ def test_a_changed_weight_is_noticed(precision, change):
     weight = torch.nn.Parameter(torch.randn(32, 24))
     x = torch.randn(9, 32)
     rules = rules_of(precision, weight)
-    prepared = Derived(Weight)
+    prepared = Derived(lambda w, rules: Weight(w.detach, rules=rules))
     with torch.no_grad():
         before = prepared(weight, rules=rules).at(9).linear(x)
         if change == "in place":

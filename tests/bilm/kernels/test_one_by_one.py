@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from spacy_elmo import BiLM
 from spacy_elmo.bilm.batch import pack
-from spacy_elmo.bilm.kernels.choose import LEAST_WORK, choose_sequences, force
+from spacy_elmo.bilm.kernels.choose import LEAST_WORK, choose_sequences
+from spacy_elmo.bilm.kernels.forced import force
 from spacy_elmo.bilm.kernels.processor import Case, Processor
 from spacy_elmo.bilm.model import BidirectionalLM
 

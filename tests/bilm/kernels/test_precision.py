@@ -7,7 +7,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from spacy_elmo.bilm.batch import pack
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.kernels import processor
-from spacy_elmo.bilm.kernels.choose import choose_directions, choose_lstm, force
+from spacy_elmo.bilm.kernels.choose import choose_directions, choose_lstm
+from spacy_elmo.bilm.kernels.forced import force
 from spacy_elmo.bilm.kernels.processor import Case, Processor, float32_mode
 from spacy_elmo.component import layer_cache
 from spacy_elmo.layers.encoder import build_bilm, shim_of

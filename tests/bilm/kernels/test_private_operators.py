@@ -6,7 +6,8 @@
 import pytest
 import torch
 
-from spacy_elmo.bilm.kernels.choose import check_precision, force
+from spacy_elmo.bilm.kernels.choose import check_precision
+from spacy_elmo.bilm.kernels.forced import force
 from spacy_elmo.bilm.kernels.matmul import works
 from spacy_elmo.bilm.kernels.processor import probe
 

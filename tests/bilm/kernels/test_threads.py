@@ -11,7 +11,7 @@ import torch
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.kernels.choose import force
+from spacy_elmo.bilm.kernels.forced import force
 from spacy_elmo.bilm.kernels.threads import (
     at_once,
     numpy_functions,

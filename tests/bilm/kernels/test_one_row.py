@@ -1,0 +1,72 @@
+"""The LSTM of one sequence, by weights of its own and of fewer bits, against the
+definition in float64."""
+
+import copy
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_elmo.bilm.kernels.choose import has_fbgemm
+from spacy_elmo.bilm.kernels.forced import force
+from spacy_elmo.bilm.kernels.matmul import TorchMatmul
+from spacy_elmo.bilm.kernels.processor import Settings, case_of
+
+from .test_kernels import (
+    CLIPS,
+    TOLERANCE,
+    error,
+    lstm,
+    lstm_inputs,
+    needs,
+    outputs_of,
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    length=st.integers(1, 40),
+    projected=st.booleans(),
+    clips=st.sampled_from(CLIPS),
+    block=st.sampled_from([1 << 10, 1 << 24]),
+    seed=st.integers(0, 99),
+)
+def test_one_row(length, projected, clips, block, seed):
+    """Whatever the blocks that the steps come in; its inputs are left as they were."""
+    layer, definition = lstm(projected, clips, seed)
+    inputs = lstm_inputs(layer, [length], seed)
+    before = copy.deepcopy(inputs)
+    with (
+        torch.no_grad(),
+        force(lstm="one_row"),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr(TorchMatmul, "block_bytes", block)
+        found = outputs_of(layer, inputs, torch.float32)
+    with torch.no_grad():
+        expected = outputs_of(definition, inputs, torch.float64)
+    for a, b in zip(found, expected):
+        assert a.dtype == torch.float32 and error(a, b) < TOLERANCE["float32"]
+    assert all((a == b).all() for a, b in zip(inputs[2:], before[2:]))
+
+
+@pytest.mark.parametrize("precision", ["half", "int8"])
+@pytest.mark.parametrize("projected", [True, False])
+@pytest.mark.parametrize("clips", CLIPS)
+def test_one_row_in_fewer_bits(precision, projected, clips):
+    """Whose errors are those of many rows."""
+    needs(precision)
+    layer, definition = lstm(projected, clips, hidden_dim=64, projection_dim=32)
+    layer.settings = Settings(precision)
+    inputs = lstm_inputs(layer, [20])
+    with torch.no_grad():
+        expected = outputs_of(definition, inputs, torch.float64)
+        kernels = ["cpu_lstm"]
+        if has_fbgemm(case_of(layer.settings, layer.weight_x)):
+            kernels.append("one_row_packed")
+        for kernel in kernels:
+            with force(lstm=kernel):
+                found = outputs_of(layer, inputs, torch.float32)
+            for a, b in zip(found, expected):
+                assert 1e-7 < error(a, b) < TOLERANCE[precision]
