@@ -11,11 +11,10 @@ from .parts import build_part, pin
 from .source import Source
 
 
-def sources_of(language: str) -> tuple[Source, ...]:
-    """The table of a language."""
+def table_of(language: str) -> tuple[tuple[Source, ...], dict[str, int]]:
+    """The sources of a language, and the limits of its even text."""
     module = importlib.import_module(f".{language}", __package__)
-    found: tuple[Source, ...] = module.SOURCES
-    return found
+    return module.SOURCES, getattr(module, "EVEN", {})
 
 
 def main() -> None:
@@ -55,7 +54,7 @@ def _run(options: argparse.Namespace) -> None:
     if options.command == "evaluation":
         print(*make_evaluation(options.sources, options.output), sep="\n")
         return
-    sources = sources_of(options.language)
+    sources, even = table_of(options.language)
     if options.command == "build":
         report = build(
             options.language,
@@ -64,6 +63,7 @@ def _run(options: argparse.Namespace) -> None:
             options.output,
             options.jobs,
             options.record,
+            even,
         )
         print(f"{report['words']:,} words, SHA-256 {report['sha256']}")
         return

@@ -22,6 +22,7 @@ def build(
     output: Path,
     jobs: int = 1,
     record: bool = False,
+    even: dict[str, int] | None = None,
 ) -> dict[str, Any]:
     """Write `LANGUAGE_train.txt` and, beside it, what is in it as JSON.
 
@@ -32,6 +33,8 @@ def build(
         output: The folder of the corpus; its parts lie in `parts/`.
         jobs: Processes that make parts.
         record: Write the SHA-256 of what comes out to the table, instead of comparing.
+        even: Genres, and the words of each at most in `LANGUAGE_even.txt`, which is
+            written beside it.
 
     Raises:
         ValueError: A part or the corpus has another SHA-256 than the table says.
@@ -47,10 +50,14 @@ def build(
     _check({part.stem: _sha256(part) for part in parts}, record)
     avoid = avoided(language)
     found = [judge_part(part, avoid) for part in parts]
-    report = join(sources, parts, found, output / f"{language}_train.txt")
+    name = f"{language}_even"
+    limited = (output / f"{name}.txt", even) if even else None
+    report = join(sources, parts, found, output / f"{language}_train.txt", limited)
     text = json.dumps(report, indent=1, ensure_ascii=False)
     (output / f"{language}_train.json").write_text(text + "\n", encoding="utf-8")
     _check({f"{language}_train": report["sha256"]}, record)
+    if even:
+        _check({name: report["even"]["sha256"]}, record)
     return report
 
 

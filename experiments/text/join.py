@@ -33,12 +33,18 @@ class Piece(NamedTuple):
     place: int
     bytes: int
     stay: Bools
+    words: int
 
 
 def join(
-    sources: tuple[Source, ...], parts: list[Path], found: list[Judgement], output: Path
+    sources: tuple[Source, ...],
+    parts: list[Path],
+    found: list[Judgement],
+    output: Path,
+    even: tuple[Path, dict[str, int]] | None = None,
 ) -> dict[str, Any]:
-    """Write the corpus of a language; the report, which says what was dropped."""
+    """Write the corpus of a language; the report, which says what was dropped. even: a
+    second file for the same text with at most so many words of some genres."""
     kept, reports = _filtered(found)
     pieces: list[Piece] = []
     for number, source in enumerate(sources):
@@ -51,7 +57,26 @@ def join(
         pieces += _pieces(number, source, found[number], chosen, names)
     pieces.sort()
     digest = _write(pieces, parts, output)
-    return _report(sources, reports, digest)
+    report = _report(sources, reports, digest)
+    if even is not None:
+        path, limits = even
+        pieces = list(_limited(pieces, sources, limits))
+        digest, words = _write(pieces, parts, path), sum(p.words for p in pieces)
+        report["even"] = {"words": words, "sha256": digest, "limits": limits}
+    return report
+
+
+def _limited(
+    pieces: list[Piece], sources: tuple[Source, ...], limits: dict[str, int]
+) -> Iterator[Piece]:
+    """Pieces in their order, up to the limit of their genre."""
+    left = dict(limits)
+    for piece in pieces:
+        genre = sources[piece.part].genre
+        if genre in left:
+            left[genre] -= piece.words
+        if left.get(genre, 0) >= 0:
+            yield piece
 
 
 def _words(judged: Judgement, lines: Bools) -> int:
@@ -178,7 +203,8 @@ def _pieces(
                 place = int(judged.place[first])
                 size = int(judged.place[end - 1] + judged.size[end - 1]) - place
                 key = _key(source.name, name, number)
-                yield Piece(key, part, place, size, stay[first:end])
+                words = int((judged.words[first:end] * stay[first:end]).sum())
+                yield Piece(key, part, place, size, stay[first:end], words)
 
 
 def _write(pieces: list[Piece], parts: list[Path], output: Path) -> str:
