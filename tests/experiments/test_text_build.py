@@ -160,3 +160,22 @@ def test_at_most_so_many_words(world):
     report = build("english", (books, little), folder / "mirrors", folder / "out")
     assert 800 < report["sources"]["posts"]["words"] <= 1000
     assert report["sources"]["posts"]["over the limit"] > 3000
+
+
+def test_the_even_text_has_at_most_so_many_words_of_a_genre(world):
+    folder, sources = world
+    inputs = "english", sources, folder / "mirrors", folder / "out"
+    whole = build(*inputs)
+    report = build(*inputs, even={"posts": 1000})
+    texts = [
+        (folder / "out" / f"english_{x}.txt").read_text() for x in ("train", "even")
+    ]
+    train, even = (text.rstrip("\n").split("\n\n") for text in texts)
+    of_book = {sentence(f"plain {n}", 30) for n in range(300)}
+    of_book |= {sentence(f"held {n}", 30) for n in range(60)}
+    posts = [d for d in train if not of_book & set(d.split("\n"))]
+    assert even == [d for d in train if d in even or d not in posts]
+    n_posts = sum(len(d.split()) for d in even if d in posts)
+    assert 800 < n_posts <= 1000
+    assert report["even"]["words"] == len(texts[1].split())
+    assert whole["sha256"] == report["sha256"]
