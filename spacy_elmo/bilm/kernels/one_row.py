@@ -59,9 +59,8 @@ class OwnWeights:
             self.weight_p = layer.weight_p.detach().numpy()
 
     def to_gates(self, h: np.ndarray, z: np.ndarray) -> None:
-        """Write h W to z, what is of o, i and f divided by two."""
+        """Write h W to z."""
         np.dot(h, self.weight_h, out=z)
-        z[: 3 * len(z) // 4] *= HALF
 
     def project(self, m: np.ndarray, y: np.ndarray) -> None:
         """Write m W to y."""
@@ -78,8 +77,9 @@ class FewerBits(OwnWeights):
             self.by_p = packed.p.at(1).linear
 
     def to_gates(self, h: np.ndarray, z: np.ndarray) -> None:
-        """Write h W to z, what is of o, i and f divided by two."""
-        np.multiply(self.by_h(torch.from_numpy(h[None])).numpy()[0], HALF, z)
+        """Write h W to z."""
+        z[:] = self.by_h(torch.from_numpy(h[None])).numpy()[0]
+        z[3 * len(z) // 4 :] *= HALF
 
     def project(self, m: np.ndarray, y: np.ndarray) -> None:
         """Write m W to y."""
@@ -113,9 +113,8 @@ def run(
         weight_x = packed.x.at(len(x_NI))
         n_rows = weight_x.block_bytes // (16 * C)
         for x, y in zip(x_NI.split(n_rows), y_NH.split(n_rows)):
-            gates_N4C = weight_x.linear(x, packed.bias)
-            gates_N4C[:, : 3 * C] *= 0.5
-            h = _steps(layer, weights, gates_N4C.numpy(), y.numpy(), h, c)
+            gates_N4C = weight_x.linear(x, packed.bias).numpy()
+            h = _steps(layer, weights, gates_N4C, y.numpy(), h, c)
     return y_NH, y_NH[-1:].clone(), c_BC
 
 
@@ -128,7 +127,7 @@ def _steps(
     c: np.ndarray,
 ) -> np.ndarray:
     """Write the outputs y from h and c on, the latter in place, and return the last h.
-    gates: their input half, o, i and f divided by two."""
+    gates: what the inputs bring to them."""
     C = len(c)
     cell_clip, proj_clip = layer.config.cell_clip, layer.config.proj_clip
     to_gates, project, one = weights.to_gates, weights.project, np.float32(1)
@@ -138,7 +137,8 @@ def _steps(
     for gates, y in zip(gates_N4C, y_NH):
         to_gates(h, z)
         z += gates
-        np.tanh(z, z)  # sigmoid(x) = tanh(x / 2) / 2 + 1 / 2
+        sigmoids *= HALF  # sigmoid(x) = tanh(x / 2) / 2 + 1 / 2
+        np.tanh(z, z)
         sigmoids += one
         sigmoids *= HALF
         c *= f
