@@ -24,6 +24,8 @@ PRIVATE = (
     "onednn.qlinear_pointwise",
     "quantized.linear_prepack_fp16",
     "quantized.linear_dynamic_fp16",
+    "quantized.linear_prepack",
+    "quantized.linear_dynamic",
 )
 
 torch.set_num_threads(1)  # tiny products: a second thread only waits
