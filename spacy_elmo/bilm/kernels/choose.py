@@ -63,10 +63,9 @@ SLOWER = {("avx512_fp16", "onednn_bfloat16"): (80, 150)}
 # Elements of a recurrent weight: one row is multiplied in float32 rather than in fewer
 # bits. Microseconds on the EPYC above, half, int8 and float32 by one_row.py:
 #     small 57, 164, 44    medium 139, 179, 134    original 592, 317, 1088
-# and on a Xeon with AMX, with FBGEMM:
-#     small 50, 35, 40     medium 220, 101, 345    original 823, 419, 1490
-SMALL_FOR_ONE_ROW = 1 << 22
-SMALL_FOR_FBGEMM = 1 << 20
+# With AMX, FBGEMM multiplies it: milliseconds of a sentence, half, int8 and float32
+#     small 22, 17, 20     medium 54, 37, 63       original 132, 88, 210
+SMALL_FOR_ONE_ROW = {"amx": 1 << 20}
 
 # Rows of a step times its cells from which two threads of Python, of which one at a
 # time has the interpreter, are faster than one: 5 rows of 1024 cells are, 5 of 512 not.
@@ -89,18 +88,15 @@ def choose_token_encoder(case: Case) -> str:
 
 def choose_lstm(case: Case, config: BiLMConfig, rows: float) -> str:
     """Return the kernel of an LSTM layer. rows: of its first step."""
-    one_row = (
-        rows == 1
-        and case.processor.device == "cpu"
-        and not (case.gradient or case.exact)
-        and case.dtype == torch.float32
-    )
     can_run = {
         # It rounds to nothing but TF32.
         "cudnn_lstm": cudnn_lstm.can_run(config)
         and (case.gradient or case.precision in ("float32", "tf32")),
-        "one_row": one_row and is_small(case, config),
-        "one_row_packed": one_row and has_fbgemm(case),
+        "one_row": rows == 1
+        and case.processor.device == "cpu"
+        and not (case.gradient or case.exact)
+        and case.dtype == torch.float32
+        and (case.precision == "float32" or is_small(case, config)),
         "cpu_lstm": not case.gradient,
         "autograd_lstm": True,
         "definition": True,
@@ -110,20 +106,11 @@ def choose_lstm(case: Case, config: BiLMConfig, rows: float) -> str:
     return pick("lstm", best, can_run)
 
 
-def has_fbgemm(case: Case) -> bool:
-    """Return whether one row is multiplied in fewer bits by FBGEMM."""
-    if case.precision == "float32":
-        return False
-    return find_form(choose_matmul(case), 1).startswith("fbgemm")
-
-
 def is_small(case: Case, config: BiLMConfig) -> bool:
-    """Return whether one row is multiplied by the layer's own weights: always in
-    float32, else where these are so small that fewer bits bring nothing."""
-    if case.precision == "float32":
-        return True
-    limit = SMALL_FOR_FBGEMM if has_fbgemm(case) else SMALL_FOR_ONE_ROW
-    return 4 * config.hidden_dim * config.projection_dim < limit
+    """Return whether recurrent weights are so few that one row is multiplied as fast in
+    float32 as in fewer bits."""
+    size = 4 * config.hidden_dim * config.projection_dim
+    return size < SMALL_FOR_ONE_ROW.get(case.processor.instructions, 1 << 22)
 
 
 def choose_matmul(case: Case) -> tuple[Rule, ...]:
@@ -195,7 +182,7 @@ def choose_directions(
 def choose_sequences(case: Case, config: BiLMConfig, rows: int, n_threads: int) -> str:
     """Return how the sequences of a batch are read. rows: how many they are."""
     size = 4 * config.hidden_dim * config.projection_dim
-    by_rows = choose_lstm(case, config, 1) == "one_row" and size < SMALL_FOR_ONE_ROW
+    by_rows = choose_lstm(case, config, 1) == "one_row" and size < 1 << 22
     few = 1 < rows <= FEW.get(case.processor.instructions, 1)
     shared = choose_directions(case, config, rows, n_threads) == "two_threads"
     can_run = {"one_by_one": not case.gradient, "together": True}

@@ -1,6 +1,6 @@
 """The model with the same weights, computed by the kernels of this folder."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 
@@ -189,18 +189,14 @@ class FastLstmLayer(FastPart, LstmLayer):
                 )
             if kernel == "autograd_lstm":
                 return autograd_lstm.run(self, *inputs, dtype)
-            if kernel in RUN:
+            if kernel in ("one_row", "cpu_lstm"):
                 rules = choose_matmul(case)
                 packed = self._packed(*weights, forget_bias=forget_bias, rules=rules)
-                return RUN[kernel](self, packed, *inputs)
+                run = one_row.run if kernel == "one_row" else cpu_lstm.run
+                return run(self, packed, *inputs)
             return super().forward(*inputs)
 
 
-RUN: dict[str, Callable[..., tuple[Tensor, Tensor, Tensor]]] = {
-    "one_row": one_row.run,
-    "one_row_packed": one_row.run_packed,
-    "cpu_lstm": cpu_lstm.run,
-}
 FAST = Parts(char_encoder=FastCharCnnEncoder, lstm_layer=FastLstmLayer)
 
 
@@ -247,7 +243,7 @@ class FastBidirectionalLM(FastPart, BidirectionalLM):
     def _alone(self, case: Case, x_TH: Tensor) -> Iterator[None]:
         """Read one sequence inside, with one_row.py, if that is chosen for it, only
         where rounding stays small."""
-        chosen = choose_lstm(case, self.config, 1).startswith("one_row")
+        chosen = choose_lstm(case, self.config, 1) == "one_row"
         with threads.numpy_on_one_thread() if chosen else nullcontext():
             if not chosen or "lstm" in forced_kernels() or one_row.is_safe(x_TH):
                 yield

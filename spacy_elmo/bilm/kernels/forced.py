@@ -12,14 +12,7 @@ from .matmul import FORMS
 
 KERNELS = {
     "token_encoder": ("char_cnn", "definition"),
-    "lstm": (
-        "cudnn_lstm",
-        "autograd_lstm",
-        "one_row",
-        "one_row_packed",
-        "cpu_lstm",
-        "definition",
-    ),
+    "lstm": ("cudnn_lstm", "autograd_lstm", "one_row", "cpu_lstm", "definition"),
     "matmul": tuple(FORMS),
     "training_matmul": ("onednn", "torch"),
     "directions": ("two_threads", "one_thread", "all_threads", "one_operator"),

@@ -99,7 +99,7 @@ class FbgemmFloat16(TorchMatmul):
 
     def linear(self, x_MK: Tensor, bias_N: Tensor | None = None) -> Tensor:
         """Return x W + b, (M, N)."""
-        y_MN = torch.ops.quantized.linear_dynamic_fp16(x_MK, self.packed)
+        y_MN = torch.ops.quantized.linear_dynamic_fp16.default(x_MK, self.packed)
         return y_MN if bias_N is None else y_MN.add_(bias_N)
 
     def add_to(self, z_MN: Tensor, x_MK: Tensor) -> None:
@@ -124,8 +124,10 @@ class FbgemmInt8(TorchMatmul):
 
     def linear(self, x_MK: Tensor, bias_N: Tensor | None = None) -> Tensor:
         """Return x W + b in float32."""
-        multiply = torch.ops.quantized.linear_dynamic
-        y_MN = torch.cat([multiply(x_1K, self.packed) for x_1K in x_MK.split(1)])
+        multiply = torch.ops.quantized.linear_dynamic.default
+        rows = [x_MK] if len(x_MK) == 1 else x_MK.split(1)
+        found = [multiply(x_1K, self.packed) for x_1K in rows]
+        y_MN = found[0] if len(found) == 1 else torch.cat(found)
         return y_MN if bias_N is None else y_MN.add_(bias_N)
 
     def add_to(self, z_MN: Tensor, x_MK: Tensor) -> None:

@@ -4,8 +4,7 @@ Each step multiplies one row, so it takes as long as reading the weights and cal
 functions: NumPy's library reads them in two thirds of the time of torch's, and its
 functions take half as long to call (AMD EPYC, Zen 4; small published size: 1.9 ms a
 layer and 22 steps, for 3.5 ms by cpu_lstm.py and 1.1 ms of reading the weights and
-multiplying the inputs). The weights are the layer's own, or, to read fewer bits, copies
-of 16 or 8 bits that FBGEMM widens to float32 or multiplies as they are.
+multiplying the inputs). The weights are the layer's own, not copies.
 
 It sums up in another order than the kernels of batches, so that a sentence alone has
 other roundings. Of text a biLM forgets them: they stay below 1e-6 of the largest value.
@@ -17,10 +16,8 @@ Shapes: as in lstm.py; B = 1; T tokens with their boundaries.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from ..lstm import LstmLayer
@@ -32,9 +29,6 @@ from .cpu_lstm import PackedWeights
 # en_elmo_sm, 26 with ko_elmo_sm, and none (7e-7) of those that are safe. Of 600
 # sentences of running text 95.5 % and 98.3 % are safe.
 LONGEST, NEAR, BEFORE, MOST = 66, 0.5, 12, 8
-
-
-HALF = np.float32(0.5)
 
 
 def is_safe(x_TH: Tensor) -> bool:
@@ -50,49 +44,6 @@ def is_safe(x_TH: Tensor) -> bool:
     return bool(before.any(axis=1).sum() < MOST)
 
 
-class OwnWeights:
-    """Multiplies by the weights of a layer, in float32."""
-
-    def __init__(self, layer: LstmLayer) -> None:
-        self.weight_h = layer.weight_h.detach().numpy()
-        if layer.weight_p is not None:
-            self.weight_p = layer.weight_p.detach().numpy()
-
-    def to_gates(self, h: np.ndarray, z: np.ndarray) -> None:
-        """Write h W to z."""
-        np.dot(h, self.weight_h, out=z)
-
-    def project(self, m: np.ndarray, y: np.ndarray) -> None:
-        """Write m W to y."""
-        np.dot(m, self.weight_p, out=y)
-
-
-class FewerBits(OwnWeights):
-    """Multiplies by copies of fewer bits, of which what is of g is doubled, and the
-    projection negated."""
-
-    def __init__(self, packed: PackedWeights) -> None:
-        self.by_h = packed.h.at(1).linear
-        if packed.p is not None:
-            self.by_p = packed.p.at(1).linear
-
-    def to_gates(self, h: np.ndarray, z: np.ndarray) -> None:
-        """Write h W to z."""
-        z[:] = self.by_h(torch.from_numpy(h[None])).numpy()[0]
-        z[3 * len(z) // 4 :] *= HALF
-
-    def project(self, m: np.ndarray, y: np.ndarray) -> None:
-        """Write m W to y."""
-        np.negative(self.by_p(torch.from_numpy(m[None])).numpy()[0], y)
-
-
-def run_packed(
-    layer: LstmLayer, packed: PackedWeights, *inputs: Any
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return what `run` does, by recurrent weights of fewer bits."""
-    return run(layer, packed, *inputs, weights=FewerBits(packed))
-
-
 def run(
     layer: LstmLayer,
     packed: PackedWeights,
@@ -100,13 +51,13 @@ def run(
     batch_sizes: Sequence[int],
     h_BH: Tensor,
     c_BC: Tensor,
-    *,
-    weights: OwnWeights | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return what `layer` returns. weights: the recurrent ones, if not the layer's. The
-    other arguments are those of `cpu_lstm.run`."""
-    weights = weights or OwnWeights(layer)
-    C = c_BC.shape[1]
+    """Return what `layer` returns. Arguments are those of `cpu_lstm.run`."""
+    C, weight_p = c_BC.shape[1], layer.weight_p
+    weights = (
+        layer.weight_h.detach().numpy(),
+        (None if weight_p is None else weight_p.detach().numpy()),
+    )
     y_NH, c_BC = x_NI.new_empty(len(x_NI), h_BH.shape[1]), c_BC.clone()
     h, c = h_BH.numpy()[0], c_BC.numpy()[0]
     with np.errstate(all="ignore"):  # vectors are looked at in the end
@@ -114,13 +65,14 @@ def run(
         n_rows = weight_x.block_bytes // (16 * C)
         for x, y in zip(x_NI.split(n_rows), y_NH.split(n_rows)):
             gates_N4C = weight_x.linear(x, packed.bias).numpy()
-            h = _steps(layer, weights, gates_N4C, y.numpy(), h, c)
+            h = _steps(layer, *weights, gates_N4C, y.numpy(), h, c)
     return y_NH, y_NH[-1:].clone(), c_BC
 
 
 def _steps(
     layer: LstmLayer,
-    weights: OwnWeights,
+    weight_h: np.ndarray,
+    weight_p: np.ndarray | None,
     gates_N4C: np.ndarray,
     y_NH: np.ndarray,
     h: np.ndarray,
@@ -130,28 +82,27 @@ def _steps(
     gates: what the inputs bring to them."""
     C = len(c)
     cell_clip, proj_clip = layer.config.cell_clip, layer.config.proj_clip
-    to_gates, project, one = weights.to_gates, weights.project, np.float32(1)
-    projects = layer.weight_p is not None
+    half, one = np.float32(0.5), np.float32(1)
     z, m = np.empty(4 * C, np.float32), np.empty(C, np.float32)
     sigmoids, (o, i, f, g) = z[: 3 * C], z.reshape(4, C)
     for gates, y in zip(gates_N4C, y_NH):
-        to_gates(h, z)
+        np.dot(h, weight_h, out=z)
         z += gates
-        sigmoids *= HALF  # sigmoid(x) = tanh(x / 2) / 2 + 1 / 2
+        sigmoids *= half  # sigmoid(x) = tanh(x / 2) / 2 + 1 / 2
         np.tanh(z, z)
         sigmoids += one
-        sigmoids *= HALF
+        sigmoids *= half
         c *= f
         i *= g
         c += i
         if cell_clip is not None:
             c.clip(-cell_clip, cell_clip, out=c)
         np.tanh(c, m)
-        if not projects:
+        if weight_p is None:
             np.multiply(m, o, y)
         else:
             m *= o
-            project(m, y)
+            np.dot(m, weight_p, out=y)
             if proj_clip is not None:
                 y.clip(-proj_clip, proj_clip, out=y)
         h = y

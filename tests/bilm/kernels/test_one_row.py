@@ -1,5 +1,4 @@
-"""The LSTM of one sequence, by weights of its own and of fewer bits, against the
-definition in float64."""
+"""The LSTM of one sequence against the definition in float64."""
 
 import copy
 
@@ -8,10 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_elmo.bilm.kernels.choose import has_fbgemm
 from spacy_elmo.bilm.kernels.forced import force
 from spacy_elmo.bilm.kernels.matmul import TorchMatmul
-from spacy_elmo.bilm.kernels.processor import Settings, case_of
+from spacy_elmo.bilm.kernels.processor import Settings
 
 from .test_kernels import (
     CLIPS,
@@ -55,18 +53,14 @@ def test_one_row(length, projected, clips, block, seed):
 @pytest.mark.parametrize("projected", [True, False])
 @pytest.mark.parametrize("clips", CLIPS)
 def test_one_row_in_fewer_bits(precision, projected, clips):
-    """Whose errors are those of many rows."""
+    """By the form of one row, which may be another than that of many."""
     needs(precision)
     layer, definition = lstm(projected, clips, hidden_dim=64, projection_dim=32)
     layer.settings = Settings(precision)
     inputs = lstm_inputs(layer, [20])
     with torch.no_grad():
         expected = outputs_of(definition, inputs, torch.float64)
-        kernels = ["cpu_lstm"]
-        if has_fbgemm(case_of(layer.settings, layer.weight_x)):
-            kernels.append("one_row_packed")
-        for kernel in kernels:
-            with force(lstm=kernel):
-                found = outputs_of(layer, inputs, torch.float32)
-            for a, b in zip(found, expected):
-                assert 1e-7 < error(a, b) < TOLERANCE[precision]
+        with force(lstm="cpu_lstm"):
+            found = outputs_of(layer, inputs, torch.float32)
+    for a, b in zip(found, expected):
+        assert 1e-7 < error(a, b) < TOLERANCE[precision]
