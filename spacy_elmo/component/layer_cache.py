@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..bilm.kernels.choose import choose_matmul, describe
+from ..bilm.kernels.choose import choose_recurrent_matmul, describe
 from ..bilm.kernels.processor import case_of
 from ..errors import Errors, Warnings
 from ..layers.encoder import Encoder, Sentences, check_rows, sentences_of, shim_of
@@ -130,7 +130,7 @@ def context_of(shim: BiLMShim) -> str:
         _device_name(shim.bilm.device),
         torch.__version__,
         torch.backends.cpu.get_cpu_capability(),
-        describe(choose_matmul(case)),
+        describe(choose_recurrent_matmul(case)),
     )
     return " ".join(map(str, parts))
 

@@ -37,13 +37,8 @@ INT8 = (Rule("onednn_int8"),)
 # with this torch; torch's own multiplication of float32 is the last of all.
 # `python -m benchmarks.kernels` prints what should change for a processor.
 TABLE: dict[str, dict[str, tuple[Rule, ...]]] = {
-    # Sapphire Rapids: float32 100 GFLOP/s, bfloat16 300-400, int8 400-530. One row of
-    # 256x8192, microseconds by oneDNN and FBGEMM: half 247 and 181, int8 174 and 80.
-    "amx": {
-        "float32": FLOAT32,
-        "half": (FLOAT16._replace(rows=4), BFLOAT16, FLOAT16),
-        "int8": (Rule("fbgemm_int8", rows=2), *INT8),
-    },
+    # Sapphire Rapids: float32 100 GFLOP/s, bfloat16 300-400, int8 400-530.
+    "amx": {"float32": FLOAT32, "half": (BFLOAT16, FLOAT16), "int8": INT8},
     # A Xeon without AMX: float32 and float16 150 GFLOP/s, bfloat16 80.
     "avx512_fp16": {"float32": FLOAT32, "half": (FLOAT16, BFLOAT16), "int8": INT8},
     # EPYC (Zen 4): float32 100, bfloat16 210, int8 410.
@@ -63,9 +58,17 @@ SLOWER = {("avx512_fp16", "onednn_bfloat16"): (80, 150)}
 # Elements of a recurrent weight: one row is multiplied in float32 rather than in fewer
 # bits. Microseconds on the EPYC above, half, int8 and float32 by one_row.py:
 #     small 57, 164, 44    medium 139, 179, 134    original 592, 317, 1088
-# With AMX, FBGEMM multiplies it: milliseconds of a sentence, half, int8 and float32
+# With AMX, by FBGEMM, milliseconds of a sentence, half, int8 and float32:
 #     small 22, 17, 20     medium 54, 37, 63       original 132, 88, 210
 SMALL_FOR_ONE_ROW = {"amx": 1 << 20}
+# Instructions -> precision -> form of the recurrent weights of a sentence alone. One
+# row of 256x8192, microseconds by oneDNN and FBGEMM: half 247 and 181, int8 174 and 80.
+ALONE = {
+    "amx": {
+        "half": Rule("fbgemm_float16", rows=2),
+        "int8": Rule("fbgemm_int8", rows=2),
+    },
+}
 
 # Rows of a step times its cells from which two threads of Python, of which one at a
 # time has the interpreter, are faster than one: 5 rows of 1024 cells are, 5 of 512 not.
@@ -120,8 +123,6 @@ def choose_matmul(case: Case) -> tuple[Rule, ...]:
     processor, precision = case.processor, case.precision
     rules = ON_GPU if processor.device == "cuda" else TABLE[processor.instructions]
     found = [r for r in rules.get(precision, ()) if r.form in processor.forms]
-    if all(r.rows < inf for r in found):  # none multiplies many rows
-        found = []
     if precision == "float32":
         found = [*found, Rule("torch")] if case.dtype == torch.float32 else []
         found = found or [Rule("torch")]
@@ -143,6 +144,17 @@ def choose_matmul(case: Case) -> tuple[Rule, ...]:
     for name in ("torch", "torch_in_blocks"):
         can_run[name] = precision in ("float32", "tf32")
     return (Rule(pick("matmul", found[0].form, can_run)),)
+
+
+def choose_recurrent_matmul(case: Case) -> tuple[Rule, ...]:
+    """Return the forms of multiplications by recurrent weights: those of
+    `choose_matmul`, and for one row that of a sentence alone."""
+    rules = choose_matmul(case)
+    alone = ALONE.get(case.processor.instructions, {}).get(case.precision)
+    can_run = alone is not None and alone.form in case.processor.forms
+    if alone is None or not can_run or case.exact or "matmul" in forced_kernels():
+        return rules
+    return alone, *rules
 
 
 def choose_training_matmul(processor: Processor, before: str | None = None) -> str:
@@ -209,11 +221,14 @@ def choose_all(
 ) -> dict[str, str]:
     """Return the kernel of each part. Arguments are those of the functions above."""
     reads_characters = config.has_characters
-    training = choose_training_matmul(case.processor)
+    if case.gradient:
+        matmul = choose_training_matmul(case.processor)
+    else:
+        matmul = describe(choose_recurrent_matmul(case))
     return {
         "token_encoder": choose_token_encoder(case) if reads_characters else "table",
         "lstm": choose_lstm(case, config, rows),
-        "matmul": training if case.gradient else describe(choose_matmul(case)),
+        "matmul": matmul,
         "directions": choose_directions(case, config, rows, n_threads),
         "sequences": choose_sequences(case, config, rows, n_threads),
     }

@@ -44,12 +44,14 @@ def pack(
     *,
     forget_bias: float,
     rules: Sequence[Rule],
+    recurrent: Sequence[Rule],
 ) -> PackedWeights:
-    """Return weights prepared for `run`: h's candidate g doubled, p negated."""
-    h = Weight(partial(_doubled, weight_h.detach()), rules=rules, is_copy=True)
+    """Return weights prepared for `run`: h's candidate g doubled, p negated. recurrent:
+    the rules of these two."""
+    h = Weight(partial(_doubled, weight_h.detach()), rules=recurrent, is_copy=True)
     p = None
     if weight_p is not None:
-        p = Weight(weight_p.detach().neg, rules=rules, is_copy=True)
+        p = Weight(weight_p.detach().neg, rules=recurrent, is_copy=True)
     x = Weight(weight_x.detach, rules=rules)
     return PackedWeights(x, h, gate_bias(bias.detach(), forget_bias), p)
 
@@ -88,8 +90,10 @@ def run(
         ):
             if b != rows:
                 rows, h, c2, m = b, h[:b], c2[:b], m[:b]
-                add_recurrent = packed.h.at(b).add_to
-                project = None if packed.p is None else packed.p.at(b).linear
+                # The end of a batch's longest sentence is read as its beginning is.
+                n = b if batch_sizes[0] == 1 else max(b, 2)
+                add_recurrent = packed.h.at(n).add_to
+                project = None if packed.p is None else packed.p.at(n).linear
             add_recurrent(z, h)
             z.sigmoid_()
             # 2 i tanh(.) = 4 i g - 2 i

@@ -28,6 +28,7 @@ from .choose import (
     choose_directions,
     choose_lstm,
     choose_matmul,
+    choose_recurrent_matmul,
     choose_sequences,
     choose_token_encoder,
 )
@@ -190,8 +191,10 @@ class FastLstmLayer(FastPart, LstmLayer):
             if kernel == "autograd_lstm":
                 return autograd_lstm.run(self, *inputs, dtype)
             if kernel in ("one_row", "cpu_lstm"):
-                rules = choose_matmul(case)
-                packed = self._packed(*weights, forget_bias=forget_bias, rules=rules)
+                rules, recurrent = choose_matmul(case), choose_recurrent_matmul(case)
+                packed = self._packed(
+                    *weights, forget_bias=forget_bias, rules=rules, recurrent=recurrent
+                )
                 run = one_row.run if kernel == "one_row" else cpu_lstm.run
                 return run(self, packed, *inputs)
             return super().forward(*inputs)

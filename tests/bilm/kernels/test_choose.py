@@ -15,6 +15,7 @@ from spacy_elmo.bilm.kernels.choose import (
     choose_gradients,
     choose_lstm,
     choose_matmul,
+    choose_recurrent_matmul,
     choose_token_encoder,
     choose_training_matmul,
 )
@@ -51,11 +52,6 @@ UNCLIPPED = {"cell_clip": None, "proj_clip": None}
         (FAST, {"precision": "half", "exact": True}, 1, "onednn_bfloat16"),
         (XEON, {"precision": "half"}, 64, "fbgemm_float16"),
         (FAST, {"precision": "int8"}, 64, "onednn_int8"),
-        (INTEL, {"precision": "half"}, 1, "fbgemm_float16"),
-        (INTEL, {"precision": "half"}, 64, "onednn_bfloat16"),
-        (INTEL, {"precision": "int8"}, 1, "fbgemm_int8"),
-        (INTEL, {"precision": "int8"}, 2, "onednn_int8"),
-        (INTEL, {"precision": "int8", "exact": True}, 1, "onednn_int8"),
         (GPU, {}, 64, "torch"),
         (GPU, {"precision": "half"}, 64, "cuda_float16"),
         (GPU, {"precision": "tf32"}, 64, "torch"),
@@ -64,6 +60,24 @@ UNCLIPPED = {"cell_clip": None, "proj_clip": None}
 def test_matmul(processor, settings, rows, expected):
     rules = choose_matmul(Case(processor, **settings))
     assert find_form(rules, rows) == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"precision": "half"}, ("fbgemm_float16", "onednn_bfloat16")),
+        ({"precision": "int8"}, ("fbgemm_int8", "onednn_int8")),
+        ({"precision": "int8", "exact": True}, ("onednn_int8", "onednn_int8")),
+        ({}, ("onednn", "onednn")),
+    ],
+)
+def test_recurrent_weights_of_one_row(settings, expected):
+    case = Case(INTEL, **settings)
+    found = choose_recurrent_matmul(case)
+    assert (find_form(found, 1), find_form(found, 2)) == expected
+    assert find_form(choose_matmul(case), 1) == expected[1]
+    with force(matmul=expected[1]):
+        assert find_form(choose_recurrent_matmul(case), 1) == expected[1]
 
 
 def test_a_small_weight_is_copied_for_any_number_of_rows():

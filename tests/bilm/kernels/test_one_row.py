@@ -64,3 +64,21 @@ def test_one_row_in_fewer_bits(precision, projected, clips):
             found = outputs_of(layer, inputs, torch.float32)
     for a, b in zip(found, expected):
         assert 1e-7 < error(a, b) < TOLERANCE[precision]
+
+
+@pytest.mark.parametrize("precision", ["half", "int8"])
+def test_the_end_of_the_longest_of_a_batch_is_read_as_its_beginning(precision):
+    """So that its vectors do not depend on when the others end."""
+    needs(precision)
+    layer, _ = lstm(True, (None, None), hidden_dim=64, projection_dim=32)
+    layer.settings = Settings(precision)
+    x, _, h, c = lstm_inputs(layer, [20])
+    found = []
+    for n_others in (3, 9):
+        batch_sizes = [2] * n_others + [1] * (20 - n_others)
+        packed = x.repeat_interleave(torch.tensor(batch_sizes), dim=0)
+        with torch.no_grad(), force(lstm="cpu_lstm"):
+            y, *_ = layer(packed, batch_sizes, h.repeat(2, 1), c.repeat(2, 1))
+        first = torch.tensor(batch_sizes).cumsum(0) - torch.tensor(batch_sizes)
+        found.append(y[first])
+    assert torch.equal(*found)
