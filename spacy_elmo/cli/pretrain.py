@@ -134,6 +134,7 @@ def perplexity_cli(
         "backward": f"{found.backward:.2f}",
         "mean": f"{found.mean:.2f}",
         "bits per character": f"{found.bits_per_character:.3f}",
+        "for unknown words": f"{found.spelling_bits:.3f}",
         "tokens": f"{found.tokens:,}",
         "in the vocabulary": f"{found.coverage:.1%}",
     }

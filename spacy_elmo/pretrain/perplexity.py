@@ -23,13 +23,15 @@ class Perplexity:
     """Perplexities of a text. The end of each sentence is predicted, its beginning is
     not. `mean` is exp of the mean loss of both directions; `bits_per_character` this
     loss, the spelling of unknown words included, over the text's Unicode characters
-    (tokens, and one space after each), to compare models with different vocabularies.
+    (tokens, and one space after each), to compare models with different vocabularies;
+    `spelling_bits` is that of unknown words alone, which the model does not compute.
     """
 
     forward: float
     backward: float
     mean: float
     bits_per_character: float
+    spelling_bits: float
     tokens: int
     coverage: float  # share of the tokens that are in the vocabulary
 
@@ -74,11 +76,14 @@ def perplexity(
                 sums[direction] -= log_p.double().sum()
                 counts[direction] += len(log_p)
     losses = sums.tolist()
+    characters, spelling = _spelling(corpus)
+    bits = sum(losses) / 2 / math.log(2)
     return Perplexity(
         forward=_exp(losses[0] / max(1, counts[0])),
         backward=_exp(losses[1] / max(1, counts[1])),
         mean=_exp(sum(losses) / max(1, sum(counts))),
-        bits_per_character=_bits_per_character(sum(losses) / 2, corpus),
+        bits_per_character=(bits + spelling) / characters,
+        spelling_bits=spelling / characters,
         tokens=corpus.n_tokens,
         coverage=corpus.coverage,
     )
@@ -88,9 +93,10 @@ def _exp(loss: float) -> float:
     return math.exp(loss) if loss < 700 else math.inf
 
 
-def _bits_per_character(nats: float, corpus: Corpus) -> float:
+def _spelling(corpus: Corpus) -> tuple[int, float]:
+    """Return the characters of a text, and the bits of its unknown words."""
     spelling = Spelling(corpus.vocab)
-    bits, characters = nats / math.log(2), 0
+    bits, characters = 0.0, 0
     unknown_V = corpus.target_V == UNK_ID
     for i in np.flatnonzero(corpus.counts_V):
         word, count = corpus.words[i], int(corpus.counts_V[i])
@@ -99,7 +105,7 @@ def _bits_per_character(nats: float, corpus: Corpus) -> float:
         elif i != BOS_ID:
             characters += count * (len(word) + 1)
             bits += count * spelling.bits(word) if unknown_V[i] else 0
-    return bits / max(1, characters)
+    return max(1, characters), bits
 
 
 class Spelling:
