@@ -86,7 +86,7 @@ Held-out text, exact over the whole vocabulary.
 
 All settings are in `card.json`.
 """
-BEFORE = "\n- Before it, version {version} read {tokens_seen:,} tokens of: {text[note]}"
+BEFORE = "\n- Before it, {model} read {tokens_seen:,} tokens of: {text[note]}"
 RESULT = """\
   - task:
       type: language-modeling
@@ -163,8 +163,15 @@ def render(name: str, lang: str, card: dict[str, Any]) -> tuple[str, str]:
     hours, minutes = divmod(round(card["seconds"] / 60), 60)
     blank = BLANK.get(lang, f'"{lang}"')
     values = {**card, "name": name, "lang": lang, "blank": blank, "table": table}
-    values["before"] = "".join(map(BEFORE.format_map, ancestors(card)))
+    values["before"] = "".join(
+        BEFORE.format(model=_of_version(before), **before) for before in ancestors(card)
+    )
     return front, PAGE.format(**values, hours=hours, minutes=minutes)
+
+
+def _of_version(card: dict[str, Any]) -> str:
+    version = card.get("version")
+    return f"version {version}" if version else "a model without a version"
 
 
 def tokens_read(card: dict[str, Any]) -> int:

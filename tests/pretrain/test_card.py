@@ -2,7 +2,7 @@
 
 import torch
 
-from spacy_elmo.models.model_card import read_card, tokens_read
+from spacy_elmo.models.model_card import read_card, render, tokens_read
 from spacy_elmo.pretrain.card import describe
 from spacy_elmo.pretrain.loop import pretrain
 
@@ -31,3 +31,8 @@ def test_it_says_what_the_run_started_from(folder):
     before = found[2]["started_from"]
     assert before["fingerprint"] == found[1]["fingerprint"]
     assert before["started_from"]["text"]["note"] == "Tales"
+    page = "".join(render("c", "en", found[2]))
+    said = "Before it, a model without a version read {:,} tokens of"
+    assert (
+        all(said.format(n) in page for n in tokens[:2]) and "version None" not in page
+    )
