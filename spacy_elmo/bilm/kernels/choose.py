@@ -58,11 +58,13 @@ SLOWER = {("avx512_fp16", "onednn_bfloat16"): (80, 150)}
 # Elements of a recurrent weight: one row is multiplied in float32 rather than in fewer
 # bits. Microseconds on the EPYC above, half, int8 and float32 by one_row.py:
 #     small 57, 164, 44    medium 139, 179, 134    original 592, 317, 1088
-# With AMX, by FBGEMM, milliseconds of a sentence, half, int8 and float32:
-#     small 22, 17, 20     medium 54, 37, 63       original 132, 88, 210
-SMALL_FOR_ONE_ROW = {"amx": 1 << 20}
+# With AMX, by FBGEMM, milliseconds of a sentence (`spacy elmo benchmark inference`):
+#     medium 42, 30, 56       original 117, 73, 191
+SMALL_FOR_ONE_ROW = 1 << 22
+SMALL_FOR_FBGEMM = 1 << 20
 # Instructions -> precision -> form of the recurrent weights of a sentence alone. One
-# row of 256x8192, microseconds by oneDNN and FBGEMM: half 247 and 181, int8 174 and 80.
+# row, microseconds by oneDNN and FBGEMM (`python -m benchmarks.kernels --whole`):
+#     256x8192 half 240, 183, int8 164, 93    512x16384 half 787, 640, int8 488, 373
 ALONE = {
     "amx": {
         "half": Rule("fbgemm_float16", rows=2),
@@ -113,7 +115,8 @@ def is_small(case: Case, config: BiLMConfig) -> bool:
     """Return whether recurrent weights are so few that one row is multiplied as fast in
     float32 as in fewer bits."""
     size = 4 * config.hidden_dim * config.projection_dim
-    return size < SMALL_FOR_ONE_ROW.get(case.processor.instructions, 1 << 22)
+    by_fbgemm = case.processor.instructions in ALONE
+    return size < (SMALL_FOR_FBGEMM if by_fbgemm else SMALL_FOR_ONE_ROW)
 
 
 def choose_matmul(case: Case) -> tuple[Rule, ...]:
@@ -194,7 +197,7 @@ def choose_directions(
 def choose_sequences(case: Case, config: BiLMConfig, rows: int, n_threads: int) -> str:
     """Return how the sequences of a batch are read. rows: how many they are."""
     size = 4 * config.hidden_dim * config.projection_dim
-    by_rows = choose_lstm(case, config, 1) == "one_row" and size < 1 << 22
+    by_rows = choose_lstm(case, config, 1) == "one_row" and size < SMALL_FOR_ONE_ROW
     few = 1 < rows <= FEW.get(case.processor.instructions, 1)
     shared = choose_directions(case, config, rows, n_threads) == "two_threads"
     can_run = {"one_by_one": not case.gradient, "together": True}
