@@ -8,22 +8,31 @@ and one of another recipe in the same folder ends the command with the differenc
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 import typer
+from spacy.util import load_config
 from wasabi import msg
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.token_cache import TokenCache
 from spacy_elmo.cli.group import markdown_table
+from spacy_elmo.models.model_card import read_card
+from spacy_elmo.pretrain.model import LanguageModel
+from spacy_elmo.pretrain.perplexity import perplexity
 from spacy_elmo.speed import encode_all, in_turn, read_sentences
+from spacy_elmo.text.shards import open_corpus
 
 Settings = dict[str, Any]
 
+BATCH = 64  # streams of the configuration that all are compared with
 MORE_FILTERS = [[1, 64], [2, 64], [3, 128], [4, 256], [5, 256], [6, 256]]
+MUON: Settings = {"@optimizers": "spacy-elmo.Muon.v1", "learn_rate": 0.004}
+CLIPS: Settings = {"model.cell_clip": 3.0, "model.proj_clip": 3.0}
 # What each changes of the configuration that it is compared with.
 VARIANTS: dict[str, Settings] = {
     "base": {},
@@ -33,8 +42,12 @@ VARIANTS: dict[str, Settings] = {
         "model.hidden_dim": 1024,
         "model.projection_dim": 128,
     },
+    "688 units, projection 192": {
+        "model.hidden_dim": 688,
+        "model.projection_dim": 192,
+    },
     "two highways": {"model.n_highway": 2},
-    "clips of 3": {"model.cell_clip": 3.0, "model.proj_clip": 3.0},
+    "clips of 3": CLIPS,
     "dropout 0.1": {"training.dropout": 0.1},
     "sampled softmax": {
         "training.objective": {
@@ -43,12 +56,26 @@ VARIANTS: dict[str, Settings] = {
         }
     },
     "learning rate 0.004": {"training.optimizer.learn_rate": 0.004},
+    "learning rate 0.004, clips of 3": {
+        "training.optimizer.learn_rate": 0.004,
+        **CLIPS,
+    },
+    "batch 128": {"training.batch_size": 128},
+    "Muon": {"training.optimizer": MUON},
+    "Muon, weight decay 0.1": {"training.optimizer": {**MUON, "weight_decay": 0.1}},
+    "Muon, batch 128": {"training.optimizer": MUON, "training.batch_size": 128},
+    "Muon, batch 512": {"training.optimizer": MUON, "training.batch_size": 512},
 }
 # Those that need the text prepared in another way.
 TEXTS: dict[str, list[str]] = {
     "vocabulary of 16,000": ["--vocab-size", "16000"],
     "lines not split into sentences": ["--no-sentences"],
 }
+# Those that read a part of the text several times: how many.
+EPOCHS = {"a quarter of the text, four times": 4}
+# Those whose weights are the mean of this many checkpoints of the run's last third, at
+# a learning rate that does not fall (LAWA, Kaddour 2022).
+AVERAGES = {"average of 6 checkpoints": 6}
 
 
 def run(*command: object) -> None:
@@ -58,32 +85,70 @@ def run(*command: object) -> None:
 def train(
     config: Path, folder: Path, settings: Settings, text: Path, steps: int
 ) -> None:
+    """Train a variant on as many tokens as `steps` updates of the base read."""
     options: Settings = {
         "text.train": [str(text)],
-        "training.max_steps": steps,
+        "training.max_steps": steps
+        * BATCH
+        // settings.get("training.batch_size", BATCH),
         "training.eval_every": 1_000_000,
         **settings,
     }
-    objective = options.pop("training.objective", None)
-    flags = [x for k, v in options.items() for x in (f"--{k}", json.dumps(v))]
-    if objective is not None:
-        config = _with_objective(config, objective, folder)
+    blocks = {name: value for name, value in options.items() if isinstance(value, dict)}
+    if blocks:
+        config = _with_blocks(config, blocks, folder.with_suffix(".cfg"))
+    flags = [
+        part
+        for name, value in options.items()
+        if name not in blocks
+        for part in (f"--{name}", json.dumps(value))
+    ]
     run("spacy", "elmo", "pretrain", config, "--output", folder, *flags)
 
 
-def _with_objective(config: Path, objective: Settings, folder: Path) -> Path:
-    """A copy of the configuration with another [training.objective]."""
-    head, tail = config.read_text(encoding="utf-8").split("[training.objective]")
-    after = tail[tail.index("\n[") :]
-    block = "".join(
-        f"{key} = {json.dumps(value)}\n" for key, value in objective.items()
-    )
-    written = folder.with_suffix(".cfg")
+def _with_blocks(config: Path, blocks: dict[str, Settings], written: Path) -> Path:
+    """Write the configuration with other sections in place of its own."""
+    changed = load_config(config, interpolate=False)
+    for name, block in blocks.items():
+        section, key = name.split(".")
+        changed[section][key] = block
     written.parent.mkdir(parents=True, exist_ok=True)
-    written.write_text(
-        f"{head}[training.objective]\n{block}\n{after}", encoding="utf-8"
-    )
+    changed.to_disk(written)
     return written
+
+
+def train_and_average(
+    config: Path,
+    folder: Path,
+    settings: Settings,
+    n_checkpoints: int,
+    text: Path,
+    dev: Path,
+    steps: int,
+) -> None:
+    """Train to each of the checkpoints in turn, and write the mean of their weights."""
+    constant = {"@schedules": "spacy-elmo.Constant.v1", "warmup_steps": steps // 15}
+    models = []
+    for number in range(n_checkpoints):
+        until = steps - (n_checkpoints - 1 - number) * steps // (3 * n_checkpoints)
+        settings = {**settings, "training.schedule": constant}
+        train(config, folder / "run", settings, text, until)
+        models.append(LanguageModel.load(folder / "run" / "model-last"))
+    card = dict(read_card(folder / "run" / "model-last") or {})
+    mean = average(models)
+    corpus = open_corpus(dev).with_vocab(mean.bilm.vocab or [])
+    corpus = corpus.first(load_config(config)["text"]["dev_max_tokens"])
+    card["dev_perplexity"] = perplexity(mean, corpus).to_dict()
+    mean.bilm.save(folder / "model-best", softmax=mean.softmax, card=card)
+
+
+@torch.no_grad()
+def average(models: Sequence[LanguageModel]) -> LanguageModel:
+    """Give the first model the mean of the weights of all, and return it."""
+    weights = [model.state_dict() for model in models]
+    for name, weight in weights[0].items():
+        weight.copy_(torch.stack([of[name] for of in weights]).mean(0))
+    return models[0]
 
 
 def row(name: str, folder: Path, speed: float) -> tuple[str, ...]:
@@ -120,35 +185,53 @@ def main(
     prepared: Path = typer.Option(..., help="The same text, prepared"),
     dev: Path = typer.Option(..., help="Held-out text, prepared"),
     steps: int = typer.Option(500, help="Updates of 64 x 20 tokens"),
+    precision: str = typer.Option("float32", help="Of the training"),
+    rows: list[str] = typer.Option([], "--row", help="This row alone; several times"),
     table: bool = typer.Option(True, help="Measure speeds and write the table"),
 ) -> None:
+    known = [*VARIANTS, *TEXTS, *EPOCHS, *AVERAGES]
+    if unknown := set(rows) - set(known):
+        msg.fail(f"no row {sorted(unknown)}; there are: {'; '.join(known)}", exits=1)
     folders = {}
-    for name, settings in VARIANTS.items():
-        folders[name] = output / name.replace(" ", "_").replace(",", "")
-        train(config, folders[name], settings, prepared, steps)
-    for name, options in TEXTS.items():
-        folders[name] = output / name.replace(" ", "_").replace(",", "")
-        own = folders[name] / "text"
-        # A tenth more than is read.
-        most = ["--max-tokens", steps * 64 * 20 * 11 // 10]
-        run("spacy", "elmo", "prepare", text, "--output", own, *options, *most)
-        train(config, folders[name] / "run", {}, own, steps)
-        folders[name] = folders[name] / "run"
+    for name in rows or known:
+        folder = output / name.replace(" ", "_").replace(",", "")
+        settings: Settings = {"training.precision": precision}
+        if name in TEXTS:
+            # A tenth more than is read.
+            most = ["--max-tokens", steps * BATCH * 20 * 11 // 10]
+            own = folder / "text"
+            run("spacy", "elmo", "prepare", text, "--output", own, *TEXTS[name], *most)
+            folder = folder / "run"
+            train(config, folder, settings, own, steps)
+        elif name in AVERAGES:
+            train_and_average(
+                config, folder, settings, AVERAGES[name], prepared, dev, steps
+            )
+        else:
+            if name in EPOCHS:
+                tokens = steps * BATCH * 20 // EPOCHS[name]
+                settings |= {"text.max_tokens": tokens, "training.epochs": EPOCHS[name]}
+            train(config, folder, settings | VARIANTS.get(name, {}), prepared, steps)
+        folders[name] = folder
     if table:
-        found = speeds(folders, dev, 4000)
-        body = [row(name, folder, found[name]) for name, folder in folders.items()]
-        header = (
-            "",
-            "perplexity",
-            "bits per character",
-            "parameters",
-            "16 bits",
-            "training, tokens/s",
-            "reading, tokens/s",
-        )
-        text_of = markdown_table([header, *body])
-        (output / "table.md").write_text(text_of, encoding="utf-8")
-        msg.table(body, header=header, divider=True)
+        write_table(output, folders, speeds(folders, dev, 4000))
+
+
+def write_table(
+    output: Path, folders: dict[str, Path], speeds_of: dict[str, float]
+) -> None:
+    body = [row(name, folder, speeds_of[name]) for name, folder in folders.items()]
+    header = (
+        "",
+        "perplexity",
+        "bits per character",
+        "parameters",
+        "16 bits",
+        "training, tokens/s",
+        "reading, tokens/s",
+    )
+    (output / "table.md").write_text(markdown_table([header, *body]), encoding="utf-8")
+    msg.table(body, header=header, divider=True)
 
 
 if __name__ == "__main__":

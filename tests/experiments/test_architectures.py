@@ -5,11 +5,18 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 from experiments import architectures
-from experiments.architectures import VARIANTS
+from experiments.architectures import AVERAGES, EPOCHS, VARIANTS, average, main
 from spacy_elmo import models as shipped
+from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.objectives import FullSoftmax
 from spacy_elmo.pretrain.config_file import parse_overrides, read_config
+from spacy_elmo.pretrain.model import LanguageModel
+from spacy_elmo.text.prepare import Request, prepare
+
+from ..models import tiny_config
 
 CONFIG = Path(__file__).parents[2] / "configs" / "pretrain_en_elmo_sm.cfg"
 
@@ -34,9 +41,58 @@ def test_architectures_differ_in_one_thing_each(tmp_path, monkeypatch):
         }
         settings = {key.replace("training.objective", "blocks.objective")
                     for key in VARIANTS[name]}  # fmt: skip
-        settings = {key.replace("training.optimizer.learn_rate", "blocks.optimizer")
+        settings = {re.sub(r"training.optimizer.*", "blocks.optimizer", key)
                     for key in settings}  # fmt: skip
+        if "training.batch_size" in settings:  # as many tokens
+            assert other["training"]["max_steps"] in (5, 1)
+            settings.add("training.max_steps")
         assert differs == settings, name
+
+
+def test_an_average_is_of_all_weights():
+    """Those of the softmax, too; and it is what is saved."""
+    models = []
+    for seed in (0, 1, 2):
+        torch.manual_seed(seed)
+        bilm = BiLM.random(tiny_config(hidden_dim=8, projection_dim=4), seed=seed)
+        models.append(LanguageModel(bilm, FullSoftmax(4, 9)))
+    states = [
+        {name: weight.clone() for name, weight in model.state_dict().items()}
+        for model in models
+    ]
+    found = average(models).state_dict()
+    assert any("softmax" in name for name in found) and len(found) > 10
+    for name, weight in found.items():
+        expected = sum(state[name] for state in states) / 3
+        torch.testing.assert_close(weight, expected)
+
+
+@pytest.mark.slow
+def test_rows_are_trained_and_put_into_a_table(tmp_path):
+    """One of each kind that is not a setting alone."""
+    text = tmp_path / "text.txt"
+    words = ["the", "a", "cat", "dog", "sat", "ran", "on", "under", "mat", "tree", "."]
+    lines = (" ".join(words[n % 7 :] + words[: n % 5]) for n in range(4_000))
+    text.write_text("\n".join(lines), encoding="utf-8")
+    prepare([text], tmp_path / "text", Request("en", "whitespace", False))
+    tiny = CONFIG.read_text(encoding="utf-8").replace(
+        "hidden_dim = 512", "hidden_dim = 8"
+    )
+    tiny = tiny.replace("projection_dim = 256", "projection_dim = 16")
+    tiny = tiny.replace("cutoffs = [2000, 8000]", "cutoffs = [4, 8]")
+    tiny = re.sub(r"filters = .*", "filters = [[1, 4]]", tiny)
+    tiny = re.sub(r"dev = .*", f"dev = {json.dumps([str(tmp_path / 'text')])}", tiny)
+    config = tmp_path / "tiny.cfg"
+    config.write_text(tiny, encoding="utf-8")
+    names = ["base", *EPOCHS, *AVERAGES, "Muon, batch 128"]
+    folder = tmp_path / "text"
+    main(config, tmp_path / "out", text, folder, folder, 12, "float32", names, True)
+    table = (tmp_path / "out" / "table.md").read_text(encoding="utf-8")
+    assert [
+        line.split(" | ")[0].strip("| ") for line in table.splitlines()[2:]
+    ] == names
+    with pytest.raises(SystemExit):
+        main(config, tmp_path, text, folder, folder, 12, "float32", ["x"], False)
 
 
 @pytest.mark.parametrize("name", shipped.MODELS.values())

@@ -275,10 +275,11 @@ def test_muon_takes_the_matrices_of_the_bilm(instructions, kind, monkeypatch):
             assert (spread < 1.7) == by_muon, (name, spread)
 
 
-def test_muon_in_float32_is_that_of_pytorch():
+@pytest.mark.parametrize("weight_decay", [0.0, 3.0])
+def test_muon_in_float32_is_that_of_pytorch(weight_decay):
     torch.manual_seed(0)
     start = torch.randn(24, 40), torch.randn(40, 24), torch.randn(24, 24)
-    settings = {"weight_decay": 0.0, "adjust_lr_fn": "match_rms_adamw"}
+    settings = {"weight_decay": weight_decay, "adjust_lr_fn": "match_rms_adamw"}
     made = []
     for kind in (torch.optim.Muon, Float32Muon):
         matrices = [torch.nn.Parameter(matrix.clone()) for matrix in start]
