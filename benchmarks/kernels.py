@@ -18,14 +18,14 @@ import typer
 from tqdm import tqdm
 
 from spacy_elmo.bilm.config import PUBLISHED
-from spacy_elmo.bilm.kernels.choose import choose_matmul
+from spacy_elmo.bilm.kernels.choose import choose_matmul, choose_recurrent_matmul
 from spacy_elmo.bilm.kernels.matmul import FORMS, TorchMatmul, find_form
 from spacy_elmo.bilm.kernels.processor import Case, Precision, processor_of
 from spacy_elmo.bilm.kernels.threads import thread_count
 from spacy_elmo.speed import show
 
 FORMS_OF: dict[Precision, tuple[str, ...]] = {
-    "float32": ("torch", "onednn", "onednn_in_place"),
+    "float32": ("torch", "mkl", "onednn", "onednn_in_place"),
     "half": ("onednn_bfloat16", "fbgemm_float16"),
     "int8": ("onednn_int8", "fbgemm_int8"),
 }
@@ -79,9 +79,11 @@ def measure() -> list[Row]:
     table: list[Row] = []
     for (K, N, adds), all_rows in tqdm(weights().items(), leave=False):
         weight = torch.randn(K, N) / math.sqrt(K)
+        recurrent = all_rows is STEP_ROWS
         for precision, names in FORMS_OF.items():
             try:
-                rules = choose_matmul(Case(processor, precision))
+                choose = choose_recurrent_matmul if recurrent else choose_matmul
+                rules = choose(Case(processor, precision))
             except ValueError:
                 rules = ()
             works = [name for name in names if name in processor.forms]

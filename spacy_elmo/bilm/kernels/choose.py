@@ -26,6 +26,7 @@ from .processor import Case, Precision, Processor, check_name, processor_of
 #   512 rows  2048x2048: 55521, 41718, 45976 (AVX2: 51093, 46624, 49399)
 # From 128 rows on a copy brings about a tenth, which that of a small weight is worth:
 # it takes little memory.
+MKL = Rule("mkl", rows=0, n_bytes=4 << 20)
 FLOAT32 = (Rule("onednn", rows=128, n_bytes=4 << 20), Rule("onednn_in_place"))
 # 64 rows of 512x16384, EPYC: 6869 and 13954 (float32 13055). Where oneDNN emulates
 # bfloat16 (ONEDNN_MAX_CPU_ISA=AVX512_CORE): 32658 and 13960.
@@ -38,7 +39,7 @@ INT8 = (Rule("onednn_int8"),)
 # `python -m benchmarks.kernels` prints what should change for a processor.
 TABLE: dict[str, dict[str, tuple[Rule, ...]]] = {
     # Sapphire Rapids: float32 100 GFLOP/s, bfloat16 300-400, int8 400-530.
-    "amx": {"float32": FLOAT32, "half": (BFLOAT16, FLOAT16), "int8": INT8},
+    "amx": {"float32": (MKL, *FLOAT32), "half": (BFLOAT16, FLOAT16), "int8": INT8},
     # A Xeon without AMX: float32 and float16 150 GFLOP/s, bfloat16 80.
     "avx512_fp16": {"float32": FLOAT32, "half": (FLOAT16, BFLOAT16), "int8": INT8},
     # EPYC (Zen 4): float32 100, bfloat16 210, int8 410.
@@ -62,11 +63,17 @@ SLOWER = {("avx512_fp16", "onednn_bfloat16"): (80, 150)}
 #     medium 42, 30, 56       original 117, 73, 191
 SMALL_FOR_ONE_ROW = 1 << 22
 SMALL_FOR_FBGEMM = 1 << 20
-# Instructions -> precision -> form of the recurrent weights of a sentence alone. One
-# row, microseconds by oneDNN and FBGEMM (`python -m benchmarks.kernels --whole`):
-#     256x8192 half 240, 183, int8 164, 93    512x16384 half 787, 640, int8 488, 373
-ALONE = {
+# Instructions -> precision -> form of recurrent weights, before those of TABLE: in
+# fewer bits, that of a sentence alone; in float32, by MKL, that of weights so small, for
+# any number of rows. Microseconds on a Xeon with AMX, by oneDNN and by the form here
+# (`python -m benchmarks.kernels --whole`):
+#     1 row   half 256x8192: 240, 183    512x16384: 787, 640
+#             int8 256x8192: 164, 93     512x16384: 488, 373
+#     2 rows  float32 128x4096: 93, 37    1024x128: 24, 6    256x8192: 370, 302
+#    64 rows          128x4096: 449, 307  1024x128: 86, 75   256x8192: 1570, 1299
+RECURRENT = {
     "amx": {
+        "float32": Rule("mkl", rows=0, n_bytes=8 << 20),
         "half": Rule("fbgemm_float16", rows=2),
         "int8": Rule("fbgemm_int8", rows=2),
     },
@@ -115,7 +122,7 @@ def is_small(case: Case, config: BiLMConfig) -> bool:
     """Return whether recurrent weights are so few that one row is multiplied as fast in
     float32 as in fewer bits."""
     size = 4 * config.hidden_dim * config.projection_dim
-    by_fbgemm = case.processor.instructions in ALONE
+    by_fbgemm = case.processor.instructions in RECURRENT
     return size < (SMALL_FOR_FBGEMM if by_fbgemm else SMALL_FOR_ONE_ROW)
 
 
@@ -144,20 +151,19 @@ def choose_matmul(case: Case) -> tuple[Rule, ...]:
         r.form for row in (*TABLE.values(), ON_GPU) for r in row.get(precision, ())
     }
     can_run = {name: name in known & processor.forms for name in FORMS}
-    for name in ("torch", "torch_in_blocks"):
+    for name in ("torch", "mkl", "torch_in_blocks"):
         can_run[name] = precision in ("float32", "tf32")
     return (Rule(pick("matmul", found[0].form, can_run)),)
 
 
 def choose_recurrent_matmul(case: Case) -> tuple[Rule, ...]:
     """Return the forms of multiplications by recurrent weights: those of
-    `choose_matmul`, and for one row that of a sentence alone."""
+    `choose_matmul`, and before them that of RECURRENT."""
     rules = choose_matmul(case)
-    alone = ALONE.get(case.processor.instructions, {}).get(case.precision)
-    can_run = alone is not None and alone.form in case.processor.forms
-    if alone is None or not can_run or case.exact or "matmul" in forced_kernels():
-        return rules
-    return alone, *rules
+    first = RECURRENT.get(case.processor.instructions, {}).get(case.precision)
+    can_run = first is not None and first.form in case.processor.forms
+    other = case.exact or case.dtype != torch.float32 or "matmul" in forced_kernels()
+    return rules if first is None or not can_run or other else (first, *rules)
 
 
 def choose_training_matmul(processor: Processor, before: str | None = None) -> str:

@@ -49,6 +49,34 @@ class TorchMatmul:
         z_MN.addmm_(x_MK, self.weight_KN)
 
 
+class MklMatmul(TorchMatmul):
+    """A copy of a weight that MKL multiplies by, two rows at least: it sums up one row
+    in another order, and any more in one order. The rows of the copy are no power of
+    two apart: those of 256x8192 in a cache that is addressed by these bits took up to
+    twice as long."""
+
+    block_bytes = PACKED_BYTES
+
+    def __init__(self, weight_KN: Tensor) -> None:
+        K, N = weight_KN.shape
+        super().__init__(weight_KN.new_empty(K, N + 16)[:, :N].copy_(weight_KN))
+
+    def linear(self, x_MK: Tensor, bias_N: Tensor | None = None) -> Tensor:
+        """Return x W + b, (M, N), of x's dtype."""
+        if len(x_MK) == 1:
+            return super().linear(x_MK.expand(2, -1), bias_N)[:1]
+        return super().linear(x_MK, bias_N)
+
+    def add_to(self, z_MN: Tensor, x_MK: Tensor) -> None:
+        """Add x W to z, in place."""
+        if len(x_MK) > 1:
+            super().add_to(z_MN, x_MK)
+        else:
+            z_2N = z_MN.repeat(2, 1)
+            super().add_to(z_2N, x_MK.expand(2, -1))
+            z_MN.copy_(z_2N[:1])
+
+
 class TorchInBlocks(TorchMatmul):
     """A weight that torch multiplies by BLOCK_ROWS rows at a time, filled up with
     zeros, so that no row depends on how many there are."""
@@ -193,6 +221,7 @@ class Int8Matmul(TorchMatmul):
 
 FORMS: dict[str, type[TorchMatmul]] = {
     "torch": TorchMatmul,
+    "mkl": MklMatmul,
     "torch_in_blocks": TorchInBlocks,
     "onednn": OneDnnMatmul,
     "onednn_in_place": OneDnnInPlace,
@@ -212,6 +241,8 @@ def works(form: str) -> bool:
     """Return whether a form computes on this CPU with this torch, most operators being
     private to torch: it is tried out once, on matrices of 1 x 1."""
     one = torch.ones(1, 1)
+    if form == "mkl" and not torch.backends.mkl.is_available():
+        return False
     try:
         return abs(FORMS[form](one).linear(one).item() - 1) < 1e-3
     except (AttributeError, RuntimeError, TypeError, NotImplementedError):
@@ -249,11 +280,11 @@ class Weight(TorchMatmul):
         rules: Sequence[Rule],
         is_copy: bool = False,
     ) -> None:
-        copied = [rule for rule in rules if rule.form == "onednn"]
+        n_bytes = make().nbytes
+        copied = [r for r in rules if r.form == "onednn" or n_bytes <= r.n_bytes]
         if is_copy and copied:
             rules = [copied[0]._replace(rows=inf)]
-        self._make, self._rules = make, rules
-        self._n_bytes = inf if is_copy else make().nbytes
+        self._make, self._n_bytes, self._rules = make, n_bytes, rules
         self._forms: dict[str, TorchMatmul] = {}
 
     @torch.no_grad()

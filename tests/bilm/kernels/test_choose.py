@@ -18,6 +18,7 @@ from spacy_elmo.bilm.kernels.choose import (
     choose_recurrent_matmul,
     choose_token_encoder,
     choose_training_matmul,
+    describe,
 )
 from spacy_elmo.bilm.kernels.forced import KERNELS, force
 from spacy_elmo.bilm.kernels.matmul import FORMS, Rule, find_form
@@ -68,7 +69,7 @@ def test_matmul(processor, settings, rows, expected):
         ({"precision": "half"}, ("fbgemm_float16", "onednn_bfloat16")),
         ({"precision": "int8"}, ("fbgemm_int8", "onednn_int8")),
         ({"precision": "int8", "exact": True}, ("onednn_int8", "onednn_int8")),
-        ({}, ("onednn", "onednn")),
+        ({}, ("onednn", "onednn")),  # of a weight that is large
     ],
 )
 def test_recurrent_weights_of_one_row(settings, expected):
@@ -78,6 +79,28 @@ def test_recurrent_weights_of_one_row(settings, expected):
     assert find_form(choose_matmul(case), 1) == expected[1]
     with force(matmul=expected[1]):
         assert find_form(choose_recurrent_matmul(case), 1) == expected[1]
+
+
+def test_mkl_multiplies_by_small_weights_for_any_number_of_rows():
+    """With AMX, of an LSTM's recurrent ones by larger ones too; not where one order of
+    summation is asked for, nor what a gradient or float64 needs."""
+    case, sizes = Case(INTEL), (4 << 20, 8 << 20, (8 << 20) + 4)
+    for rows in (1, 64, 2048):
+        small, larger, large = (
+            (find_form(choose_matmul(case), rows, size),
+             find_form(choose_recurrent_matmul(case), rows, size))
+            for size in sizes
+        )  # fmt: skip
+        assert small == ("mkl", "mkl")
+        assert larger[0] != "mkl" and larger[1] == "mkl"
+        assert "mkl" not in large
+    for other in (
+        Case(INTEL, exact=True),
+        Case(INTEL, dtype=torch.float64),
+        Case(FAST),
+        Case(Processor("cpu", "amx", ALL - {"mkl"})),
+    ):
+        assert "mkl" not in describe(choose_recurrent_matmul(other))
 
 
 def test_a_small_weight_is_copied_for_any_number_of_rows():

@@ -12,17 +12,19 @@ from hypothesis import strategies as st
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.kernels import processor
 from spacy_elmo.bilm.kernels.choose import (
+    TABLE,
     check_precision,
     choose_matmul,
     choose_training_matmul,
 )
-from spacy_elmo.bilm.kernels.matmul import Weight, training_matmul
+from spacy_elmo.bilm.kernels.matmul import FORMS, Weight, training_matmul
 from spacy_elmo.bilm.kernels.memo import Derived
 from spacy_elmo.bilm.kernels.processor import (
     PRECISIONS,
     Case,
     Settings,
     case_of,
+    instructions,
     probe,
 )
 
@@ -99,6 +101,27 @@ def test_a_part_of_many_rows_is_the_same():
     whole = prepared.at(len(x)).linear(x)
     for part in (prepared.at(len(x)).linear(x[:9]), prepared.at(9).linear(x[:9])):
         assert torch.allclose(part, whole[:9], atol=1e-5)
+
+
+@pytest.mark.skipif(
+    not any(rule.form == "mkl" for rule in TABLE[instructions()].get("float32", ())),
+    reason="only what multiplies by MKL asks this of it",
+)
+@pytest.mark.parametrize(
+    ("K", "N"), [(128, 4096), (1024, 128), (256, 2048), (512, 256), (70, 33)]
+)
+def test_mkl_sums_up_in_one_order(K, N):
+    """However many rows there are, one alone too."""
+    x, weight, z = torch.randn(700, K), torch.randn(K, N), torch.randn(700, N)
+    prepared = FORMS["mkl"](weight)
+    whole, added = prepared.linear(x, z[0]), z.clone()
+    prepared.add_to(added, x)
+    for first, rows in [(0, 1), (3, 1), (0, 2), (5, 3), (9, 8), (1, 64), (100, 333)]:
+        part = slice(first, first + rows)
+        assert torch.equal(prepared.linear(x[part], z[0]), whole[part])
+        some = z[part].clone()
+        prepared.add_to(some, x[part])
+        assert torch.equal(some, added[part])
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
