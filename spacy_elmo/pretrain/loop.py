@@ -17,8 +17,8 @@ import torch
 from wasabi import Printer
 
 from ..bilm.kernels.choose import check_training_precision, choose_training_matmul
-from ..bilm.kernels.matmul import training_matmul
 from ..bilm.kernels.processor import processor_of
+from ..bilm.kernels.training_matmul import training_matmul
 from ..bilm.lstm import BiLMState
 from ..errors import Errors
 from ..text.streams import Batch, read_ahead

@@ -64,7 +64,7 @@ SLOWER = {("avx512_fp16", "onednn_bfloat16"): (80, 150)}
 SMALL_FOR_ONE_ROW = 1 << 22
 SMALL_FOR_FBGEMM = 1 << 20
 # Instructions -> precision -> form of recurrent weights, before those of TABLE: in
-# fewer bits, that of a sentence alone; in float32, by MKL, that of weights so small, for
+# fewer bits that of a sentence alone; in float32 that of weights so small, by MKL, for
 # any number of rows. Microseconds on a Xeon with AMX, by oneDNN and by the form here
 # (`python -m benchmarks.kernels --whole`):
 #     1 row   half 256x8192: 240, 183    512x16384: 787, 640

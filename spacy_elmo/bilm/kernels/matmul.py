@@ -1,4 +1,4 @@
-"""x W + b with weights that stay the same from batch to batch, and for training.
+"""x W + b with weights that stay the same from batch to batch.
 
 A product has several forms, which differ in the order and the bits that its weight is
 kept in. Which is used for how many rows, choose.py says.
@@ -7,11 +7,10 @@ Shapes: M rows, K columns in, N columns out.
 """
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import cache
 from math import inf
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -294,35 +293,3 @@ class Weight(TorchMatmul):
         if form not in self._forms:
             self._forms[form] = FORMS[form](self._make())
         return self._forms[form]
-
-
-@contextmanager
-def training_matmul(form: str) -> Iterator[None]:
-    """Multiply float32 matrices of training by "onednn" inside, or as "torch" does.
-
-    torch hands them to oneDNN only where they may be rounded to 16 bits ("medium").
-    With AVX-512 and without AMX that never pays, so oneDNN keeps float32, and is still
-    2.2 times as fast as MKL on an AMD EPYC (training a biLM 1.7 times).
-    """
-    mkldnn: Any = getattr(torch.backends.mkldnn, "matmul", None)
-    backends = mkldnn, torch.backends.cuda.matmul
-    known = all(hasattr(backend, "fp32_precision") for backend in backends)
-    if not known or form == "torch":
-        yield
-        return
-    each = [backend.fp32_precision for backend in backends]
-    try:
-        whole = torch.get_float32_matmul_precision()
-    except RuntimeError:  # precisions were set for single backends: torch can't say
-        whole = None
-    try:
-        if whole is None:
-            mkldnn.fp32_precision = "bf16"
-        else:
-            torch.set_float32_matmul_precision("medium")
-        yield
-    finally:
-        if whole is not None:
-            torch.set_float32_matmul_precision(whole)
-        for backend, precision in zip(backends, each):
-            backend.fp32_precision = precision

@@ -17,7 +17,7 @@ from spacy_elmo.bilm.kernels.choose import (
     choose_matmul,
     choose_training_matmul,
 )
-from spacy_elmo.bilm.kernels.matmul import FORMS, Weight, training_matmul
+from spacy_elmo.bilm.kernels.matmul import FORMS, Weight
 from spacy_elmo.bilm.kernels.memo import Derived
 from spacy_elmo.bilm.kernels.processor import (
     PRECISIONS,
@@ -27,6 +27,7 @@ from spacy_elmo.bilm.kernels.processor import (
     instructions,
     probe,
 )
+from spacy_elmo.bilm.kernels.training_matmul import training_matmul
 
 from ...models import SENTENCES, tiny_config
 
