@@ -96,7 +96,7 @@ def train(
     }
     blocks = {name: value for name, value in options.items() if isinstance(value, dict)}
     if blocks:
-        config = _with_blocks(config, blocks, folder.with_suffix(".cfg"))
+        config = _with_blocks(config, blocks, folder.with_name(f"{folder.name}.cfg"))
     flags = [
         part
         for name, value in options.items()
