@@ -93,11 +93,11 @@ def test_a_token_that_is_repeated_has_its_vectors_in_any_batch(name, sentence):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", shipped.MODELS.values())
-def test_another_batch_moves_vectors_by_a_millionth_of_the_largest(name):
-    """As the guide says: by 1e-6 of a sentence's largest value, exact by nothing."""
+def test_another_batch_moves_vectors_by_two_millionths_of_the_largest(name):
+    """As the guide says: by 2e-6 of a sentence's largest value, exact by nothing."""
     bilm, rng = BiLM.load(shipped.find(name)), random.Random(0)
     words = [*bilm.vocab[3:20_000], *ODD * 700]
-    for exact, bound in ((False, 1e-6), (True, 0.0)):
+    for exact, bound in ((False, 2e-6), (True, 0.0)):
         bilm.set_exact(exact)
         largest = 0.0
         for trial in range(3):
