@@ -6,6 +6,7 @@ and one of another recipe in the same folder ends the command with the differenc
 """
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -126,14 +127,21 @@ def train_and_average(
     dev: Path,
     steps: int,
 ) -> None:
-    """Train to each of the checkpoints in turn, and write the mean of their weights."""
+    """Train to each of the checkpoints in turn, keep it, and write the mean of their
+    weights."""
     constant = {"@schedules": "spacy-elmo.Constant.v1", "warmup_steps": steps // 15}
+    settings = {**settings, "training.schedule": constant}
     models = []
     for number in range(n_checkpoints):
         until = steps - (n_checkpoints - 1 - number) * steps // (3 * n_checkpoints)
-        settings = {**settings, "training.schedule": constant}
-        train(config, folder / "run", settings, text, until)
-        models.append(LanguageModel.load(folder / "run" / "model-last"))
+        kept = folder / f"step-{until}"
+        if not kept.exists():  # the run can't return to it
+            train(config, folder / "run", settings, text, until)
+            copied = shutil.copytree(
+                folder / "run" / "model-last", folder / "copy", dirs_exist_ok=True
+            )
+            copied.rename(kept)
+        models.append(LanguageModel.load(kept))
     card = dict(read_card(folder / "run" / "model-last") or {})
     mean = average(models)
     corpus = open_corpus(dev).with_vocab(mean.bilm.vocab or [])

@@ -91,6 +91,13 @@ def test_rows_are_trained_and_put_into_a_table(tmp_path):
     assert [
         line.split(" | ")[0].strip("| ") for line in table.splitlines()[2:]
     ] == names
+    # Again: what is there is not made again, and the average is of the same weights.
+    (row,) = AVERAGES
+    mean = (tmp_path / "out" / row.replace(" ", "_")).joinpath("model-best")
+    before = LanguageModel.load(mean).state_dict()
+    main(config, tmp_path / "out", text, folder, folder, 12, "float32", [row], False)
+    for name, weight in LanguageModel.load(mean).state_dict().items():
+        assert torch.equal(weight, before[name]), name
     with pytest.raises(SystemExit):
         main(config, tmp_path, text, folder, folder, 12, "float32", ["x"], False)
 

@@ -26,8 +26,9 @@ from .processor import Case, Precision, Processor, check_name, processor_of
 #   512 rows  2048x2048: 55521, 41718, 45976 (AVX2: 51093, 46624, 49399)
 # From 128 rows on a copy brings about a tenth, which that of a small weight is worth:
 # it takes little memory.
-MKL = Rule("mkl", rows=0, n_bytes=4 << 20)
 FLOAT32 = (Rule("onednn", rows=128, n_bytes=4 << 20), Rule("onednn_in_place"))
+# With AMX, of any number of rows: see RECURRENT.
+MKL = Rule("mkl", rows=0, n_bytes=4 << 20)
 # 64 rows of 512x16384, EPYC: 6869 and 13954 (float32 13055). Where oneDNN emulates
 # bfloat16 (ONEDNN_MAX_CPU_ISA=AVX512_CORE): 32658 and 13960.
 BFLOAT16, FLOAT16 = Rule("onednn_bfloat16"), Rule("fbgemm_float16")
@@ -151,7 +152,8 @@ def choose_matmul(case: Case) -> tuple[Rule, ...]:
         r.form for row in (*TABLE.values(), ON_GPU) for r in row.get(precision, ())
     }
     can_run = {name: name in known & processor.forms for name in FORMS}
-    for name in ("torch", "mkl", "torch_in_blocks"):
+    can_run["mkl"] = precision == "float32" and "mkl" in processor.forms
+    for name in ("torch", "torch_in_blocks"):
         can_run[name] = precision in ("float32", "tf32")
     return (Rule(pick("matmul", found[0].form, can_run)),)
 

@@ -7,7 +7,7 @@ layer and 22 steps, for 3.5 ms by cpu_lstm.py and 1.1 ms of reading the weights 
 multiplying the inputs). The weights are the layer's own, not copies.
 
 It sums up in another order than the kernels of batches, so that a sentence alone has
-other roundings. Of text a biLM forgets them: they stay below 1e-6 of the largest value.
+other roundings. Of text a biLM forgets them: they stay about 1e-6 of the largest value.
 Where a token is repeated, or others like it, some biLMs multiply them with each step:
 alone, 200 dashes had vectors of en_elmo_sm that were no nearer to those in a batch than
 0.4 of the largest value, and 32 times "ooo", of other lengths, 3.5e-5.
@@ -26,8 +26,8 @@ from .cpu_lstm import PackedWeights
 # Tokens of a sentence at most; how near, as a share of a token vector's length, and how
 # many tokens before, those are that count as like a token; how many may have such. Of
 # 1,280 made-up sentences of 16 to 64 odd tokens 77 were moved by more than 1e-6 with
-# en_elmo_sm, 26 with ko_elmo_sm, and none (7e-7) of those that are safe. Of 600
-# sentences of running text 95.5 % and 98.3 % are safe.
+# en_elmo_sm, 26 with ko_elmo_sm (version 1 of both), and none (7e-7) of those that are
+# safe. Of 600 sentences of running text 95.5 % and 98.3 % are safe.
 LONGEST, NEAR, BEFORE, MOST = 66, 0.5, 12, 8
 
 
