@@ -112,14 +112,15 @@ class Training:
 
 def every_token(batch: Batch[np.ndarray], config: BiLMConfig) -> Batch[np.ndarray]:
     """Return a batch whose tokens are read one by one, with all their characters."""
-    ids_VC, C = batch.characters_VC[:, : config.max_characters], config.max_characters
+    (ids_VC,), C = batch.token_ids, config.max_characters
+    ids_VC = ids_VC[:, :C]
     # A boundary's word ends in padding.
     full_VC = np.full((len(ids_VC), C), ids_VC[0, -1])
     full_VC[:, : ids_VC.shape[1]] = ids_VC
     ahead, back = batch.forward, batch.backward
     numbers_N = np.arange(len(ahead.word_N))
     return Batch(
-        full_VC[np.concatenate([ahead.word_N, back.word_N])],
+        (full_VC[np.concatenate([ahead.word_N, back.word_N])],),
         replace(ahead, word_N=numbers_N),
         replace(back, word_N=len(numbers_N) + numbers_N),
         batch.n_streams,

@@ -34,6 +34,8 @@ BATCH = 64  # streams of the configuration that all are compared with
 MORE_FILTERS = [[1, 64], [2, 64], [3, 128], [4, 256], [5, 256], [6, 256]]
 MUON: Settings = {"@optimizers": "spacy-elmo.Muon.v1", "learn_rate": 0.004}
 CLIPS: Settings = {"model.cell_clip": 3.0, "model.proj_clip": 3.0}
+# Of the vocabulary of the prepared text, beside the char-CNN.
+WORDS: Settings = {"model.n_words": 50_000}
 # What each changes of the configuration that it is compared with.
 VARIANTS: dict[str, Settings] = {
     "base": {},
@@ -66,6 +68,18 @@ VARIANTS: dict[str, Settings] = {
     "Muon, weight decay 0.1": {"training.optimizer": {**MUON, "weight_decay": 0.1}},
     "Muon, batch 128": {"training.optimizer": MUON, "training.batch_size": 128},
     "Muon, batch 512": {"training.optimizer": MUON, "training.batch_size": 512},
+    "Muon, 1,024 filters": {"training.optimizer": MUON, "model.filters": MORE_FILTERS},
+    "Muon, two highways": {"training.optimizer": MUON, "model.n_highway": 2},
+    "Muon, table of words, 64 wide": {
+        "training.optimizer": MUON,
+        "model.word_dim": 64,
+        **WORDS,
+    },
+    "Muon, table of words, 128 wide": {
+        "training.optimizer": MUON,
+        "model.word_dim": 128,
+        **WORDS,
+    },
 }
 # Those that need the text prepared in another way.
 TEXTS: dict[str, list[str]] = {

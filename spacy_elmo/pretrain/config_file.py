@@ -98,10 +98,10 @@ def _sizes(init: str | None, settings: dict[str, Any]) -> BiLMConfig | None:
             raise ValueError(problem)
         return None
     model = BiLMConfig.from_dict(settings)
-    if model.n_words or model.characters != "bytes":
+    if model.characters != "bytes":
         raise ValueError(
-            "a biLM is trained on bytes here: remove n_words and characters from "
-            "[model]"
+            "a biLM is trained on bytes here, not on an alphabet: remove characters "
+            "from [model]"
         )
     return model
 

@@ -45,7 +45,7 @@ class LanguageModel(nn.Module):
     def read(self, batch: Batch[Tensor], state: BiLMState) -> tuple[Tensor, BiLMState]:
         """Return the top layer where something is predicted, forward and then backward,
         (P, H), and the state after the last step."""
-        x_VH = self.bilm.token_encoder(batch.characters_VC)
+        x_VH = self.bilm.token_encoder(*batch.token_ids)
         ahead, back = batch.forward, batch.backward
         ahead_LNH, back_LNH, state = self.bilm.read(
             x_VH, ahead.word_N, back.word_N, batch.batch_sizes, state, self.dropout

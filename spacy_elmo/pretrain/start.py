@@ -38,19 +38,37 @@ def start_model(
         if "objective" in config.blocks:
             model.softmax = _continue(model, make)
         return model.to(workers.device), plan
-    if config.model is not None:
-        bilm = BiLM.random(config.model, seed=training.seed)
-    else:
-        bilm = BiLM.load(shipped.find(training.init or ""))
-        if bilm.config.n_words:
-            problem = "its input is a table of words, which only inference can read"
-            raise ValueError(Errors.EL037.format(path=training.init, problem=problem))
-    bilm.vocab = vocab
+    bilm = _start_bilm(config, vocab)
     size = (bilm.config.projection_dim, len(vocab))
     with torch.device("meta"):  # shapes, but no memory yet
         sketch = LanguageModel(bilm, make(*size))
     plan = _check_memory(config, sketch, available, workers)
     return LanguageModel(bilm, make(*size), training.dropout).to(workers.device), plan
+
+
+def _start_bilm(config: PretrainConfig, vocab: list[str]) -> BiLM:
+    """Return a biLM whose words are those of a new softmax; raise ValueError [EL037] if
+    they can't be."""
+    if config.model is not None:
+        n_words = config.model.n_words
+        if n_words and n_words != len(vocab):
+            problem = (
+                f"n_words ({n_words}) must be {len(vocab)}: the biLM reads words by "
+                "the vocabulary that it predicts"
+            )
+            raise ValueError(Errors.EL037.format(path="model", problem=problem))
+        bilm = BiLM.random(config.model, seed=config.training.seed)
+    else:
+        init = config.training.init or ""
+        bilm = BiLM.load(shipped.find(init))
+        if bilm.config.n_words:
+            problem = (
+                "its input is a table of words, whose vocabulary a new softmax would "
+                "replace; leave new_softmax out if it has a softmax of its own"
+            )
+            raise ValueError(Errors.EL037.format(path=init, problem=problem))
+    bilm.vocab = vocab
+    return bilm
 
 
 def softmax_folder(training: TrainingConfig) -> Path | None:

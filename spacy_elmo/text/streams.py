@@ -42,10 +42,11 @@ class Direction(Generic[A]):
 
 @dataclass(frozen=True)
 class Batch(Generic[A]):
-    """T steps of B streams, and the character ids of their distinct words, as NumPy
-    arrays or, after `map`, as others."""
+    """T steps of B streams, and what a token encoder reads of their distinct words,
+    character ids (V, C), word ids (V,) or both, as NumPy arrays or, after `map`, as
+    others."""
 
-    characters_VC: A
+    token_ids: tuple[A, ...]
     forward: Direction[A]
     backward: Direction[A]
     n_streams: int
@@ -53,7 +54,8 @@ class Batch(Generic[A]):
     def map(self, convert: Callable[[A], B]) -> "Batch[B]":
         """Return the batch with each of its arrays converted."""
         directions = self.forward.map(convert), self.backward.map(convert)
-        return Batch(convert(self.characters_VC), *directions, self.n_streams)
+        token_ids = tuple(map(convert, self.token_ids))
+        return Batch(token_ids, *directions, self.n_streams)
 
     @property
     def batch_sizes(self) -> list[int]:
@@ -66,8 +68,9 @@ class Streams:
 
     Every target is predicted once; the streams' ends are filled up with steps that
     predict nothing. What follows a sentence's end is its successor's first boundary,
-    always: it is read but not predicted, so it flatters no perplexity. Character ids
-    are those of `bilm`; `rows` are the streams to read, of all B (None for all).
+    always: it is read but not predicted, so it flatters no perplexity. Words are read
+    as `bilm` reads them: its table of words, if it has one, is of the corpus's
+    vocabulary. `rows` are the streams to read, of all B (None for all).
 
     Raises:
         ValueError: [EL035] The text has fewer words than streams.
@@ -90,8 +93,7 @@ class Streams:
         self.corpus, self.unroll_steps = corpus, unroll_steps
         self.rows = range(batch_size) if rows is None else rows
         self.length = math.ceil((n_words - 1) / batch_size)
-        self._characters_VC = character_table(corpus, bilm)
-        self._trim = bilm.trim
+        self._ids = token_reader(corpus, bilm)
         self._batches_at_once = max(1, STEPS_AT_ONCE // unroll_steps)
         self._group = -1
         self._words_and_targets: np.ndarray = np.empty((2, 2, 0, 0), dtype=np.int32)
@@ -117,9 +119,8 @@ class Streams:
             position_P = np.flatnonzero(target_N >= 0)
             target_P = target_N[position_P].astype(np.int64)
             directions.append(Direction(word_N, position_P, target_P))
-        characters_VC = self._characters_VC[distinct_V].astype(np.int64)
         forward, backward = directions
-        return Batch(self._trim(characters_VC), forward, backward, len(self.rows))
+        return Batch(self._ids(distinct_V), forward, backward, len(self.rows))
 
     def _read(self, first: int, steps: int) -> np.ndarray:
         """Return words, and targets or -1, of both directions: (2, 2, steps, B)."""
@@ -137,6 +138,25 @@ class Streams:
                 read[0, direction, :n, column] = ids[:-1]
                 read[1, direction, :n, column] = target
         return read
+
+
+def token_reader(
+    corpus: Corpus, bilm: "BiLM"
+) -> Callable[[np.ndarray], tuple[np.ndarray, ...]]:
+    """Return what gives the ids, int64, that a biLM's token encoder reads of words of a
+    corpus: characters (V, C), numbers in the vocabulary (V,), or both."""
+    config = bilm.config
+    all_VC = character_table(corpus, bilm) if config.has_characters else None
+
+    def read(words_V: np.ndarray) -> tuple[np.ndarray, ...]:
+        found = []
+        if all_VC is not None:
+            found.append(bilm.trim(all_VC[words_V].astype(np.int64)))
+        if config.n_words:
+            found.append(corpus.target_V[words_V].astype(np.int64))
+        return tuple(found)
+
+    return read
 
 
 def character_table(corpus: Corpus, bilm: "BiLM") -> np.ndarray:

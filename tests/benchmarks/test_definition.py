@@ -62,7 +62,7 @@ def test_every_objective_trains(objective):
 def test_made_up_text_is_like_english():
     corpus = made_up_text(20_000, 200_000)
     batch = Streams(corpus, BiLM.random(tiny_config()), 64, 20).batch(0)
-    share = len(batch.characters_VC) / 2560
+    share = len(batch.token_ids[0]) / 2560
     assert 0.3 < share < 0.6  # distinct words of a batch
     lengths = [len(word) for word in made_up_words(20_000)]
     assert 5 < sum(lengths) / len(lengths) < 9

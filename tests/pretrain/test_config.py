@@ -72,7 +72,7 @@ def test_broken_configurations(tmp_path):
         "EL037.*dev": text.replace("dev = ", "# dev = "),
         "EL037.*remove": text.replace("[training]", '[training]\ninit = "somewhere"'),
         "EL037": "no sections at all",
-        "EL037.*bytes": text.replace("[model]", "[model]\nn_words = 5"),
+        "EL037.*bytes": text.replace("[model]", '[model]\ncharacters = "alphabet"'),
         "EL020": text.replace("hidden_dim = 16", "hidden_dim = 0"),
         r"EL037.*Adam\.v9.*Adam\.v1": text.replace("Adam.v1", "Adam.v9"),
         "EL037.*@optimizers": text.replace("@optimizers", "name"),

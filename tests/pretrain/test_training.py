@@ -224,7 +224,7 @@ def test_other_texts_are_measured_before_and_after(folder, capsys):
     assert f"{after:.2f}" in out and "before" in out
 
 
-def test_word_input_is_not_trained(folder):
+def test_published_table_of_words_gets_no_new_softmax(folder):
     bilm = BiLM.random(tiny_config(n_words=5), vocab=list("abcde"))
     bilm.save(folder / "words", format="bilm-tf")
     with pytest.raises(ValueError, match="EL037"):

@@ -96,7 +96,7 @@ def all_targets(batches, direction, B):
         reading = getattr(batch, direction)
         target_N = np.full(len(reading.word_N), -1)
         target_N[reading.position_P] = reading.target_P
-        read += [[batch.characters_VC[w].tolist() for w in reading.word_N]]
+        read += [[batch.token_ids[0][w].tolist() for w in reading.word_N]]
         wanted += [target_N.reshape(-1, B)]
     columns = np.concatenate(wanted).T
     rows = [
@@ -162,8 +162,8 @@ def test_some_streams_are_those_of_all(text, steps, data):
         some = [part.batch(number) for part in parts]
         for direction in ("forward", "backward"):
             ids = [
-                b.characters_VC[getattr(b, direction).word_N].reshape(
-                    -1, b.n_streams, b.characters_VC.shape[1]
+                b.token_ids[0][getattr(b, direction).word_N].reshape(
+                    -1, b.n_streams, b.token_ids[0].shape[1]
                 )[:, :, :3]  # enough to tell these words
                 for b in (batch, *some)
             ]
