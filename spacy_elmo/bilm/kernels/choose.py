@@ -62,22 +62,27 @@ SLOWER = {("avx512_fp16", "onednn_bfloat16"): (80, 150)}
 #     small 57, 164, 44    medium 139, 179, 134    original 592, 317, 1088
 # With AMX, by FBGEMM, milliseconds of a sentence (`spacy elmo benchmark inference`):
 #     medium 42, 30, 56       original 117, 73, 191
+# int8 by FBGEMM, EPYC, microseconds: small 43    medium 76    original 175
 SMALL_FOR_ONE_ROW = 1 << 22
 SMALL_FOR_FBGEMM = 1 << 20
 # Instructions -> precision -> form of recurrent weights, before those of TABLE: in
-# fewer bits that of a sentence alone; in float32 that of weights so small, by MKL, for
-# any number of rows. Microseconds on a Xeon with AMX, by oneDNN and by the form here
-# (`python -m benchmarks.kernels --whole`):
+# fewer bits that of a sentence alone, or of two; in float32 that of weights so small,
+# by MKL, for any number of rows. Microseconds on a Xeon with AMX, by oneDNN and by the
+# form here (`python -m benchmarks.kernels --whole`):
 #     1 row   half 256x8192: 240, 183    512x16384: 787, 640
 #             int8 256x8192: 164, 93     512x16384: 488, 373
 #     2 rows  float32 128x4096: 93, 37    1024x128: 24, 6    256x8192: 370, 302
 #    64 rows          128x4096: 449, 307  1024x128: 86, 75   256x8192: 1570, 1299
+# On an EPYC (Zen 4), where one row in half gains nothing:
+#     1 row   int8 256x8192: 117, 54      512x16384: 230, 130    4096x512: 110, 45
+#     2 rows       256x8192: 133, 117     512x16384: 276, 269    4096x512: 126, 97
 RECURRENT = {
     "amx": {
         "float32": Rule("mkl", rows=0, n_bytes=8 << 20),
         "half": Rule("fbgemm_float16", rows=2),
         "int8": Rule("fbgemm_int8", rows=2),
     },
+    "avx512_bf16": {"int8": Rule("fbgemm_int8", rows=3)},
 }
 
 # Rows of a step times its cells from which two threads of Python, of which one at a
@@ -123,7 +128,7 @@ def is_small(case: Case, config: BiLMConfig) -> bool:
     """Return whether recurrent weights are so few that one row is multiplied as fast in
     float32 as in fewer bits."""
     size = 4 * config.hidden_dim * config.projection_dim
-    by_fbgemm = case.processor.instructions in RECURRENT
+    by_fbgemm = case.precision in RECURRENT.get(case.processor.instructions, {})
     return size < (SMALL_FOR_FBGEMM if by_fbgemm else SMALL_FOR_ONE_ROW)
 
 

@@ -121,9 +121,11 @@ def test_lstm(processor, gradient, sizes, expected):
     [
         ({}, FAST, 4096, "one_row"),
         ({}, PLAIN, 64, "one_row"),
-        ({"precision": "int8"}, FAST, 2048, "one_row"),
+        ({"precision": "half"}, FAST, 2048, "one_row"),
         # Here fewer bits are read in less time.
         ({"precision": "half"}, FAST, 8192, "cpu_lstm"),
+        ({"precision": "int8"}, FAST, 2048, "cpu_lstm"),
+        ({"precision": "int8"}, FAST, 512, "one_row"),
         # A sentence alone must have the bits that it has in a batch.
         ({"exact": True}, FAST, 64, "cpu_lstm"),
         ({"dtype": torch.float64}, FAST, 64, "cpu_lstm"),

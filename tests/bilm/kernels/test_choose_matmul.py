@@ -57,6 +57,16 @@ def test_recurrent_weights_of_one_row(settings, expected):
         assert find_form(choose_recurrent_matmul(case), 1) == expected[1]
 
 
+def test_recurrent_weights_of_few_rows_without_amx():
+    """In int8 FBGEMM reads fewer bytes than oneDNN pads; in half it gains nothing."""
+    int8, half = (
+        choose_recurrent_matmul(Case(FAST, precision)) for precision in ("int8", "half")
+    )
+    forms = [find_form(int8, rows) for rows in (1, 2, 3)]
+    assert forms == ["fbgemm_int8", "fbgemm_int8", "onednn_int8"]
+    assert find_form(half, 1) == "onednn_bfloat16"
+
+
 def test_mkl_multiplies_by_small_weights_for_any_number_of_rows():
     """With AMX, of an LSTM's recurrent ones by larger ones too; not where one order of
     summation is asked for, nor what a gradient or float64 needs."""
