@@ -99,10 +99,7 @@ def _sizes(init: str | None, settings: dict[str, Any]) -> BiLMConfig | None:
         return None
     model = BiLMConfig.from_dict(settings)
     if model.characters != "bytes":
-        raise ValueError(
-            "a biLM is trained on bytes here, not on an alphabet: remove characters "
-            "from [model]"
-        )
+        raise ValueError("a biLM is trained on bytes: remove characters from [model]")
     return model
 
 

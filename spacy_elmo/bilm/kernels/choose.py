@@ -62,7 +62,6 @@ SLOWER = {("avx512_fp16", "onednn_bfloat16"): (80, 150)}
 #     small 57, 164, 44    medium 139, 179, 134    original 592, 317, 1088
 # With AMX, by FBGEMM, milliseconds of a sentence (`spacy elmo benchmark inference`):
 #     medium 42, 30, 56       original 117, 73, 191
-# int8 by FBGEMM, EPYC, microseconds: small 43    medium 76    original 175
 SMALL_FOR_ONE_ROW = 1 << 22
 SMALL_FOR_FBGEMM = 1 << 20
 # Instructions -> precision -> form of recurrent weights, before those of TABLE: in
