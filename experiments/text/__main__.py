@@ -17,6 +17,11 @@ def table_of(language: str) -> tuple[tuple[Source, ...], dict[str, int]]:
     return module.SOURCES, getattr(module, "EVEN", {})
 
 
+def _limit(text: str) -> tuple[str, int]:
+    genre, words = text.split("=")
+    return genre, int(words)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m experiments.text")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -37,6 +42,13 @@ def main() -> None:
         if name == "build":
             command.add_argument("--jobs", type=int, default=1)
             command.add_argument("--record", action="store_true")
+            command.add_argument(
+                "--limit",
+                type=_limit,
+                nargs="+",
+                metavar="GENRE=WORDS",
+                help="at most so many words of a genre, in LANGUAGE_limited.txt",
+            )
         else:
             command.add_argument("--only", nargs="*")
     evaluation = commands.add_parser(
@@ -64,6 +76,7 @@ def _run(options: argparse.Namespace) -> None:
             options.jobs,
             options.record,
             even,
+            dict(options.limit or {}),
         )
         print(f"{report['words']:,} words, SHA-256 {report['sha256']}")
         return

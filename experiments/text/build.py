@@ -23,6 +23,7 @@ def build(
     jobs: int = 1,
     record: bool = False,
     even: dict[str, int] | None = None,
+    limits: dict[str, int] | None = None,
 ) -> dict[str, Any]:
     """Write `LANGUAGE_train.txt` and, beside it, what is in it as JSON.
 
@@ -35,6 +36,7 @@ def build(
         record: Write the SHA-256 of what comes out to the table, instead of comparing.
         even: Genres, and the words of each at most in `LANGUAGE_even.txt`, which is
             written beside it.
+        limits: The same for `LANGUAGE_limited.txt`, which has no SHA-256 in the table.
 
     Raises:
         ValueError: A part or the corpus has another SHA-256 than the table says.
@@ -50,14 +52,14 @@ def build(
     _check({part.stem: _sha256(part) for part in parts}, record)
     avoid = avoided(language)
     found = [judge_part(part, avoid) for part in parts]
-    name = f"{language}_even"
-    limited = (output / f"{name}.txt", even) if even else None
-    report = join(sources, parts, found, output / f"{language}_train.txt", limited)
+    asked = {"even": even, "limited": limits}
+    shares = {name: of for name, of in asked.items() if of}
+    report = join(sources, parts, found, output / f"{language}_train.txt", shares)
     text = json.dumps(report, indent=1, ensure_ascii=False)
     (output / f"{language}_train.json").write_text(text + "\n", encoding="utf-8")
     _check({f"{language}_train": report["sha256"]}, record)
     if even:
-        _check({name: report["even"]["sha256"]}, record)
+        _check({f"{language}_even": report["even"]["sha256"]}, record)
     return report
 
 

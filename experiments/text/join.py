@@ -3,8 +3,9 @@
 import hashlib
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,10 +42,10 @@ def join(
     parts: list[Path],
     found: list[Judgement],
     output: Path,
-    even: tuple[Path, dict[str, int]] | None = None,
+    shares: Mapping[str, dict[str, int]] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Write the corpus of a language; the report, which says what was dropped. even: a
-    second file for the same text with at most so many words of some genres."""
+    """Write the corpus of a language; the report, which says what was dropped. shares:
+    names of further texts, LANGUAGE_NAME.txt, and the words of some genres at most."""
     kept, reports = _filtered(found)
     pieces: list[Piece] = []
     for number, source in enumerate(sources):
@@ -58,11 +59,11 @@ def join(
     pieces.sort()
     digest = _write(pieces, parts, output)
     report = _report(sources, reports, digest)
-    if even is not None:
-        path, limits = even
-        pieces = list(_limited(pieces, sources, limits))
-        digest, words = _write(pieces, parts, path), sum(p.words for p in pieces)
-        report["even"] = {"words": words, "sha256": digest, "limits": limits}
+    for name, limits in shares.items():
+        path = output.with_name(output.name.replace("_train", f"_{name}"))
+        share = list(_limited(pieces, sources, limits))
+        digest, words = _write(share, parts, path), sum(p.words for p in share)
+        report[name] = {"words": words, "sha256": digest, "limits": limits}
     return report
 
 

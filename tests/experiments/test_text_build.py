@@ -166,7 +166,7 @@ def test_the_even_text_has_at_most_so_many_words_of_a_genre(world):
     folder, sources = world
     inputs = "english", sources, folder / "mirrors", folder / "out"
     whole = build(*inputs)
-    report = build(*inputs, even={"posts": 1000})
+    report = build(*inputs, even={"posts": 1000}, limits={"posts": 0})
     texts = [
         (folder / "out" / f"english_{x}.txt").read_text() for x in ("train", "even")
     ]
@@ -178,4 +178,6 @@ def test_the_even_text_has_at_most_so_many_words_of_a_genre(world):
     n_posts = sum(len(d.split()) for d in even if d in posts)
     assert 800 < n_posts <= 1000
     assert report["even"]["words"] == len(texts[1].split())
+    limited = (folder / "out" / "english_limited.txt").read_text()
+    assert limited.rstrip("\n").split("\n\n") == [d for d in train if d not in posts]
     assert whole["sha256"] == report["sha256"]
