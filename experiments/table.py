@@ -25,13 +25,14 @@ class Task:
 
 @dataclass(frozen=True)
 class Setup:
-    """A pipeline: settings of `make_config`, the share of the training sentences that
-    it reads, weights of its biLM, a text for `spacy pretrain`, and an architecture in
-    ELMo's place."""
+    """A pipeline: settings of `make_config`, other settings by their dotted names, the
+    share of the training sentences that it reads, weights of its biLM, a text for
+    `spacy pretrain`, and an architecture in ELMo's place."""
 
     name: str
     what: str = ""
     config: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
     share: float = 1.0
     weights: str | None = None
     pretrain_on: str | None = None

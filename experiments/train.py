@@ -113,7 +113,7 @@ class Run:
             reader = Corpus(self.corpus / "train.spacy")
             n_docs = sum(1 for _ in reader(spacy.blank("xx")))
             found["corpora.train.limit"] = max(1, round(n_docs * self.setup.share))
-        return found
+        return found | self.setup.settings
 
     def identity(self, overrides: dict[str, Any] | None = None) -> str:
         """Return a hash of all that results depend on."""

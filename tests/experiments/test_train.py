@@ -121,6 +121,8 @@ def test_every_setup_trains(folder):
         nlp = spacy.load(run.folder / "model-best")
         mixes = learned_mixes(nlp) if nlp.has_pipe("elmo") else []
         assert len(mixes) == len(setup.config.get("places", ["input"]))
+        dropout = nlp.config["training"]["dropout"]
+        assert dropout == setup.settings.get("training.dropout", 0.1)
         wanted = setup.config.get("listener", {}).get("mix", "learned")
         assert {mix.kind for mix in mixes} <= {wanted}
         if mixes:
