@@ -8,6 +8,7 @@ import statistics
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from tqdm import tqdm
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.kernels.threads import thread_count
 from spacy_elmo.speed import (
+    Run,
     Sentences,
     in_turn,
     load_model,
@@ -133,6 +135,13 @@ class Piping:
         self.shares_outside.append(1 - sum(inside) / whole)
         return float(words)
 
+    def run_in(self, processes: int) -> float:
+        """The same in so many processes, which take Docs in turn."""
+        self.bilm.token_cache.clear()
+        turns = min(self.nlp.batch_size, len(self.texts) // (4 * processes) + 1)
+        docs = self.nlp.pipe(self.texts, batch_size=turns, n_process=processes)
+        return float(sum(len(doc) for doc in docs))
+
 
 def benchmark(
     models: Sequence[str],
@@ -141,23 +150,32 @@ def benchmark(
     doc_words: Sequence[int],
     rounds: int = 3,
     precision: str = "float32",
+    processes: int = 1,
 ) -> list[dict[str, Any]]:
     """Return a row for every model and length of Docs (0: a sentence): words/s, and
     the share of time outside the biLM's own computation (tokeniser, sentencizer,
-    character ids, copies, mixes, tagger and ner), on one thread."""
+    character ids, copies, mixes, tagger and ner), on one thread; and how many times the
+    words/s of one process several make."""
     rows = []
     with thread_count(1):
         for name in tqdm(models, leave=False):
             nlp = make_pipeline(load_model(name), precision=precision)
             for n_words in doc_words:
                 piping = Piping(nlp, texts_of(sentences, n_words))
+                runs: dict[str, Run] = {"one": piping.run}
+                if processes > 1:
+                    runs["several"] = partial(piping.run_in, processes)
+                speeds = in_turn(runs, rounds)
                 row = {
                     "model": name,
                     "Docs": len(piping.texts),
                     "of words": n_words or "sentences",
-                    "words/s": in_turn({"pipe": piping.run}, rounds)["pipe"],
+                    "words/s": speeds["one"],
                     "outside the biLM": statistics.median(piping.shares_outside),
                 }
+                if processes > 1:
+                    gain = speeds["several"] / speeds["one"]
+                    row[f"{processes} processes"] = f"{gain:.2f}x"
                 rows.append(row)
     return rows
 
@@ -171,6 +189,7 @@ def main(
     tokens: int = typer.Option(20_000, help="Tokens of the text that are read"),
     rounds: int = typer.Option(3, help="Times each is measured"),
     precision: str = typer.Option("float32", help="float32, tf32, half or int8"),
+    processes: int = typer.Option(1, help="Of nlp.pipe, beside one"),
     gpu_id: int = typer.Option(-1, "--gpu-id", "-g", help="Of the GPU; -1 for the CPU"),
     as_json: bool = typer.Option(False, "--json", help="Print JSON"),
 ) -> None:
@@ -182,6 +201,7 @@ def main(
         doc_words=doc_words,
         rounds=rounds,
         precision=precision,
+        processes=processes,
     )
     show({"nlp.pipe": rows}, as_json)
 

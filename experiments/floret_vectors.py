@@ -21,7 +21,7 @@ from wasabi import msg
 from spacy_elmo.text.reading import read_lines
 
 # n-grams of 4 and 5 characters, two rows of the table for each: what floret's own
-# examples have. Width, passes and rows are what an hour of one core allows.
+# examples have. Width and rows are what an hour of one core allows.
 SETTINGS = {
     "model": "skipgram",
     "mode": "floret",
@@ -30,12 +30,11 @@ SETTINGS = {
     "maxn": 5,
     "bucket": 50_000,
     "dim": 128,
-    "epoch": 2,
     "minCount": 10,
 }
 
 
-def train(text: Path, file: Path, *, lang: str, threads: int) -> None:
+def train(text: Path, file: Path, *, lang: str, epochs: int, threads: int) -> None:
     """Write the table of vectors of a text, which is split into words as spaCy does."""
     import floret
 
@@ -45,7 +44,7 @@ def train(text: Path, file: Path, *, lang: str, threads: int) -> None:
         for doc in tokenizer.pipe(tqdm(read_lines(text), unit=" lines")):
             target.write(" ".join(token.text for token in doc if not token.is_space))
             target.write("\n")
-    settings: dict[str, Any] = {**SETTINGS, "thread": threads}
+    settings: dict[str, Any] = {**SETTINGS, "epoch": epochs, "thread": threads}
     floret.train_unsupervised(str(words), **settings).save_floret_vectors(str(file))
 
 
@@ -53,12 +52,13 @@ def main(
     text: Path = typer.Argument(..., help="A text, .txt or .txt.xz"),
     output: Path = typer.Argument(..., help="Folder for the vectors"),
     lang: str = typer.Option("en", help="Language whose tokenizer is used"),
+    epochs: int = typer.Option(2, help="Times that the text is read"),
     threads: int = typer.Option(1, help="Threads of floret"),
 ) -> None:
     """Train vectors, and write them in spaCy's format."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "vectors.floret"
-        train(text, file, lang=lang, threads=threads)
+        train(text, file, lang=lang, epochs=epochs, threads=threads)
         nlp = spacy.blank(lang)
         convert_vectors(nlp, file, truncate=-1, prune=-1, mode="floret")
         nlp.to_disk(output)
