@@ -56,6 +56,7 @@ def main(
     threads: int = typer.Option(1, help="Threads of floret"),
 ) -> None:
     """Train vectors, and write them in spaCy's format."""
+    output.mkdir(parents=True, exist_ok=True)  # says now what would fail in the end
     with TemporaryDirectory() as folder:
         file = Path(folder) / "vectors.floret"
         train(text, file, lang=lang, epochs=epochs, threads=threads)
