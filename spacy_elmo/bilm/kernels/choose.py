@@ -22,12 +22,11 @@ from .processor import Case, Precision, Processor, check_name, processor_of
 # Microseconds on one core of an AMD EPYC (Zen 4), beside other work, by MKL, by oneDNN
 # with a copy of the weight, and by oneDNN with the weight where it lies:
 #     3 rows  1024x128: 30, 37, 38    128x4096: 113, 79, 128
-#    24 rows                         128x4096: 512, 332, 456
 #    64 rows  256x8192: 6607, 3649, 4143 (limited to AVX2: 6021, 4746, 5261)
 #   512 rows  2048x2048: 55521, 41718, 45976 (AVX2: 51093, 46624, 49399)
-# A copy brings a tenth or more, which that of a small weight is worth: it takes little
-# memory. Of few rows the weight may be read too seldom to be worth one.
-FLOAT32 = (Rule("onednn", rows=16, n_bytes=4 << 20), Rule("onednn_in_place"))
+# From 128 rows on a copy brings about a tenth, which that of a small weight is worth:
+# it takes little memory.
+FLOAT32 = (Rule("onednn", rows=128, n_bytes=4 << 20), Rule("onednn_in_place"))
 # With AMX, of any number of rows: see RECURRENT.
 MKL = Rule("mkl", rows=0, n_bytes=4 << 20)
 # 64 rows of 512x16384, EPYC: 6869 and 13954 (float32 13055). Where oneDNN emulates

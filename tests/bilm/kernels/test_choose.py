@@ -163,7 +163,7 @@ def test_all_parts_are_told_at_once():
     assert found == {
         "token_encoder": "char_cnn",
         "lstm": "one_row",
-        "matmul": "onednn<16rows|<=4MB,onednn_in_place,torch",
+        "matmul": "onednn<128rows|<=4MB,onednn_in_place,torch",
         "directions": "all_threads",
         "sequences": "together",
     }
