@@ -39,8 +39,12 @@ def build(
         limits: The same for `LANGUAGE_limited.txt`, which has no SHA-256 in the table.
 
     Raises:
-        ValueError: A part or the corpus has another SHA-256 than the table says.
+        ValueError: A part or the corpus has another SHA-256 than the table says, or a
+            limit is of a genre that no source has.
     """
+    genres = {source.genre for source in sources}
+    if unknown := set(limits or {}) - genres:
+        raise ValueError(f"no source is of {sorted(unknown)}, but of {sorted(genres)}")
     make = partial(_judged, language=language, mirrors=mirrors, output=output)
     if jobs == 1:
         for source in sources:

@@ -5,7 +5,6 @@ import itertools
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,7 +41,7 @@ def join(
     parts: list[Path],
     found: list[Judgement],
     output: Path,
-    shares: Mapping[str, dict[str, int]] = MappingProxyType({}),
+    shares: Mapping[str, dict[str, int]],
 ) -> dict[str, Any]:
     """Write the corpus of a language; the report, which says what was dropped. shares:
     names of further texts, LANGUAGE_NAME.txt, and the words of some genres at most."""

@@ -181,3 +181,5 @@ def test_the_even_text_has_at_most_so_many_words_of_a_genre(world):
     limited = (folder / "out" / "english_limited.txt").read_text()
     assert limited.rstrip("\n").split("\n\n") == [d for d in train if d not in posts]
     assert whole["sha256"] == report["sha256"]
+    with pytest.raises(ValueError, match=r"no source is of \['post'\]"):
+        build(*inputs, limits={"post": 0})
