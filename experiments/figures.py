@@ -3,7 +3,6 @@
 runs: the folder that what was found was read from.
 """
 
-import json
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,10 +14,9 @@ import spacy
 from spacy_elmo.component.mixes import draw, learned_mixes
 from spacy_elmo.plots import new_figure, save
 
-from .scores import SHARES, Found, by_share, scores
+from .scores import SHARES, Found, by_share, read_speeds, scores
 
 BOTH = ("baseline", "elmo")
-SPEEDS = "speeds.json"  # words a second of each setup, of `experiments.speeds`
 
 
 def _axes(tasks: Sequence[str], width: float, output: Path) -> tuple[Any, list[Any]]:
@@ -73,11 +71,10 @@ def draw_shares(found: Found, tasks: Sequence[str], runs: Path, output: Path) ->
 
 def draw_speeds(found: Found, tasks: Sequence[str], runs: Path, output: Path) -> bool:
     """Test score against words a second of a whole pipeline, on one thread"""
-    path = runs / SPEEDS
-    speeds = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    speeds = read_speeds(runs)
     points = {
         task: {
-            name: (speed, 100 * statistics.mean(scores(found[task, name])))
+            name: (speed.words, 100 * statistics.mean(scores(found[task, name])))
             for name, speed in speeds.items()
             if found[task, name]
         }

@@ -5,7 +5,7 @@ python -m experiments.report NAME ... --output FOLDER
 
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import typer
@@ -15,7 +15,7 @@ from spacy_elmo.atomic_files import write_files, write_text
 from spacy_elmo.cli.group import markdown_table
 
 from .figures import draw_learning, draw_mixes, draw_shares, draw_speeds
-from .scores import SHARES, Found, by_share, read, scores
+from .scores import SHARES, Found, Speed, by_share, read, read_speeds, scores
 from .table import find_setup, find_task, read_table
 
 Rows = list[Sequence[str]]
@@ -65,16 +65,30 @@ def main_table(found: Found, tasks: Sequence[str]) -> Rows:
     return rows
 
 
-def setups_table(found: Found, tasks: Sequence[str], setups: Sequence[str]) -> Rows:
-    """Return the scores of setups, a row each; no rows where there are none but those
-    of the main table."""
-    rows: Rows = [("", *tasks)]
+def setups_table(
+    found: Found,
+    tasks: Sequence[str],
+    setups: Sequence[str],
+    speeds: Mapping[str, Speed] = {},
+) -> Rows:
+    """Return the scores of setups, a row each, with the minutes that a run took on
+    average and, if they were measured, speed and size; no rows where there are none
+    but those of the main table."""
+    rows: Rows = [("", *tasks, "minutes", *(["words/s", "MB"] if speeds else []))]
     if not any(found[task, s] for task in tasks for s in setups if s not in MAIN):
         return rows
     for setup in setups:
+        runs = [run for task in tasks for run in found[task, setup]]
+        if not runs:
+            continue
         cells = [cell(scores(found[task, setup])) for task in tasks]
-        if any(cells):
-            rows.append((find_setup(setup).what or setup, *cells))
+        cells.append(f"{statistics.mean(run['seconds'] for run in runs) / 60:.1f}")
+        if speeds:
+            speed = speeds.get(setup)
+            cells += (
+                [f"{speed.words:,.0f}", f"{speed.megabytes:.1f}"] if speed else [""] * 2
+            )
+        rows.append((find_setup(setup).what or setup, *cells))
     return rows
 
 
@@ -135,9 +149,10 @@ def section(runs: Path, plots: Path | None) -> str:
     updates = " or ".join(f"{n:,}" for n in sorted(steps))
     text = [f"## {runs.name}\n\n{updates} updates a run; test sets.\n"]
     text.append(markdown_table(main_table(found, tasks)))
+    speeds = read_speeds(runs)
     tables = {
         **{
-            title: setups_table(found, tasks, setups)
+            title: setups_table(found, tasks, setups, speeds)
             for title, setups in read_table()["tables"].items()
         },
         "Until the baseline's best": reaching_table(found, tasks),

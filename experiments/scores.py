@@ -1,15 +1,30 @@
-"""What runs have found: their metrics by task and setup."""
+"""What runs have found: their metrics by task and setup, and speeds of setups."""
 
 import json
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 Found = dict[tuple[str, str], list[dict[str, Any]]]
 
 METRICS = "metrics.json"
+SPEEDS = "speeds.json"  # what `experiments.speeds` measured
 SHARES = (1, 3, 10, 30, 100)
+
+
+class Speed(NamedTuple):
+    """Words a second of a whole pipeline on one thread, and its size on a disk."""
+
+    words: float
+    megabytes: float
+
+
+def read_speeds(folder: Path) -> dict[str, Speed]:
+    """Return the speeds of an experiment's setups, {} if they were not measured."""
+    path = folder / SPEEDS
+    found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return {name: Speed(**speed) for name, speed in found.items()}
 
 
 def read(folder: Path) -> Found:

@@ -27,6 +27,7 @@ from spacy_elmo.bilm.kernels.threads import numpy_on_one_thread, thread_count
 from spacy_elmo.component.pipe import Elmo
 
 from . import small_transformer
+from .scores import Speed
 from .table import Experiment, find_setup, find_task
 from .train import Run
 
@@ -88,11 +89,13 @@ def main(
         test = corpora / find_task(task).corpus / "test.spacy"
         docs = DocBin().from_disk(test).get_docs(spacy.blank("xx").vocab)
         found = speeds(pipelines, [[token.text for token in d] for d in docs], rounds)
-        print("| | words/s | MB |\n|---|---|---|")
-        for name, nlp in pipelines.items():
-            print(f"| {name} | {found[name]:,.0f} | {megabytes(nlp):.1f} |")
+        rows = {name: Speed(found[name], megabytes(pipelines[name])) for name in found}
+    print("| | words/s | MB |\n|---|---|---|")
+    for name, row in rows.items():
+        print(f"| {name} | {row.words:,.0f} | {row.megabytes:.1f} |")
     if output is not None:
-        write_files(output.parent, {output.name: json.dumps(found)})
+        written = {name: row._asdict() for name, row in rows.items()}
+        write_files(output.parent, {output.name: json.dumps(written)})
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from collections import defaultdict
 import pytest
 
 from experiments import report
+from experiments.scores import Speed
 from spacy_elmo.cli.group import markdown_table
 
 
@@ -30,20 +31,26 @@ def test_errors_saved(baseline, other, said):
 def test_tables_show_what_was_run():
     found = defaultdict(list)
     for setup, score in (("baseline", 0.8), ("elmo", 0.9), ("elmo 10%", 0.7)):
-        found["wnut17", setup].append({"score": score})
+        found["wnut17", setup].append({"score": score, "seconds": 60})
     header, row = report.main_table(found, ["wnut17"])
     assert header == ["", "without ELMo", "with ELMo", "errors saved"]
     assert row[2:] == ["90.00 (1 seed)", "+50.0%"]
-    found["wnut17", "spacy pretrain"].append({"score": 0.75})
+    found["wnut17", "spacy pretrain"].append({"score": 0.75, "seconds": 60})
     header, row = report.main_table(found, ["wnut17"])
     assert header[2] == "spacy pretrain" and row[3] == "-25.0%"
     header, row = report.shares_table(found, ["wnut17"])
     assert header[3] == "10 %" and row[0] == "wnut17, elmo"
     assert row[1:] == ("", "", "70.00 (1 seed)", "", "90.00 (1 seed)")
     assert len(report.setups_table(found, ["wnut17"], ["elmo", "top"])) == 1
-    found["wnut17", "top"].append({"score": 0.5})
+    found["wnut17", "top"] += [{"score": 0.5, "seconds": s} for s in (90, 180)]
     rows = report.setups_table(found, ["wnut17"], ["elmo", "top"])
-    assert rows[2] == ("top layer alone", "50.00 (1 seed)")
+    assert rows[0] == ("", "wnut17", "minutes")
+    assert rows[2] == ("top layer alone", "50.00 ± 0.00", "2.2")
+    speeds = {"top": Speed(words=2345.6, megabytes=31.24)}
+    rows = report.setups_table(found, ["wnut17"], ["elmo", "top"], speeds)
+    assert rows[0][2:] == ("minutes", "words/s", "MB")
+    assert rows[1][2:] == ("1.0", "", "")
+    assert rows[2][2:] == ("2.2", "2,346", "31.2")
 
 
 def test_updates_until_the_baselines_best():
