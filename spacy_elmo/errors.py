@@ -359,7 +359,7 @@ class Errors(metaclass=_Coded):
     EL215 = (
         "No mix of layers of '{name}' can be taken from '{source}'. It needs a "
         "pipeline with an 'elmo' component and, for a component's mix, one listener in "
-        "it whose mix is a sum without layer normalisation."
+        "it; the layers of a mix of the kind 'concat' are not added up: take 'all'."
     )
     EL216 = (
         "Document '{key}' has other tokens than this Doc. Tokenise the same text as "
@@ -390,8 +390,8 @@ class Errors(metaclass=_Coded):
     EL073 = "'{found}' is not known here. Choose from: {known}."
     EL119 = (
         "'spacy_elmo.workflows' is now 'experiments', beside the package: it is not "
-        "installed with it. Clone the repository and run 'python -m experiments.NAME' "
-        "there; experiments/README.md lists them."
+        "installed with it. Clone the repository, and run 'python -m experiments.train "
+        "NAME' or another of those that experiments/README.md lists."
     )
     EL110 = (
         "'spacy elmo benchmark {name}' is no longer in the package: run 'python -m "

@@ -22,6 +22,7 @@ class LearnedMix:
     kind: str | int  # as in `MixSettings.mix`
     gamma: float
     shares: list[float]  # of each layer, the token layer first
+    layer_norm: bool  # whether each layer has mean 0 and variance 1 before
 
 
 def learned_mixes(nlp: Language) -> list[LearnedMix]:
@@ -43,7 +44,8 @@ def learned_mixes(nlp: Language) -> list[LearnedMix]:
                     raise ValueError(Errors.EL053.format(upstream=upstream))
                 row = [float(share) for share in reader.shares(reader.n_layers)]
                 gamma = float(reader.get_param("gamma")[0])
-                found.append(LearnedMix(name, place, reader.settings.mix, gamma, row))
+                kind, norm = reader.settings.mix, reader.settings.layer_norm
+                found.append(LearnedMix(name, place, kind, gamma, row, norm))
     if not found:
         raise ValueError(Errors.EL090)
     return found

@@ -5,13 +5,16 @@ Shapes: L1 layers (the token layer included), T tokens, D width, K layers that a
 side by side, R rows that are written.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from thinc.api import NumpyOps
 
+from ..component.mixes import LearnedMix
 from ..errors import Errors
+from ..layers.mix import normalize
 
 DTYPES = {"float32": np.float32, "float16": np.float16, "int8": np.int8}
 POOLS = ("token", "sentence", "doc")
@@ -29,6 +32,7 @@ class Kept:
         dtype: "float32", "float16", or "int8" with a scale for each vector.
         pool: What has a row: each "token", or the mean of a "sentence" or "doc".
         dimensions: Width after the projection; None for no projection.
+        layer_norm: Whether each layer has mean 0 and variance 1 before they are added.
     """
 
     weights: tuple[float, ...] | None
@@ -37,6 +41,7 @@ class Kept:
     dtype: str = "float32"
     pool: str = "token"
     dimensions: int | None = None
+    layer_norm: bool = False
 
     def __post_init__(self) -> None:
         choose("dtype", self.dtype, DTYPES)
@@ -63,6 +68,8 @@ class Kept:
         if self.weights is None:
             kept = layers_LTD[list(self.layers)].swapaxes(0, 1)
             return kept if len(self.layers) > 1 else kept[:, 0]
+        if self.layer_norm:
+            layers_LTD = normalize(NumpyOps(), layers_LTD)
         # One layer after the other: then rounding is the same at each place.
         kept = layers_LTD[0] * np.float32(self.weights[0])
         for weight, layer_TD in zip(self.weights[1:], layers_LTD[1:]):
@@ -81,31 +88,31 @@ def choose(name: str, found: object, choices: Collection[object]) -> None:
 
 
 def parse_layers(
-    text: str, n_layers: int, mix: Sequence[float] | None
-) -> tuple[tuple[float, ...] | None, tuple[int, ...]]:
-    """Return the weights and the layers that an option `--layers` names.
+    text: str, n_layers: int, mix: LearnedMix | None
+) -> tuple[tuple[float, ...] | None, tuple[int, ...], bool]:
+    """Return `Kept.weights`, `layers` and `layer_norm` that an option `--layers` names.
 
     Args:
         text: "mix", "average", "top", "all" or numbers such as "0,2".
         n_layers: L1.
-        mix: Weights of a trained mix, for "mix".
+        mix: A trained mix, for "mix".
 
     Raises:
         ValueError: [EL207] if it is none of these.
     """
     every = tuple(range(n_layers))
     if text == "mix" and mix is not None:
-        return tuple(float(weight) for weight in mix), every
+        return tuple(mix.gamma * share for share in mix.shares), every, mix.layer_norm
     if text == "average":
-        return (1 / n_layers,) * n_layers, every
+        return (1 / n_layers,) * n_layers, every, False
     if text in ("all", "top"):
-        return None, every if text == "all" else every[-1:]
+        return None, every if text == "all" else every[-1:], False
     numbers = text.split(",")
     if not all(n.strip().isdecimal() and int(n) in every for n in numbers):
         choices = f"average, top, all, numbers such as 0,2 up to {n_layers - 1}, mix "
         choices += "(with a pipeline as the model)"
         raise ValueError(Errors.EL207.format(name="layers", found=text, known=choices))
-    return None, tuple(int(number) for number in numbers)
+    return None, tuple(int(number) for number in numbers), False
 
 
 class Pooler:

@@ -16,7 +16,7 @@ from spacy.pipeline import TrainablePipe
 from ..bilm.bilm import BiLM
 from ..bilm.kernels.forced import force
 from ..bilm.kernels.processor import Precision, cpu_model
-from ..component.mixes import learned_mixes
+from ..component.mixes import LearnedMix, learned_mixes
 from ..component.pipe import Elmo
 from ..errors import Errors
 from ..layers.listener import ElmoListener
@@ -53,8 +53,8 @@ class Computing:
 
 def load_model(
     source: str, mix_of: str | None = None
-) -> tuple[BiLM, list[float] | None]:
-    """Return a biLM and, from a pipeline, the weights of a trained mix of its layers.
+) -> tuple[BiLM, LearnedMix | None]:
+    """Return a biLM and, from a pipeline, a trained mix of its layers.
 
     Args:
         source: Name of a model that ships, a folder or file of weights, or a pipeline,
@@ -81,26 +81,26 @@ def load_model(
     return elmos[0].bilm, mix
 
 
-def _own_mix(elmo: Elmo) -> list[float] | None:
-    """Return the weights of the mix that is `doc.tensor`, if it is a sum of layers."""
+def _own_mix(elmo: Elmo) -> LearnedMix | None:
+    """Return the mix that is `doc.tensor`, if it is a sum of layers."""
     settings, ops = elmo.settings, elmo.model.ops
-    if settings.layer_norm or settings.mix == "concat":
+    if settings.mix == "concat":
         return None
     weights_L = ops.asarray1f(settings.first_weights(elmo.n_layers))
-    return [float(w) for w in settings.gamma * shares(ops, settings, weights_L)]
+    row = [float(share) for share in shares(ops, settings, weights_L)]
+    kind, norm = settings.mix, settings.layer_norm
+    return LearnedMix(elmo.name, 1, kind, settings.gamma, row, norm)
 
 
-def _mix_of(nlp: Language, name: str) -> list[float] | None:
-    """Return the weights of the mix of a component, if it has one that is a sum."""
+def _mix_of(nlp: Language, name: str) -> LearnedMix | None:
+    """Return the mix of a component, if it has one that is a sum."""
     pipe = nlp.get_pipe(name) if name in nlp.pipe_names else None
     nodes = pipe.model.walk() if isinstance(pipe, TrainablePipe) else ()
     listeners = [node for node in nodes if isinstance(node, ElmoListener)]
-    if len(listeners) != 1 or listeners[0].settings.layer_norm:
+    if len(listeners) != 1:
         return None
     (mix,) = [mix for mix in learned_mixes(nlp) if mix.component == name]
-    if mix.kind == "concat":
-        return None
-    return [mix.gamma * share for share in mix.shares]
+    return None if mix.kind == "concat" else mix
 
 
 def rows_are_exact(bilm: BiLM, computing: Computing, kept: Kept) -> bool:

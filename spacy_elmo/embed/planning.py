@@ -103,9 +103,10 @@ def _plan(
         if found is not None:
             choose(name, found, range(1, 1 << 50))
     bilm, mix = load_model(model, options.mix_of)
-    weights, layers = parse_layers(options.layers, bilm.config.n_layers + 1, mix)
+    n_layers, width = bilm.config.n_layers + 1, bilm.config.width
+    weights, layers, norm = parse_layers(options.layers, n_layers, mix)
     dtype, pool, dimensions = options.dtype, options.pool, options.dimensions
-    kept = Kept(weights, layers, bilm.config.width, dtype, pool, dimensions)
+    kept = Kept(weights, layers, width, dtype, pool, dimensions, norm)
     reading, computing = options.reading, options.computing
     if reading.pipeline is not None:
         files = _hash_of_pipeline(reading.pipeline)

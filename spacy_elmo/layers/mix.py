@@ -167,7 +167,7 @@ class MixModel(Model[Any, Any]):
         scale_L = gamma_1 * share_L
         x_LND: Any = layers.values
         if settings.layer_norm:
-            x_LND = _normalize(ops, x_LND)
+            x_LND = normalize(ops, x_LND)
         Y = _mix(ops, settings, x_LND, scale_L)
         mask: Any = None
         if is_train and settings.dropout:
@@ -230,7 +230,7 @@ def shares(ops: Ops, settings: MixSettings, weights_L: Any) -> Any:
 def first_mix(ops: Ops, settings: MixSettings, layers_LND: Any) -> Any:
     """Return the mix that the settings begin with, which nothing has trained."""
     if settings.layer_norm:
-        layers_LND = _normalize(ops, layers_LND)
+        layers_LND = normalize(ops, layers_LND)
     weights = tuple(settings.first_weights(len(layers_LND)))
     scale_L = _first_scale(ops, settings.mix, weights, settings.gamma)
     return _mix(ops, settings, layers_LND, scale_L)
@@ -254,7 +254,8 @@ def _mix(ops: Ops, settings: MixSettings, layers_LND: Any, scale_L: Any) -> Any:
     return Y_NLD.reshape(n_tokens, n_layers * width)
 
 
-def _normalize(ops: Ops, layers_LND: Any) -> Any:
+def normalize(ops: Ops, layers_LND: Any) -> Any:
+    """Return vectors of mean 0 and variance 1."""
     centered = layers_LND - layers_LND.mean(2, keepdims=True)
     return centered / _deviation(ops, layers_LND)
 

@@ -171,7 +171,7 @@ def render(name: str, lang: str, card: dict[str, Any]) -> tuple[str, str]:
 
 def _of_version(card: dict[str, Any]) -> str:
     version = card.get("version")
-    return f"version {version}" if version else "a model without a version"
+    return f"version {version}" if version else "an earlier part of the training"
 
 
 def tokens_read(card: dict[str, Any]) -> int:

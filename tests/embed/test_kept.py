@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import spacy
 import torch
+from spacy.util import load_config_from_str, load_model_from_config
 
 from spacy_elmo import embed
 from spacy_elmo.bilm.kernels.choose import check_precision
+from spacy_elmo.component.training_config import make_config
 from spacy_elmo.embed import run, verify
 from spacy_elmo.embed.estimate import readable, size_on_disk
 from spacy_elmo.embed.keep import Kept
@@ -15,7 +17,7 @@ from spacy_elmo.embed.plan import read_plan
 from spacy_elmo.embed.progress import Progress, rounding_error
 
 from ..models import tiny_config
-from ..pipelines import add_elmo, examples, pipeline
+from ..pipelines import add_elmo, examples, listeners, pipeline
 from .corpora import (
     SMALL,
     embed_files,
@@ -142,10 +144,11 @@ def sizes():
     return tiny_config(hidden_dim=32, projection_dim=16, char_dim=16)
 
 
-def test_the_mix_of_a_pipeline_is_its_tensor(folder, tmp_path):
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_the_mix_of_a_pipeline_is_its_tensor(folder, tmp_path, layer_norm):
     nlp = spacy.blank("en")
-    weights = [0.5, -1.0, 2.0]
-    add_elmo(nlp, sizes=sizes(), mix_weights=weights, gamma=1.5)
+    mix = {"mix_weights": [0.5, -1.0, 2.0], "gamma": 1.5, "layer_norm": layer_norm}
+    add_elmo(nlp, sizes=sizes(), **mix)
     nlp.to_disk(tmp_path / "pipeline")
     output = tmp_path / "vectors"
     text = [str(folder / "a.txt")]
@@ -183,6 +186,28 @@ def test_the_mix_of_a_component(folder, tmp_path):
     spacy.blank("en").to_disk(tmp_path / "other")
     with pytest.raises(ValueError, match="EL215"):
         make_plan(str(tmp_path / "other"), text, tmp_path / "x", layers="mix")
+
+
+def test_the_mix_of_what_init_config_writes(folder, tmp_path):
+    """Its listeners normalise the layers."""
+    config = load_config_from_str(
+        make_config(["tagger"], weights=str(folder / "model"))
+    )
+    nlp = load_model_from_config(config, auto_fill=True)
+    nlp.initialize(lambda: examples(nlp))
+    (listener,) = listeners(nlp)
+    listener.set_param("W", np.array([0.0, 1.0, -1.0], dtype=np.float32))
+    nlp.to_disk(tmp_path / "pipeline")
+    output, text = tmp_path / "vectors", [str(folder / "a.txt")]
+    options = {"layers": "mix", "mix_of": "tagger", "shard_mb": SMALL}
+    make_plan(str(tmp_path / "pipeline"), text, output, **options)
+    run(output)
+    nlp.add_pipe("sentencizer", first=True)
+    for number, line in enumerate(lines()[:5]):
+        doc, found = nlp(line), nlp.make_doc(line)
+        embed.open(output).set_tensor(found, number)
+        (expected,) = listener.predict([doc])
+        assert np.abs(found.tensor - expected).max() < 1e-5
 
 
 # -- sizes ------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def test_it_says_what_the_run_started_from(folder):
     assert before["started_from"]["text"]["note"] == "Tales"
     card = {**found[2], "test_perplexity": found[2]["dev_perplexity"], "limits": ""}
     page = "".join(render("c", "en", card | {"version": "3"}))
-    said = "Before it, a model without a version read {:,} tokens of"
+    said = "Before it, an earlier part of the training read {:,} tokens of"
     assert (
         all(said.format(n) in page for n in tokens[:2]) and "version None" not in page
     )
