@@ -83,7 +83,8 @@ def write_file(path: str | Path, content: str | Writer) -> None:
 
 
 def _coded(folder: Path, error: OSError) -> OSError:
-    return OSError(error.errno, Errors.EL013.format(path=folder, error=error))
+    message = Errors.EL013.format(path=folder, error=error)
+    return OSError(message) if error.errno is None else OSError(error.errno, message)
 
 
 def fill_aside(write: Writer, aside: Path) -> None:

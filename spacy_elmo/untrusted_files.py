@@ -21,7 +21,8 @@ def coded(message: str, path: str | Path, **also: Any) -> Iterator[None]:
         if str(error).startswith("[EL"):
             raise
         said = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise ValueError(message.format(path=path, error=said, **also)) from error
+        values = {"path": path, "error": said, "problem": said, **also}
+        raise ValueError(message.format(**values)) from error
 
 
 @contextmanager
@@ -33,7 +34,7 @@ def reading(
     Args:
         path: The file. What is not a plain file is refused before it is opened: a FIFO
             waits for ever, a device may never end.
-        message: Of `Errors`, with places for path and error.
+        message: Of `Errors`, with places for path and error, or problem.
         max_bytes: Size of the file at most.
         also: What else the message has places for.
 

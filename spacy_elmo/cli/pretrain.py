@@ -54,7 +54,7 @@ def prepare_cli(
     started = time.time()
     how = {"overwrite": overwrite, "progress": not silent}
     manifest = prepare(text, output, request, processes=processes, **how)
-    counts, seconds = manifest["counts"], time.time() - started
+    counts, seconds = manifest["counts"], max(time.time() - started, 1e-9)
     msg.good(
         f"{counts['tokens']:,} tokens in {counts['sentences']:,} sentences, "
         f"{counts['types']:,} different words; the vocabulary of "

@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -29,18 +30,18 @@ WRITTEN_BYTES = 8 << 20  # at once, about: what is not yet in its place takes ro
 WAIT = 60.0  # seconds for another process's write
 AT_ONCE = 500  # keys in one question, which is faster than one each
 NO_ROOM = "full", "disk I/O error"  # SQLite's words, the second for quotas
+COLUMNS = "checksum INTEGER, n_layers INTEGER, width INTEGER, data BLOB"
+TABLES = (
+    f"CREATE TABLE layers (key BLOB PRIMARY KEY, {COLUMNS})",
+    "CREATE TABLE contexts (context BLOB PRIMARY KEY)",
+)
 SETTINGS = f"""
     PRAGMA page_size = {PAGE_BYTES};
     PRAGMA journal_mode = WAL;  -- reading while another writes
     PRAGMA wal_autocheckpoint = {WRITTEN_BYTES // PAGE_BYTES};
     PRAGMA synchronous = NORMAL;
     PRAGMA mmap_size = {MAPPED_BYTES};
-    CREATE TABLE IF NOT EXISTS layers (
-        key BLOB PRIMARY KEY, checksum INTEGER, n_layers INTEGER, width INTEGER,
-        data BLOB
-    );
-    CREATE TABLE IF NOT EXISTS contexts (context BLOB PRIMARY KEY);
-"""
+""" + ";".join(TABLES).replace("TABLE", "TABLE IF NOT EXISTS")
 
 # SQLite keeps what it knows of open files, and the locks on them, once for a whole
 # process, and a fork would copy that. So there is one lock for all, and files are
@@ -148,6 +149,7 @@ class FileCache(LayerCache):
             try:
                 db = sqlite3.connect(self.path, timeout=WAIT, check_same_thread=False)
                 db.executescript(SETTINGS)
+                _check_tables(db)
                 (page_bytes,) = db.execute("PRAGMA page_size").fetchone()
                 pages = max(4, self.max_bytes // page_bytes)
                 db.execute(f"PRAGMA max_page_count = {pages}")
@@ -156,6 +158,17 @@ class FileCache(LayerCache):
                 if "locked" not in str(error) or time.monotonic() > until:
                     raise
             time.sleep(0.02)
+
+
+def _check_tables(db: sqlite3.Connection) -> None:
+    """Raise DatabaseError if there is anything but the tables: a view, a trigger or a
+    computed column in a file from others can take all time and memory."""
+    made = db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
+    found, ours = (
+        {"".join(t.split()) for t in some} for some in (chain(*made), TABLES)
+    )
+    if found != ours:
+        raise sqlite3.DatabaseError("it has other tables than a layer cache")
 
 
 Row = tuple[bytes, int, int, int, bytes]

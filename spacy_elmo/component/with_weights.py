@@ -127,9 +127,10 @@ class WithWeights:
         self._take(shipped.load(self.lang), shipped.MODELS[self.lang])
 
     def _take(self, bilm: BiLM, path: str | Path) -> None:
+        version = name_and_version(path)  # which can fail, before anything is taken
         self._shim.set_weights(bilm, path)
         if self.when_loaded is not None:
-            self.when_loaded(name_and_version(path))
+            self.when_loaded(version)
 
     def _initialize_weights(self, weights: Callable[[], BiLM] | None) -> None:
         """Take weights from a reader, or those of this package; if there are none and
@@ -150,6 +151,8 @@ class WithWeights:
     def _sign_mixes(self) -> None:
         """Tell listeners, which are saved after this component, what their mixes were
         trained with, unless they know."""
+        if not self.has_default_weights:
+            return
         fingerprint = self.fingerprint()
         for listener in self.listeners:
             listener.attrs[TRAINED_WITH] = listener.attrs[TRAINED_WITH] or fingerprint

@@ -50,12 +50,14 @@ class Progress:
         self._done_bytes += sum(map(self.plan.job_bytes, done))
         workers = list(workers_of(self.output))
         n_bytes = self._done_bytes + sum(worker["job_bytes"] for worker in workers)
-        rate = sum(worker["bytes"] / worker["seconds"] for worker in workers)
+        # A clock may not have moved yet.
+        seconds = [max(worker["seconds"], 1e-9) for worker in workers]
+        rate = sum(w["bytes"] / s for w, s in zip(workers, seconds))
         return State(
             jobs=self.plan.n_jobs - len(self._left),
             n_bytes=round(min(n_bytes, self.total)),
             workers=len(workers),
-            tokens_per_second=sum(w["tokens"] / w["seconds"] for w in workers),
+            tokens_per_second=sum(w["tokens"] / s for w, s in zip(workers, seconds)),
             seconds_left=max(0, self.total - n_bytes) / rate if rate else None,
         )
 

@@ -200,7 +200,7 @@ class Corpus:
         kept, document = self.plan.kept, self[key]
         if len(kept.row_shape) != 1:
             raise ValueError(Errors.EL218.format(pool=kept.pool, n=len(kept.layers)))
-        words = [token.i for token in doc if not token.is_space]
+        words = [token.i for token in doc if not token.text.isspace()]
         if document.tokens != [doc[i].text[:MAX_TOKEN] for i in words]:
             raise ValueError(Errors.EL216.format(key=key))
         vectors = np.asarray(document.vectors, dtype=np.float32)

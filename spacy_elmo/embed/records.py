@@ -6,20 +6,20 @@ no contents. A line longer than a piece is cut between words, and may span range
 """
 
 import re
-import zlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import spacy
-from spacy.tokens import DocBin
+from spacy.tokens import Doc, DocBin
 
 from ..errors import Errors
 from ..text.unpack import CHUNK
+from ..untrusted_docs import read_docs
+from ..untrusted_files import coded
 from .checksums import new_checksum
 from .inputs import ByteStream, Input
 
 MAX_RECORD = 16 << 20  # bytes of a JSON line or of a CoNLL-U sentence
-MAX_DOCS = 1 << 30  # bytes of the Docs of a file, which spaCy reads at once
 MAX_PIECE = 1 << 16  # bytes of a line that are tokenised at once
 
 _NEWLINE, _SPACE = re.compile(rb"\n"), re.compile(rb" ")
@@ -156,9 +156,10 @@ class Docs(Source):
 
     def __init__(self, described: Input, piece: int) -> None:
         super().__init__(described, piece)
-        docs = _read_docs(self.stream)
+        with coded(Errors.EL205, self.stream.path, at=0):
+            docs = read_docs(self._blocks())
         self._mean_bytes = self.stream.end / max(1, len(docs))
-        self._docs = enumerate(docs.get_docs(spacy.blank("xx").vocab))
+        self._docs = enumerate(self._each(docs))
         self._position, self._next = 0, next(self._docs, None)
 
     def read(self, start: int, end: int) -> Iterator[Record]:
@@ -173,21 +174,15 @@ class Docs(Source):
                 yield Record(number, True, doc)
         self.at_end = self._next is None
 
-
-def _read_docs(stream: ByteStream) -> DocBin:
-    unpack, size, end = zlib.decompressobj(), 0, 0
-    try:
-        while block := stream.read(end, end + CHUNK):
+    def _blocks(self) -> Iterator[bytes]:
+        end = 0
+        while block := self.stream.read(end, end + CHUNK):
             end += len(block)
-            while block:
-                size += len(unpack.decompress(block, CHUNK))
-                block = unpack.unconsumed_tail
-                if size > MAX_DOCS:
-                    raise ValueError(f"its Docs take more than {MAX_DOCS:,} bytes")
-        return DocBin().from_bytes(stream.read(0, end))
-    except (ValueError, LookupError, TypeError, AttributeError, zlib.error) as error:
-        message = Errors.EL205.format(path=stream.path, at=0, problem=error)
-        raise ValueError(message) from error
+            yield block
+
+    def _each(self, docs: DocBin) -> Iterator[Doc]:
+        with coded(Errors.EL205, self.stream.path, at=0):
+            yield from docs.get_docs(spacy.blank("xx").vocab)
 
 
 def open_source(described: Input, piece: int) -> Source:

@@ -1,16 +1,17 @@
 """Contexts of a word with their labels, from text files and corpora of Docs."""
 
-import zlib
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice, tee
 from pathlib import Path
 
-from spacy.tokens import DocBin
 from spacy.vocab import Vocab
 
 from ..bilm.neighbours import Context, contexts_of, lines_with
 from ..errors import Errors
 from ..text.reading import kind_of, read_lines, tokenize_with
+from ..text.unpack import CHUNK
+from ..untrusted_docs import read_docs
+from ..untrusted_files import check_plain, coded
 
 TOKEN_LABELS = ("pos", "tag", "dep", "ent_type", "lemma")
 Labelled = tuple[Context, str]
@@ -70,11 +71,13 @@ def _of_table(path: Path, word: str, lang: str, tokenizer: str) -> Iterator[Labe
 def _of_docs(path: Path, word: str, label: str) -> Iterator[Labelled]:
     """Yield contexts in sentences of Docs."""
     try:
-        docs = list(DocBin().from_disk(path).get_docs(Vocab()))
+        check_plain(path)
+        file = path.open("rb")
     except OSError as error:
         raise OSError(Errors.EL030.format(path=path, error=error)) from error
-    except (ValueError, KeyError, TypeError, zlib.error) as error:
-        raise ValueError(Errors.EL220.format(path=path, error=error)) from error
+    with file, coded(Errors.EL220, path):
+        blocks = iter(lambda: file.read(CHUNK), b"")
+        docs = list(read_docs(blocks).get_docs(Vocab()))
     for doc in docs:
         for span in doc.sents if doc.has_annotation("SENT_START") else [doc[:]]:
             kept = [token for token in span if not token.text.isspace()]

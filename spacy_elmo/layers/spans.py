@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from spacy.attrs import IS_SPACE
 from spacy.tokens import Doc
 from spacy.util import registry
 
@@ -61,7 +60,8 @@ class Windows:
                 self._warned = True
                 warnings.warn(Warnings.ELW01.format(length=self.length), stacklevel=2)
         pieces: Pieces = []
-        is_word = doc.to_array(IS_SPACE) == 0
+        # Not by IS_SPACE, which a Vocab of its own without a language does not know.
+        is_word = np.array([not token.text.isspace() for token in doc], dtype=bool)
         for start, end in sentences:
             words = start + np.flatnonzero(is_word[start:end])
             if len(words):

@@ -234,7 +234,7 @@ class Loop:
         self.recent.zero_()
         if self.log is not None:
             tokens, (step, since) = self.log.tokens_per_step, self.logged_at
-            speed = (self.step - step) * tokens / (time.time() - since)
+            speed = (self.step - step) * tokens / max(time.time() - since, 1e-9)
             row: dict[str, Any] = {
                 "step": self.step,
                 "tokens": self.step * tokens,

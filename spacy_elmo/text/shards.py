@@ -20,6 +20,7 @@ import numpy as np
 
 from .. import checksums
 from ..atomic_files import folder_that_counts, sha256
+from ..bilm.words import PADDING
 from ..errors import Errors
 from ..untrusted_files import MAX_JSON, reading
 from .corpus import MAX_CHARACTERS, SPECIALS, Corpus, RunningText, check_vocab
@@ -101,24 +102,38 @@ def open_corpus(folder: Path, *, check: bool = True) -> Corpus:
     counts = check_files(folder, whole=check)["counts"]
     folder = folder_that_counts(folder)
     # Words are separated by line feeds alone: other line ends may be inside one.
-    lines = (folder / WORDS).read_bytes().decode("utf-8")
+    try:
+        lines = (folder / WORDS).read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _damaged(folder, f"'{WORDS}' is not UTF-8: {error}") from error
     words = lines.removesuffix("\n").split("\n")
     check_vocab(words, folder / WORDS)
     if not len(SPECIALS) <= counts["vocab"] <= counts["types"] == len(words):
         raise _damaged(folder, "its counts don't fit its words")
+    counts_V = _load(folder / COUNTS, np.int64, (len(words),))
+    characters_VC = _load(folder / CHARACTERS, np.uint16, (len(words), MAX_CHARACTERS))
+    if check and int(characters_VC.max()) > PADDING:
+        raise _damaged(folder, f"'{CHARACTERS}' has numbers that stand for no byte")
     running = []
     for direction in DIRECTIONS:
         names = [shard_name(i, direction) for i in range(counts["shards"])]
         text = RunningText([_load(folder / name, np.int32, (None,)) for name in names])
-        for ids in text.blocks() if check else ():
-            if int(ids.min()) < 0 or int(ids.max()) >= len(words):
-                problem = f"its {direction} text has numbers that stand for no word"
-                raise _damaged(folder, problem)
+        if check and not np.array_equal(_counts_in(text, len(words)), counts_V):
+            problem = f"its {direction} text has other words than '{COUNTS}' says"
+            raise _damaged(folder, problem)
         running.append(text)
-    counts_V = _load(folder / COUNTS, np.int64, (len(words),))
-    characters_VC = _load(folder / CHARACTERS, np.uint16, (len(words), MAX_CHARACTERS))
     corpus = Corpus(words, counts_V, characters_VC, words, counts_V, *running)
     return corpus.limit_vocab(counts["vocab"])
+
+
+def _counts_in(text: RunningText, n_words: int) -> np.ndarray:
+    """Return how often each word is in a text; nothing if a number stands for none."""
+    counts_V = np.zeros(n_words, dtype=np.int64)
+    for ids in text.blocks():
+        if int(ids.min()) < 0 or int(ids.max()) >= n_words:
+            return counts_V[:0]
+        counts_V += np.bincount(ids, minlength=n_words)
+    return counts_V
 
 
 def _load(path: Path, dtype: type, shape: tuple[int | None, ...]) -> np.ndarray:

@@ -1,10 +1,14 @@
 """Files of a layer cache that are lost, damaged, replaced or none of ours."""
 
 import os
+import sqlite3
 import warnings
+from contextlib import closing
 
 import numpy as np
 import pytest
+
+from spacy_elmo.component.file_cache import TABLES
 
 from .test_cached_layers import alone
 
@@ -58,3 +62,30 @@ def test_file_that_can_not_be_used_is_an_error_at_once(tmp_path):
         with pytest.raises((ValueError, OSError), match=code):
             elmo.use_layer_cache(tmp_path / name)
     assert elmo.layer_cache is None
+
+
+VIEW = (
+    "CREATE VIEW {} AS WITH RECURSIVE c(x) AS "
+    "(SELECT 1 UNION ALL SELECT 1 FROM c) SELECT x AS context FROM c"
+)
+TRIGGER = "CREATE TRIGGER t BEFORE INSERT ON contexts BEGIN SELECT zeroblob(9e8); END"
+COMPUTED = (
+    "CREATE TABLE contexts (context BLOB PRIMARY KEY, g AS (zeroblob(900000000)))"
+)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        (TABLES[0], VIEW.format("contexts")),
+        (TABLES[1], VIEW.format("layers")),
+        (TABLES[0], COMPUTED),
+        (*TABLES, TRIGGER),
+    ],
+    ids=["view of contexts", "view of layers", "computed column", "trigger"],
+)
+def test_what_computes_in_a_file_from_others_is_refused(tmp_path, made):
+    with closing(sqlite3.connect(tmp_path / "layers")) as db:
+        db.executescript(";".join(made))
+    with pytest.raises(ValueError, match=r"EL086.*other tables"):
+        alone().get_pipe("elmo").use_layer_cache(tmp_path / "layers")

@@ -11,6 +11,7 @@ from spacy_elmo import embed
 from spacy_elmo.embed import run, verify
 from spacy_elmo.embed.sentences import Reading
 
+from ..damaged_docs import DAMAGED_DOCS, damaged_docs
 from .corpora import (
     SMALL,
     embed_files,
@@ -62,6 +63,13 @@ def test_conllu_that_is_none(tmp_path):
     (tmp_path / "a.conllu").write_text("1 no tabs\n")
     with pytest.raises(ValueError, match=r"EL205.*byte 0 "):
         embed_files(tmp_path, [str(tmp_path / "a.conllu")])
+
+
+@pytest.mark.parametrize("part", DAMAGED_DOCS)
+def test_docs_that_were_damaged(tmp_path, part):
+    (tmp_path / "a.spacy").write_bytes(damaged_docs(part))
+    with pytest.raises(ValueError, match=r"EL205.*byte 0 "):
+        embed_files(tmp_path, [str(tmp_path / "a.spacy")])
 
 
 def test_conllu_with_the_ends_of_lines_of_windows(tmp_path):

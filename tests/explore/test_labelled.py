@@ -1,12 +1,16 @@
 """Contexts and labels from files."""
 
 import gzip
+import os
+import zlib
 
 import pytest
 import spacy
 from spacy.tokens import Doc, DocBin
 
 from spacy_elmo.explore.labelled import read_contexts
+
+from ..damaged_docs import DAMAGED_DOCS, damaged_docs
 
 
 @pytest.fixture
@@ -77,3 +81,24 @@ def test_files_that_hold_no_docs(tmp_path):
             read_contexts([tmp_path / "a.spacy"], "bank")
     with pytest.raises(OSError, match="EL030"):
         read_contexts([tmp_path / "none.spacy"], "bank")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no FIFOs")
+def test_a_fifo_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "a.spacy")
+    with pytest.raises(OSError, match="EL030"):
+        read_contexts([tmp_path / "a.spacy"], "bank")
+
+
+@pytest.mark.parametrize("part", DAMAGED_DOCS)
+def test_docs_that_were_damaged(tmp_path, part):
+    (tmp_path / "a.spacy").write_bytes(damaged_docs(part))
+    with pytest.raises(ValueError, match="EL220"):
+        read_contexts([tmp_path / "a.spacy"], "bank")
+
+
+def test_docs_that_take_too_much(tmp_path, monkeypatch):
+    monkeypatch.setattr("spacy_elmo.untrusted_docs.MAX_DOCS", 10_000)
+    (tmp_path / "a.spacy").write_bytes(zlib.compress(b"\xc6\0\1\0\0" + bytes(1 << 16)))
+    with pytest.raises(ValueError, match=r"EL220.*10,000"):
+        read_contexts([tmp_path / "a.spacy"], "bank")
