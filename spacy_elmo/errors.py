@@ -480,6 +480,11 @@ class Warnings(metaclass=_Coded):
         "{error} Until then, layers are computed again each time: the cache is not "
         "used any more."
     )
+    ELW27 = (
+        "A component reads other Docs than those of the update, as entity_linker does, "
+        "which makes Docs of sentences: the biLM does not learn from it. Freeze the "
+        "biLM, or ignore the warning if others train it."
+    )
     ELW50 = (
         "'{path}' holds token vectors of a vocabulary, which are no longer used: those "
         "of words that were read are kept in memory. Remove 'vocab_cache.safetensors'."

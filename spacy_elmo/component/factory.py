@@ -1,7 +1,7 @@
 """The registered factory `elmo`, and its settings."""
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -34,10 +34,11 @@ def make_elmo(nlp: Language, name: str, model: Encoder, **settings: Any) -> Elmo
     if sizes is not None:
         set_sizes(model, sizes)
     elmo = Elmo(nlp.vocab, model, name, lang=nlp.lang or "", **settings)
-    elmo.when_loaded = partial(_store_version, weakref.ref(nlp), name)
-    elmo.when_frozen = partial(_store_frozen, weakref.ref(nlp), name)
+    place = weakref.ref(nlp), weakref.ref(elmo)
+    elmo.when_loaded = partial(_store_version, *place)
+    elmo.when_frozen = partial(_store_frozen, *place)
     if sizes is not None:
-        store = partial(_store_sizes, weakref.ref(nlp), name)
+        store = partial(_store_sizes, *place)
         elmo.when_linked = partial(store, sizes)
         elmo.sizes_before = before, store
     return elmo
@@ -57,31 +58,35 @@ def _sizes_of_weights(model: Encoder, weights: str | None) -> BiLMConfig | None:
         return None
 
 
-def _store_sizes(
-    pipeline: Callable[[], Language | None], name: str, sizes: BiLMConfig
-) -> None:
+Pipeline = Callable[[], Language | None]
+Component = Callable[[], Elmo | None]
+
+
+def _found(pipeline: Pipeline, elmo: Component) -> Iterator[tuple[Language, str]]:
+    """Yield the pipeline of a component and its name there now, if it is there."""
+    nlp, component = pipeline(), elmo()
+    if nlp is not None:
+        yield from ((nlp, name) for name, each in nlp.components if each is component)
+
+
+def _store_sizes(pipeline: Pipeline, elmo: Component, sizes: BiLMConfig) -> None:
     """Write the sizes of a component into the configuration of its pipeline, which
     spaCy has filled with the default ones."""
-    nlp = pipeline()
-    if nlp is not None and name in nlp.component_names:
+    for nlp, name in _found(pipeline, elmo):
         nlp.get_pipe_config(name)["model"].update(sizes.to_dict())
 
 
-def _store_frozen(
-    pipeline: Callable[[], Language | None], name: str, frozen: bool
-) -> None:
+def _store_frozen(pipeline: Pipeline, elmo: Component, frozen: bool) -> None:
     """Write into the configuration whether a component is trained."""
-    nlp = pipeline()
-    if nlp is not None and name in nlp.component_names:
+    for nlp, name in _found(pipeline, elmo):
         nlp.get_pipe_config(name)["frozen"] = frozen
 
 
 def _store_version(
-    pipeline: Callable[[], Language | None], name: str, version: dict[str, Any]
+    pipeline: Pipeline, elmo: Component, version: dict[str, Any]
 ) -> None:
     """Write into `nlp.meta["elmo"]`, which is saved, what weights a component has."""
-    nlp = pipeline()
-    if nlp is not None:
+    for nlp, name in _found(pipeline, elmo):
         nlp.meta.setdefault("elmo", {})[name] = version
 
 

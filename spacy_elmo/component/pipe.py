@@ -94,6 +94,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
 
     @frozen.setter
     def frozen(self, frozen: bool) -> None:
+        self._tuning.apply_what_is_due()
         self.settings = replace(self.settings, frozen=frozen)
         offer_replacement(self.model, frozen=self.frozen)
         self.when_frozen(frozen)
@@ -171,8 +172,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
     def layers_for(
         self, listener: Model[Any, Any], docs: list[Doc], is_train: bool
     ) -> Iterator[LayerBatch]:
-        """Yield layers of Docs for a listener, in order, some Docs at once. They are
-        released once every listener has had them."""
+        """Yield layers of Docs for a listener, in order, some Docs at once."""
         if not self.has_weights:
             self._with_weights()
             if self.settings.weights is None:
@@ -293,9 +293,8 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
             self._tuning.finish(sgd)
 
     def use_params(self, params: Any) -> Iterator[None]:
-        """Have the weights hold averages, or other values, for a while. Backward passes
-        that are due run before, with the weights that they were made for."""
-        self._tuning.settle()
+        """Have the weights hold averages for a while; what is due is learned before."""
+        self._tuning.apply_what_is_due()
         with self.model.use_params(params):
             yield
 
@@ -310,10 +309,12 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """Return the component as bytes, with its weights."""
+        self._tuning.apply_what_is_due()
         self._sign_mixes()
         return super().to_bytes(exclude=exclude)
 
     def to_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> None:
         """Write the component into a folder, with its weights."""
+        self._tuning.apply_what_is_due()
         self._sign_mixes()
         super().to_disk(path, exclude=exclude)

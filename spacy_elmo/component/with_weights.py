@@ -151,8 +151,6 @@ class WithWeights:
     def _sign_mixes(self) -> None:
         """Tell listeners, which are saved after this component, what their mixes were
         trained with, unless they know."""
-        if not self.has_default_weights:
-            return
         fingerprint = self.fingerprint()
         for listener in self.listeners:
             listener.attrs[TRAINED_WITH] = listener.attrs[TRAINED_WITH] or fingerprint

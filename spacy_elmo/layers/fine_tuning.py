@@ -5,6 +5,7 @@ that one is frozen or disabled the upstream silently learns nothing. Here listen
 add, and the component runs the pass when it finishes its update.
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from spacy.tokens import Doc
 from thinc.api import Adam, Optimizer
 
+from ..errors import Warnings
 from .encoder import Encoder, shim_of
 from .layer_batch import LayerBatch
 
@@ -42,6 +44,7 @@ class FineTuning:
     ) -> None:
         self.encoder = encoder
         self.learn_rate, self.unfreeze_every = learn_rate, unfreeze_every
+        self._warned = False
         self.restart()
 
     def restart(self) -> None:
@@ -58,18 +61,23 @@ class FineTuning:
         self._late: Optimizer | None = None
 
     def begin(self) -> None:
-        """Apply what is due before an update's forward pass.
+        """Apply what is due, and thaw a layer when it is its turn."""
+        self.apply_what_is_due()
+        if self.unfreeze_every:
+            shim, thawed = shim_of(self.encoder), self.n_updates // self.unfreeze_every
+            shim.thawed = min(thawed, shim.bilm_config.n_layers) + 1
+
+    def apply_what_is_due(self) -> None:
+        """Learn what listeners have added since the last update.
 
         nlp.update finishes its components in their order, this one before the listeners
-        have added anything: what they added last time is due.
+        have added anything, so their gradients are due at the next update, or before
+        the weights are saved, averaged or frozen.
         """
         self.settle()
         if self._late is not None:
             self.encoder.finish_update(self._own or self._late)
             self._late = None
-        if self.unfreeze_every:
-            shim, thawed = shim_of(self.encoder), self.n_updates // self.unfreeze_every
-            shim.thawed = min(thawed, shim.bilm_config.n_layers) + 1
 
     def expect(self, forward_pass: ForwardPass) -> None:
         """Remember a forward pass whose gradients are to come."""
@@ -84,6 +92,9 @@ class FineTuning:
             for doc in docs
         ]
         if not any(places):
+            if self._awaited and not self._warned:
+                self._warned = True
+                warnings.warn(Warnings.ELW27, stacklevel=2)
             return
         ops: Any = self.encoder.ops
         gradient = d_layers()

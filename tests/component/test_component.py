@@ -12,7 +12,6 @@ import torch
 from hypothesis import given, settings
 from spacy import ty
 from spacy.tokens import Doc, DocBin
-from spacy.vocab import Vocab
 
 from spacy_elmo import models as shipped
 from spacy_elmo.bilm.bilm import BiLM
@@ -74,16 +73,6 @@ def test_white_space_has_zeros_and_is_not_read(nlp):
     assert not doc.tensor[spaces].any() and not doc._.elmo.layers[:, spaces].any()
     words = [token.i for token in doc if not token.is_space]
     assert abs(doc.tensor[words] - nlp("A cat sat.").tensor).max() < 1e-6
-
-
-def test_white_space_in_docs_without_a_language(nlp):
-    """Their Vocab has no lexical attributes: `DocBin.get_docs(Vocab())` makes such."""
-    words = ["We", " ", "saw", "\n", "Kim"]
-    known, unknown = (Doc(vocab, words=words) for vocab in (nlp.vocab, Vocab()))
-    for doc in (known, unknown):
-        nlp.get_pipe("elmo")(doc)
-    assert not unknown.tensor[[1, 3]].any()
-    assert np.array_equal(known.tensor, unknown.tensor)
 
 
 @pytest.mark.parametrize("text", ["", " ", " \n\t "])

@@ -1,12 +1,14 @@
 """`frozen = false`: the biLM learns at its own rate, a layer at a time."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 
 from spacy_elmo.component.factory import DEFAULT_CONFIG
 from spacy_elmo.layers.encoder import shim_of
 
-from ..pipelines import examples, pipeline
+from ..pipelines import examples, listeners, pipeline
 
 PARTS = {0: "token_encoder", 1: "lstm.layers.0", 2: "lstm.layers.1"}
 
@@ -131,3 +133,40 @@ def test_what_replaces_listeners_learns_in_all_layers():
     assert any(
         not before[name].equal(after[name]) for name in before if "token" in name
     )
+
+
+@pytest.mark.parametrize("how", ["saved", "frozen", "averaged"])
+def test_the_last_update_is_not_lost(how):
+    """`nlp.update(sgd=...)` finishes elmo before its listeners have added anything."""
+    nlp = pipeline(frozen=False, learn_rate=None, unfreeze_every=0)
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    nlp.update(batch, sgd=optimizer)
+    nlp.update(batch, sgd=optimizer)
+    elmo = nlp.get_pipe("elmo")
+    before = weights_of(elmo)
+    if how == "saved":
+        elmo.to_bytes()
+    elif how == "frozen":
+        elmo.frozen = True
+        elmo.frozen = False
+    else:
+        with contextmanager(elmo.use_params)({}):
+            pass
+    found = weights_of(elmo)
+    assert all(changed(before, found, part) for part in PARTS)
+    elmo.update(batch)  # which would apply what is due
+    after = weights_of(elmo)
+    assert not any(changed(found, after, part) for part in PARTS)
+
+
+def test_gradients_of_other_docs_are_not_dropped_in_silence():
+    """entity_linker makes Docs of the sentences around entities."""
+    nlp = pipeline(frozen=False, unfreeze_every=0)
+    batch = examples(nlp)
+    nlp.initialize(lambda: batch)
+    nlp.get_pipe("elmo").update(batch)
+    listener = listeners(nlp)[0]
+    vectors, backprop = listener([each.predicted[:2].as_doc() for each in batch], True)
+    with pytest.warns(UserWarning, match="ELW27"):
+        backprop(vectors)

@@ -79,6 +79,14 @@ def test_frozen_is_saved_as_it_was_set(tmp_path):
     assert spacy.load(tmp_path).get_pipe("elmo").frozen
 
 
+def test_frozen_is_saved_under_another_name(tmp_path):
+    nlp = trained(frozen=False)
+    nlp.rename_pipe("elmo", "encoder")
+    nlp.get_pipe("encoder").frozen = True
+    nlp.to_disk(tmp_path)
+    assert spacy.load(tmp_path).get_pipe("encoder").frozen
+
+
 def test_a_table_of_mixes_of_different_depths(tmp_path):
     nlp = trained()
     add_elmo(nlp, name="flat", sizes=tiny_config(n_layers=1))

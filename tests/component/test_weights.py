@@ -64,6 +64,16 @@ def test_load_weights_and_component_config(tmp_path, tiny):
     assert spacy_elmo.component_config(tmp_path) == component_config(tmp_path)
 
 
+def test_weights_whose_card_is_damaged_are_not_taken(tmp_path, tiny):
+    tiny.save(tmp_path, card={"version": "1"})
+    (tmp_path / "card.json").write_text("{")
+    nlp = spacy.blank("en")
+    elmo = nlp.add_pipe("elmo", config={"model": sizes(tiny.config)})
+    with pytest.raises(ValueError, match="EL002"):
+        elmo.load_weights(tmp_path)
+    assert not elmo.has_weights
+
+
 def test_initialize_reads_weights(tmp_path, tiny):
     tiny.save(tmp_path)
     reader = {"@readers": "spacy-elmo.WeightsReader.v1", "path": str(tmp_path)}

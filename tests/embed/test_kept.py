@@ -11,6 +11,7 @@ from spacy_elmo.bilm.kernels.choose import check_precision
 from spacy_elmo.component.training_config import make_config
 from spacy_elmo.embed import run, verify
 from spacy_elmo.embed.estimate import readable, size_on_disk
+from spacy_elmo.embed.folder import Workspace
 from spacy_elmo.embed.keep import Kept
 from spacy_elmo.embed.model import Computing
 from spacy_elmo.embed.plan import read_plan
@@ -224,6 +225,14 @@ def test_size_is_known_beforehand(folder, tmp_path, options):
     assert plan.estimate["bytes"] == pytest.approx(found, rel=0.1)
     state = Progress(plan, corpus.output).look()
     assert state.jobs == plan.n_jobs and state.n_bytes == plan.estimate["input_bytes"]
+
+
+def test_a_clock_that_has_not_moved_yet(folder, tmp_path):
+    """Some tick every 16 ms: a first block may have taken no time."""
+    make_plan(str(folder / "model"), [str(folder / "a.txt")], tmp_path, shard_mb=SMALL)
+    with Workspace(tmp_path) as workspace:
+        workspace.tell(job_bytes=1, bytes=1, tokens=1, seconds=0.0)
+        assert Progress(read_plan(tmp_path), tmp_path).look().tokens_per_second > 0
 
 
 def test_size_of_a_billion_tokens():
