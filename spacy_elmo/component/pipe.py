@@ -293,9 +293,9 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
             self._tuning.finish(sgd)
 
     def use_params(self, params: Any) -> Iterator[None]:
-        """Have the weights hold averages for a while; what is due is learned before."""
-        self._tuning.apply_what_is_due()
-        with self.model.use_params(params):
+        """Have the weights hold averages, or other values, for a while. Backward passes
+        that are due run before, with the weights that they were made for."""
+        with self._tuning.paused(), self.model.use_params(params):
             yield
 
     def get_loss(self, examples: Any, scores: Any) -> None:

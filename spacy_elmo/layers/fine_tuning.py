@@ -6,7 +6,8 @@ add, and the component runs the pass when it finishes its update.
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,12 +73,22 @@ class FineTuning:
 
         nlp.update finishes its components in their order, this one before the listeners
         have added anything, so their gradients are due at the next update, or before
-        the weights are saved, averaged or frozen.
+        the weights are saved or frozen.
         """
         self.settle()
         if self._late is not None:
             self.encoder.finish_update(self._own or self._late)
             self._late = None
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Learn nothing for a while, in which the weights are others."""
+        self.settle()
+        late, self._late = self._late, None
+        try:
+            yield
+        finally:
+            self._late = late
 
     def expect(self, forward_pass: ForwardPass) -> None:
         """Remember a forward pass whose gradients are to come."""
