@@ -16,7 +16,10 @@ def init_config_cli(
         ..., help="Configuration to write (.cfg), '-' for stdout"
     ),
     pipeline: str = typer.Option(
-        "tagger", "--pipeline", "-p", help="Components, such as 'ner,tagger'"
+        "tagger",
+        "--pipeline",
+        "-p",
+        help="Components, as 'sentencizer,ner,tagger'",
     ),
     lang: str = typer.Option("en", "--lang", "-l", help="Language of the pipeline"),
     weights: str | None = typer.Option(

@@ -57,7 +57,8 @@ def make_config(
     """Return a configuration that `spacy train` takes as it is, with comments.
 
     Args:
-        components: Factories whose model has a tok2vec.
+        components: Factories whose model has a tok2vec; "sentencizer" among them stands
+            before `elmo`, and sets the boundaries of sentences in training too.
         lang: Language of the pipeline.
         weights: Model folder, file or shipped name; None for the language's own.
         frozen: Whether the biLM is not trained.
@@ -81,9 +82,12 @@ def make_config(
         shipped.folder(lang)  # says what to do if there is none
     named = {} if weights is None else {"weights": weights, **component_config(weights)}
     settings: Block = named if frozen else {**named, "frozen": False}
+    sentences = [name for name in components if name == "sentencizer"][:1]
+    for name in sentences:
+        nlp.add_pipe(name)
     if at:
         nlp.add_pipe("elmo", config=settings)
-    for name in components:
+    for name in (name for name in components if name not in sentences):
         model = _model_of(nlp, name)
         tok2vec = {"tok2vec": _tok2vec(at, static is not None, listener or {}, encoder)}
         nlp.add_pipe(name, config={"model": {**model, **tok2vec}})
@@ -95,10 +99,7 @@ def make_config(
         config["initialize"]["components"] = {"elmo": _initialize(weights, layer_cache)}
     config["initialize"]["vectors"] = static
     config["nlp"]["batch_size"] = nlp.batch_size
-    if steps is not None:
-        config["training"].update(_budget(config["training"]["optimizer"], steps))
-    # Not what comes of this machine or of the pipeline's being built here.
-    config["training"]["logger"] = {"@loggers": "spacy.ConsoleLogger.v1"}
+    _set_training(config["training"], steps, sentences)
     return _commented(Config(config).to_str())
 
 
@@ -107,6 +108,14 @@ def _initialize(weights: str | None, layer_cache: str | None) -> Block:
         return {"layer_cache": layer_cache}
     reader = {"@readers": "spacy-elmo.WeightsReader.v1", "path": None}
     return {"weights": reader, "layer_cache": layer_cache}
+
+
+def _set_training(training: Block, steps: int | None, annotating: list[str]) -> None:
+    training["annotating_components"] = annotating
+    if steps is not None:
+        training.update(_budget(training["optimizer"], steps))
+    # Not what comes of this machine or of the pipeline's being built here.
+    training["logger"] = {"@loggers": "spacy.ConsoleLogger.v1"}
 
 
 def _budget(optimizer: Block, steps: int) -> Block:

@@ -60,6 +60,17 @@ def test_optimizer_is_made_without_a_training_run():
     assert 0 < optimizer.learn_rate < 0.004
 
 
+def test_sentences_are_found_before_they_are_read():
+    config = Config().from_str(run("init-config", "-", "-p", "ner,sentencizer"))
+    assert config["nlp"]["pipeline"] == ["sentencizer", "elmo", "ner"]
+    assert config["training"]["annotating_components"] == ["sentencizer"]
+    nlp = spacy.util.load_model_from_config(config)
+    doc, alone = (
+        nlp(text, disable=["ner"]) for text in ("We saw it. They left.", "They left.")
+    )
+    assert abs(doc.tensor[4:] - alone.tensor).max() < 1e-5
+
+
 def test_into_no_folder(tmp_path):
     (tmp_path / "file").write_text("")
     assert "EL013" in run("init-config", tmp_path / "file" / "a.cfg", fails=True)
