@@ -6,6 +6,7 @@ repository (`benchmarks/README.md`). It needs no spaCy.
 
 import copy
 import json
+import math
 import os
 import platform
 import statistics
@@ -176,7 +177,8 @@ def latency(bilms: Mapping[str, Any], sentences: Sentences) -> dict[str, float]:
             bilm.encode(sentence)  # whose arrays are on the host: no GPU is at work
             times[name].append(1000 * (time.perf_counter() - started))
     found = {name: statistics.median(ms) for name, ms in times.items()}
-    tail = {f"{k}, p95": sorted(ms)[int(0.95 * len(ms))] for k, ms in times.items()}
+    rank = math.ceil(0.95 * len(single)) - 1
+    tail = {f"{name}, p95": sorted(ms)[rank] for name, ms in times.items()}
     return found | tail
 
 

@@ -117,7 +117,9 @@ def _plan_or_run(*, is_run: bool) -> Any:
             if model is None:
                 plan, encoder = read_plan(output), None
             else:
-                plan, encoder = make_plan(model, inputs or [], output, options)
+                gpu = max(0, gpu_id)
+                found = make_plan(model, inputs or [], output, options, gpu_id=gpu)
+                plan, encoder = found
             _show_plan(plan, output, processes)
             if is_run:
                 _run(output, encoder, processes, shards, max(0, gpu_id), ray)

@@ -62,7 +62,12 @@ class Options:
 
 
 def make_plan(
-    model: str, inputs: Sequence[str], output: Path, options: Options | None = None
+    model: str,
+    inputs: Sequence[str],
+    output: Path,
+    options: Options | None = None,
+    *,
+    gpu_id: int = 0,
 ) -> tuple[Plan, Encoder]:
     """Return the plan of a folder, which is written if there is none, and its encoder.
 
@@ -71,6 +76,7 @@ def make_plan(
         inputs: Files, "-" for standard input.
         output: The folder.
         options: What else can be chosen.
+        gpu_id: GPU to measure on, and of the encoder, where the device is "cuda".
 
     Raises:
         ValueError: [EL201] if the folder has another plan, [EL206] if there is no text,
@@ -82,12 +88,12 @@ def make_plan(
     bilm, plan = _plan(model, inputs, output, options or Options())
     plan.format.check(plan.kept.dtype, plan.kept.pool)
     if not (output / PLAN).exists():
-        _measure(plan, bilm, output).save(output)
+        _measure(plan, bilm, output, gpu_id).save(output)
     found = read_plan(output)
     differs = found.differences(plan)
     if differs:
         raise ValueError(Errors.EL201.format(path=output, differs=", ".join(differs)))
-    return found, make_encoder(found, output, bilm)
+    return found, make_encoder(found, output, bilm, gpu_id=gpu_id)
 
 
 def _plan(
@@ -139,14 +145,15 @@ def _absolute(name: str) -> str:
     return str(Path(name).resolve()) if Path(name).exists() else name
 
 
-def _measure(plan: Plan, bilm: BiLM, output: Path) -> Plan:
+def _measure(plan: Plan, bilm: BiLM, output: Path, gpu_id: int) -> Plan:
     """Return a plan with what it will take, and with its projection, if it has one."""
     projection, share = None, {}
     if plan.kept.dimensions is not None:
-        plain = Encoder(bilm, replace(plan.kept, dimensions=None), plan.computing)
+        whole = replace(plan.kept, dimensions=None)
+        plain = Encoder(bilm, whole, plan.computing, gpu_id=gpu_id)
         projection, checksum, kept = fit_projection(plan, plain, output)
         plan, share = replace(plan, projection=checksum), {"variance_kept": kept}
-    encoder = Encoder(bilm, plan.kept, plan.computing, projection)
+    encoder = Encoder(bilm, plan.kept, plan.computing, projection, gpu_id)
     plan = replace(plan, estimate={**estimate(plan, encoder), **share})
     refuse_without_room(plan, output)
     return plan

@@ -60,7 +60,8 @@ nlp.add_pipe("elmo", config={{"weights": "{name}"}})
 {text[note]}.
 
 - Licence: {text[licence]}; `ATTRIBUTION.md` names the sources
-- Tokens read: {tokens_seen:,}, of a text of {text[tokens]:,}{before}
+- Tokens read: {tokens_seen:,}, boundaries of sentences included, of a text of
+  {text[tokens]:,} without them{before}
 - Vocabulary of the softmax: {vocabulary:,} words, {text[coverage]:.1%} of the text
 
 ## Evaluation

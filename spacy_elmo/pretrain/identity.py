@@ -66,6 +66,7 @@ def check_schedule(
         differs = (
             f"it was to make {before:,} steps and is to make {now:,}, with which its "
             "learning rate would have been another (it would not with the schedule "
-            "spacy-elmo.WarmupStableDecay.v1, before it falls)"
+            "spacy-elmo.WarmupStableDecay.v1 before it falls, if warmup_steps are at "
+            "most a tenth of both)"
         )
         raise ValueError(Errors.EL047.format(path=output, differs=differs))

@@ -20,7 +20,7 @@ FILE = "log.jsonl"
 
 class Log:
     """The log of a run of n_steps, first_step of which are done: lines of later ones
-    are removed from the file, for these steps are made again.
+    are removed from the file when it is entered, for these steps are made again.
 
     Raises:
         ImportError: [EL049] TensorBoard is not installed.
@@ -33,8 +33,7 @@ class Log:
         self.path = output / FILE
         self.tokens_per_step = training.batch_size * training.unroll_steps
         rows = [row for row in read_log(self.path) if row["step"] <= first_step]
-        text = "".join(json.dumps(row) + "\n" for row in rows)
-        write_files(output, {FILE: partial(write_text, text)})
+        self._before = "".join(json.dumps(row) + "\n" for row in rows)
         self._writer: Any = None
         if training.tensorboard:
             try:
@@ -101,6 +100,7 @@ class Log:
         tqdm.write(text)
 
     def __enter__(self) -> "Log":
+        write_files(self.path.parent, {FILE: partial(write_text, self._before)})
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -4,6 +4,7 @@ corpora.py -> text/streams.py -> step.py, in every one of workers.py, with what 
 written by checkpoint.py, loggers.py and results.py
 """
 
+import hashlib
 import math
 import time
 from collections.abc import Iterator
@@ -85,9 +86,9 @@ def pretrain(
             loop.restore(saved)
         stop = scope.enter_context(StopSignals())
         if workers.is_first:
+            log = Log(output, config, n_steps=loop.n_steps, first_step=loop.step)
             if overwrite:  # from here on nothing is refused any more
                 (output / checkpoint.FILE).unlink(missing_ok=True)
-            log = Log(output, config, n_steps=loop.n_steps, first_step=loop.step)
             loop.log = scope.enter_context(log)
         try:
             loop.train(stop)
@@ -121,6 +122,7 @@ class Loop:
         self.msg = Printer(no_print=not workers.is_first)
         self.model, plan = start_model(config, corpora[TRAIN].vocab, workers)
         bilm, vocab = self.model.bilm, self.model.bilm.vocab or []
+        self.vocabulary = hashlib.sha256("\n".join(vocab).encode()).hexdigest()
         self.corpora = {name: corpora[name].with_vocab(vocab) for name in corpora}
         self.results = Results(config, output, command, self.corpora, workers)
         self.optimizers = make_optimizers(config, self.model)
@@ -274,6 +276,7 @@ class Loop:
         if self.workers.is_first:
             saved = {
                 "identity": self.depends_on,
+                "vocabulary": self.vocabulary,
                 "matmul": self.matmul,
                 "step": self.step,
                 "n_steps": self.n_steps,
@@ -293,6 +296,9 @@ class Loop:
             raise ValueError(Errors.EL047.format(path=self.output, differs=differs))
         n_steps = {"before": saved["n_steps"], "now": self.n_steps}
         check_schedule(self.output, self.schedule, self.step, **n_steps)
+        if saved.get("vocabulary", self.vocabulary) != self.vocabulary:
+            differs = f"'{self.training.init}' has another vocabulary now"
+            raise ValueError(Errors.EL047.format(path=self.output, differs=differs))
         state = checkpoint.load(self.output, self.model, self.optimizers)
         self.states = [
             state.rows(slice(part.rows.start, part.rows.stop)) for part in self.streams

@@ -5,6 +5,7 @@ import sys
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 
 import psutil
@@ -14,6 +15,7 @@ from ..bilm.kernels.processor import CPU_AT_ONCE, GPU_AT_ONCE
 from ..errors import Errors
 from .model import LanguageModel
 
+FEWEST_WORDS = 4  # <S>, </S>, <UNK>, and one that can be learned
 FLOAT = 4  # bytes
 CGROUP = Path("/sys/fs/cgroup")
 LIBRARIES = 400 << 20  # what Python and torch take themselves
@@ -106,15 +108,19 @@ def check_fits(plan: Plan, available: int, n_processes: int = 1) -> None:
         return
     n = _largest(lambda n: replace(plan, n_streams=n).memory() <= share, plan.n_streams)
     if n:
+        least = -(-plan.n_streams // n)
+        parts = next(k for k in count(least) if plan.n_streams % k == 0)
         advice = (
             f"A batch_size of {n} for each process fits, or the same batch with "
-            f"accumulate = {-(-plan.n_streams // n)} times what it is"
+            f"accumulate = {parts} times what it is"
         )
     else:
         alone = replace(plan, n_streams=1)
         total = plan.model.softmax.n_words
         n = _largest(lambda n: replace(alone, share=n / total).memory() <= share, total)
         advice = f"A vocabulary of {n:,} words fits with batch_size 1"
+        if n < FEWEST_WORDS:
+            advice = "The biLM alone does not fit: make it smaller in [model]"
     needed, free = gigabytes(plan.memory()), gigabytes(share)
     raise ValueError(Errors.EL048.format(needed=needed, available=free, advice=advice))
 

@@ -55,12 +55,13 @@ def warmup_stable_decay(
 ) -> Schedule:
     """Make a schedule that stays after the rise, and falls linearly in the last
     decay_steps, half of all at most (Hu et al. 2024). Before the fall it does not
-    depend on the number of steps, so a run can get longer or shorter until then."""
+    depend on the number of steps, if warmup_steps are a tenth of it at most, so a run
+    can get longer or shorter until then."""
 
     def factor(step: int, n_steps: int) -> float:
         rising, _ = _warmup(step, n_steps, warmup_steps)
         left = max(0, n_steps - step) / max(1, min(decay_steps, n_steps // 2))
-        return rising * min(1.0, final + (1 - final) * left)
+        return rising if left >= 1 else rising * (final + (1 - final) * left)
 
     return factor
 

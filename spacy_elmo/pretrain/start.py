@@ -34,9 +34,9 @@ def start_model(
     torch.manual_seed(training.seed)
     if folder := softmax_folder(training):
         model = LanguageModel.load(folder, training.dropout)
-        plan = _check_memory(config, model, available, workers)
         if "objective" in config.blocks:
             model.softmax = _continue(model, make)
+        plan = _check_memory(config, model, available, workers)
         return model.to(workers.device), plan
     bilm = _start_bilm(config, vocab)
     size = (bilm.config.projection_dim, len(vocab))

@@ -5,6 +5,7 @@ import json
 import shutil
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,10 +14,10 @@ import spacy
 
 from spacy_elmo import embed
 from spacy_elmo.bilm.kernels.forced import force
-from spacy_elmo.embed import run
+from spacy_elmo.embed import planning, run
 from spacy_elmo.embed.inputs import Input
 from spacy_elmo.embed.keep import Kept
-from spacy_elmo.embed.model import Computing
+from spacy_elmo.embed.model import Computing, Encoder
 from spacy_elmo.embed.plan import Plan, read_plan
 from spacy_elmo.embed.sentences import Reading
 
@@ -249,3 +250,17 @@ def test_less_can_be_read(tmp_path):
     text = write_lines(tmp_path / "a.txt", 200)
     output = embed_files(tmp_path, [text], limit_mb=2 * SMALL)
     assert len(shards(output)) == 2 and 30 < len(embed.open(output)) < 100
+
+
+def test_the_gpu_that_is_named_measures_and_encodes(model, text, tmp_path, monkeypatch):
+    """As far as a machine without one can tell: it is asked for, and a CPU computes."""
+    asked = []
+
+    def encoder(bilm, kept, computing, projection=None, gpu_id=0):
+        asked.append((computing.device, gpu_id))
+        return Encoder(bilm, kept, replace(computing, device="cpu"), projection)
+
+    monkeypatch.setattr(planning, "Encoder", encoder)
+    options = embed.Options(computing=Computing(device="cuda"), dimensions=2)
+    embed.make_plan(str(model), [str(text)], tmp_path / "out", options, gpu_id=1)
+    assert asked == [("cuda", 1)] * 3

@@ -132,6 +132,9 @@ def test_stable_rate_falls_at_the_end_alone():
     assert factors[90] == pytest.approx((1 + 0.1) / 2)
     assert factors[100] == pytest.approx(0.1)
     assert [factor(step, 500) for step in range(81)] == factors[:81]
+    rising = warmup_stable_decay(warmup_steps=4, decay_steps=20, final=1.5)
+    assert [rising(step, 100) for step in (4, 50, 80)] == [1.0] * 3
+    assert rising(100, 100) == 1.5
 
 
 def test_constant_stays():

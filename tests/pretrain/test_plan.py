@@ -65,6 +65,19 @@ def test_vocabulary_that_does_not_fit():
     check_fits(plan(n_words=n_words, n_streams=1), 2 * GB)
 
 
+def test_advice_can_be_followed():
+    """accumulate divides the batch."""
+    big = plan(n_streams=4096)
+    for available in (2 * GB, 3 * GB):
+        with pytest.raises(ValueError, match="EL048") as raised:
+            check_fits(big, available)
+        parts = int(re.search(r"accumulate = (\d+)", str(raised.value))[1])
+        assert 4096 % parts == 0
+        check_fits(plan(n_streams=4096 // parts), available)
+    with pytest.raises(ValueError, match=r"EL048.*\[model\]"):
+        check_fits(big, 1 << 20)
+
+
 def test_processes_share_the_memory():
     one = plan()
     check_fits(one, one.memory())

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -157,13 +158,17 @@ def test_made_shorter_than_it_is(folder, monkeypatch, steps):
     assert (folder / "out" / checkpoint.FILE).read_bytes() == before
 
 
-def test_overwriting_begins_when_nothing_is_refused_any_more(folder):
+def test_overwriting_begins_when_nothing_is_refused_any_more(folder, monkeypatch):
     path = write_config(folder)
     pretrain(read_config(path), folder / "out")
     before = settled(folder / "out")
     none = read_config(path, {"text.train": ["none.txt"]})
     with pytest.raises(OSError, match="EL030"):
         pretrain(none, folder / "out", overwrite=True)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    logged = read_config(path, {"training.tensorboard": True})
+    with pytest.raises(ImportError, match="EL049"):
+        pretrain(logged, folder / "out", overwrite=True)
     assert settled(folder / "out") == before
     assert checkpoint.read_progress(folder / "out")["step"] == 69
 

@@ -74,7 +74,8 @@ class _AdaptiveLogP(torch.autograd.Function):
         h_NH, target_N, *rest = ctx.saved_tensors
         weights, gradients = rest[: ctx.n_weights], rest[ctx.n_weights :]
         if bool((d_N == d_N[:1]).all()):  # of a sum or a mean, as in training
-            gradients = [gradient * d_N[0] for gradient in gradients]
+            scale = d_N[0] if len(d_N) else 0.0  # there may be no word to predict
+            gradients = [gradient * scale for gradient in gradients]
         else:
             _, *gradients = _compute(h_NH, target_N, ctx.cutoffs, weights, d_N)
         return gradients[0], None, None, *gradients[1:]

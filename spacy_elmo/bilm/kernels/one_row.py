@@ -35,7 +35,7 @@ def is_safe(x_TH: Tensor) -> bool:
     """Return whether rounding stays small over these token vectors."""
     if len(x_TH) > LONGEST:
         return False
-    x = x_TH.detach().numpy()
+    x = x_TH.detach().float().numpy()
     products = x @ x.T
     squares = products.diagonal()
     distances = squares[:, None] + squares - 2 * products

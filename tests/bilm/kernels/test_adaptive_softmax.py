@@ -41,6 +41,17 @@ def test_values_and_gradients_are_those_of_the_definition(weights, cutoffs):
     assert all(close(a, b) for a, b in zip(found, by_weights, strict=True))
 
 
+def test_no_word_to_predict():
+    """All streams of a part of a batch may stand at the end of a sentence."""
+    objective = AdaptiveSoftmax(32, 700, [50])
+    h_NH = torch.randn(0, 32).requires_grad_()
+    with torch.autocast("cpu", torch.bfloat16):
+        log_p_N = objective(h_NH, torch.zeros(0, dtype=torch.int64))
+    log_p_N.sum().backward()
+    assert h_NH.grad.shape == (0, 32)
+    assert not any(p.grad.any() for p in objective.parameters())
+
+
 def test_unlikely_targets_have_finite_log_probabilities():
     objective = AdaptiveSoftmax(16, 200, [20])
     torch.nn.init.normal_(objective.clusters.head.weight, std=30)
