@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from spacy.tokens import DocBin
 
-CHUNK = 1 << 20  # bytes that are unpacked at once
+CHUNK = 1 << 20  # bytes that are read, and unpacked, at once
 MAX_DOCS = 1 << 30  # bytes of the Docs of a file, which spaCy reads at once
 
 

@@ -114,15 +114,16 @@ def _plan_or_run(*, is_run: bool) -> Any:
             *(mix_of, kind, layers, dtype, pool, dimensions, sink, shard_mb, limit_mb),
         )
         with clear_errors():
+            gpu = max(0, gpu_id)
             if model is None:
                 plan, encoder = read_plan(output), None
             else:
-                gpu = max(0, gpu_id)
-                found = make_plan(model, inputs or [], output, options, gpu_id=gpu)
-                plan, encoder = found
+                plan, encoder = make_plan(
+                    model, inputs or [], output, options, gpu_id=gpu
+                )
             _show_plan(plan, output, processes)
             if is_run:
-                _run(output, encoder, processes, shards, max(0, gpu_id), ray)
+                _run(output, encoder, processes, shards, gpu, ray)
 
     return command
 

@@ -13,8 +13,7 @@ import spacy
 from spacy.tokens import Doc, DocBin
 
 from ..errors import Errors
-from ..text.unpack import CHUNK
-from ..untrusted_docs import read_docs
+from ..untrusted_docs import CHUNK, read_docs
 from ..untrusted_files import coded
 from .checksums import new_checksum
 from .inputs import ByteStream, Input

@@ -9,8 +9,7 @@ from spacy.vocab import Vocab
 from ..bilm.neighbours import Context, contexts_of, lines_with
 from ..errors import Errors
 from ..text.reading import kind_of, read_lines, tokenize_with
-from ..text.unpack import CHUNK
-from ..untrusted_docs import read_docs
+from ..untrusted_docs import CHUNK, read_docs
 from ..untrusted_files import check_plain, coded
 
 TOKEN_LABELS = ("pos", "tag", "dep", "ent_type", "lemma")

@@ -13,9 +13,9 @@ import torch
 
 from ..bilm.kernels.processor import CPU_AT_ONCE, GPU_AT_ONCE
 from ..errors import Errors
+from ..text.corpus import SPECIALS
 from .model import LanguageModel
 
-FEWEST_WORDS = 4  # <S>, </S>, <UNK>, and one that can be learned
 FLOAT = 4  # bytes
 CGROUP = Path("/sys/fs/cgroup")
 LIBRARIES = 400 << 20  # what Python and torch take themselves
@@ -119,7 +119,7 @@ def check_fits(plan: Plan, available: int, n_processes: int = 1) -> None:
         total = plan.model.softmax.n_words
         n = _largest(lambda n: replace(alone, share=n / total).memory() <= share, total)
         advice = f"A vocabulary of {n:,} words fits with batch_size 1"
-        if n < FEWEST_WORDS:
+        if n <= len(SPECIALS):
             advice = "The biLM alone does not fit: make it smaller in [model]"
     needed, free = gigabytes(plan.memory()), gigabytes(share)
     raise ValueError(Errors.EL048.format(needed=needed, available=free, advice=advice))
