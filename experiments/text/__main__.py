@@ -7,6 +7,7 @@ from pathlib import Path
 from . import seen
 from .build import build
 from .evaluation import make_evaluation
+from .lines import copy_lines
 from .parts import build_part, pin
 from .source import Source
 
@@ -56,6 +57,11 @@ def main() -> None:
     )
     evaluation.add_argument("--sources", type=Path, required=True)
     evaluation.add_argument("--output", type=Path, default=Path("corpus"))
+    lines = commands.add_parser("lines", help="copy some lines of a text")
+    lines.add_argument("text", type=Path)
+    lines.add_argument("output", type=Path)
+    lines.add_argument("--skip", type=int, default=0, help="so many lines at the start")
+    lines.add_argument("--limit", type=int, help="at most so many lines")
     _run(parser.parse_args())
 
 
@@ -65,6 +71,10 @@ def _run(options: argparse.Namespace) -> None:
         return
     if options.command == "evaluation":
         print(*make_evaluation(options.sources, options.output), sep="\n")
+        return
+    if options.command == "lines":
+        copied = copy_lines(options.text, options.output, options.skip, options.limit)
+        print(f"{copied:,} lines")
         return
     sources, even = table_of(options.language)
     if options.command == "build":
