@@ -1,7 +1,9 @@
 """Word senses by the nearest neighbour, layer by layer (paper, section 5.3).
 
 An occurrence in MASC is given the sense of the same word's occurrence in SemCor that is
-nearest by cosine. Beside it: the sense that SemCor has most often.
+nearest by cosine. Where several are equally near, as those of one spelling are in the
+token layer, which knows no context, it has the sense that most of them have. Beside it:
+the sense that SemCor has most often.
 """
 
 import json
@@ -23,6 +25,7 @@ from spacy_elmo.models import find
 TRAIN, TEST = "semcor", "masc"
 AT_ONCE = 512  # sentences
 MOST_OCCURRENCES = 500  # of a word, that pairs are drawn from
+EQUALLY = 1e-5  # cosines of float32 sums that differ by less say nothing
 
 Word = tuple[str, str]  # lemma and part of speech, what a dictionary has an entry for
 Labelled = tuple[list[str], list[tuple[int, Word, str]]]  # tokens; positions and senses
@@ -92,13 +95,18 @@ def evaluate(bilm: BiLM, archive: Path) -> dict[str, Any]:
     n, first, right_L = 0, 0, np.zeros(bilm.config.n_layers + 1, dtype=int)
     for word, (queries_QLD, expected_Q) in asked.items():
         seen_NLD, senses_N = known[word]
-        names, counts = np.unique(senses_N, return_counts=True)
+        names, sense_N, counts = np.unique(
+            senses_N, return_inverse=True, return_counts=True
+        )
+        senses_NS = np.eye(len(names), dtype=np.float32)[sense_N]
         n += len(expected_Q)
         first += int((expected_Q == names[counts.argmax()]).sum())
         for layer in range(len(right_L)):
             query_QD = queries_QLD[:, layer].astype(np.float32)
             cosine_QN = query_QD @ seen_NLD[:, layer].astype(np.float32).T
-            right_L[layer] += (senses_N[cosine_QN.argmax(1)] == expected_Q).sum()
+            nearest_QN = cosine_QN > cosine_QN.max(1, keepdims=True) - EQUALLY
+            votes_QS = nearest_QN.astype(np.float32) @ senses_NS
+            right_L[layer] += (names[votes_QS.argmax(1)] == expected_Q).sum()
     return {
         "occurrences": n,
         "first_sense": first / n,
