@@ -12,7 +12,7 @@ from .shard import Shard
 from .sinks import find_sink
 
 
-def export(output: Path, target: Path, sink: str) -> int:
+def export(output: Path, target: Path, sink: str, *, force: bool = False) -> int:
     """Write the shards of a folder in another format. Return their number.
 
     Args:
@@ -20,10 +20,12 @@ def export(output: Path, target: Path, sink: str) -> int:
         target: A file, where the format can join shards in one and its name ends as
             such files do; otherwise a folder for one file per shard.
         sink: Registered name of the format.
+        force: Whether to replace files that are there.
 
     Raises:
         ValueError: [EL207] if the format can't hold the vectors, [EL208] if a shard is
-            damaged, [EL217] if shards are missing.
+            damaged, [EL217] if shards are missing, [EL130, EL223] if the file, or such
+            files in the folder, are there.
         ImportError: [EL211] if a package is missing.
         OSError: [EL013] if a file can't be written; it is whole or not there.
     """
@@ -39,9 +41,13 @@ def export(output: Path, target: Path, sink: str) -> int:
     join = getattr(to, "join", None)
     if join is not None and target.suffix == to.suffix:
         to.check("float32", plan.kept.pool)
+        if target.exists() and not force:
+            raise ValueError(Errors.EL130.format(path=target))
         write_files(target.parent, {target.name: partial(join, shards())})
         return len(names)
     to.check(plan.kept.dtype, plan.kept.pool)
+    if not force and any(target.glob(f"*{to.suffix}")):
+        raise ValueError(Errors.EL223.format(path=target, suffix=to.suffix))
     for name, shard in zip(names, shards()):
         new = Path(name).with_suffix(to.suffix).name
         write_files(target, {new: partial(to.write, shard)})

@@ -140,6 +140,36 @@ def test_parquet_is_read_by_pyarrow(folder, tmp_path):
     }  # fmt: skip
 
 
+def test_an_export_replaces_nothing_unless_it_is_forced(folder, tmp_path):
+    output = embedded(folder, tmp_path / "a")
+    file, target = tmp_path / "a.hdf5", tmp_path / "exported"
+    target.mkdir()
+    for path in (file, target / "other.hdf5"):
+        path.write_text("mine")
+    with pytest.raises(ValueError, match="EL130"):
+        embed.export(output, file, "hdf5")
+    with pytest.raises(ValueError, match=r"EL223.*\.hdf5"):
+        embed.export(output, target, "hdf5")
+    assert file.read_text() == "mine" and len(list(target.iterdir())) == 1
+    assert embed.export(output, file, "hdf5", force=True) == len(shards(output))
+    assert embed.export(output, target, "hdf5", force=True) == len(shards(output))
+    assert (target / "other.hdf5").read_text() == "mine"
+
+
+def test_an_export_to_a_full_disk_leaves_what_was_there(folder, tmp_path):
+    """HDF5 alone would end the process."""
+    resource = pytest.importorskip("resource")
+    output, file = embedded(folder, tmp_path / "a"), tmp_path / "a.hdf5"
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
+    try:
+        with pytest.raises(OSError, match="EL013"):
+            embed.export(output, file, "hdf5")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
 def test_export_of_what_can_not_be(folder, tmp_path):
     output = embedded(folder, tmp_path / "a", pool="doc")
     with pytest.raises(ValueError, match="EL207"):

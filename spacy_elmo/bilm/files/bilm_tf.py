@@ -12,7 +12,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -20,6 +19,7 @@ from torch import Tensor
 
 from ...atomic_files import Writer, write_files
 from ...errors import Errors
+from ...hdf5_files import create_hdf5
 from ...registry import registry
 from ..config import BiLMConfig
 from ..objectives import Objective
@@ -223,7 +223,7 @@ def _reorder(array: Tensor, order: tuple[int, ...]) -> Tensor:
 
 
 def _write_arrays(arrays: Mapping[str, Tensor], path: Path) -> None:
-    with h5py.File(path, "w") as file:
+    with create_hdf5(path) as file:
         for name, array in arrays.items():
             file.create_dataset(name, data=array.numpy())
 

@@ -15,12 +15,11 @@ import h5py
 import numpy as np
 
 from ...errors import Errors
+from ...hdf5_files import create_hdf5
 from ...registry import registry
 from ...untrusted_files import reading
 from ..keep import choose
 from ..shard import Shard
-
-VERSIONS = ("v108", "v110")  # attributes of any size, and files that old code reads
 
 
 @registry.sinks("hdf5")
@@ -35,8 +34,8 @@ class Hdf5:
         choose("pool", pool, ["token"])
 
     def write(self, shard: Shard, path: Path) -> None:
-        """Write a shard to a new file."""
-        with h5py.File(path, "x", libver=VERSIONS) as file:
+        """Write a shard to a new file. Raises OSError."""
+        with create_hdf5(path) as file:
             index = _write_sentences(file, shard, shard.read_rows, 0)
             _write_index(file, index)
             file.attrs["header"] = json.dumps(shard.header)
@@ -44,8 +43,9 @@ class Hdf5:
                 file.attrs[name] = array if len(array) else h5py.Empty(array.dtype)
 
     def join(self, shards: Iterable[Shard], path: Path) -> None:
-        """Write the sentences of several shards to one new file, as float32."""
-        with h5py.File(path, "x", libver=VERSIONS) as file:
+        """Write the sentences of several shards to one new file, as float32. Raises
+        OSError."""
+        with create_hdf5(path) as file:
             index: dict[str, str] = {}
             n_sentences = 0
             for shard in shards:
