@@ -3,9 +3,10 @@ that imports spaCy, and only where such a tokenizer is asked for."""
 
 import io
 import json
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,6 +22,8 @@ LINES_AT_ONCE = 2000
 # a word than its first 48 bytes, and no file may decide how much memory is taken.
 MAX_LINE, MAX_TOKEN = 100_000, 1000
 MAX_JSON_LINE = 32_000_000  # which can't be read in pieces
+_LONG_WORD = re.compile(rf"(?<!\S)\S{{{MAX_TOKEN + 1},}}")
+_ENDS = frozenset(".!?…。！？．؟।")
 
 
 def kind_of(path: Path) -> str:
@@ -124,8 +127,33 @@ def tokenize_with(lang: str, tokenizer: str, sentences: bool) -> Tokenize:
         raise ValueError(Errors.EL032.format(lang=tokenizer, error=problem))
     if tokenizer == "whitespace" and not sentences:
         return lambda lines: (t for line in lines if (t := _cut(line.split())))
+    nlp = _blank(lang)
+    if sentences:
+        nlp.add_pipe("sentencizer")
+
+    def read(line: str) -> list[Any]:
+        if tokenizer == "spacy":
+            return [piece for _, piece in short_words(line)]
+        from spacy.tokens import Doc
+
+        return [Doc(nlp.vocab, words=line.split())]
+
+    def tokenize(lines: Iterable[str]) -> Iterator[list[str]]:
+        lines = iter(lines)
+        while chunk := list(islice(lines, LINES_AT_ONCE)):
+            with nlp.memory_zone():  # or every new word would stay in memory
+                for doc in nlp.pipe(chain.from_iterable(map(read, chunk))):
+                    split = doc.has_annotation("SENT_START")
+                    for sentence in doc.sents if split else [doc]:
+                        if tokens := _cut(t.text for t in sentence if not t.is_space):
+                            yield tokens
+
+    return tokenize
+
+
+def _blank(lang: str) -> Any:
+    """Return an empty pipeline of a language."""
     import spacy
-    from spacy.tokens import Doc
 
     try:
         nlp = spacy.blank(lang)
@@ -135,23 +163,26 @@ def tokenize_with(lang: str, tokenizer: str, sentences: bool) -> Tokenize:
             raise
         raise ValueError(Errors.EL032.format(lang=lang, error=error)) from error
     nlp.max_length = 1 << 40  # nothing here needs memory beyond the line
-    if sentences:
-        nlp.add_pipe("sentencizer")
+    return nlp
 
-    def read(line: str) -> Any:
-        return line if tokenizer == "spacy" else Doc(nlp.vocab, words=line.split())
 
-    def tokenize(lines: Iterable[str]) -> Iterator[list[str]]:
-        lines = iter(lines)
-        while chunk := list(islice(lines, LINES_AT_ONCE)):
-            with nlp.memory_zone():  # or every new word would stay in memory
-                for doc in nlp.pipe(map(read, chunk)):
-                    split = doc.has_annotation("SENT_START")
-                    for sentence in doc.sents if split else [doc]:
-                        if tokens := _cut(t.text for t in sentence if not t.is_space):
-                            yield tokens
-
-    return tokenize
+def short_words(text: str) -> list[tuple[int, str]]:
+    """Return pieces of a text in which no word is longer than MAX_TOKEN, and where each
+    begins. (The time of spaCy's tokenizer grows with the square of a word's length.)
+    They are cut at the end of a sentence, as in languages that set no spaces, or after
+    what is neither letter nor digit, if there is any."""
+    cuts = [0]
+    for match in _LONG_WORD.finditer(text):
+        start = match.start()
+        while match.end() - start > MAX_TOKEN:
+            # How far from the end of a piece the place is, in its second half.
+            word = text[start : start + MAX_TOKEN][: MAX_TOKEN // 2 - 1 : -1]
+            ends = (i for i, c in enumerate(word) if c in _ENDS)
+            others = (i for i, c in enumerate(word) if not c.isalnum())
+            start += MAX_TOKEN - next(chain(ends, others), 0)
+            cuts.append(start)
+    places = pairwise([*cuts, len(text)])
+    return [(start, text[start:end]) for start, end in places if end > start]
 
 
 def _cut(tokens: Iterable[str]) -> list[str]:

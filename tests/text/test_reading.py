@@ -3,6 +3,7 @@ import gzip
 import importlib.util
 import json
 import lzma
+import time
 import warnings
 
 import pytest
@@ -10,7 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_elmo.text import reading as module
-from spacy_elmo.text.reading import MAX_TOKEN, read_lines, read_sentences
+from spacy_elmo.text.reading import (
+    MAX_TOKEN,
+    read_lines,
+    read_sentences,
+    short_words,
+)
 from spacy_elmo.text.unpack import zstd
 
 PACKERS = {
@@ -24,6 +30,29 @@ PACKERS = {
 def write(path, text):
     path.write_text(text, encoding="utf-8")
     return path
+
+
+@pytest.mark.parametrize("word", ["(", "=", "'s", ":)", "-", "x"])
+def test_the_time_of_a_long_word_is_not_its_square(tmp_path, word):
+    """spaCy's tokenizer takes 16 seconds and more for 10,000 characters."""
+    path = write(tmp_path / "a.txt", f"Before {word * 20_000} after\n")
+    started = time.process_time()
+    (first, *_, last) = read_sentences([path], lang="en")
+    assert time.process_time() - started < 20
+    assert first[0] == "Before" and last[-1] == "after"
+
+
+def test_long_words_are_cut_where_a_sentence_ends():
+    sentence = "今天天气很好，" * 20 + "我们去公园吧。"
+    text = sentence * 30
+    pieces = short_words(text)
+    assert "".join(piece for _, piece in pieces) == text
+    assert all(text[start:].startswith(piece) for start, piece in pieces)
+    assert all(piece.endswith("。") for _, piece in pieces)
+    assert all(len(piece) <= MAX_TOKEN for _, piece in pieces)
+    for long in ("x" * 5000, "a," * 2000, "a" * 999 + "," + "b" * 3000):
+        pieces = [piece for _, piece in short_words(long)]
+        assert "".join(pieces) == long and max(map(len, pieces)) <= MAX_TOKEN
 
 
 def test_sentences_of_tokens(tmp_path):
