@@ -374,6 +374,14 @@ class Errors(metaclass=_Coded):
         "{n} layers side by side. Write another one with --pool token, and --layers "
         "average, top or mix."
     )
+    EL222 = (
+        "Without a model and inputs the plan in '{path}' is continued as it is. Leave "
+        "out what would change it: {options}."
+    )
+    EL223 = (
+        "'{path}' has files that end in '{suffix}'. Replace those of the same names "
+        "with --force, or write to another folder."
+    )
     # Looking into a biLM
     EL082 = "'{pattern}' is not a word or regular expression: {error}."
     EL083 = "There is no layer {layer}: the token layer is 0, the last one {last}."

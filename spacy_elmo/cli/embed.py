@@ -73,6 +73,7 @@ def _plan_or_run(*, is_run: bool) -> Any:
     """Return a command that makes a plan, and runs it."""
 
     def command(
+        ctx: typer.Context,
         model: str | None = MODEL,
         inputs: list[str] | None = INPUTS,
         output: Path = OUTPUT,
@@ -116,6 +117,7 @@ def _plan_or_run(*, is_run: bool) -> Any:
         with clear_errors():
             gpu = max(0, gpu_id)
             if model is None:
+                _refuse_changes(ctx, output)
                 plan, encoder = read_plan(output), None
             else:
                 plan, encoder = make_plan(
@@ -136,6 +138,23 @@ embed.command(
 embed.command(
     "plan", cls=_CommandWithRay, help="Write the plan alone, and say what it will take."
 )(_plan_or_run(is_run=False))
+
+
+def _refuse_changes(ctx: typer.Context, output: Path) -> None:
+    """Raise ValueError [EL222] if options are given that a plan has fixed."""
+    from ..errors import Errors
+
+    of_runs = {"output", "gpu_id", "processes", "shards", "ray"}
+    given = [
+        parameter.opts[0]
+        for parameter in ctx.command.params
+        if parameter.name not in of_runs
+        and (source := ctx.get_parameter_source(parameter.name or ""))
+        and source.name == "COMMANDLINE"
+    ]
+    if given:
+        options = ", ".join(given)
+        raise ValueError(Errors.EL222.format(path=output, options=options))
 
 
 def _run(
@@ -218,12 +237,15 @@ def export_cli(
     output: Path = FOLDER,
     target: Path = typer.Argument(..., help="Folder, or one file ending in .hdf5"),
     sink: str = typer.Option("parquet", "--format", help="parquet, hdf5 or another"),
+    force: bool = typer.Option(False, "--force", "-F", help="Write over files"),
 ) -> None:
     """Write finished vectors in another format; HDF5 as AllenNLP's command does."""
     from ..embed import export
 
     with clear_errors():
-        msg.good(f"Wrote {export(output, target, sink):,} shards to {target}")
+        msg.good(
+            f"Wrote {export(output, target, sink, force=force):,} shards to {target}"
+        )
 
 
 @embed.command("verify")

@@ -7,6 +7,7 @@ a folder of the process that writes it, until it is moved.
 import errno
 import json
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -24,12 +25,14 @@ except ImportError:  # Windows
 
 SHARDS, UNFINISHED = "shards", ".unfinished"
 PROGRESS, LOCK = "progress.json", "lock"
+_SHARD_NAME = re.compile(r"\d{8}(-\d{6})?\.\w+")
 
 
 def names_of_shards(output: Path) -> set[str]:
-    """Return the names of all files that are where shards are."""
+    """Return the names of all files that are where shards are, and named as those."""
     try:
-        return {entry.name for entry in os.scandir(output / SHARDS)}
+        names = [entry.name for entry in os.scandir(output / SHARDS)]
+        return {name for name in names if _SHARD_NAME.fullmatch(name)}
     except FileNotFoundError:
         return set()
 

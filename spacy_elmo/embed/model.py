@@ -45,7 +45,7 @@ class Computing:
     precision: str = "float32"
     device: str = "cpu"
     threads: int = 1
-    batch_tokens: int = 4096
+    batch_tokens: int = 2048
     block_tokens: int = 4096
     exact: bool = True
     kernels: tuple[tuple[str, str], ...] = ()

@@ -1,6 +1,7 @@
 """Making a plan: which inputs, which model, what is kept, and what it will take."""
 
-import hashlib
+import io
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -23,9 +24,9 @@ from .keep import Kept, choose, parse_layers
 from .model import Computing, Encoder, load_model, rows_are_exact
 from .plan import PLAN, Plan, read_plan
 from .projection import fit_projection, read_projection
-from .sentences import Reading
+from .sentences import Reading, hash_of_pipeline
 
-STDIN, MB = "-", 1 << 20
+STDIN, STDIN_FILE, MB = "-", "stdin-", 1 << 20
 BLOCK_BYTES = 16 << 20  # of a block's vectors in memory
 AT_LEAST_ONE = ("threads", "batch_tokens", "block_tokens")
 
@@ -92,6 +93,7 @@ def make_plan(
     found = read_plan(output)
     differs = found.differences(plan)
     if differs:
+        _remove_stdin(plan, found, output)
         raise ValueError(Errors.EL201.format(path=output, differs=", ".join(differs)))
     return found, make_encoder(found, output, bilm, gpu_id=gpu_id)
 
@@ -100,9 +102,9 @@ def _plan(
     model: str, inputs: Sequence[str], output: Path, options: Options
 ) -> tuple[BiLM, Plan]:
     """Return the model, and the plan without what is measured."""
-    shard_bytes = int(options.shard_mb * MB)
+    shard_bytes = _bytes(options.shard_mb)
     choose("shard_mb * 2**20", shard_bytes, range(256, 1024 * MB + 1))
-    limit = None if options.limit_mb is None else int(options.limit_mb * MB)
+    limit = None if options.limit_mb is None else _bytes(options.limit_mb)
     counts = {"window": options.reading.window, "limit_mb * 2**20": limit}
     counts |= {name: getattr(options.computing, name) for name in AT_LEAST_ONE}
     for name, found in counts.items():
@@ -115,7 +117,7 @@ def _plan(
     kept = Kept(weights, layers, width, dtype, pool, dimensions, norm)
     reading, computing = options.reading, options.computing
     if reading.pipeline is not None:
-        files = _hash_of_pipeline(reading.pipeline)
+        files = hash_of_pipeline(spacy.load(reading.pipeline))
         where = _absolute(reading.pipeline)
         reading = replace(reading, pipeline=where, pipeline_hash=files)
     fits = BLOCK_BYTES // (4 * int(np.prod(kept.row_shape)))
@@ -138,6 +140,11 @@ def _plan(
         limit=limit,
         versions=versions(),
     )
+
+
+def _bytes(megabytes: float) -> int:
+    """Return megabytes in bytes; -1, which no setting can be, for what is no number."""
+    return int(megabytes * MB) if math.isfinite(megabytes) else -1
 
 
 def _absolute(name: str) -> str:
@@ -198,9 +205,8 @@ def versions() -> dict[str, str]:
 
 def _inputs(inputs: Sequence[str], output: Path, kind: str | None) -> list[Input]:
     """Describe the inputs. Raises ValueError [EL206] if there is nothing to read."""
-    stdin = sys.stdin.buffer
     found = [
-        describe(_spool(stdin, output) if name == STDIN else Path(name), kind)
+        describe(_spool_stdin(output) if name == STDIN else Path(name), kind)
         for name in inputs
     ]
     if not any(source.size for source in found):
@@ -208,8 +214,9 @@ def _inputs(inputs: Sequence[str], output: Path, kind: str | None) -> list[Input
     return found
 
 
-def _spool(stream: IO[bytes], output: Path) -> Path:
-    """Write standard input into the folder, named by what it is."""
+def _spool_stdin(output: Path) -> Path:
+    """Write standard input into the folder, named by what it is; none is empty."""
+    stream: IO[bytes] = sys.stdin.buffer if sys.stdin is not None else io.BytesIO()
     digest = new_checksum()
     with Workspace(output) as workspace:
         aside = workspace.folder / "stdin"
@@ -217,15 +224,16 @@ def _spool(stream: IO[bytes], output: Path) -> Path:
             while block := stream.read(MB):
                 digest.update(block)
                 file.write(block)
-        path = output / f"stdin-{digest.hexdigest()}.txt"
+        path = output / f"{STDIN_FILE}{digest.hexdigest()}.txt"
         publish(aside, path, replace=False)
     return path
 
 
-def _hash_of_pipeline(name: str) -> str:
-    """Return the hash of all files of a spaCy pipeline."""
-    digest = hashlib.sha256()
-    for f in sorted(Path(str(spacy.load(name).path)).rglob("*")):
-        if f.is_file():
-            digest.update(f.name.encode() + hashlib.sha256(f.read_bytes()).digest())
-    return digest.hexdigest()
+def _remove_stdin(plan: Plan, kept: Plan, output: Path) -> None:
+    """Remove the standard input that was written for a plan which is not kept."""
+    needed = {source.path for source in kept.inputs}
+    for source in plan.inputs:
+        path = Path(source.path)
+        is_copy = path.parent == output.resolve() and path.name.startswith(STDIN_FILE)
+        if is_copy and source.path not in needed:
+            path.unlink(missing_ok=True)

@@ -1,5 +1,6 @@
 """A projection to fewer dimensions (PCA), fitted on a sample of the text."""
 
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,9 @@ def fit_projection(
     # A token takes about 6 bytes of text.
     sample = read_sample(plan, 6 * FITTED_TOKENS // min(SAMPLES, plan.n_jobs))
     width = plan.kept.width
-    vectors = [v.reshape(-1, width) for v in encoder(sample.sentences)]
+    n_tokens = accumulate(map(len, sample.sentences))  # a record may be far longer
+    some = [s for s, n in zip(sample.sentences, n_tokens) if n <= 2 * FITTED_TOKENS]
+    vectors = [v.reshape(-1, width) for v in encoder(some)]
     rows = np.concatenate(vectors or [np.zeros((1, width))])
     mean = rows.mean(axis=0)
     variances, axes = np.linalg.eigh((rows - mean).T @ (rows - mean))

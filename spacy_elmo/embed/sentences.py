@@ -4,11 +4,13 @@ A sentence here is what the biLM reads at once: a sentence of the text, or a win
 longer one.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import spacy
@@ -19,14 +21,22 @@ from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc
 
 from ..errors import Errors
-from ..text.reading import MAX_TOKEN
+from ..text.reading import MAX_TOKEN, short_words
+from .contents import (
+    CHARACTERS_AT_ONCE,
+    Content,
+    Sentence,
+    clean,
+    cut_text,
+    joined,
+    read_conllu,
+    read_text,
+)
 from .records import Record
 
-CHARACTERS_AT_ONCE, TEXTS_AT_ONCE = 1 << 17, 1000
+TEXTS_AT_ONCE = 1000
 MAX_WORDS = 100_000  # that a tokenizer keeps
-_CONLLU_ID = re.compile(r"\d+([-.]\d+)?")
 _WORD = re.compile(r"\S+")
-_LONG_WORD = re.compile(rf"(?<!\S)\S{{{MAX_TOKEN + 1},}}")
 _ENDS = frozenset(Sentencizer.default_punct_chars)
 
 
@@ -57,14 +67,6 @@ class Reading:
     window: int = 250
 
 
-class Sentence(NamedTuple):
-    """Tokens, and where each starts and ends, in characters of its part."""
-
-    tokens: list[str]
-    starts: list[int]
-    ends: list[int]
-
-
 class Part(NamedTuple):
     """A document (its first part if `begins`), with its id in the input, if any."""
 
@@ -74,21 +76,17 @@ class Part(NamedTuple):
     sentences: list[Sentence]
 
 
-# A record's id, its text if that is to be tokenised, or else its sentences.
-_Content = tuple[str | None, str | None, list[Sentence]]
-
-
 class Reader:
     """Makes sentences of records. Raises ValueError [EL032] for a language or tokenizer
-    that there is not."""
+    that there is not, [EL209] if the pipeline is another than that of the hash."""
 
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
         self._tokenize = _tokenizer(reading)
-        self._convert: dict[str, Callable[[Record], _Content]] = {
-            "text": _text,
+        self._convert: dict[str, Callable[[Record], Content]] = {
+            "text": read_text,
             "jsonl": self._json,
-            "conllu": _conllu,
+            "conllu": read_conllu,
             "spacy": lambda record: (None, None, list(_sentences_of(record.data))),
         }
 
@@ -98,14 +96,9 @@ class Reader:
         Raises:
             ValueError: [EL205] for a record that is damaged.
         """
-        waiting: list[tuple[Record, int, _Content]] = []
+        waiting: list[tuple[Record, int, Content]] = []
         size = offset = 0
-        for record in records:
-            try:
-                content = self._convert[kind](record)
-            except (ValueError, LookupError, TypeError, RecursionError) as error:
-                said = Errors.EL205.format(path=path, at=record.position, problem=error)
-                raise ValueError(said) from error
+        for record, content in self._contents(records, kind, path):
             offset = 0 if record.begins else offset
             waiting.append((record, offset, content))
             n_characters = len(content[1] or "")
@@ -115,9 +108,24 @@ class Reader:
                 waiting, size = [], 0
         yield from self._finish(waiting)
 
-    def _finish(self, waiting: list[tuple[Record, int, _Content]]) -> Iterator[Part]:
+    def _contents(
+        self, records: Iterable[Record], kind: str, path: str
+    ) -> Iterator[tuple[Record, Content]]:
+        """Yield what records hold, a long text in pieces."""
+        for record in records:
+            try:
+                name, text, sentences = self._convert[kind](record)
+            except (ValueError, LookupError, TypeError, RecursionError) as error:
+                said = Errors.EL205.format(path=path, at=record.position, problem=error)
+                raise ValueError(said) from error
+            first, *others = [None] if text is None else cut_text(text)
+            yield record, (name, first, sentences)
+            for piece in others:
+                yield record._replace(begins=False), (name, piece, [])
+
+    def _finish(self, waiting: list[tuple[Record, int, Content]]) -> Iterator[Part]:
         """Tokenise what is not yet tokenised, all at once, and cut it into windows."""
-        rows = [_short_words(text or "") for _, _, (_, text, _) in waiting]
+        rows = [short_words(text or "") for _, _, (_, text, _) in waiting]
         tokenized = iter(self._tokenize([text for row in rows for _, text in row]))
         for (record, offset, (name, _, ready)), row in zip(waiting, rows):
             sentences = list(ready)
@@ -127,82 +135,30 @@ class Reader:
             windows = [w for s in sentences for w in _windows(s, self.reading.window)]
             yield Part(record.begins, name, record.position, windows)
 
-    def _json(self, record: Record) -> _Content:
+    def _json(self, record: Record) -> Content:
         reading, found = self.reading, json.loads(record.data)
         if not isinstance(found, dict):
             raise TypeError("not a JSON object")
         name = found.get(reading.id_field)
-        name = None if name is None else _clean(str(name))
+        name = None if name is None else clean(str(name))
         tokens = found.get(reading.tokens_field)
         if tokens is None:
-            return name, _clean(found[reading.text_field]), []
+            return name, clean(found[reading.text_field]), []
         if not isinstance(tokens, list):
             raise TypeError(f"'{reading.tokens_field}' is not a list")
         rows = tokens if any(isinstance(row, list) for row in tokens) else [tokens]
         if not all(isinstance(row, list) for row in rows):
             raise TypeError(f"'{reading.tokens_field}' has lists and others")
-        return name, None, _joined(rows)
+        return name, None, joined(rows)
 
 
-def _text(record: Record) -> _Content:
-    text = record.data.decode("utf-8")
-    if "\0" in text:
-        raise ValueError("a zero byte")
-    return None, text if record.position else text.removeprefix("\ufeff"), []
-
-
-def _conllu(record: Record) -> _Content:
-    name, words, spaces = None, [], []
-    for line in record.data.decode("utf-8").replace("\r\n", "\n").split("\n"):
-        if line.startswith("#"):
-            key, _, value = line[1:].partition("=")
-            name = value.strip() if key.strip() == "sent_id" else name
-        elif line.strip():
-            fields = line.split("\t")
-            if not _CONLLU_ID.fullmatch(fields[0]) or len(fields) < 2:
-                raise ValueError(f"not a line of CoNLL-U: {line[:80]!r}")
-            if fields[0].isdigit():  # neither a multiword token nor an empty node
-                words.append(fields[1])
-                spaces.append("SpaceAfter=No" not in fields[-1])
-    return name, None, _joined([words], spaces)
-
-
-def _clean(text: str) -> str:
-    """Replace lone surrogates, which JSON can spell and UTF-8 can't."""
-    if not isinstance(text, str):
-        raise TypeError(f"a text of type {type(text).__name__}")
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _joined(rows: list[list[str]], spaces: list[bool] | None = None) -> list[Sentence]:
-    """Return sentences of separate tokens, placed in the text that they make."""
-    sentences, at = [], 0
-    for row in rows:
-        sentence = Sentence([], [], [])
-        for i, word in enumerate(map(_clean, row)):
-            sentence.tokens.append(word[:MAX_TOKEN])
-            sentence.starts.append(at)
-            sentence.ends.append(at + len(word))
-            at += len(word) + (spaces is None or spaces[i])
-        if sentence.tokens:
-            sentences.append(sentence)
-    return sentences
-
-
-def _short_words(text: str) -> list[tuple[int, str]]:
-    """Return pieces of a text in which no word is longer than MAX_TOKEN, and where each
-    begins. (The time of spaCy's tokenizer grows with the square of a word's length.)
-    They are cut after what is neither letter nor digit, if there is any."""
-    cuts = [0]
-    for match in _LONG_WORD.finditer(text):
-        start = match.start()
-        while match.end() - start > MAX_TOKEN:
-            word = reversed(text[start : start + MAX_TOKEN])
-            last = next((i for i, c in enumerate(word) if not c.isalnum()), 0)
-            start += MAX_TOKEN - (last if last < MAX_TOKEN // 2 else 0)
-            cuts.append(start)
-    places = pairwise([*cuts, len(text)])
-    return [(start, text[start:end]) for start, end in places if end > start]
+def hash_of_pipeline(nlp: Language) -> str:
+    """Return the hash of all files of a spaCy pipeline that was loaded."""
+    digest = hashlib.sha256()
+    for f in sorted(Path(str(nlp.path)).rglob("*")):
+        if f.is_file():
+            digest.update(f.name.encode() + hashlib.sha256(f.read_bytes()).digest())
+    return digest.hexdigest()
 
 
 def _moved(sentence: Sentence, by: int) -> Sentence:
@@ -276,6 +232,8 @@ def _tokenizer(reading: Reading) -> Callable[[list[str]], list[list[Sentence]]]:
         raise ValueError(Errors.EL032.format(lang=reading.tokenizer, error=problem))
     if reading.pipeline is not None:
         nlp = spacy.load(reading.pipeline)
+        if reading.pipeline_hash not in (None, hash_of_pipeline(nlp)):
+            raise ValueError(Errors.EL209.format(model=reading.pipeline))
         nlp.max_length = 1 << 40  # what it gets is short
 
         def tokenize(texts: list[str]) -> list[list[Sentence]]:

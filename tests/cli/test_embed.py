@@ -26,6 +26,19 @@ def arguments(folder, output, *more):
     return [*inputs, "--shard-mb", SMALL, *more]
 
 
+def test_a_plan_that_is_there_is_not_changed_unsaid(folder):
+    out = folder / "vectors"
+    run("embed", "run", *arguments(folder, "vectors"))
+    said = run("embed", "run", "-o", out, "--dtype", "int8", "--lang", "ko", fails=True)
+    assert "EL222" in said and "--dtype" in said and "--lang" in said
+    assert "tokens in" in run("embed", "run", "-o", out, "--processes", "1")
+    (out / "shards" / ".DS_Store").touch()
+    assert (
+        json.loads(run("embed", "status", out, "--json"))["jobs"]
+        == len(shards(out)) - 1
+    )
+
+
 def test_plan_run_status_verify_repair(folder):
     out = folder / "vectors"
     said = run("embed", "plan", *arguments(folder, "vectors"))

@@ -12,8 +12,10 @@ from spacy.tokens import DocBin
 
 from spacy_elmo import BiLM, embed
 from spacy_elmo.embed import run, verify
+from spacy_elmo.embed.inputs import describe
 from spacy_elmo.embed.model import Computing
-from spacy_elmo.embed.sentences import Reading
+from spacy_elmo.embed.records import open_source
+from spacy_elmo.embed.sentences import Reader, Reading
 from spacy_elmo.models import MODELS, find
 
 from .corpora import (
@@ -207,6 +209,52 @@ def test_a_pipeline_sets_the_sentences(tmp_path):
     output = embed_files(tmp_path, [str(text)], reading=reading)
     found = [sentence.tokens for sentence in embed.open(output).sentences()]
     assert found == [["One", ","], ["two", ".", "Three", ","], ["four", "."]]
+
+
+def test_a_pipeline_that_was_changed_is_not_used(tmp_path):
+    """A folder would hold two ways to tokenise."""
+    nlp = spacy.blank("en")
+    sentencizer = nlp.add_pipe("sentencizer", config={"punct_chars": [","]})
+    nlp.to_disk(tmp_path / "pipeline")
+    text = write_lines(tmp_path / "a.txt")
+    reading = Reading(pipeline=str(tmp_path / "pipeline"))
+    output = embed_files(tmp_path, [text], reading=reading)
+    before = shards(output)
+    sentencizer.punct_chars = {"."}
+    nlp.to_disk(tmp_path / "pipeline")
+    min((output / "shards").iterdir()).unlink()
+    for use in (run, verify):
+        with pytest.raises(ValueError, match=r"EL209.*pipeline"):
+            use(output)
+    sentencizer.punct_chars = {","}
+    nlp.to_disk(tmp_path / "pipeline")
+    run(output)
+    assert shards(output) == before
+
+
+def test_long_documents_are_read_in_pieces(tmp_path):
+    """Every token is there once, in its place."""
+    words = [f"word{n}" for n in range(60_000)]
+    text = {"text": " ".join(words), "id": "long"}
+    path = write_jsonl(tmp_path / "a.jsonl", [text, {"text": "short", "id": "short"}])
+    output = embed_files(tmp_path, [path], shard_mb=4, pool="doc")
+    corpus = embed.open(output)
+    assert len(corpus) == 2
+    parts = list(
+        Reader(Reading()).parts(
+            open_source(describe(Path(path)), 1 << 16).read(0, 1 << 30), "jsonl", path
+        )
+    )
+    assert [part.begins for part in parts] == [True, *[False] * (len(parts) - 2), True]
+    assert len(parts) > 4
+    found = [
+        (token, start)
+        for part in parts[:-1]
+        for sentence in part.sentences
+        for token, start in zip(sentence.tokens, sentence.starts)
+    ]
+    assert [token for token, _ in found] == words
+    assert all(text["text"].startswith(token, start) for token, start in found)
 
 
 def test_tokens_set_apart_by_spaces(tmp_path):

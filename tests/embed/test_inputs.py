@@ -14,6 +14,7 @@ from spacy.tokens import DocBin
 
 from spacy_elmo.embed.inputs import describe
 from spacy_elmo.embed.records import MAX_RECORD, open_source
+from spacy_elmo.embed.sentences import Reader, Reading
 from spacy_elmo.text.unpack import zstd
 
 PACK = {
@@ -22,6 +23,31 @@ PACK = {
     ".xz": lzma.compress,
     ".zst": zstd.compress,
 }
+CONLLU = "1\tHi\t_\t_\t_\t_\t_\t_\t_\t_\n"
+
+
+def conllu_of(path, text):
+    path.write_text(text, encoding="utf-8")
+    source = open_source(describe(path), 100)
+    parts = list(Reader(Reading()).parts(source.read(0, 10_000), "conllu", str(path)))
+    source.close()
+    return [[s.tokens for s in part.sentences] for part in parts]
+
+
+def test_conllu_with_a_mark_of_byte_order(tmp_path):
+    found = conllu_of(tmp_path / "a.conllu", f"\ufeff# sent_id = 1\n{CONLLU}\n")
+    assert found == [[["Hi"]]]
+    assert conllu_of(tmp_path / "a.conllu", f"{CONLLU}\n \n{CONLLU}\n") == 2 * [
+        [["Hi"]]
+    ]
+
+
+@pytest.mark.parametrize("blank", [" ", "\t", "  \r"])
+def test_a_line_of_white_space_does_not_join_sentences_unsaid(tmp_path, blank):
+    with pytest.raises(ValueError, match=r"EL205.*white space"):
+        conllu_of(tmp_path / "a.conllu", f"{CONLLU}{blank}\n{CONLLU}\n")
+
+
 texts = st.text(st.sampled_from("ab é고\n\n \r"), max_size=300)
 
 

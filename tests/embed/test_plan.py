@@ -21,7 +21,15 @@ from spacy_elmo.embed.model import Computing, Encoder
 from spacy_elmo.embed.plan import Plan, read_plan
 from spacy_elmo.embed.sentences import Reading
 
-from .corpora import SMALL, embed_files, make_plan, save_model, shards, write_lines
+from .corpora import (
+    SMALL,
+    embed_files,
+    make_plan,
+    save_model,
+    shards,
+    write_jsonl,
+    write_lines,
+)
 
 
 @pytest.fixture
@@ -242,8 +250,41 @@ def test_standard_input_is_kept(tmp_path, model, text, monkeypatch):
     found = plan(b"A line.\n")
     assert Path(found.inputs[0].path).read_bytes() == b"A line.\n"
     assert plan(b"A line.\n") == found
+    before = sorted(path.name for path in (tmp_path / "out").iterdir())
     with pytest.raises(ValueError, match="EL201"):
         plan(b"Another line.\n")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == before
+
+
+def test_standard_input_that_is_closed(tmp_path, model, text, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    make_plan(model, [text], tmp_path / "out")
+    with pytest.raises(ValueError, match="EL206"):
+        make_plan(model, ["-"], tmp_path / "none")
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), -1.0, 1e40])
+@pytest.mark.parametrize("name", ["shard_mb", "limit_mb"])
+def test_sizes_that_are_none(tmp_path, model, text, name, value):
+    with pytest.raises(ValueError, match=f"EL207.*{name}"):
+        make_plan(model, [text], tmp_path / "out", **{name: value})
+
+
+def test_a_projection_is_fitted_on_a_part_of_a_long_document(tmp_path, model):
+    """Whose vectors would not fit the memory."""
+    record = {"text": "A sentence of seven tokens. " * 30_000}
+    text = write_jsonl(tmp_path / "a.jsonl", [record])
+    sizes = []
+
+    class Counted(Encoder):
+        def __call__(self, sentences):
+            sizes.append(sum(map(len, sentences)))
+            return super().__call__(sentences)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planning, "Encoder", Counted)
+        make_plan(model, [text], tmp_path / "out", dimensions=4, limit_mb=0.1)
+    assert 20_000 < max(sizes) <= 40_000
 
 
 def test_less_can_be_read(tmp_path):

@@ -77,6 +77,11 @@ def other_vector(header, arrays, rows):
     return rows
 
 
+def first_vector(header, arrays, rows):
+    rows[0] += 1e-6
+    return rows
+
+
 def other_token(header, arrays, rows):
     arrays["token_text"][0] += 1
     return rows
@@ -147,13 +152,55 @@ def test_missing_and_strange_files(whole, output, packed):
     assert {problem.shard: problem.problem for problem in report.problems} == {
         **dict.fromkeys(missing, "is missing"),
         "00000099.safetensors": "is not of this plan",
-        "notes.txt": "is not of this plan",
     }
     repair(output, report)
     run(output)
     assert names(output) == [*names(whole), "notes.txt"]
     (output / "shards" / "notes.txt").unlink()
     assert shards(output) == shards(whole)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_shard_is_not_to_blame_for_its_input(tmp_path, packed):
+    """Or `repair` would remove what can't be made again."""
+    text = tmp_path / ("a.txt.gz" if packed else "a.txt")
+    write_lines(tmp_path / "a.txt")
+    if packed:
+        text.write_bytes(gzip.compress((tmp_path / "a.txt").read_bytes()))
+    output = embed_files(tmp_path, [str(text)])
+    good, times = text.read_bytes(), text.stat()
+    text.rename(tmp_path / "away")
+    with pytest.raises(OSError, match=r"EL030"):
+        verify(output)
+    (tmp_path / "away").rename(text)
+    os.utime(text, ns=(times.st_atime_ns, times.st_mtime_ns + 10**9))
+    with pytest.raises(ValueError, match=r"EL204"):
+        verify(output)
+    # Damage that is found while the input is read: half of it, or no UTF-8.
+    half = len(good) // 2
+    text.write_bytes(bytes(half) + good[half:] if packed else b"\xff" + good[1:])
+    os.utime(text, ns=(times.st_atime_ns, times.st_mtime_ns))
+    with pytest.raises((OSError, ValueError), match=r"EL030|EL205"):
+        verify(output)
+    text.write_bytes(good)
+    os.utime(text, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert verify(output).problems == []
+
+
+def test_the_shard_after_a_wrong_one_is_right(output):
+    """Though its input follows on from what was not read to its end."""
+    packed = [name for name in names(output) if "-" in name]
+    edit(output / "shards" / packed[0], other_vector)
+    assert set(problems(output, full=True)) == {packed[0]}
+
+
+def test_some_vectors_are_always_recomputed(output):
+    assert verify(output, sample=0.0).recomputed > 100
+    edit(output / "shards" / names(output)[0], first_vector)
+    assert set(problems(output, sample=0.0)) == {names(output)[0]}
+    for sample in (-0.1, 1.1, float("nan")):
+        with pytest.raises(ValueError, match=r"EL207.*sample"):
+            verify(output, sample=sample)
 
 
 def test_an_input_that_changes(tmp_path):
@@ -175,7 +222,8 @@ def test_an_input_that_changes(tmp_path):
         problem.problem
     )
     text.write_text("gone")
-    assert len(verify(output).problems) == len(names(output))
+    with pytest.raises(ValueError, match="EL204"):
+        verify(output)
 
 
 def test_another_processor(output, monkeypatch):
