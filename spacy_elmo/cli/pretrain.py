@@ -81,7 +81,7 @@ def pretrain_cli(
 
     Writes model-best and model-last below the output folder, log.jsonl, and a
     checkpoint: the same command resumes from it. Settings of the configuration can be
-    replaced: --training.epochs 2 --text.train '["a.txt"]'. Where there is no spaCy, and
+    replaced: --training.epochs 2 --text.train a.txt. Where there is no spaCy, and
     for several processes: [torchrun --nproc-per-node 2] -m spacy_elmo.pretrain, with
     the same arguments.
     """

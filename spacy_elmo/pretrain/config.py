@@ -8,7 +8,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from ..bilm.config import MAX_NUMBER, BiLMConfig
 from ..bilm.objectives import FullSoftmax, MakeObjective
@@ -23,6 +23,11 @@ SpacyLogger = Callable[..., tuple[Callable[[Any], None], Callable[[], None]]]
 
 Count = Annotated[int, Field(ge=1)]
 Amount = Annotated[int, Field(ge=0)]
+# Files; one by itself needs no brackets, which shells want quoted.
+Paths = Annotated[
+    list[str],
+    BeforeValidator(lambda given: [given] if isinstance(given, str) else given),
+]
 # A text is prepared in a folder of its name, below the output.
 TextName = Annotated[str, Field(pattern=r"^\w[\w .-]*$")]
 
@@ -40,10 +45,10 @@ class TextConfig(Section):
     too), or one folder made by 'spacy elmo prepare'.
     """
 
-    train: list[str]
-    dev: list[str]  # held-out text for evaluation
+    train: Paths
+    dev: Paths  # held-out text for evaluation
     # More of it by name, for before and after.
-    also: dict[TextName, list[str]] | None = None
+    also: dict[TextName, Paths] | None = None
     lang: str = "en"  # of the tokenizer
     tokenizer: str = "spacy"  # or "whitespace"
     sentences: bool = True  # whether lines are split at sentence ends

@@ -20,7 +20,7 @@ from .runs import CONFIG, SAMPLED, write_config
         ("training", "seed", -1),
         ("training", "batch_size", 2.5),
         ("training", "colour", "red"),
-        ("text", "train", "not a list"),
+        ("text", "train", 3),
         ("vocab", "size", "many"),
         ("training", "batch_size", 0),
         ("training", "accumulate", 3),
@@ -109,6 +109,15 @@ def test_overrides():
     for wrong in (["--training.epochs"], ["--epochs", "2"], ["training.epochs", "2"]):
         with pytest.raises(ValueError, match="EL037"):
             parse_overrides(wrong)
+
+
+def test_one_path_needs_no_brackets(tmp_path):
+    """Which each shell, and Windows, wants quoted in another way."""
+    args = ["--text.train", "a.txt", "--text.dev", '["b.txt", "c.txt"]']
+    found = read_config(write_config(tmp_path), parse_overrides(args)).text
+    assert found.train == ["a.txt"] and found.dev == ["b.txt", "c.txt"]
+    with pytest.raises(ValueError, match=r"EL037.*text\.train"):
+        read_config(write_config(tmp_path), {"text.train": 3})
 
 
 @pytest.mark.parametrize("schedule", [warmup_cosine, warmup_linear])
