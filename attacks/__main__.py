@@ -32,8 +32,12 @@ def attack(run: Run) -> int:
     """Run an attack, print its row, and return 1 if it found something."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     warnings.simplefilter("ignore")
-    importlib.import_module(f"{__package__}.{run.attack}").attack(run)
-    run.write()
+    try:
+        importlib.import_module(f"{__package__}.{run.attack}").attack(run)
+    except Exception as error:  # noqa: BLE001 (the other attacks run all the same)
+        run.finding(f"the attack ended early: {error!r}")
+    finally:
+        run.write()
     return int(bool(run.findings))
 
 

@@ -31,17 +31,24 @@ def vector_of(word, query):
     """Return the vector of a word in a sentence: the average of the layers, as those
     of the corpus."""
     tokens = query.split()
+    lowered = [token.lower() for token in tokens]
+    if word not in lowered:
+        raise SystemExit(f"The query has to have the word '{word}'.")
     layers = BiLM.load(find(MODEL)).encode([tokens])[0]
-    return layers.mean(axis=0)[[token.lower() for token in tokens].index(word)]
+    return layers.mean(axis=0)[lowered.index(word)]
 
 
 def main(word: str, query: str, n: int) -> None:
+    word = word.lower()
+    vector = vector_of(word, query)
     with tempfile.TemporaryDirectory() as folder:
         embed.make_plan(MODEL, [str(DEMO / "train.txt")], Path(folder))
         embed.run(Path(folder))
-        sentences, vectors = zip(*contexts(embed.open(folder), word))
+        found = list(contexts(embed.open(folder), word))
+    if not found:
+        raise SystemExit(f"The corpus does not have the word '{word}'.")
+    sentences, vectors = zip(*found)
     matrix = np.stack(vectors)
-    vector = vector_of(word, query)
     cosines = matrix @ vector / np.linalg.norm(matrix, axis=1) / np.linalg.norm(vector)
     print(f"{len(sentences)} contexts of '{word}'; nearest to: {query}")
     for i in np.argsort(-cosines)[:n]:

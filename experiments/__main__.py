@@ -5,6 +5,10 @@ import sys
 from pathlib import Path
 
 sys.path[0] = str(Path(__file__).resolve().parents[1])
+modules = sorted(path.stem for path in Path(__file__).parent.glob("[a-z]*.py"))
+modules += ["pipelines", "text"]
+if len(sys.argv) < 2 or (sys.argv[1] not in modules and "." not in sys.argv[1]):
+    sys.exit(f"usage: python . NAME ..., of {', '.join(modules)}")
 name = sys.argv.pop(1)
 module = name if "." in name else f"experiments.{name}"
 runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -98,11 +98,13 @@ def run(*command: object) -> None:
 
 
 def train(
-    config: Path, folder: Path, settings: Settings, text: Path, steps: int
+    config: Path, folder: Path, settings: Settings, text: Path, dev: Path, steps: int
 ) -> None:
-    """Train a variant on as many tokens as `steps` updates of the base read."""
+    """Train a variant on as many tokens as `steps` updates of the base read. One that
+    was trained with another recipe ends the command."""
     options: Settings = {
         "text.train": [str(text)],
+        "text.dev": [str(dev)],
         "training.max_steps": steps
         * BATCH
         // settings.get("training.batch_size", BATCH),
@@ -149,8 +151,10 @@ def train_and_average(
     for number in range(n_checkpoints):
         until = steps - (n_checkpoints - 1 - number) * steps // (3 * n_checkpoints)
         kept = folder / f"step-{until}"
-        if not kept.exists():  # the run can't return to it
-            train(config, folder / "run", settings, text, until)
+        # The run can't return to one that is there, and would say if it is another's.
+        if not kept.exists() or number == n_checkpoints - 1:
+            train(config, folder / "run", settings, text, dev, until)
+        if not kept.exists():
             copied = shutil.copytree(
                 folder / "run" / "model-last", folder / "copy", dirs_exist_ok=True
             )
@@ -224,7 +228,7 @@ def main(
             own = folder / "text"
             run("spacy", "elmo", "prepare", text, "--output", own, *TEXTS[name], *most)
             folder = folder / "run"
-            train(config, folder, settings, own, steps)
+            train(config, folder, settings, own, dev, steps)
         elif name in AVERAGES:
             train_and_average(
                 config, folder, settings, AVERAGES[name], prepared, dev, steps
@@ -233,7 +237,8 @@ def main(
             if name in EPOCHS:
                 tokens = steps * BATCH * 20 // EPOCHS[name]
                 settings |= {"text.max_tokens": tokens, "training.epochs": EPOCHS[name]}
-            train(config, folder, settings | VARIANTS.get(name, {}), prepared, steps)
+            settings |= VARIANTS.get(name, {})
+            train(config, folder, settings, prepared, dev, steps)
         folders[name] = folder
     if table:
         write_table(output, folders, speeds(folders, dev, 4000))

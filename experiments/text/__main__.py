@@ -23,7 +23,8 @@ def _limit(text: str) -> tuple[str, int]:
     return genre, int(words)
 
 
-def main() -> None:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the commands."""
     parser = argparse.ArgumentParser(prog="python -m experiments.text")
     commands = parser.add_subparsers(dest="command", required=True)
     for name, about in (
@@ -62,10 +63,11 @@ def main() -> None:
     lines.add_argument("output", type=Path)
     lines.add_argument("--skip", type=int, default=0, help="so many lines at the start")
     lines.add_argument("--limit", type=int, help="at most so many lines")
-    _run(parser.parse_args())
+    return parser
 
 
-def _run(options: argparse.Namespace) -> None:
+def main() -> None:
+    options = make_parser().parse_args()
     if options.command == "seen":
         print(*seen.write(options.language, options.evaluation))
         return

@@ -161,6 +161,11 @@ def _lines(mirror: Path, *arguments: str) -> list[str]:
     end = "\0" if "-z" in arguments else "\n"
     with _git(mirror, *arguments) as git:
         out, _ = git.communicate()
+    if git.returncode:
+        raise LookupError(
+            f"'git {' '.join(arguments)}' fails in {mirror}; "
+            f"'git --git-dir={mirror} fetch' may bring what it lacks"
+        )
     return [line for line in out.decode("utf-8", "replace").split(end) if line]
 
 

@@ -17,7 +17,9 @@ from .runs import Numbers, all_runs, short_sentences
 SEEN = Path(__file__).parent / "seen"
 _BYTES = 5
 
-# Files below the evaluation folder; EWT's training part may be in the corpus.
+# Files in the evaluation folder, in these folders or in none: the project's assets, and
+# the treebanks of PUD (UniversalDependencies/UD_English-PUD, UniversalNER/
+# UNER_English-PUD). EWT's training part may be in the corpus.
 FILES = {
     "english": (
         "ewt-pos/en_ewt-ud-dev.conllu",
@@ -45,12 +47,19 @@ FILES = {
 def write(language: str, evaluation: Path) -> tuple[int, int]:
     """Write the numbers of a language's evaluation texts; how many runs and short
     sentences there are."""
-    lines = [line for name in FILES[language] for line in sentences(evaluation / name)]
+    paths = [_find(evaluation, Path(name)) for name in FILES[language]]
+    lines = [line for path in paths for line in sentences(path)]
     runs, short = all_runs(lines), short_sentences(lines)
     SEEN.mkdir(exist_ok=True)
     packed = len(runs).to_bytes(8, "little") + _packed(runs) + _packed(short)
     (SEEN / f"{language}.xz").write_bytes(lzma.compress(packed, preset=9))
     return len(runs), len(short)
+
+
+def _find(evaluation: Path, name: Path) -> Path:
+    """Return the path of a file, or raise FileNotFoundError."""
+    path = evaluation / name
+    return path if path.exists() else (evaluation / name.name).resolve(strict=True)
 
 
 def read(language: str) -> tuple[Numbers, Numbers]:

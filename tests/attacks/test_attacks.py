@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attacks import text, threads
+from attacks import kills, text, threads
 from attacks.__main__ import NAMES, attack
 from attacks.files import ALLOWED, CORPUS, replay
 from attacks.report import Run
@@ -30,6 +30,14 @@ def test_attack(name, tmp_path):
     run = Run(name, SHARES[name], seed=0, output=tmp_path)
     assert attack(run) == 0, run.findings
     assert run.counts.total() > 0
+
+
+def test_an_attack_that_ends_early_is_a_finding(tmp_path, monkeypatch):
+    """So the others run all the same, and what was done is written."""
+    monkeypatch.setattr(kills, "attack", lambda run: 1 / 0)
+    run = Run("kills", 0.1, seed=0, output=tmp_path)
+    assert attack(run) == 1 and "ZeroDivisionError" in run.findings[0]
+    assert list(tmp_path.glob("**/*.json"))
 
 
 def test_attacks_take_two_minutes():

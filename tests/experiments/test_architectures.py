@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,9 @@ def test_architectures_differ_in_one_thing_each(tmp_path, monkeypatch):
 
     monkeypatch.setattr(architectures, "run", keep)
     for name, settings in VARIANTS.items():
-        architectures.train(CONFIG, tmp_path / name, settings, tmp_path / "text", 10)
+        places = tmp_path / "text", tmp_path / "dev"
+        architectures.train(CONFIG, tmp_path / name, settings, *places, 10)
+    assert all(of["text"]["dev"] == [str(tmp_path / "dev")] for of in found.values())
     base = found.pop("base")
     for name, other in found.items():
         differs = {
@@ -98,6 +101,10 @@ def test_rows_are_trained_and_put_into_a_table(tmp_path):
     main(config, tmp_path / "out", text, folder, folder, 12, "float32", [row], False)
     for name, weight in LanguageModel.load(mean).state_dict().items():
         assert torch.equal(weight, before[name]), name
+    other = tmp_path / "other.cfg"
+    other.write_text(tiny.replace("seed = 0", "seed = 1"), encoding="utf-8")
+    with pytest.raises(subprocess.CalledProcessError):  # its checkpoints are another's
+        main(other, tmp_path / "out", text, folder, folder, 12, "float32", [row], False)
     with pytest.raises(SystemExit):
         main(config, tmp_path, text, folder, folder, 12, "float32", ["x"], False)
 

@@ -74,11 +74,24 @@ def test_a_folder_is_converted_and_what_is_missing_is_said(tmp_path, capsys):
     assert "wnut17 is left out" in capsys.readouterr().out
 
 
+def test_a_folder_without_files_is_an_error(tmp_path, capsys):
+    """So a workflow does not count it as done."""
+    with pytest.raises(SystemExit):
+        corpora.main(tmp_path)
+    assert "the files of no corpus" in capsys.readouterr().out
+
+
 def test_modules_run_from_the_folder_of_the_project(tmp_path):
     command = [sys.executable, ".", "corpora", tmp_path]
     folder = Path(corpora.__file__).parent
-    said = subprocess.check_output(command, cwd=folder, text=True)
-    assert "wnut17 is left out" in said
+    places = {"cwd": folder, "capture_output": True, "text": True}
+    done = subprocess.run(command, check=False, **places)
+    assert "wnut17 is left out" in done.stdout
+    for wrong in ([], ["corporas"]):
+        command = [sys.executable, ".", *wrong]
+        done = subprocess.run(command, check=False, **places)
+        assert done.returncode == 1 and "usage: python . NAME" in done.stderr
+        assert "Traceback" not in done.stderr
 
 
 def test_the_table_names_only_what_it_has():

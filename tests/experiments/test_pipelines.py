@@ -1,6 +1,7 @@
 """A treebank becomes a wheel that is installed and loaded without the network."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -126,6 +127,15 @@ def test_a_training_that_was_interrupted_is_made_again(tmp_path, monkeypatch):
     assert times[0] < times[1] == times[2]
     with pytest.raises(SystemExit):
         __main__.fit(*command, 3, elmo=False)
+    # Another treebank replaces the corpus, and not what was trained on the first.
+    other = tmp_path / "other"
+    shutil.copytree(TREEBANK, other)
+    (path,) = other.glob("*-train.conllu")
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.rstrip("\n").rpartition("\n\n")[0] + "\n\n", encoding="utf-8")
+    __main__.convert_all(PIPELINES["en_elmo_ewt"], other, tmp_path / "corpus")
+    with pytest.raises(SystemExit):
+        __main__.fit(*command, 2, elmo=False)
 
 
 @pytest.mark.slow

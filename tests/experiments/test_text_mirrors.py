@@ -84,6 +84,12 @@ def test_a_missing_blob_is_named(tmp_path):
         list(mirrors.read_blobs(tmp_path / ".git", ["f" * 40]))
 
 
+def test_a_missing_commit_is_named(tmp_path):
+    make_repository(tmp_path, {"a": "a"})
+    with pytest.raises(LookupError, match="f" * 40):
+        mirrors.candidates(Repository("a/b", "f" * 40, "a"), tmp_path / ".git")
+
+
 def test_list_as_it_was_written(tmp_path):
     files = {"a/b": [("0" * 40, "a name.txt"), ("1" * 40, "b")], "c/d": []}
     mirrors.write_list(tmp_path / "l.xz", files)

@@ -83,11 +83,15 @@ def check_report(folder, found, few):
     contexts = folder / "neighbours.md"
     contexts.write_text("**눈** (4 contexts)", encoding="utf-8")
     places = folder / "report", folder / "runs", layers, contexts
-    report.main(["some", "few", "nothing"], *places, plots=True)
+    report.main(["some", "few", "nothing"], *places, plots=True, dev=False)
     text = (folder / "report" / "report.md").read_text(encoding="utf-8")
     for metrics in (found["elmo"], found["elmo 10%"]):
         assert f"{100 * metrics['score']:.2f} (1 seed)" in text
     assert "**눈** (4 contexts)" in text and "## nothing" not in text
+    best = max(row["score"] for row in found["elmo"]["history"])
+    report.main(["some"], folder / "dev", folder / "runs", None, None, False, dev=True)
+    developed = (folder / "dev" / "report.md").read_text(encoding="utf-8")
+    assert f"{100 * best:.2f} (1 seed)" in developed and "dev sets" in developed
     assert text.count(f"{STEPS} updates a run") == 2
     assert f"{100 * few['score']:.2f} (1 seed)" in text.partition("## few")[2]
     assert "| some probe | 50.00 | 25.00 | 50.00 | 75.00 |" in text
@@ -95,7 +99,7 @@ def check_report(folder, found, few):
         assert plot in text
         assert (folder / "report" / plot).read_bytes()[:4] == b"\x89PNG"
     with pytest.raises(SystemExit):
-        report.main(["nothing"], *places, plots=False)
+        report.main(["nothing"], *places, plots=False, dev=False)
 
 
 @pytest.mark.slow
@@ -160,7 +164,9 @@ def test_runs_of_different_settings_are_not_averaged(folder, capsys):
     with pytest.raises(ValueError, match="elmo' were made with different settings"):
         read(folder / "mixed" / "x")
     with pytest.raises(SystemExit):
-        report.main(["x"], folder / "no", folder / "mixed", None, None, plots=False)
+        report.main(
+            ["x"], folder / "no", folder / "mixed", None, None, plots=False, dev=False
+        )
     assert "--overwrite" in capsys.readouterr().out
 
 
@@ -179,6 +185,14 @@ def test_runs_are_skipped_whose_files_are_missing(folder, monkeypatch, capsys):
     capsys.readouterr()
     train.main(["quick"], *places, **settings, task=["ewt-xpos"], setup=["elmo"])
     assert capsys.readouterr().out.count("100.00% on the test set") == 1
+    for wrong in ({"task": ["ewt"]}, {"setup": ["elmos"]}):
+        with pytest.raises(SystemExit):
+            train.main(["quick"], *places, **{**every, **wrong})
+        assert "is none of the" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        train.main(["quik"], *places, **every)
+    monkeypatch.setattr(train.small_transformer, "PACKAGES", ("not_installed",))
+    assert run_of(folder, "ewt-xpos", "minilm").missing() == "not_installed"
     domain = run_of(folder, "ewt-xpos", replace(find_setup("elmo"), weights="none"))
     assert str(domain.missing()) == "none"
     shipped = replace(find_setup("elmo"), weights="en_elmo_sm")
