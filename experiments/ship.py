@@ -29,7 +29,10 @@ from .table import read_table
 
 
 def main(name: str = typer.Argument(..., help="Model of experiments.yml")) -> None:
-    row = read_table()["models"][name]
+    rows = read_table()["models"]
+    if name not in rows:
+        msg.fail(f"'{name}' is none of {', '.join(rows)}", exits=1)
+    row = rows[name]
     trained = Path(row["trained"])
     model = LanguageModel.load(trained)
     scale = scale_token_layer(model.bilm, read_sentences(Path(row["dev"]), 5_000))

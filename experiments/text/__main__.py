@@ -92,6 +92,9 @@ def main() -> None:
         )
         print(f"{report['words']:,} words, SHA-256 {report['sha256']}")
         return
+    unknown = set(options.only or ()) - {source.name for source in sources}
+    if unknown:
+        raise SystemExit(f"no source {sorted(unknown)} of {options.language}")
     for source in sources:
         if options.only is not None and source.name not in options.only:
             continue
