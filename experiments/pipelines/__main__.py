@@ -41,7 +41,15 @@ def convert_all(pipeline: Pipeline, treebanks: Path, corpus: Path) -> None:
         convert(stem.with_suffix(".conllu"), corpus / f"{part}.spacy", entities)
 
 
-def fit(config: Path, corpus: Path, folder: Path, steps: int, *, elmo: bool) -> Path:
+def fit(
+    config: Path,
+    corpus: Path,
+    folder: Path,
+    steps: int,
+    *,
+    elmo: bool,
+    dropout: float | None = None,
+) -> Path:
     """Train a pipeline, if it was not trained to its end; return the folder of the
     best. One of another configuration, treebank or biLM is not replaced: the command
     ends."""
@@ -56,13 +64,15 @@ def fit(config: Path, corpus: Path, folder: Path, steps: int, *, elmo: bool) -> 
             "training.eval_frequency": steps,
             "training.optimizer.learn_rate.warmup_steps": steps // 10,
         }
+    if dropout is not None:
+        settings["training.dropout"] = dropout
     finished = folder / "finished.json"
     text = config.read_text(encoding="utf-8")
     depends = [sha256(corpus / f"{part}.spacy") for part in ("train", "dev")]
     if elmo:
         lang = load_config(config)["nlp"]["lang"]
         depends.append(BiLM.load(shipped.folder(lang)).fingerprint())
-    recipe = json.dumps([text, steps, elmo, *depends])
+    recipe = json.dumps([text, steps, elmo, dropout, *depends])
     if not finished.exists():
         shutil.rmtree(folder, ignore_errors=True)
         train(config, folder, settings, elmo=elmo)
@@ -113,7 +123,11 @@ def main(
     found: dict[str, dict[str, Any]] = {}
     speeds: dict[str, dict[str, float]] = {}
     for setup in (WITH, WITHOUT) if compare else (WITH,):
-        best = fit(config, run / "corpus", run / setup, steps, elmo=setup == WITH)
+        elmo = setup == WITH
+        dropout = None if elmo else pipeline.dropout_without
+        best = fit(
+            config, run / "corpus", run / setup, steps, elmo=elmo, dropout=dropout
+        )
         nlp = spacy.load(best)
         docs = read(run / "corpus" / "test.spacy", nlp)
         found[setup] = {

@@ -21,6 +21,8 @@ class Pipeline:
     Attributes:
         treebank: Beginning of the names of its files, which `-train.conllu` ends.
         has_entities: Whether there are files of Universal NER beside them.
+        dropout_without: Dropout of the pipeline without ELMo that it is compared with,
+            where that is better with another one; None for the configuration's.
         sources: As `nlp.meta["sources"]` has them.
     """
 
@@ -29,6 +31,7 @@ class Pipeline:
     description: str
     sources: tuple[Source, ...]
     has_entities: bool = False
+    dropout_without: float | None = None
 
     def text_sources(self) -> list[Source]:
         """Return the sources, and the corpora that the biLM has read."""
@@ -80,5 +83,6 @@ PIPELINES = {
                 "and others",
             },
         ),
+        dropout_without=0.3,
     ),
 }
