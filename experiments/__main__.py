@@ -5,8 +5,9 @@ import sys
 from pathlib import Path
 
 sys.path[0] = str(Path(__file__).resolve().parents[1])
-modules = sorted(path.stem for path in Path(__file__).parent.glob("[a-z]*.py"))
-modules += ["pipelines", "text"]
+files = Path(__file__).parent.glob("[a-z]*.py")
+commands = [f.stem for f in files if "__main__" in f.read_text(encoding="utf-8")]
+modules = sorted([*commands, "pipelines", "text"])
 if len(sys.argv) < 2 or (sys.argv[1] not in modules and "." not in sys.argv[1]):
     sys.exit(f"usage: python . NAME ..., of {', '.join(modules)}")
 name = sys.argv.pop(1)

@@ -23,20 +23,23 @@ class Sentence(NamedTuple):
 Content = tuple[str | None, str | None, list[Sentence]]
 
 
+def _decoded(record: Record) -> str:
+    text: str = record.data.decode("utf-8")
+    return text if record.position else text.removeprefix("\ufeff")
+
+
 def read_text(record: Record) -> Content:
     """Return what a line of text holds. Raises ValueError."""
-    text = record.data.decode("utf-8")
+    text = _decoded(record)
     if "\0" in text:
         raise ValueError("a zero byte")
-    return None, text if record.position else text.removeprefix("\ufeff"), []
+    return None, text, []
 
 
 def read_conllu(record: Record) -> Content:
     """Return what a sentence of CoNLL-U holds. Raises ValueError."""
     name, words, spaces, ended = None, [], [], False
-    text = record.data.decode("utf-8").replace("\r\n", "\n")
-    text = text if record.position else text.removeprefix("\ufeff")
-    for line in text.split("\n"):
+    for line in _decoded(record).replace("\r\n", "\n").split("\n"):
         if line and ended:  # two sentences would be read as one
             raise ValueError(f"white space in an empty line before {line[:80]!r}")
         if line.startswith("#"):

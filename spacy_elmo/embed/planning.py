@@ -102,9 +102,9 @@ def _plan(
     model: str, inputs: Sequence[str], output: Path, options: Options
 ) -> tuple[BiLM, Plan]:
     """Return the model, and the plan without what is measured."""
-    shard_bytes = _bytes(options.shard_mb)
+    shard_bytes = _bytes("shard_mb", options.shard_mb)
     choose("shard_mb * 2**20", shard_bytes, range(256, 1024 * MB + 1))
-    limit = None if options.limit_mb is None else _bytes(options.limit_mb)
+    limit = None if options.limit_mb is None else _bytes("limit_mb", options.limit_mb)
     counts = {"window": options.reading.window, "limit_mb * 2**20": limit}
     counts |= {name: getattr(options.computing, name) for name in AT_LEAST_ONE}
     for name, found in counts.items():
@@ -142,9 +142,12 @@ def _plan(
     )
 
 
-def _bytes(megabytes: float) -> int:
-    """Return megabytes in bytes; -1, which no setting can be, for what is no number."""
-    return int(megabytes * MB) if math.isfinite(megabytes) else -1
+def _bytes(name: str, megabytes: float) -> int:
+    """Return megabytes in bytes. Raises ValueError [EL207] for what is no number."""
+    if not math.isfinite(megabytes):
+        known = "a number of megabytes"
+        raise ValueError(Errors.EL207.format(name=name, found=megabytes, known=known))
+    return int(megabytes * MB)
 
 
 def _absolute(name: str) -> str:
