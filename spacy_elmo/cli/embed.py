@@ -120,9 +120,8 @@ def _plan_or_run(*, is_run: bool) -> Any:
                 _refuse_changes(ctx, output)
                 plan, encoder = read_plan(output), None
             else:
-                plan, encoder = make_plan(
-                    model, inputs or [], output, options, gpu_id=gpu
-                )
+                inputs = inputs or []
+                plan, encoder = make_plan(model, inputs, output, options, gpu_id=gpu)
             _show_plan(plan, output, processes)
             if is_run:
                 _run(output, encoder, processes, shards, gpu, ray)
@@ -153,8 +152,7 @@ def _refuse_changes(ctx: typer.Context, output: Path) -> None:
         and source.name == "COMMANDLINE"
     ]
     if given:
-        options = ", ".join(given)
-        raise ValueError(Errors.EL222.format(path=output, options=options))
+        raise ValueError(Errors.EL222.format(path=output, options=", ".join(given)))
 
 
 def _run(
@@ -243,9 +241,8 @@ def export_cli(
     from ..embed import export
 
     with clear_errors():
-        msg.good(
-            f"Wrote {export(output, target, sink, force=force):,} shards to {target}"
-        )
+        n_shards = export(output, target, sink, force=force)
+        msg.good(f"Wrote {n_shards:,} shards to {target}")
 
 
 @embed.command("verify")

@@ -81,9 +81,8 @@ def verify(
         OSError: [EL030] if an input can't be read, or a shard that is there.
     """
     if not 0.0 <= sample <= 1.0:
-        raise ValueError(
-            Errors.EL207.format(name="sample", found=sample, known="0 to 1")
-        )
+        said = Errors.EL207.format(name="sample", found=sample, known="0 to 1")
+        raise ValueError(said)
     plan = read_plan(output)
     encoder = make_encoder(plan, output, gpu_id=gpu_id)
     names = names_of_shards(output)
