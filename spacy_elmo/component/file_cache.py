@@ -6,7 +6,6 @@ itself sees to it that the file grows no larger than it may.
 
 import os
 import sqlite3
-import threading
 import time
 import warnings
 import weakref
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 from thinc.api import to_numpy
 
+from ..bilm.kernels.forks import ProcessLock
 from ..errors import Errors, Warnings
 from .layer_cache import LayerCache
 
@@ -46,7 +46,7 @@ SETTINGS = f"""
 # SQLite keeps what it knows of open files, and the locks on them, once for a whole
 # process, and a fork would copy that. So there is one lock for all, and files are
 # closed before a fork (they open again by themselves).
-_lock = threading.RLock()
+_lock = ProcessLock()
 _caches: "weakref.WeakSet[FileCache]" = weakref.WeakSet()
 
 
@@ -119,9 +119,12 @@ class FileCache(LayerCache):
     def close(self) -> None:
         """Close the file. It opens again when it is used again."""
         with _lock:
-            if self._opened is not None:
-                self._opened.close()
-            self._opened = None
+            self._close()
+
+    def _close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+        self._opened = None
 
     @contextmanager
     def _database(self) -> Iterator[sqlite3.Connection]:
@@ -205,13 +208,10 @@ def _few_at_once(rows: Iterable[Row], max_bytes: int) -> Iterator[list[Row]]:
 def _close_before_forks() -> None:
     """See to it that files are closed before each fork, from the first cache on."""
     if hasattr(os, "register_at_fork"):  # where there is no fork there is no need
-        release = _lock.release
-        os.register_at_fork(
-            before=_before_fork, after_in_parent=release, after_in_child=release
-        )
+        os.register_at_fork(before=_before_fork, after_in_parent=_lock.__exit__)
 
 
 def _before_fork() -> None:
-    _lock.acquire()
+    _lock.__enter__()
     for each in list(_caches):
-        each.close()
+        each._close()  # noqa: SLF001 (the lock is held)

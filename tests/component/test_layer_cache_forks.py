@@ -4,13 +4,11 @@ import multiprocessing
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 
 from spacy_elmo.component.file_cache import FileCache
-from spacy_elmo.component.layer_cache import MemoryCache
 
 from .test_layer_cache import MB, arrays
 
@@ -28,35 +26,61 @@ def test_connection_is_not_carried_into_a_fork(tmp_path):
     assert len(cache.read(list(stored))) == 3
 
 
-def test_lock_of_a_thread_is_not_carried_into_a_fork(tmp_path):
-    """A thread reads all the time; whatever it does at that moment, the fork can."""
-    caches = [FileCache(tmp_path / "layers", 64 * MB), MemoryCache(64 * MB)]
-    stored = arrays(40)
-    for cache in caches:
-        cache.write(stored)
-    stop = threading.Event()
+READ_AND_FORK = """
+import faulthandler, multiprocessing, os, sys, threading
+from pathlib import Path
+from spacy_elmo.component.file_cache import FileCache
+from spacy_elmo.component.layer_cache import MemoryCache
+from tests.component.test_layer_cache import MB, arrays
 
-    def read():
-        while not stop.is_set():
-            for cache in caches:
-                cache.read(list(stored))
+caches = [FileCache(Path(sys.argv[1]), 64 * MB), MemoryCache(64 * MB)]
+stored = arrays(40)
+for cache in caches:
+    cache.write(stored)
+stop = threading.Event()
 
-    def read_and_end():
+def read():
+    while not stop.is_set():
         for cache in caches:
             cache.read(list(stored))
-        os._exit(0)  # not through the locks of streams, which other threads may hold
 
-    thread = threading.Thread(target=read)
-    thread.start()
-    try:
-        for _ in range(12):
-            process = multiprocessing.get_context("fork").Process(target=read_and_end)
-            process.start()
-            process.join(30)
-            assert process.exitcode == 0
-    finally:
-        stop.set()
-        thread.join()
+def read_and_end(number):
+    faulthandler.dump_traceback_later(60, exit=True)  # says where it waits
+    for cache in caches:
+        assert len(cache.read(list(stored))) == 40
+    faulthandler.cancel_dump_traceback_later()  # it has a thread too
+    if number:  # a fork can fork as well
+        fork(number - 1)
+    os._exit(0)
+
+def fork(number):
+    context = multiprocessing.get_context("fork")
+    process = context.Process(target=read_and_end, args=(number,))
+    process.start()
+    process.join()
+    print(process.exitcode, flush=True)
+
+thread = threading.Thread(target=read, daemon=True)
+thread.start()
+for _ in range(12):
+    fork(1)
+stop.set()
+thread.join()
+"""
+
+
+def test_lock_of_a_thread_is_not_carried_into_a_fork(tmp_path):
+    """A thread reads all the time; whatever it does at that moment, the fork can. In a
+    process of its own: here, threads that other tests left may hold other locks."""
+    done = subprocess.run(
+        [sys.executable, "-c", READ_AND_FORK, str(tmp_path / "layers")],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.stdout.split() == ["0"] * 24, done.stderr
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
