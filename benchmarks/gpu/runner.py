@@ -15,7 +15,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,22 +57,27 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Context:
-    """What a step is given: its settings, and when it should have ended."""
+    """What a step is given: its settings, when it should have ended, tables to put its
+    rows into, and what writes them down before it has ended."""
 
     device: str
     tiny: bool
     ends: float
+    tables: Tables = field(default_factory=dict)
+    write: Callable[[Tables], None] = lambda tables: None
 
     def left(self) -> float:
         """Return the seconds that are left."""
         return self.ends - time.monotonic()
 
     def while_time(self, items: Sequence[Any], share: float = 0.25) -> Iterator[Any]:
-        """Yield items until less than a share of the time is left."""
+        """Yield items until less than a share of the time is left. What is in the
+        tables after each is kept if the step is killed later."""
         enough = share * self.left()
         for item in items:
             if self.left() > enough:
                 yield item
+                self.write(self.tables)
 
 
 def steps_of(name: str) -> list[Step]:
@@ -138,7 +143,9 @@ def _watch(
                     break
                 at = lines.tell()
                 message = json.loads(line)
-                if "begins" in message:
+                if "so far" in message and begun is not None:
+                    begun["tables"] = message["so far"]
+                elif "begins" in message:
                     begun = {**message, "at": time.monotonic()}
                 else:
                     begun = None
@@ -157,7 +164,10 @@ def _watch(
             number = begun["number"] if begun else -1
             name = begun["begins"] if begun else "start"
             error = f"{why}; see {stage.name}.log"
-            results.append({"step": name, "number": number, "error": error})
+            tables = begun.get("tables", {}) if begun else {}
+            results.append(
+                {"step": name, "number": number, "error": error, "tables": tables}
+            )
             _write(stage, results)
             return None if now > ends or begun is None else _next(results)
         time.sleep(POLL)
@@ -193,7 +203,12 @@ def run_steps(
         result: dict[str, Any] = {"step": step.name, "number": number}
         started = time.monotonic()
         try:
-            context = Context(stage.device, stage.tiny, started + limit)
+            context = Context(
+                stage.device,
+                stage.tiny,
+                started + limit,
+                write=lambda tables: _say(log, {"so far": tables}),
+            )
             result["tables"] = step.run(context)
         except Exception:  # noqa: BLE001 (the next step is to run whatever it was)
             result["error"] = traceback.format_exc()

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -106,35 +107,37 @@ def _training(
 def steps_to_profile(context: Context) -> Iterator[tuple[str, float, Run]]:
     """Yield names, tokens and training steps: of the recipe of the English model."""
     config, words = (TINY, 100) if context.tiny else (SHIPPED, 50_000)
-    batch = 4 if context.tiny else 64
-    corpus = made_up_text(words, 40 * batch * 20)
-    for precision in ("float32", "bfloat16"):
-        training = _training("adaptive", config, corpus, batch, precision, context)
-        yield precision, batch * 20.0, training.step
+    on_gpu = ("tf32",) if context.device != "cpu" else ()
+    for batch in (4,) if context.tiny else (64, 1024):
+        corpus = made_up_text(words, 40 * batch * 20)
+        for precision in (*on_gpu, "bfloat16"):
+            training = _training("adaptive", config, corpus, batch, precision, context)
+            yield f"{batch} streams, {precision}", batch * 20.0, training.step
 
 
 def speeds(context: Context) -> Tables:
     """Return tokens/s by objective, vocabulary, clips, batch, precision and kernels."""
-    rows: Rows = []
+    rows = context.tables["tokens/s"] = []
     sizes = (100,) if context.tiny else (50_000, 800_000)
     batches = (4,) if context.tiny else (64, 1024)
     name, with_clips = next(iter(configs(context).items()))
     models = {name: with_clips, f"{name}, no clips": without_clips(with_clips)}
     if not context.tiny:
-        models["en_elmo_sm"] = SHIPPED
-    corpora = {n: made_up_text(n, 10 * batches[-1] * 20) for n in sizes}
+        models = {"en_elmo_sm": SHIPPED, **models}
+    text = cache(partial(made_up_text, n_tokens=10 * batches[-1] * 20))
+    on_gpu = ("tf32",) if context.device != "cpu" else ()
     cases = [
         (n_words, batch, model, objective, precision)
         for n_words in sizes
-        for batch in batches
         for model in models
+        for batch in batches
         for objective in ("adaptive", "sampled")
-        for precision in ("float32", "bfloat16")
+        for precision in ("float32", *on_gpu, "bfloat16")
     ]
     for n_words, batch, model, objective, precision in context.while_time(cases, 0.1):
         row: dict[str, Any] = {"words": n_words, "model": model, "streams": batch}
         row |= {"objective": objective, "precision": precision}
-        some = models[model], corpora[n_words], batch, precision, context
+        some = models[model], text(n_words), batch, precision, context
         n_steps = 1 if context.tiny else 5
         row["chosen"] = _speed(_training(objective, *some), n_steps)
         with force(directions="one_operator"):
@@ -142,7 +145,7 @@ def speeds(context: Context) -> Tables:
         if batch == batches[0] and n_words == sizes[0]:
             row["definition"] = _speed(_training("definition", *some), n_steps)
         rows.append(row)
-    return {"tokens/s": rows}
+    return context.tables
 
 
 def _speed(training: Training, n_steps: int) -> float | None:

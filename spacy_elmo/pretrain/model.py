@@ -20,6 +20,7 @@ from ..bilm import files, objectives
 from ..bilm.bilm import BiLM
 from ..bilm.lstm import BiLMState
 from ..bilm.objectives import Objective
+from ..bilm.token_encoder import CharCnnEncoder
 from ..bilm.transfer import to_device
 from ..errors import Errors
 from ..text.corpus import check_vocab
@@ -45,14 +46,25 @@ class LanguageModel(nn.Module):
     def read(self, batch: Batch[Tensor], state: BiLMState) -> tuple[Tensor, BiLMState]:
         """Return the top layer where something is predicted, forward and then backward,
         (P, H), and the state after the last step."""
-        x_VH = self.bilm.token_encoder(*batch.token_ids)
+        x_VH = self._token_vectors(batch)
         ahead, back = batch.forward, batch.backward
         ahead_LNH, back_LNH, state = self.bilm.read(
             x_VH, ahead.word_N, back.word_N, batch.batch_sizes, state, self.dropout
         )
-        tops = ahead_LNH[-1][ahead.position_P], back_LNH[-1][back.position_P]
+        tops = (
+            ahead_LNH[-1].index_select(0, ahead.position_P),
+            back_LNH[-1].index_select(0, back.position_P),
+        )
         top_PH = dropout(torch.cat(tops), self.dropout, self.training)
         return top_PH, state.map(Tensor.detach)
+
+    def _token_vectors(self, batch: Batch[Tensor]) -> Tensor:
+        """Return the vectors of a batch's distinct words, (V, H)."""
+        encoder, n_parts = self.bilm.token_encoder, batch.n_parts
+        if n_parts == 1 or not isinstance(encoder, CharCnnEncoder):
+            return encoder(*batch.token_ids)
+        parts, word_ids = batch.token_ids[:n_parts], batch.token_ids[n_parts:]
+        return encoder.encode_parts(parts, *word_ids)
 
     def log_p(self, top_PH: Tensor, batch: Batch[Tensor], known: Any = None) -> Tensor:
         """Return the log-probabilities of a batch's targets, (P,). known: what the

@@ -175,3 +175,30 @@ def test_low_precision_is_near(objective):
     assert carried[0].h.dtype == torch.float32 == low.dtype
     difference = (low - exact).abs()
     assert 0 < difference.max() < 0.1 and difference.mean() < 0.02
+
+
+@pytest.mark.parametrize("word_dim", [0, 6])
+def test_words_in_parts_by_length_are_read_alike(word_dim, monkeypatch):
+    """As a GPU reads them: losses and gradients are those of all words together."""
+    text = [[word * n for word in sentence] for n in (1, 2, 9) for sentence in TEXT]
+    corpus = build_corpus(text, vocab_size=20)
+    words = {"word_dim": word_dim, "n_words": len(corpus.vocab)} if word_dim else {}
+    bilm = BiLM.random(tiny_config(**words), vocab=corpus.vocab)
+    softmax = adaptive_softmax([])(bilm.config.projection_dim, len(corpus.vocab))
+    model = LanguageModel(bilm, softmax).eval()
+    whole = Streams(corpus, bilm, 4, 12).batch(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(BiLM, "device", torch.device("cuda"))
+        parts = Streams(corpus, bilm, 4, 12).batch(1)
+    assert (whole.n_parts, parts.n_parts) == (1, 3)
+    widths = [array.shape[1] for array in parts.token_ids[:3]]
+    assert widths[0] < widths[2] == whole.token_ids[0].shape[1]
+    found = []
+    for batch in (whole, parts):
+        model.zero_grad()
+        log_p_P, _ = model(on_device(batch, CPU), bilm.zero_state(4))
+        log_p_P.sum().backward()
+        gradients = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+        found.append((log_p_P.detach(), torch.cat(gradients)))
+    for ours, expected in zip(*found, strict=True):
+        torch.testing.assert_close(ours, expected, atol=1e-5, rtol=1e-4)

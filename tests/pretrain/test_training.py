@@ -11,7 +11,7 @@ from spacy_elmo.pretrain import loop
 from spacy_elmo.pretrain import optimizers as muons
 from spacy_elmo.pretrain.loop import pretrain
 from spacy_elmo.pretrain.model import LanguageModel
-from spacy_elmo.pretrain.optimizers import Float32Muon, muon
+from spacy_elmo.pretrain.optimizers import BatchedMuon, Float32Muon, muon
 from spacy_elmo.pretrain.perplexity import perplexity
 from spacy_elmo.text.corpus import build_corpus
 
@@ -276,14 +276,16 @@ def test_muon_takes_the_matrices_of_the_bilm(instructions, kind, monkeypatch):
 
 
 @pytest.mark.parametrize("weight_decay", [0.0, 3.0])
-def test_muon_in_float32_is_that_of_pytorch(weight_decay):
+@pytest.mark.parametrize("kind", [BatchedMuon, Float32Muon])
+def test_muon_by_shape_is_that_of_pytorch(kind, weight_decay):
     torch.manual_seed(0)
-    start = torch.randn(24, 40), torch.randn(40, 24), torch.randn(24, 24)
+    shapes = (24, 40), (40, 24), (24, 24), (24, 40)
+    start = [torch.randn(shape) for shape in shapes]
     settings = {"weight_decay": weight_decay, "adjust_lr_fn": "match_rms_adamw"}
     made = []
-    for kind in (torch.optim.Muon, Float32Muon):
+    for each in (torch.optim.Muon, kind):
         matrices = [torch.nn.Parameter(matrix.clone()) for matrix in start]
-        optimizer = kind(matrices, 0.01, **settings)
+        optimizer = each(matrices, 0.01, **settings)
         torch.manual_seed(1)
         for _ in range(3):
             for matrix in matrices:

@@ -19,7 +19,7 @@ from torch.autograd.function import once_differentiable
 from .matmul import TorchMatmul
 
 WORDS_AT_ONCE = 32  # of like length
-WORDS_ON_GPU = 1024  # 0.4 GB of results of 2,048 filters at 50 characters
+RESULTS_ON_GPU = 1 << 27  # 0.5 GB, of 1,170 words of 50 characters with 2,048 filters
 
 
 def run(
@@ -34,7 +34,9 @@ def run(
     words sorted by `lengths`, or, where these can't be asked for, of any words.
     filters: multiply by `join_filters(*conv_weights)`."""
     W, C = max(weight.shape[2] for weight in conv_weights), ids_VC.shape[1]
-    n_words = WORDS_AT_ONCE if sorted_by_length else WORDS_ON_GPU
+    n_filters = sum(len(weight) for weight in conv_weights)
+    on_gpu = max(1, RESULTS_ON_GPU // (n_filters * (C + W)))
+    n_words = WORDS_AT_ONCE if sorted_by_length else on_gpu
     length_V = lengths(ids_VC) if sorted_by_length else None
     largest = []
     for first in range(0, len(ids_VC), n_words):

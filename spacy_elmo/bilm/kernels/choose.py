@@ -97,10 +97,7 @@ FEW = {"avx2": 3}
 def choose_token_encoder(case: Case) -> str:
     """Return the kernel of the char-CNN."""
     can_run = {"char_cnn": case.processor.device in ("cpu", "cuda"), "definition": True}
-    # It has not run on a GPU yet, where it is the one that multiplies in 16 bits.
-    half = case.precision == "half" and not case.gradient
-    tried = {**can_run, "char_cnn": case.processor.device == "cpu" or half}
-    return pick("token_encoder", _first(tried), can_run)
+    return pick("token_encoder", _first(can_run), can_run)
 
 
 def choose_lstm(case: Case, config: BiLMConfig, rows: float) -> str:

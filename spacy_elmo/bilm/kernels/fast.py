@@ -6,6 +6,7 @@ from functools import partial
 
 import torch
 from torch import Tensor
+from torch.nn.functional import embedding
 
 from ..config import BiLMConfig
 from ..lstm import BiLMState, LstmLayer
@@ -270,7 +271,7 @@ class FastBidirectionalLM(FastPart, BidirectionalLM):
             both, state = gpu_lstm.read(
                 self.forward_lstm,
                 self.backward_lstm,
-                x_VH[torch.stack([forward_N, backward_N])],
+                embedding(torch.stack([forward_N, backward_N]), x_VH),
                 batch_sizes,
                 state,
                 dropout,

@@ -140,7 +140,8 @@ def test_lstm_of_one_row(settings, processor, cells, expected):
 
 def test_token_encoder():
     assert choose_token_encoder(Case(FAST)) == "char_cnn"
-    assert choose_token_encoder(Case(GPU)) == "definition"
+    assert choose_token_encoder(Case(GPU)) == "char_cnn"
+    assert choose_token_encoder(Case(Processor("meta"))) == "definition"
 
 
 @pytest.mark.parametrize(
@@ -178,11 +179,8 @@ def test_all_parts_are_told_at_once():
 def test_what_has_not_run_on_a_gpu_is_not_chosen_there():
     for gradient in (False, True):
         case = Case(GPU, gradient=gradient)
-        assert choose_token_encoder(case) == "definition"
         assert choose_directions(case, tiny_config(), 64, 1) == "all_threads"
     assert choose_gradients(torch.device("cuda")) == "afterwards"
-    # Unless a precision is asked for that what has run does not know.
-    assert choose_token_encoder(Case(GPU, "half")) == "char_cnn"
 
 
 def test_a_kernel_can_be_forced():

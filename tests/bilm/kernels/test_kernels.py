@@ -209,7 +209,7 @@ def test_char_cnn_of_any_words(words, trimmed, precision, device):
         expected = CHAR_CNN(ids)
         if device == "cuda":
             patch.setattr(processor, "probe", lambda *_: Processor("cuda"))
-            patch.setattr(char_cnn, "WORDS_ON_GPU", 50)
+            patch.setattr(char_cnn, "RESULTS_ON_GPU", 20_000)
         assert error(encoder(ids), expected) < TOLERANCE[precision]
 
 

@@ -55,16 +55,18 @@ class Recorder(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("precision", ["float32", "tf32"])
-def test_a_whole_model_computes_in_its_mode(precision, monkeypatch):
+@pytest.mark.parametrize("kernel", ["char_cnn", "definition"])
+def test_a_whole_model_computes_in_its_mode(kernel, precision, monkeypatch):
     """On a device without data, which is taken for a GPU."""
     monkeypatch.setattr(processor, "probe", lambda device, _: Processor("cuda"))
     monkeypatch.setattr(torch, "autocast", lambda *_, **__: torch.no_grad())
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda *_: False)
     bilm = BiLM.empty(tiny_config()).eval().set_precision(precision)
     before = modes()
-    with torch.no_grad(), Recorder() as recorder:
+    with torch.no_grad(), Recorder() as recorder, force(token_encoder=kernel):
         bilm(pack(SENTENCES))
-    assert "convolution" in recorder.found and len(recorder.found) > 1
+    assert ("convolution" in recorder.found) == (kernel == "definition")
+    assert len(recorder.found) > 1
     mode = "tf32" if precision == "tf32" else "ieee"
     assert set.union(*recorder.found.values()) == {(mode,) * 3}
     assert modes() == before
