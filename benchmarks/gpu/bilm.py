@@ -166,7 +166,7 @@ def profile(context: Context) -> Tables:
     runs: list[tuple[str, float, Run, AbstractContextManager[None]]] = []
     with torch.no_grad():
         for label in ("chosen", "one operator"):
-            run = partial(_read, bilm, sentences, 64)
+            run = partial(read, bilm, sentences, 64)
             runs.append(
                 (f"64 sentences, {label}", tokens, run, force(**KERNELS[label]))
             )
@@ -183,7 +183,8 @@ def profile(context: Context) -> Tables:
     return {"gaps": rows, **tables}
 
 
-def _read(bilm: BiLM, sentences: Sentences, batch: int) -> float:
+def read(bilm: BiLM, sentences: Sentences, batch: int) -> float:
+    """Read sentences into layers on the device. Return their tokens."""
     for start in range(0, len(sentences), batch):
         bilm(pack(sentences[start : start + batch]))
     return float(sum(map(len, sentences)))
@@ -234,11 +235,11 @@ def _speeds(
             bilm.set_precision(precision)  # type: ignore[arg-type]
             bilm.token_cache = TokenCache(0)
             with force(**kernels):
-                speed = _speed(partial(_read, bilm, sentences, batch))
+                speed = _speed(partial(read, bilm, sentences, batch))
             found[f"{label}, {precision}"] = speed
         if batch == BATCHES[0]:
             bilm = _model(config, context)
-            found["chosen, warm"] = _speed(partial(_read, bilm, sentences, batch))
+            found["chosen, warm"] = _speed(partial(read, bilm, sentences, batch))
         run = partial(_encode, _model(config, context), sentences, batch)
         found["encode, to the host"] = _speed(run)
     return found

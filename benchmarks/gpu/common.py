@@ -86,6 +86,6 @@ def waits(run: Callable[[], Any], device: str) -> Rows:
     found = Counter(
         f"{Path(each.filename).name}:{each.lineno}"
         for each in caught
-        if "synchroniz" in str(each.message)
+        if "called a synchronizing" in str(each.message)
     )
     return [{"where": where, "times": times} for where, times in found.most_common()]

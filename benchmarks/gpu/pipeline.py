@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,11 @@ from benchmarks.layer_cache import epoch, make_tagger
 from benchmarks.pipe import NER, TAGGER, TAGS, make_pipeline, texts_of
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.kernels.forced import force
+from spacy_elmo.bilm.token_cache import TokenCache
 from spacy_elmo.models import find
 from spacy_elmo.speed import Sentences, in_turn, made_up_sentences, made_up_words
 
-from .bilm import KERNELS
+from .bilm import KERNELS, read
 from .common import TINY, configs, run_tests, uneven_sentences, waits
 from .runner import Context, Rows, Step, Tables
 from .trace import copies_and_waits, longest, summary, traced
@@ -179,6 +181,47 @@ def _own_tok2vec() -> Language:
     return nlp
 
 
+def in_short(context: Context) -> Tables:
+    """The figures that say most, if there is less than a minute: whole pipelines, and
+    reading by kernel and precision, of the model that ships."""
+    name, make = next(iter(sizes(context).items()))
+    some = texts(context, 20_000)
+    row: dict[str, Any] = {"model": name}
+    context.tables["words/s of nlp.pipe"] = [row]
+    with on(context.device):
+        nlp = _pipeline(name, context, listeners=0)
+        runs = {"elmo alone": (nlp, "chosen")}
+        nlp = _pipeline(name, context)
+        for label in ("chosen", "one operator"):
+            runs[f"tagger and ner, {label}"] = nlp, label
+        runs["spaCy's tok2vec, tagger and ner"] = _own_tok2vec(), "chosen"
+        for column in context.while_time(list(runs), share=0.1):
+            nlp, label = runs[column]
+            with force(**KERNELS[label]):
+                row[column] = _speed(nlp, some, 1024)
+    rows = context.tables["tokens/s, cold, on the device"] = []
+    sentences = made_up_sentences(made_up_words(20_000), 20_000)
+    ways = [
+        (batch, label, precision)
+        for batch in ((2,) if context.tiny else (64, 1024))
+        for label in ("definition", "chosen", "one operator")
+        for precision in ("float32", "half")
+        if context.device != "cpu" or precision == "float32"
+    ]
+    bilm = make().to(context.device)
+    bilm.token_cache = TokenCache(0)
+    for batch, label, precision in context.while_time(ways, share=0.02):
+        row = {"batch": batch, "kernels": label, "precision": precision}
+        bilm.set_precision(precision)  # type: ignore[arg-type]
+        kernels = KERNELS.get(label, {"lstm": label, "token_encoder": label})
+        if label == "definition" and precision == "half":
+            continue
+        with force(**kernels), torch.no_grad():
+            run = partial(read, bilm, sentences, batch)
+            rows.append({**row, "tokens/s": in_turn({"it": run}, 1)["it"]})
+    return context.tables
+
+
 def training(context: Context) -> Tables:
     """Words/s of a tagger's epochs: frozen, with cached layers, and fine-tuned."""
     rows: Rows = []
@@ -233,6 +276,7 @@ def out_of_memory(context: Context) -> Tables:
 
 
 STEPS = [
+    Step(in_short, 30),
     Step(tests, 130),
     Step(doc_tensor, 60),
     Step(syncs, 60),
