@@ -30,7 +30,7 @@ from .config import BiLMConfig
 from .files import StoredBiLM
 from .files.own import VOCAB_CACHE
 from .initial_weights import draw_weights
-from .kernels.fast import FastBidirectionalLM
+from .kernels.fast_bilm import FastBidirectionalLM
 from .kernels.forks import safe_from_forks
 from .kernels.processor import Precision, processor_of
 from .lstm import BiLMState

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import embedding
 
 from .config import BiLMConfig
 from .lstm import BiLMState, LstmLayer, LstmStack
@@ -93,10 +92,10 @@ class BidirectionalLM(nn.Module):
             dropout: Rate on the input of every layer while training.
         """
         ahead, ahead_state = self.forward_lstm(
-            embedding(forward_N, x_VH), batch_sizes, state.forward, dropout
+            x_VH[forward_N], batch_sizes, state.forward, dropout
         )
         back, back_state = self.backward_lstm(
-            embedding(backward_N, x_VH), batch_sizes, state.backward, dropout
+            x_VH[backward_N], batch_sizes, state.backward, dropout
         )
         return ahead, back, BiLMState(ahead_state, back_state)
 

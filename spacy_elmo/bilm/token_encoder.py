@@ -7,8 +7,6 @@ Shapes: V distinct words, C characters of a word, d width of a character, S filt
 H output.
 """
 
-from collections.abc import Sequence
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -70,15 +68,7 @@ class CharCnnEncoder(nn.Module):
 
     def forward(self, ids_VC: Tensor, word_ids_V: Tensor | None = None) -> Tensor:
         """Return token vectors (V, H)."""
-        return self.encode_parts([ids_VC], word_ids_V)
-
-    def encode_parts(
-        self, parts: Sequence[Tensor], word_ids_V: Tensor | None = None
-    ) -> Tensor:
-        """Return token vectors (V, H) of words in several parts, each as wide as its
-        longest word needs it."""
-        found = [self.char_features(ids_VC) for ids_VC in parts]
-        x_VS = torch.cat(found) if len(found) > 1 else found[0]
+        x_VS = self.char_features(ids_VC)
         for highway in self.highways:
             x_VS = highway(x_VS)
         if self.word_embedding is not None and word_ids_V is not None:

@@ -18,9 +18,9 @@ from torch.nn.functional import dropout
 
 from ..bilm import files, objectives
 from ..bilm.bilm import BiLM
+from ..bilm.kernels.fast import FastCharCnnEncoder
 from ..bilm.lstm import BiLMState
 from ..bilm.objectives import Objective
-from ..bilm.token_encoder import CharCnnEncoder
 from ..bilm.transfer import to_device
 from ..errors import Errors
 from ..text.corpus import check_vocab
@@ -61,7 +61,7 @@ class LanguageModel(nn.Module):
     def _token_vectors(self, batch: Batch[Tensor]) -> Tensor:
         """Return the vectors of a batch's distinct words, (V, H)."""
         encoder, n_parts = self.bilm.token_encoder, batch.n_parts
-        if n_parts == 1 or not isinstance(encoder, CharCnnEncoder):
+        if n_parts == 1 or not isinstance(encoder, FastCharCnnEncoder):
             return encoder(*batch.token_ids)
         parts, word_ids = batch.token_ids[:n_parts], batch.token_ids[n_parts:]
         return encoder.encode_parts(parts, *word_ids)

@@ -8,7 +8,7 @@ import pytest
 import spacy
 import torch
 from spacy.training import Example
-from thinc.api import prefer_gpu, require_cpu, require_gpu
+from thinc.api import SGD, prefer_gpu, require_cpu, require_gpu
 from thinc.util import has_cupy_gpu
 
 from ..component.test_replaced import TOK2VEC
@@ -105,15 +105,26 @@ def test_training(gpu, frozen):
 
 
 def test_fine_tuning_has_the_gradients_of_the_cpu(gpu):
+    """By plain gradient descent: Adam's first steps are of one length, to whichever
+    side the smallest gradient points."""
     weights = {}
     for device in ("cpu", "gpu"):
         require_cpu() if device == "cpu" else require_gpu()
         spacy.util.fix_random_seed(0)
-        nlp = trained(steps=3, frozen=False, learn_rate=0.01)
-        parameters = nlp.get_pipe("elmo").bilm.parameters()
-        weights[device] = [p.detach().cpu() for p in parameters]
+        nlp = pipeline(frozen=False)
+        batch = examples(nlp)
+        nlp.initialize(lambda some=batch: some)
+        before = [
+            p.detach().cpu().clone() for p in nlp.get_pipe("elmo").bilm.parameters()
+        ]
+        for _ in range(3):
+            nlp.update(batch, sgd=SGD(2.0))
+        after = [p.detach().cpu() for p in nlp.get_pipe("elmo").bilm.parameters()]
+        weights[device] = [b - a for a, b in zip(before, after, strict=True)]
+    largest = max(float(change.abs().max()) for change in weights["cpu"])
+    assert largest > 0
     for a, b in zip(weights["gpu"], weights["cpu"], strict=True):
-        assert torch.allclose(a, b, atol=1e-3)
+        assert (a - b).abs().max() < 1e-3 * largest
 
 
 @pytest.mark.parametrize("frozen", [True, False])
@@ -215,15 +226,16 @@ def test_docs_that_do_not_fit_the_memory_of_cupy(cupy):
     pool = cupy.get_default_memory_pool()
     gc.collect()
     pool.free_all_blocks()
-    # Of the mix of all; what is returned has as much.
+    # The tensors of all Docs, of which none is kept here, don't fit.
     n_bytes = sum(tensor.nbytes for tensor in expected)
-    pool.set_limit(pool.total_bytes() + int(1.6 * n_bytes))
+    pool.set_limit(pool.total_bytes() + int(0.7 * n_bytes))
     try:
         with pytest.warns(UserWarning, match="ELW06"):
-            found = [doc.tensor for doc in nlp.pipe(some)]
+            found = [doc.tensor.get() for doc in nlp.pipe(some)]
     finally:
         pool.set_limit(0)
-    same(found, expected)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert abs(ours - theirs).max() <= 1e-5 * abs(theirs).max()
 
 
 def test_docs_that_do_not_fit_at_once(gpu):
@@ -238,6 +250,6 @@ def test_docs_that_do_not_fit_at_once(gpu):
         nlp.get_pipe("elmo").bilm.token_cache.clear()
         return list(nlp.pipe(some))
 
-    with memory_for(0.6, read), pytest.warns(UserWarning, match="ELW06"):
+    with memory_for(0.3, read), pytest.warns(UserWarning, match="ELW06"):
         found = [doc.tensor for doc in read()]
     same(found, expected)

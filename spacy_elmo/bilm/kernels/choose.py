@@ -88,6 +88,12 @@ RECURRENT = {
 # time has the interpreter, are faster than one: 5 rows of 1024 cells are, 5 of 512 not.
 LEAST_WORK = 4096
 
+# Sequences of a step at most that a GPU reads in both directions by one operator, which
+# launches a sixth of the kernels. Of 64 sentences of the small size an NVIDIA H200 was
+# busy for 1.9 ms in place of 2.4, and waited for launches 85 to 90 % of the time,
+# so it pays for some hundreds. (More were not measured.)
+MOST_BY_ONE_OPERATOR = 256
+
 # Sequences at most that are read one after another by one_row.py. Milliseconds of 2, 3,
 # 4 sentences together and so, one thread of an AMD EPYC (Zen 3):
 #     small 39, 44, 38 and 25, 39, 48    medium 112, 136, 146 and 73, 116, 163
@@ -189,8 +195,8 @@ def choose_directions(
 ) -> str:
     """Return how the two directions are read: on "two_threads", each with half of
     torch's n_threads; one direction after the other, on "one_thread" or "all_threads";
-    or both by "one_operator" (gpu_lstm.py), which has not run on a GPU yet and so is
-    never chosen, but can be forced. rows: sequences of a step, on average."""
+    or both by "one_operator" (gpu_lstm.py), on a GPU where cuDNN can't read a model and
+    sequences are few. rows: sequences of a step, on average."""
     several = can_share(case, n_threads)
     can_run = {
         "two_threads": several,
@@ -200,7 +206,12 @@ def choose_directions(
         and (case.gradient or case.precision != "int8"),
     }
     enough = several and rows * config.hidden_dim >= LEAST_WORK
-    return pick("directions", _first({**can_run, "two_threads": enough}), can_run)
+    best = _first({**can_run, "two_threads": enough})
+    on_gpu = case.processor.device == "cuda" and rows <= MOST_BY_ONE_OPERATOR
+    if on_gpu and can_run["one_operator"] and "lstm" not in forced_kernels():
+        by_cudnn = choose_lstm(case, config, rows) == "cudnn_lstm"
+        best = best if by_cudnn else "one_operator"
+    return pick("directions", best, can_run)
 
 
 def choose_sequences(case: Case, config: BiLMConfig, rows: int, n_threads: int) -> str:

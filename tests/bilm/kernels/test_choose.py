@@ -176,10 +176,21 @@ def test_all_parts_are_told_at_once():
     assert table["token_encoder"] == "table"
 
 
+@pytest.mark.parametrize("gradient", [False, True])
+def test_both_directions_on_a_gpu(gradient):
+    case, clips = Case(GPU, gradient=gradient), tiny_config()
+    assert choose_directions(case, clips, 256, 1) == "one_operator"
+    assert choose_directions(case, clips, 257, 1) == "all_threads"
+    # cuDNN, which multiplies in float32 and TF32 alone where there is no gradient.
+    no_clips = tiny_config(cell_clip=None, proj_clip=None)
+    half = choose_directions(case._replace(precision="half"), no_clips, 64, 1)
+    assert choose_directions(case, no_clips, 64, 1) == "all_threads"
+    assert half == ("all_threads" if gradient else "one_operator")
+    with force(lstm="definition"):
+        assert choose_directions(case, clips, 64, 1) == "all_threads"
+
+
 def test_what_has_not_run_on_a_gpu_is_not_chosen_there():
-    for gradient in (False, True):
-        case = Case(GPU, gradient=gradient)
-        assert choose_directions(case, tiny_config(), 64, 1) == "all_threads"
     assert choose_gradients(torch.device("cuda")) == "afterwards"
 
 
