@@ -112,11 +112,19 @@ class Training:
 
 def every_token(batch: Batch[np.ndarray], config: BiLMConfig) -> Batch[np.ndarray]:
     """Return a batch whose tokens are read one by one, with all their characters."""
-    (ids_VC,), C = batch.token_ids, config.max_characters
-    ids_VC = ids_VC[:, :C]
-    # A boundary's word ends in padding.
-    full_VC = np.full((len(ids_VC), C), ids_VC[0, -1])
-    full_VC[:, : ids_VC.shape[1]] = ids_VC
+    C = config.max_characters
+    # The first word is a boundary, or the shortest one: it ends in padding.
+    padding = batch.token_ids[0][0, -1]
+    full_VC = np.concatenate(
+        [
+            np.pad(
+                ids_VC[:, :C],
+                ((0, 0), (0, max(0, C - ids_VC.shape[1]))),
+                constant_values=padding,
+            )
+            for ids_VC in batch.token_ids
+        ]
+    )
     ahead, back = batch.forward, batch.backward
     numbers_N = np.arange(len(ahead.word_N))
     return Batch(

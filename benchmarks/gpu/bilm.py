@@ -44,7 +44,8 @@ KERNELS: dict[str, dict[str, str]] = {
     "chosen": {},
     "one operator": {"directions": "one_operator"},
     "cuDNN": {"lstm": "cudnn_lstm"},
-    "char-CNN by one product": {"token_encoder": "char_cnn"},
+    "one direction after the other": {"directions": "all_threads"},
+    "char-CNN by convolutions": {"token_encoder": "definition"},
 }
 # Of the adaptive softmax of 50,000 words on average, the sampled one, the full one.
 LOGITS = (6_800, 8_192, 50_000)
@@ -165,7 +166,7 @@ def profile(context: Context) -> Tables:
     bilm = _model(_first(context), context)
     runs: list[tuple[str, float, Run, AbstractContextManager[None]]] = []
     with torch.no_grad():
-        for label in ("chosen", "one operator"):
+        for label in ("one direction after the other", "one operator"):
             run = partial(read, bilm, sentences, 64)
             runs.append(
                 (f"64 sentences, {label}", tokens, run, force(**KERNELS[label]))

@@ -9,7 +9,7 @@ Shapes: N positions of a batch, P predictions of both directions, H projection.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -61,10 +61,10 @@ class LanguageModel(nn.Module):
     def _token_vectors(self, batch: Batch[Tensor]) -> Tensor:
         """Return the vectors of a batch's distinct words, (V, H)."""
         encoder, n_parts = self.bilm.token_encoder, batch.n_parts
-        if n_parts == 1 or not isinstance(encoder, FastCharCnnEncoder):
+        if n_parts == 1:
             return encoder(*batch.token_ids)
         parts, word_ids = batch.token_ids[:n_parts], batch.token_ids[n_parts:]
-        return encoder.encode_parts(parts, *word_ids)
+        return cast(FastCharCnnEncoder, encoder).encode_parts(parts, *word_ids)
 
     def log_p(self, top_PH: Tensor, batch: Batch[Tensor], known: Any = None) -> Tensor:
         """Return the log-probabilities of a batch's targets, (P,). known: what the

@@ -132,9 +132,8 @@ class BatchedMuon(Muon):
         means = [self.state[matrix]["momentum_buffer"] for matrix in matrices]
         gradients: list[Any] = [matrix.grad for matrix in matrices]
         torch._foreach_lerp_(means, gradients, 1 - group["momentum"])
-        updates = torch._foreach_lerp(  # noqa: SLF001 (as PyTorch's own optimizers)
-            gradients, means, group["momentum"]
-        )
+        # Nesterov's momentum.
+        updates = [g.lerp(m, group["momentum"]) for g, m in zip(gradients, means)]
         updates_MIJ = orthogonal(
             torch.stack(updates).to(self.dtype),
             group["ns_coefficients"],

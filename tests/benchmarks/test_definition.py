@@ -59,6 +59,19 @@ def test_every_objective_trains(objective):
     assert sum(moved) >= len(moved) - 1
 
 
+def test_every_token_of_words_in_parts(monkeypatch):
+    """As a GPU is given them: each token with all its characters."""
+    bilm, corpus = BiLM.random(tiny_config()), made_up_text(50, 2000)
+    whole = Streams(corpus, bilm, 5, 7).batch(0)
+    monkeypatch.setattr(BiLM, "device", torch.device("cuda"))
+    parts = Streams(corpus, bilm, 5, 7).batch(0)
+    assert (whole.n_parts, parts.n_parts) == (1, 3)
+    (expected,), (found,) = (
+        every_token(batch, bilm.config).token_ids for batch in (whole, parts)
+    )
+    assert (found == expected).all()
+
+
 def test_made_up_text_is_like_english():
     corpus = made_up_text(20_000, 200_000)
     batch = Streams(corpus, BiLM.random(tiny_config()), 64, 20).batch(0)

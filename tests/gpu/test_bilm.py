@@ -41,7 +41,7 @@ KERNELS = {
     "definition": {"lstm": "definition", "token_encoder": "definition"},
     "one operator": {"directions": "one_operator"},
     "cuDNN": {"lstm": "cudnn_lstm"},
-    "char-CNN by one product": {"token_encoder": "char_cnn"},
+    "one direction after the other": {"directions": "all_threads"},
 }
 # Of the largest value. TF32 keeps 11 bits of what is multiplied, as float16 does.
 TOLERANCES = {"float32": 1e-5, "tf32": 1e-2, "half": 2e-2}
