@@ -132,7 +132,6 @@ class BatchedMuon(Muon):
         means = [self.state[matrix]["momentum_buffer"] for matrix in matrices]
         gradients: list[Any] = [matrix.grad for matrix in matrices]
         torch._foreach_lerp_(means, gradients, 1 - group["momentum"])
-        # Nesterov's momentum.
         updates = [g.lerp(m, group["momentum"]) for g, m in zip(gradients, means)]
         updates_MIJ = orthogonal(
             torch.stack(updates).to(self.dtype),

@@ -114,9 +114,8 @@ class FastBidirectionalLM(FastPart, BidirectionalLM):
         if directions == "two_threads" and not (dropout and self.training):
             results = threads.at_once(read_ahead, read_back)
         else:
-            with (
-                threads.thread_count(1) if directions == "one_thread" else nullcontext()
-            ):
+            one = directions == "one_thread"
+            with threads.thread_count(1) if one else nullcontext():
                 results = read_ahead(), read_back()
         (ahead, ahead_state), (back, back_state) = results
         return ahead, back, BiLMState(ahead_state, back_state)
