@@ -6,6 +6,7 @@ Shapes: B sentences, T steps, N packed positions, V distinct words.
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -162,10 +163,9 @@ def _grouped(
 def compute_what_fits(
     group: Sequence[S], compute: Callable[[Sequence[S]], T], length: Callable[[S], int]
 ) -> Iterator[tuple[Sequence[S], T]]:
-    """Yield parts of a group of sentences or Docs, which have so many tokens each, in
-    order, with what is computed for each part: the whole group or, where a GPU's memory
-    does not hold that, two parts, and parts of these. Raises MemoryError [EL080] if not
-    even one fits."""
+    """Yield parts of a group of sentences or Docs of so many tokens each, in order, and
+    what is computed of each: all or, where a GPU's memory does not hold that, smaller
+    parts. Raises MemoryError [EL080] if one alone does not fit."""
     try:
         result = compute(group)
     except (torch.cuda.OutOfMemoryError, MemoryError) as error:
@@ -179,9 +179,9 @@ def compute_what_fits(
         yield group, result
         return
     # Out of the handler, which holds what was computed so far.
+    with suppress(KeyError, AttributeError):  # CuPy's pool keeps some; Thinc's, torch's
+        sys.modules["cupy"].cuda.get_allocator().__self__.free_all_blocks()
     torch.cuda.empty_cache()
-    if "cupy" in sys.modules:  # which keeps memory for itself
-        sys.modules["cupy"].get_default_memory_pool().free_all_blocks()
     warnings.warn(Warnings.ELW06.format(tokens=tokens, fits=tokens // 2), stacklevel=2)
     middle = len(group) // 2
     yield from compute_what_fits(group[:middle], compute, length)

@@ -47,7 +47,7 @@ def cell_kernel(
     g = _tanh(_sum(z + 3 * C, r + 3 * C, inside))
     new = i * g + f * tl.load(before + direction * before_2 + row * C + column, inside)
     if CLIP:
-        new = tl.minimum(tl.maximum(new, -clip), clip)
+        new = tl.clamp(new, -clip, clip, tl.PropagateNan.ALL)
     tl.store(z, o, inside)
     tl.store(z + C, i, inside)
     tl.store(z + 2 * C, f, inside)
@@ -111,7 +111,7 @@ def project_kernel(
         else:
             total = tl.dot(a, b, total)
     if CLIP:
-        total = tl.minimum(tl.maximum(total, -clip), clip)
+        total = tl.clamp(total, -clip, clip, tl.PropagateNan.ALL)
     inside = (row[:, None] < B) & (column[None, :] < H)
     place = row[:, None] * H + column[None, :]
     tl.store(y + direction * y_2 + place, total, inside)

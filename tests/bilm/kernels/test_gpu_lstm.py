@@ -127,6 +127,20 @@ def test_steps_in_triton(sizes, clip, dtype, triton_steps):
     check(triton_steps, sizes, clip, dtype)
 
 
+def test_clips_of_triton_keep_what_is_not_a_number(triton_steps):
+    """Which Triton's minimum and maximum do not, on a GPU."""
+    gates, r = torch.randn(2, 3, 20), torch.randn(2, 3, 20)
+    gates[0, 1, 17] = torch.nan
+    before, c, low_m = (torch.randn(2, 3, 5) for _ in range(3))
+    triton_steps.cell(gates, r, before, 0.4, c, low_m)
+    assert c.isnan().nonzero().tolist() == [[0, 1, 2]]
+    assert low_m.isnan().nonzero().tolist() == [[0, 1, 2]]
+    m = torch.full((2, 3, 5), torch.nan)
+    y, low_y = torch.zeros(2, 3, 4), torch.zeros(2, 3, 4)
+    triton_steps.project(m, torch.randn(2, 5, 4), 0.4, y, low_y)
+    assert y.isnan().all() and low_y.isnan().all()
+
+
 def test_triton_projects_in_tf32_where_it_is_asked_for(triton_steps):
     low_m, low_w, y, low_y = (torch.randn(2, 16, 16) for _ in range(4))
     for precision in ("float32", "tf32"):
