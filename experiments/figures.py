@@ -39,7 +39,8 @@ def draw_learning(found: Found, tasks: Sequence[str], runs: Path, output: Path) 
             ]
             axes.plot(*zip(*points), label=name)
             if name == "baseline":  # its first updates are far below what matters
-                axes.set_ylim(bottom=points[len(points) // 4][1])
+                bottom = points[len(points) // 4][1]
+        axes.set_ylim(bottom=bottom)  # at the end, since the top stays from then on
         axes.set(title=task, xlabel="updates")
         axes.grid(alpha=0.3)
     all_axes[-1].legend()

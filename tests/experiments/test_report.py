@@ -4,7 +4,7 @@ from collections import defaultdict
 
 import pytest
 
-from experiments import report
+from experiments import figures, report
 from experiments.scores import Speed
 from spacy_elmo.cli.group import markdown_table
 
@@ -70,3 +70,17 @@ def test_updates_until_the_baselines_best():
 def test_markdown():
     rows = [("a", "b"), ("x|y", "")]
     assert markdown_table(rows) == "| a | b |\n| --- | --- |\n| x\\|y |  |\n"
+
+
+def test_the_picture_of_learning_shows_the_best_of_both(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    steps = [*range(0, 2100, 100)]
+    found = defaultdict(list)
+    for setup, best in (("baseline", 0.6), ("elmo", 0.9)):
+        history = [{"step": n, "score": best * n / 2000} for n in steps]
+        found["wnut17", setup].append({"history": history})
+    drawn = []
+    monkeypatch.setattr(figures, "save", lambda figure, output: drawn.append(figure))
+    assert figures.draw_learning(found, ["wnut17"], tmp_path, tmp_path / "a.png")
+    bottom, top = drawn[0].axes[0].get_ylim()
+    assert bottom == pytest.approx(15) and top >= 90
