@@ -39,14 +39,26 @@ class SmallOps(NumpyOps):
         self.xp = SmallXp(rows)
 
 
+class Pool:
+    """What CuPy takes memory from: its own pool or, with Thinc, one of torch's."""
+
+    def __init__(self):
+        self.freed = []
+
+    def malloc(self, n_bytes):
+        """CuPy names the method, and only that leads to the pool."""
+
+    def free_all_blocks(self):
+        self.freed.append("freed")
+
+
 @pytest.fixture
 def freed(monkeypatch):
     """How often memory was given back that CuPy kept for later."""
-    calls = []
-    pool = types.SimpleNamespace(free_all_blocks=lambda: calls.append("freed"))
-    cupy = types.SimpleNamespace(get_default_memory_pool=lambda: pool)
-    monkeypatch.setitem(sys.modules, "cupy", cupy)
-    return calls
+    pool = Pool()
+    cuda = types.SimpleNamespace(get_allocator=lambda: pool.malloc)
+    monkeypatch.setitem(sys.modules, "cupy", types.SimpleNamespace(cuda=cuda))
+    return pool.freed
 
 
 def made(rows):
