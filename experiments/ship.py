@@ -7,24 +7,21 @@ of the text are written beside it by hand, in ATTRIBUTION.md.
 in this folder, since experiments.yml names the trained models relative to it.
 """
 
-import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 import typer
 from wasabi import msg
 
-from spacy_elmo import BiLM
 from spacy_elmo import models as shipped
 from spacy_elmo.models import model_card
 from spacy_elmo.models.model_card import read_card
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.pretrain.perplexity import perplexity
-from spacy_elmo.speed import Sentences, read_sentences
+from spacy_elmo.speed import read_sentences
 from spacy_elmo.text.shards import open_corpus
 
+from .rescale import N_TOKENS, scale_token_layer
 from .table import read_table
 
 
@@ -35,7 +32,7 @@ def main(name: str = typer.Argument(..., help="Model of experiments.yml")) -> No
     row = rows[name]
     trained = Path(row["trained"])
     model = LanguageModel.load(trained)
-    scale = scale_token_layer(model.bilm, read_sentences(Path(row["dev"]), 5_000))
+    scale = scale_token_layer(model.bilm, read_sentences(Path(row["dev"]), N_TOKENS))
     msg.info(f"the token layer is multiplied by {scale:g}")
     card: dict[str, Any] = dict(read_card(trained) or {})
     for part in ("dev", "test"):
@@ -49,30 +46,6 @@ def main(name: str = typer.Argument(..., help="Model of experiments.yml")) -> No
     write_page(name)
     size = sum(path.stat().st_size for path in folder.iterdir())
     msg.good(f"{folder}: {size:,} bytes")
-
-
-@torch.no_grad()
-def scale_token_layer(bilm: BiLM, sentences: Sentences) -> float:
-    """Give token vectors about the length of the first LSTM layer's outputs, so that an
-    average of the layers is not of the token layer alone; return the factor.
-
-    Only the first LSTM layer reads them, so its input weights are divided by the
-    factor, and all other layers stay as they are, to the bit: it is a power of two.
-    """
-    layers = bilm.encode(sentences)
-    token, first, *_ = (
-        np.mean([np.linalg.norm(of[n], axis=1).mean() for of in layers])
-        for n in range(2)
-    )
-    scale = 2.0 ** round(math.log2(first / token))
-    encoder = bilm.token_encoder
-    if encoder.projection_weight is None:
-        return 1.0
-    for weight in (encoder.projection_weight, encoder.projection_bias):
-        weight.mul_(scale)
-    for lstm in (bilm.forward_lstm, bilm.backward_lstm):
-        lstm.layers[0].weight_x.div_(scale)
-    return scale
 
 
 def write_page(name: str) -> None:
