@@ -244,12 +244,15 @@ def test_a_hyphen_is_standard_output(tmp_path, monkeypatch):
     assert names == {"log.jsonl", "text.txt"}
 
 
-def test_silent(tmp_path, capsys):
-    text, out = tmp_path / "text.txt", tmp_path / "out"
+def test_silent(tmp_path, capsys, monkeypatch):
+    text = tmp_path / "text.txt"
     text.write_text("The cat sat on the mat.\n" * 5)
-    for shown in ([], ["--silent"]):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    for n, shown in enumerate(([], ["--silent"])):
         app(["perplexity", str(SHIPPED), str(text), *shown], standalone_mode=False)
         assert ("perplexity:" in capsys.readouterr().err) == (not shown)
-        prepared = [str(text), "-o", str(out), "--overwrite", *shown]
+        prepared = [str(text), "-o", str(tmp_path / f"{n}"), *shown]
         app(["prepare", *prepared], standalone_mode=False)
-        assert bool(capsys.readouterr().err) == (not shown)
+        said = capsys.readouterr().err
+        bars = ("reading text", "counting words", "writing")
+        assert [bar in said for bar in bars] == [not shown] * 3
