@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.rescale import GATES, scale_token_layer, soften_gates
+from experiments.rescale import GATES, main, scale_token_layer, soften_gates
 from spacy_elmo import BiLM
+from spacy_elmo.models import find
+from spacy_elmo.models.model_card import read_card, started_from
+from spacy_elmo.pretrain.model import LanguageModel
 
 from ..models import SENTENCES, tiny_config
 
@@ -79,3 +82,14 @@ def test_gates_are_softened_as_they_would_be_at_another_scale():
         scale_token_layer(bilm, SENTENCES)
     for a, b in zip(one.encode(SENTENCES), other.encode(SENTENCES)):
         assert np.allclose(a, b, atol=1e-5)
+
+
+def test_what_starts_from_it_says_what_was_read_before(tmp_path):
+    text, output = tmp_path / "text.txt", tmp_path / "softened"
+    text.write_text("".join(" ".join(s) + "\n" for s in SENTENCES), encoding="utf-8")
+    main("en_elmo_sm", text, output)
+    found = LanguageModel.load(output)
+    said, shipped = started_from(output), read_card(find("en_elmo_sm"))
+    assert said["fingerprint"] == found.bilm.fingerprint() != shipped["fingerprint"]
+    for key in ("text", "tokens_seen", "started_from"):
+        assert said[key] == shipped[key]
