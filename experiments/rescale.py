@@ -34,7 +34,7 @@ GATES, STATE = 1.5, 0.3
 
 def main(
     model: str = typer.Argument(..., help="Model folder with a softmax, or name"),
-    text: Path = typer.Argument(..., help="Text on which vectors are measured"),
+    text: Path = typer.Argument(..., help="Prepared text, whose vectors are measured"),
     output: Path = typer.Argument(..., help="Folder for the changed model"),
 ) -> None:
     folder = Path(shipped.find(model))

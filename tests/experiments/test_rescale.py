@@ -11,6 +11,8 @@ from spacy_elmo import BiLM
 from spacy_elmo.models import find
 from spacy_elmo.models.model_card import read_card, started_from
 from spacy_elmo.pretrain.model import LanguageModel
+from spacy_elmo.text.parts import Request
+from spacy_elmo.text.prepare import prepare
 
 from ..models import SENTENCES, tiny_config
 
@@ -87,7 +89,8 @@ def test_gates_are_softened_as_they_would_be_at_another_scale():
 def test_what_starts_from_it_says_what_was_read_before(tmp_path):
     text, output = tmp_path / "text.txt", tmp_path / "softened"
     text.write_text("".join(" ".join(s) + "\n" for s in SENTENCES), encoding="utf-8")
-    main("en_elmo_sm", text, output)
+    prepare([text], tmp_path / "prepared", Request(lang="xx"), progress=False)
+    main("en_elmo_sm", tmp_path / "prepared", output)
     found = LanguageModel.load(output)
     said, shipped = started_from(output), read_card(find("en_elmo_sm"))
     assert said["fingerprint"] == found.bilm.fingerprint() != shipped["fingerprint"]
