@@ -3,7 +3,7 @@ computes, and of the inputs of gates that are saturated, with one.
 
     python . rescale MODEL TEXT OUTPUT
 
-in this folder makes weights that training can go on from. A gate is a sigmoid: where
+in this folder makes weights to continue the training of. A gate is a sigmoid: where
 its input is far from zero it is 0 or 1, and the gradient that all below it learns from
 is nothing. The steps of Muon are as long however large the weights are, so without
 weight decay the inputs of the gates grow for as long as a training lasts. (Those of
@@ -111,7 +111,7 @@ def _first_layers(bilm: BiLM) -> list[Any]:
 
 
 def _power_of_two(number: float) -> float:
-    """Return the nearest one, by which products are exact."""
+    """Return the nearest power of two: to multiply by it is exact."""
     return 2.0 ** round(math.log2(number))
 
 

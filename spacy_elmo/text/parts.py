@@ -74,17 +74,11 @@ def make_parts(
 
 
 def read_parts(
-    folder: Path,
-    n_parts: int,
-    max_tokens: int | None,
-    desc: str,
-    *,
-    progress: bool = True,
+    folder: Path, n_parts: int, max_tokens: int | None, progress: bool, desc: str
 ) -> Iterator[Part]:
     """Yield the parts in order, as far as the sentence that holds the token number
     max_tokens; all if None."""
-    hidden = None if progress else True  # None: where there is no terminal
-    for number in tqdm(range(n_parts), desc=desc, leave=False, disable=hidden):
+    for number in tqdm(range(n_parts), desc, leave=False, disable=not progress or None):
         if max_tokens is not None and max_tokens <= 0:
             return
         with np.load(_path(folder, number), allow_pickle=False) as part:

@@ -86,7 +86,7 @@ def prepare(
     n_parts = make_parts(
         sources, parts, request, processes=processes, progress=progress
     )
-    read = partial(read_parts, parts, n_parts, request.max_tokens, progress=progress)
+    read = partial(read_parts, parts, n_parts, request.max_tokens, progress)
     manifest = {"format": shards.FORMAT_VERSION, **wanted}
     manifest |= _join_parts(read, parts / WHOLE, request)
     # Text that was there before stays until all of this is written.
