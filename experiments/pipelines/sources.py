@@ -34,16 +34,14 @@ class Pipeline:
     dropout_without: float | None = None
 
     def text_sources(self) -> list[Source]:
-        """Return the sources, and the corpora that the biLM has read."""
+        """Return the sources, and the corpora that the biLM has read, each once."""
         model = shipped.MODELS[self.lang]
         card = read_card(shipped.find(model)) or {}
         texts = [each["text"] for each in (card, *ancestors(card))]
+        read = dict.fromkeys((text["note"], text["licence"]) for text in texts)
         return [
             *self.sources,
-            *(
-                {"name": f"{model}: {t['note']}", "license": t["licence"]}
-                for t in texts
-            ),
+            *({"name": f"{model}: {n}", "license": licence} for n, licence in read),
         ]
 
 

@@ -17,6 +17,8 @@ from experiments.pipelines.__main__ import app
 from experiments.pipelines.corpus import make_reader, paragraphs, write
 from experiments.pipelines.scores import evaluate
 from experiments.pipelines.sources import PIPELINES
+from spacy_elmo import models as shipped
+from spacy_elmo.models.model_card import ancestors, read_card
 
 # Word, lemma, UPOS, XPOS, features, head, label: one sentence with a name to fill in.
 SENTENCE = """\
@@ -195,3 +197,13 @@ print(nlp.meta["sources"][0]["license"], nlp.meta["requirements"], nlp.pipe_name
     assert "CC BY-SA 4.0" in done.stdout and "spacy-elmo" in done.stdout
     (licences,) = target.glob("en_elmo_ewt-*.dist-info/**/LICENSES_SOURCES")
     assert "UD English EWT" in licences.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES.values(), ids=list(PIPELINES))
+def test_a_corpus_of_several_parts_of_a_training_is_named_once(pipeline):
+    names = [source["name"] for source in pipeline.text_sources()]
+    assert len(names) == len(set(names))
+    model = shipped.MODELS[pipeline.lang]
+    card = read_card(shipped.find(model))
+    for each in (card, *ancestors(card)):
+        assert f"{model}: {each['text']['note']}" in names
