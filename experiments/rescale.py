@@ -5,10 +5,10 @@ computes, and of the inputs of gates that are saturated, with one.
 
 in this folder makes weights to continue the training of. A gate is a sigmoid: where
 its input is far from zero it is 0 or 1, and the gradient that all below it learns from
-is nothing. The steps of Muon are as long however large the weights are, so without
-weight decay the inputs of the gates grow for as long as a training lasts. (Those of
-version 4 of `ko_elmo_sm` had a standard deviation of 640, in the first LSTM layer;
-version 5 of `en_elmo_sm`, trained with weight decay, has 1.4.)
+is nothing. The steps of Muon are as long however large or small the weights are, so
+without weight decay, or from weights of uneven scales, the inputs of gates can grow.
+(Those of version 4 of `ko_elmo_sm` had a standard deviation of 643, in the first LSTM
+layer; version 5 of `en_elmo_sm` has 1.4.)
 """
 
 import math
@@ -50,8 +50,8 @@ def main(
 def soften_gates(bilm: BiLM, sentences: Sentences) -> float:
     """Give the inputs of the first LSTM layer's gates a standard deviation of GATES,
     the token vectors a mean of zero, and the projection the size that it begins with;
-    return the standard deviation before."""
-    encoder: Any = bilm.token_encoder
+    return the standard deviation before. Raises as `scale_token_layer`."""
+    encoder = _char_cnn(bilm)
     tokens = np.concatenate([layers[0] for layers in bilm.encode(sentences)])
     vectors, _ = torch.from_numpy(tokens).chunk(2, dim=1)  # the same ones twice
     mean = vectors.mean(dim=0)
@@ -84,14 +84,18 @@ def scale_token_layer(bilm: BiLM, sentences: Sentences) -> float:
     relu, maximum and highway hand a factor of their inputs on, so it is shared by the
     embeddings of characters and the filters, and no array becomes so small that an
     optimizer's first steps would undo it.
+
+    Raises:
+        ValueError: The biLM has no projection of tokens, filters with tanh, or a table
+            of words.
     """
+    encoder = _char_cnn(bilm)
     layers = bilm.encode(sentences)
     token, first, *_ = (
         np.mean([np.linalg.norm(of[n], axis=1).mean() for of in layers])
         for n in range(2)
     )
     scale = _power_of_two(first / token)
-    encoder: Any = bilm.token_encoder
     of_characters = 2.0 ** (math.log2(scale) // 2)
     encoder.char_embedding.mul_(of_characters)
     for weight, bias in zip(encoder.conv_weights, encoder.conv_biases):
@@ -104,6 +108,14 @@ def scale_token_layer(bilm: BiLM, sentences: Sentences) -> float:
     for layer in _first_layers(bilm):
         layer.weight_x.div_(scale)
     return scale
+
+
+def _char_cnn(bilm: BiLM) -> Any:
+    """Return the token encoder, if a factor of its features is one of its vectors."""
+    config = bilm.config
+    if config.activation != "relu" or config.n_words or not config.token_projection:
+        raise ValueError("only a char-CNN with relu and a projection can be rescaled")
+    return bilm.token_encoder
 
 
 def _first_layers(bilm: BiLM) -> list[Any]:

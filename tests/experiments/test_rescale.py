@@ -96,3 +96,14 @@ def test_what_starts_from_it_says_what_was_read_before(tmp_path):
     assert said["fingerprint"] == found.bilm.fingerprint() != shipped["fingerprint"]
     for key in ("text", "tokens_seen", "started_from"):
         assert said[key] == shipped[key]
+
+
+@pytest.mark.parametrize(
+    "settings", [{"activation": "tanh"}, {"n_words": 9, "word_dim": 4}]
+)
+def test_other_token_encoders_are_refused(settings):
+    """Their vectors are no multiples of what would be multiplied."""
+    bilm = BiLM.random(tiny_config(**settings), seed=1)
+    for change in (scale_token_layer, soften_gates):
+        with pytest.raises(ValueError, match="relu"):
+            change(bilm, SENTENCES)
