@@ -32,7 +32,11 @@ Settings = dict[str, Any]
 
 BATCH = 64  # streams of the configuration that all are compared with
 MORE_FILTERS = [[1, 64], [2, 64], [3, 128], [4, 256], [5, 256], [6, 256]]
-MUON: Settings = {"@optimizers": "spacy-elmo.Muon.v1", "learn_rate": 0.004}
+MUON: Settings = {
+    "@optimizers": "spacy-elmo.Muon.v1",
+    "learn_rate": 0.004,
+    "weight_decay": 0.0,
+}
 CLIPS: Settings = {"model.cell_clip": 3.0, "model.proj_clip": 3.0}
 # Of the vocabulary of the prepared text, beside the char-CNN.
 WORDS: Settings = {"model.n_words": 50_000}

@@ -73,7 +73,7 @@ def muon(
     learn_rate: Factor = 0.004,
     momentum: Share = 0.95,
     ns_steps: Annotated[int, Field(ge=1, le=99)] = 5,
-    weight_decay: Factor = 0.0,
+    weight_decay: Factor = 0.02,
     beta1: Share = 0.9,
     beta2: Share = 0.999,
     eps: Factor = 1e-8,
@@ -81,8 +81,9 @@ def muon(
     """Make Muon (Jordan et al. 2024) for the matrices of the biLM, whose updates it
     makes orthogonal by ns_steps of Newton and Schulz's iteration, and whose weights
     alone decay; Adam for biases, filters, embeddings and the softmax. One rate fits
-    both (Liu et al. 2025). It iterates in float32 on a CPU that has no instructions for
-    bfloat16."""
+    both (Liu et al. 2025). Updates are as long however large the weights are: without
+    weight_decay they can grow until gates are saturated. It iterates in float32 on a
+    CPU that has no instructions for bfloat16."""
 
     def make(dense: Named, sparse: Named) -> list[Optimizer]:
         names = {

@@ -259,7 +259,7 @@ def test_muon_takes_the_matrices_of_the_bilm(instructions, kind, monkeypatch):
     model = LanguageModel(bilm, FullSoftmax(32, 50))
     dense = dict(model.bilm.named_parameters(prefix="bilm"))
     dense |= model.softmax.named_parameters(prefix="softmax")
-    optimizers = muon(learn_rate=1.0).make(dense, {})
+    optimizers = muon(learn_rate=1.0, weight_decay=0.0).make(dense, {})
     assert type(optimizers[0]) is kind
     before = {name: parameter.detach().clone() for name, parameter in dense.items()}
     for parameter in dense.values():
@@ -273,6 +273,24 @@ def test_muon_takes_the_matrices_of_the_bilm(instructions, kind, monkeypatch):
             spread = float(values[0] / values[min(values.shape) // 2])
             by_muon = name.startswith("bilm.") and "embedding" not in name
             assert (spread < 1.7) == by_muon, (name, spread)
+
+
+def test_matrices_of_the_bilm_decay_with_muon():
+    """Without it their weights grow until gates are saturated."""
+    model = LanguageModel(BiLM.random(tiny_config()), FullSoftmax(8, 50))
+    dense = dict(model.bilm.named_parameters(prefix="bilm"))
+    dense |= model.softmax.named_parameters(prefix="softmax")
+    before = {name: parameter.detach().clone() for name, parameter in dense.items()}
+    for parameter in dense.values():
+        parameter.grad = torch.zeros_like(parameter)
+    for optimizer in muon(learn_rate=1.0).make(dense, {}):
+        optimizer.step()
+    decayed = {name for name in dense if not torch.equal(dense[name], before[name])}
+    assert decayed == {
+        name
+        for name, parameter in dense.items()
+        if name.startswith("bilm.") and parameter.ndim == 2 and "embedding" not in name
+    }
 
 
 @pytest.mark.parametrize("weight_decay", [0.0, 3.0])
