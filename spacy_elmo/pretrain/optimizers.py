@@ -81,9 +81,8 @@ def muon(
     """Make Muon (Jordan et al. 2024) for the matrices of the biLM, whose updates it
     makes orthogonal by ns_steps of Newton and Schulz's iteration, and whose weights
     alone decay; Adam for biases, filters, embeddings and the softmax. One rate fits
-    both (Liu et al. 2025). Updates are as long however large the weights are: without
-    weight_decay they can grow until gates are saturated. It iterates in float32 on a
-    CPU that has no instructions for bfloat16."""
+    both (Liu et al. 2025). Its steps are as long however large the weights are; without
+    weight_decay gates can saturate. It iterates in float32 if a CPU lacks bfloat16."""
 
     def make(dense: Named, sparse: Named) -> list[Optimizer]:
         names = {
