@@ -9,7 +9,6 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,8 @@ from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.pretrain.perplexity import perplexity
 from spacy_elmo.speed import encode_all, in_turn, read_sentences
 from spacy_elmo.text.shards import open_corpus
+
+from .average import average
 
 Settings = dict[str, Any]
 
@@ -170,15 +171,6 @@ def train_and_average(
     corpus = corpus.first(load_config(config)["text"]["dev_max_tokens"])
     card["dev_perplexity"] = perplexity(mean, corpus).to_dict()
     mean.bilm.save(folder / "model-best", softmax=mean.softmax, card=card)
-
-
-@torch.no_grad()
-def average(models: Sequence[LanguageModel]) -> LanguageModel:
-    """Give the first model the mean of the weights of all, and return it."""
-    weights = [model.state_dict() for model in models]
-    for name, weight in weights[0].items():
-        weight.copy_(torch.stack([of[name] for of in weights]).mean(0))
-    return models[0]
 
 
 def row(name: str, folder: Path, speed: float) -> tuple[str, ...]:

@@ -9,15 +9,11 @@ import pytest
 import torch
 
 from experiments import architectures
-from experiments.architectures import AVERAGES, EPOCHS, VARIANTS, average, main
+from experiments.architectures import AVERAGES, EPOCHS, VARIANTS, main
 from spacy_elmo import models as shipped
-from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.objectives import FullSoftmax
 from spacy_elmo.pretrain.config_file import parse_overrides, read_config
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.text.prepare import Request, prepare
-
-from ..models import tiny_config
 
 CONFIG = Path(__file__).parents[2] / "configs" / "pretrain_en_elmo_sm.cfg"
 
@@ -50,24 +46,6 @@ def test_architectures_differ_in_one_thing_each(tmp_path, monkeypatch):
             assert other["training"]["max_steps"] in (5, 1)
             settings.add("training.max_steps")
         assert differs == settings, name
-
-
-def test_an_average_is_of_all_weights():
-    """Those of the softmax, too; and it is what is saved."""
-    models = []
-    for seed in (0, 1, 2):
-        torch.manual_seed(seed)
-        bilm = BiLM.random(tiny_config(hidden_dim=8, projection_dim=4), seed=seed)
-        models.append(LanguageModel(bilm, FullSoftmax(4, 9)))
-    states = [
-        {name: weight.clone() for name, weight in model.state_dict().items()}
-        for model in models
-    ]
-    found = average(models).state_dict()
-    assert any("softmax" in name for name in found) and len(found) > 10
-    for name, weight in found.items():
-        expected = sum(state[name] for state in states) / 3
-        torch.testing.assert_close(weight, expected)
 
 
 @pytest.mark.slow
