@@ -71,6 +71,8 @@ def main(
     msg.good(f"{output}: {best:.0%} of the later weights")
     card = dict(read_card(later) or {}) | {"dev_perplexity": found[best].to_dict()}
     shares = {later: best, earlier: 1 - best}
+    command = f"python . average {earlier} {later} {text} {output}"
+    card["command"] = "\n".join([card.get("command", ""), command]).strip()
     card["mean_of"] = {BiLM.load(of).fingerprint(): shares[of] for of in shares}
     model = mean(best)
     model.bilm.save(output, dtype="float16", softmax=model.softmax, card=card)
