@@ -3,7 +3,9 @@
 An occurrence in MASC is given the sense of the same word's occurrence in SemCor that is
 nearest by cosine. Where several are equally near, as those of one spelling are in the
 token layer, which knows no context, it has the sense that most of them have. Beside it:
-the sense that SemCor has most often.
+the sense that SemCor has most often; the average of all layers, which `doc.tensor` has
+by default; and the LSTM layers together, each made a unit vector, whose cosine is the
+mean of theirs.
 """
 
 import json
@@ -74,25 +76,38 @@ def vectors(
 def by_word(
     found: Iterator[tuple[Word, str, np.ndarray]], keep: Container[Word] | None = None
 ) -> dict[Word, tuple[np.ndarray, np.ndarray]]:
-    """Unit vectors, (N, L+1, D) in 16 bits, and senses (N,) of each word's occurrences.
-    keep: words to keep, all if None."""
+    """Unit vectors of each layer and of their average, (N, L+2, D) in 16 bits, and
+    senses (N,) of each word's occurrences. keep: words to keep, all if None."""
     collected: dict[Word, tuple[list[np.ndarray], list[str]]] = {}
     for word, sense, layers_LD in found:
         if keep is None or word in keep:
-            length_L1 = np.linalg.norm(layers_LD, axis=1, keepdims=True)
-            layers, senses = collected.setdefault(word, ([], []))
-            layers.append((layers_LD / (length_L1 + 1e-12)).astype(np.float16))
+            rows_LD = np.vstack([layers_LD, layers_LD.mean(0)])
+            length_L1 = np.linalg.norm(rows_LD, axis=1, keepdims=True)
+            rows, senses = collected.setdefault(word, ([], []))
+            rows.append((rows_LD / (length_L1 + 1e-12)).astype(np.float16))
             senses.append(sense)
     return {w: (np.stack(v), np.array(s)) for w, (v, s) in collected.items()}
 
 
+def with_lstm_layers(cosines: np.ndarray) -> np.ndarray:
+    """Add the LSTM layers together, (L+3, ...), to the cosines of layers and average,
+    (L+2, ...)."""
+    return np.concatenate([cosines, cosines[1:-1].mean(0, keepdims=True)])
+
+
+def scores_of(right: np.ndarray, n: float) -> dict[str, Any]:
+    *layers, average, lstm_layers = (float(count) / n for count in right)
+    return {"layers": layers, "average": average, "lstm_layers": lstm_layers}
+
+
 def evaluate(bilm: BiLM, archive: Path) -> dict[str, Any]:
     """Return accuracies on the occurrences of words that were seen with several senses:
-    of the most frequent sense, and of each layer."""
+    of the most frequent sense, of each layer, of their average and of the LSTM layers
+    together."""
     known = by_word(vectors(bilm, read_corpus(archive, TRAIN), "SemCor"))
     known = {w: (v, s) for w, (v, s) in known.items() if len(set(s)) > 1}
     asked = by_word(vectors(bilm, read_corpus(archive, TEST), "MASC"), known)
-    n, first, right_L = 0, 0, np.zeros(bilm.config.n_layers + 1, dtype=int)
+    n, first, right_W = 0, 0, np.zeros(bilm.config.n_layers + 3, dtype=int)
     for word, (queries_QLD, expected_Q) in asked.items():
         seen_NLD, senses_N = known[word]
         names, sense_N, counts = np.unique(
@@ -101,17 +116,13 @@ def evaluate(bilm: BiLM, archive: Path) -> dict[str, Any]:
         senses_NS = np.eye(len(names), dtype=np.float32)[sense_N]
         n += len(expected_Q)
         first += int((expected_Q == names[counts.argmax()]).sum())
-        for layer in range(len(right_L)):
-            query_QD = queries_QLD[:, layer].astype(np.float32)
-            cosine_QN = query_QD @ seen_NLD[:, layer].astype(np.float32).T
+        query_LQD = queries_QLD.astype(np.float32).swapaxes(0, 1)
+        seen_LDN = seen_NLD.astype(np.float32).transpose(1, 2, 0)
+        for way, cosine_QN in enumerate(with_lstm_layers(query_LQD @ seen_LDN)):
             nearest_QN = cosine_QN > cosine_QN.max(1, keepdims=True) - EQUALLY
             votes_QS = nearest_QN.astype(np.float32) @ senses_NS
-            right_L[layer] += (names[votes_QS.argmax(1)] == expected_Q).sum()
-    return {
-        "occurrences": n,
-        "first_sense": first / n,
-        "layers": [int(right) / n for right in right_L],
-    }
+            right_W[way] += (names[votes_QS.argmax(1)] == expected_Q).sum()
+    return {"occurrences": n, "first_sense": first / n, **scores_of(right_W, n)}
 
 
 def evaluate_pairs(
@@ -122,11 +133,11 @@ def evaluate_pairs(
 
     Returns:
         How often a pair of one sense has a higher cosine than a pair of the same word
-        that has two (0.5 is chance), of each layer.
+        that has two (0.5 is chance), as `evaluate` has accuracies.
     """
     occurrences = by_word(vectors(bilm, read_corpus(archive, TEST), "MASC"))
     rng = np.random.default_rng(seed)
-    higher_L, total = np.zeros(bilm.config.n_layers + 1), 0
+    higher_W, total = np.zeros(bilm.config.n_layers + 3), 0
     for layers_NLD, senses_N in occurrences.values():
         i, j = np.triu_indices(min(len(senses_N), MOST_OCCURRENCES), k=1)
         same = senses_N[i] == senses_N[j]
@@ -136,12 +147,12 @@ def evaluate_pairs(
         for kind in (same, ~same):
             some = rng.permutation(np.flatnonzero(kind))[:n]
             left, right = (layers_NLD[x[some]].astype(np.float32) for x in (i, j))
-            cosines.append(np.einsum("pld,pld->lp", left, right))
-        one_LP, two_LP = cosines
-        higher_L += (one_LP[:, :, None] > two_LP[:, None]).sum((1, 2))
-        higher_L += 0.5 * (one_LP[:, :, None] == two_LP[:, None]).sum((1, 2))
-        total += one_LP.shape[1] * two_LP.shape[1]
-    return {"without": 0.5, "comparisons": total, "layers": (higher_L / total).tolist()}
+            cosines.append(with_lstm_layers(np.einsum("pld,pld->lp", left, right)))
+        one_WP, two_WP = cosines
+        higher_W += (one_WP[:, :, None] > two_WP[:, None]).sum((1, 2))
+        higher_W += 0.5 * (one_WP[:, :, None] == two_WP[:, None]).sum((1, 2))
+        total += one_WP.shape[1] * two_WP.shape[1]
+    return {"without": 0.5, "comparisons": total, **scores_of(higher_W, total)}
 
 
 def main(
@@ -155,11 +166,15 @@ def main(
     for name, result in (("word_senses", found), ("same_or_other_sense", pairs)):
         text = json.dumps(result, indent=2) + "\n"
         (output / f"{name}.json").write_text(text, encoding="utf-8")
-    rows = [("most frequent sense", f"{found['first_sense']:.2%}")]
-    rows += [(f"layer {i}", f"{score:.2%}") for i, score in enumerate(found["layers"])]
+    rows = [("most frequent sense", f"{found['first_sense']:.2%}"), *rows_of(found)]
     msg.table(rows, header=(f"{found['occurrences']:,} words", "right"), divider=True)
-    rows = [(f"layer {i}", f"{s:.2%}") for i, s in enumerate(pairs["layers"])]
-    msg.table(rows, header=("pairs", "one sense is nearer"), divider=True)
+    msg.table(rows_of(pairs), header=("pairs", "one sense is nearer"), divider=True)
+
+
+def rows_of(found: dict[str, Any]) -> list[tuple[str, str]]:
+    rows = [(f"layer {i}", f"{score:.2%}") for i, score in enumerate(found["layers"])]
+    rows += [("average of all layers", f"{found['average']:.2%}")]
+    return [*rows, ("LSTM layers together", f"{found['lstm_layers']:.2%}")]
 
 
 if __name__ == "__main__":

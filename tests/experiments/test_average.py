@@ -71,5 +71,7 @@ def test_the_share_with_the_lowest_perplexity_is_written(tmp_path):
     assert list(card["mean_of"].values()) == [0.5, 0.5] and 0.5 in SHARES
     earlier = LanguageModel.load(tmp_path / "earlier").bilm
     assert earlier.fingerprint() in card["mean_of"]
-    assert card["command"].startswith(read_card(folder)["command"] + "\npython . average")
+    assert card["command"].startswith(
+        read_card(folder)["command"] + "\npython . average"
+    )
     assert card["tokens_seen"] == read_card(folder)["tokens_seen"]

@@ -3,6 +3,7 @@
 import io
 import tarfile
 
+import numpy as np
 import pytest
 
 from experiments import word_senses
@@ -45,3 +46,31 @@ def test_occurrences_that_are_equally_near_vote(archive):
     assert found["occurrences"] == 2
     assert found["first_sense"] == 1.0
     assert found["layers"][0] == 1.0
+
+
+def test_average_and_lstm_layers_are_judged_too(archive):
+    """As vectors that are made here of the layers: the mean, and the LSTM layers as
+    unit vectors beside each other."""
+    bilm = BiLM.random(tiny_config(), seed=3)
+
+    def unit(vector):
+        return vector / np.linalg.norm(vector)
+
+    def of_bank(text):
+        *_, layers = bilm.encode([[*text.split(), "."]])
+        return layers[:, -2]
+
+    ways = {
+        "average": lambda layers: unit(layers.mean(0)),
+        "lstm_layers": lambda layers: unit(np.concatenate([*map(unit, layers[1:])])),
+    }
+    found = word_senses.evaluate(bilm, archive)
+    for name, vector in ways.items():
+        right = 0
+        for text, sense in ASKED:
+            cosines = [
+                vector(of_bank(text)) @ vector(of_bank(seen)) for seen, _ in SEEN
+            ]
+            right += SEEN[int(np.argmax(cosines))][1] == sense
+        assert found[name] == right / len(ASKED)
+    assert len(found["layers"]) == bilm.config.n_layers + 1
