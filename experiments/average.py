@@ -70,7 +70,7 @@ def main(
     best = min(found, key=lambda share: found[share].mean)
     msg.good(f"{output}: {best:.0%} of the later weights")
     card = dict(read_card(later) or {}) | {"dev_perplexity": found[best].to_dict()}
-    shares = {later: best, earlier: 1 - best}
+    shares = {later: best, earlier: round(1 - best, 2)}
     command = f"python . average {earlier} {later} {text} {output}"
     card["command"] = "\n".join([card.get("command", ""), command]).strip()
     card["mean_of"] = {BiLM.load(of).fingerprint(): shares[of] for of in shares}

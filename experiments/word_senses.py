@@ -95,8 +95,9 @@ def with_lstm_layers(cosines: np.ndarray) -> np.ndarray:
     return np.concatenate([cosines, cosines[1:-1].mean(0, keepdims=True)])
 
 
-def scores_of(right: np.ndarray, n: float) -> dict[str, Any]:
-    *layers, average, lstm_layers = (float(count) / n for count in right)
+def scores_of(right_W: np.ndarray, n: float) -> dict[str, Any]:
+    """Return the shares of what is right, of the ways that `with_lstm_layers` has."""
+    *layers, average, lstm_layers = (float(count) / n for count in right_W)
     return {"layers": layers, "average": average, "lstm_layers": lstm_layers}
 
 
@@ -155,6 +156,12 @@ def evaluate_pairs(
     return {"without": 0.5, "comparisons": total, **scores_of(higher_W, total)}
 
 
+def rows_of(found: dict[str, Any]) -> list[tuple[str, str]]:
+    rows = [(f"layer {i}", f"{score:.2%}") for i, score in enumerate(found["layers"])]
+    rows += [("average of all layers", f"{found['average']:.2%}")]
+    return [*rows, ("LSTM layers together", f"{found['lstm_layers']:.2%}")]
+
+
 def main(
     model: Path = typer.Argument(..., help="Model folder, or a shipped name"),
     archive: Path = typer.Argument(..., help="wsd-noad.tar.xz"),
@@ -169,12 +176,6 @@ def main(
     rows = [("most frequent sense", f"{found['first_sense']:.2%}"), *rows_of(found)]
     msg.table(rows, header=(f"{found['occurrences']:,} words", "right"), divider=True)
     msg.table(rows_of(pairs), header=("pairs", "one sense is nearer"), divider=True)
-
-
-def rows_of(found: dict[str, Any]) -> list[tuple[str, str]]:
-    rows = [(f"layer {i}", f"{score:.2%}") for i, score in enumerate(found["layers"])]
-    rows += [("average of all layers", f"{found['average']:.2%}")]
-    return [*rows, ("LSTM layers together", f"{found['lstm_layers']:.2%}")]
 
 
 if __name__ == "__main__":

@@ -105,8 +105,8 @@ class Errors(metaclass=_Coded):
     )
     EL027 = "The format {format} can't hold this model: {problem}."
     EL029 = (
-        "The cutoffs {cutoffs} don't rise, or are too many for {width} columns; each "
-        "cluster has {div_value} (1 or more) times fewer. Leave out the last one."
+        "The cutoffs {cutoffs} don't fit: they must rise, and each cluster has vectors "
+        "4 times narrower than the one before, of {width} columns. Leave out the last."
     )
     # Training text and trainer
     EL030 = "Can't read the text file '{path}': {error}."

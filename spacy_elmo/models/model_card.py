@@ -88,7 +88,6 @@ Held-out text, exact over the whole vocabulary.
 All settings are in `card.json`.
 """
 BEFORE = "\n- Before it, {model} read {tokens_seen:,} tokens of: {text[note]}"
-EARLIER = "an earlier part of the training"
 RESULT = """\
   - task:
       type: language-modeling
@@ -166,10 +165,14 @@ def render(name: str, lang: str, card: dict[str, Any]) -> tuple[str, str]:
     blank = BLANK.get(lang, f'"{lang}"')
     values = {**card, "name": name, "lang": lang, "blank": blank, "table": table}
     values["before"] = "".join(
-        BEFORE.format(model=f"version {v}" if (v := a.get("version")) else EARLIER, **a)
-        for a in ancestors(card)
+        BEFORE.format(model=_of_version(before), **before) for before in ancestors(card)
     )
     return front, PAGE.format(**values, hours=hours, minutes=minutes)
+
+
+def _of_version(card: dict[str, Any]) -> str:
+    version = card.get("version")
+    return f"version {version}" if version else "an earlier part of the training"
 
 
 def tokens_read(card: dict[str, Any]) -> int:

@@ -48,10 +48,11 @@ def test_occurrences_that_are_equally_near_vote(archive):
     assert found["layers"][0] == 1.0
 
 
-def test_average_and_lstm_layers_are_judged_too(archive):
+@pytest.mark.parametrize("seed", range(6))
+def test_average_and_lstm_layers_are_judged_too(archive, seed):
     """As vectors that are made here of the layers: the mean, and the LSTM layers as
     unit vectors beside each other."""
-    bilm = BiLM.random(tiny_config(), seed=3)
+    bilm = BiLM.random(tiny_config(), seed=seed)
 
     def unit(vector):
         return vector / np.linalg.norm(vector)
@@ -68,9 +69,8 @@ def test_average_and_lstm_layers_are_judged_too(archive):
     for name, vector in ways.items():
         right = 0
         for text, sense in ASKED:
-            cosines = [
-                vector(of_bank(text)) @ vector(of_bank(seen)) for seen, _ in SEEN
-            ]
+            asked = vector(of_bank(text))
+            cosines = [asked @ vector(of_bank(seen)) for seen, _ in SEEN]
             right += SEEN[int(np.argmax(cosines))][1] == sense
         assert found[name] == right / len(ASKED)
     assert len(found["layers"]) == bilm.config.n_layers + 1

@@ -15,6 +15,8 @@ from ..transfer import to_device
 from .full import FullSoftmax
 from .objective import MakeObjective, Objective, chunk_size, in_chunks
 
+# The words of each cluster have vectors so many times narrower than those before.
+DIV_VALUE = 4
 # Share of the words of running text that are outside the head.
 RARE = 0.1
 
@@ -22,20 +24,17 @@ RARE = 0.1
 class AdaptiveSoftmax(Objective):
     """Frequent words in a head, rarer ones in clusters of ever smaller width: much
     cheaper to train, and still a distribution over all words. Raises ValueError [EL029]
-    if the cutoffs don't rise within the vocabulary, or leave a cluster no columns."""
+    if the cutoffs don't rise within the vocabulary, or are too many for the width."""
 
     name = "spacy-elmo.AdaptiveSoftmax.v1"
 
-    def __init__(
-        self, width: int, n_words: int, cutoffs: Sequence[int], div_value: float = 4
-    ) -> None:
+    def __init__(self, width: int, n_words: int, cutoffs: Sequence[int]) -> None:
         super().__init__(width, n_words)
-        self.div_value, sizes = div_value, {"width": width, "div_value": div_value}
         rising = all(a < b for a, b in pairwise([0, *cutoffs, n_words]))
-        if not (rising and div_value >= 1 and div_value ** len(cutoffs) <= width):
-            raise ValueError(Errors.EL029.format(cutoffs=list(cutoffs), **sizes))
+        if not rising or width // DIV_VALUE ** len(cutoffs) < 1:
+            raise ValueError(Errors.EL029.format(cutoffs=list(cutoffs), width=width))
         self.clusters = nn.AdaptiveLogSoftmaxWithLoss(
-            width, n_words, list(cutoffs), div_value=div_value, head_bias=True
+            width, n_words, list(cutoffs), div_value=DIV_VALUE, head_bias=True
         )
 
     def prepare(self, target_N: np.ndarray, device: torch.device) -> list[list[Tensor]]:
@@ -108,8 +107,8 @@ class AdaptiveSoftmax(Objective):
         return int(head + RARE * (self.n_words - head))
 
     def settings(self) -> dict[str, Any]:
-        """Return the cutoffs and div_value."""
-        return {"cutoffs": self.cutoffs, "div_value": self.div_value}
+        """Return the cutoffs."""
+        return {"cutoffs": self.cutoffs}
 
     def describe(self) -> str:
         """Return the name and the cutoffs."""
@@ -117,20 +116,18 @@ class AdaptiveSoftmax(Objective):
 
 
 @registry.objectives(AdaptiveSoftmax.name)
-def adaptive_softmax(cutoffs: list[int], div_value: float = 4) -> MakeObjective:
+def adaptive_softmax(cutoffs: list[int]) -> MakeObjective:
     """Make an adaptive softmax, or a full one if no cutoff is inside the vocabulary.
 
     Args:
         cutoffs: Number of the first word of each cluster after the head; those beyond
             the vocabulary are left out.
-        div_value: The vectors of each cluster are so many times narrower than those
-            before: smaller files and faster training, higher perplexity.
     """
 
     def make(width: int, n_words: int) -> Objective:
         inside = [cutoff for cutoff in cutoffs if cutoff < n_words]
         if not inside:
             return FullSoftmax(width, n_words)
-        return AdaptiveSoftmax(width, n_words, inside, div_value)
+        return AdaptiveSoftmax(width, n_words, inside)
 
     return make

@@ -51,21 +51,6 @@ def test_clusters_that_can_not_be(cutoffs):
         make_softmax(8, 20, cutoffs)
 
 
-@pytest.mark.parametrize("div_value", [0, -4, 0.5, 4.1, float("nan")])
-def test_widths_that_can_not_be(div_value):
-    with pytest.raises(ValueError, match="EL029"):
-        adaptive_softmax([2, 4], div_value)(16, 20)
-
-
-def test_widths_of_clusters():
-    """16 columns for the head, 8 and 4 for what is rarer."""
-    softmax = adaptive_softmax([2, 4], 2)(16, 20)
-    shapes = [tuple(weight.shape) for weight in softmax.clusters.tail.parameters()]
-    assert shapes == [(8, 16), (2, 8), (4, 16), (16, 4)]
-    total = all_words(softmax, torch.randn(3, 16), 20).exp().sum(1)
-    assert torch.allclose(total, torch.ones(3), atol=1e-5)
-
-
 @pytest.mark.parametrize("cutoffs", [(), (4, 8)])
 def test_one_vector_a_word(cutoffs):
     """How much likelier one word is than another of its cluster depends on h through

@@ -43,7 +43,6 @@ def tilted(scale: float = 1.0) -> MakeObjective:
 OBJECTIVES = {
     "full": FullSoftmax(16, 20),
     "adaptive": AdaptiveSoftmax(16, 20, [4, 9]),
-    "wider adaptive": AdaptiveSoftmax(16, 20, [4, 9], 2.5),
     "sampled": SampledSoftmax(16, 20, 6),
     "from another package": Tilted(16, 20, 0.5),
 }
