@@ -5,12 +5,13 @@ nearest by cosine. Where several are equally near, as those of one spelling are 
 token layer, which knows no context, it has the sense that most of them have. Beside it:
 the sense that SemCor has most often; the average of all layers, which `doc.tensor` has
 by default; and the LSTM layers together, each made a unit vector, whose cosine is the
-mean of theirs.
+mean of theirs. All of them also by a vote of the nearest NEIGHBOURS, as many as are
+best for every tenth document of SemCor when the others are what is known.
 """
 
 import json
 import tarfile
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -27,21 +28,30 @@ from spacy_elmo.models import find
 TRAIN, TEST = "semcor", "masc"
 AT_ONCE = 512  # sentences
 MOST_OCCURRENCES = 500  # of a word, that pairs are drawn from
+NEIGHBOURS = np.array([1, 2, 4, 8, 16, 32, 64])  # that vote
 EQUALLY = 1e-5  # cosines of float32 sums that differ by less say nothing
 
 Word = tuple[str, str]  # lemma and part of speech, what a dictionary has an entry for
 Labelled = tuple[list[str], list[tuple[int, Word, str]]]  # tokens; positions and senses
+# Unit vectors of each layer and of their average, (N, L+2, D) in 16 bits, and senses
+# (N,) of each word's occurrences.
+Occurrences = dict[Word, tuple[np.ndarray, np.ndarray]]
 
 
-def read_corpus(archive: Path, part: str) -> Iterator[Labelled]:
+def read_corpus(
+    archive: Path, part: str, keep: Callable[[int], bool] = lambda number: True
+) -> Iterator[Labelled]:
     """Sentences of a part of the corpora labelled with senses of NOAD (Yuan et al.
-    2016)."""
+    2016). keep: whether a document is read, by its number."""
+    number = 0
     with tarfile.open(archive) as files:
         for member in files:
             if f"/{part}/" in member.name and member.name.endswith(".xml"):
                 file = files.extractfile(member)
                 assert file is not None
-                yield from _read_document(file)
+                if keep(number):
+                    yield from _read_document(file)
+                number += 1
 
 
 def _read_document(file: IO[bytes]) -> Iterator[Labelled]:
@@ -75,9 +85,8 @@ def vectors(
 
 def by_word(
     found: Iterator[tuple[Word, str, np.ndarray]], keep: Container[Word] | None = None
-) -> dict[Word, tuple[np.ndarray, np.ndarray]]:
-    """Unit vectors of each layer and of their average, (N, L+2, D) in 16 bits, and
-    senses (N,) of each word's occurrences. keep: words to keep, all if None."""
+) -> Occurrences:
+    """Return the occurrences of words. keep: words to keep, all if None."""
     collected: dict[Word, tuple[list[np.ndarray], list[str]]] = {}
     for word, sense, layers_LD in found:
         if keep is None or word in keep:
@@ -101,29 +110,72 @@ def scores_of(right_W: np.ndarray, n: float) -> dict[str, Any]:
     return {"layers": layers, "average": average, "lstm_layers": lstm_layers}
 
 
+def joined(one: Occurrences, other: Occurrences) -> Occurrences:
+    """Return the occurrences of both."""
+    both = {**one, **other}
+    for word in one.keys() & other.keys():
+        (vectors, senses), (more_vectors, more_senses) = one[word], other[word]
+        both[word] = (
+            np.concatenate([vectors, more_vectors]),
+            np.concatenate([senses, more_senses]),
+        )
+    return both
+
+
+def right_votes(known: Occurrences, asked: Occurrences, n_ways: int) -> np.ndarray:
+    """Return how many of the occurrences that are asked for get their sense by the vote
+    of each of NEIGHBOURS, in each of the ways of `with_lstm_layers`, (K, W). Words that
+    are known with one sense alone are left out. Of two senses with as many votes the
+    one of nearer occurrences is taken."""
+    right_KW = np.zeros((len(NEIGHBOURS), n_ways), dtype=int)
+    for word, (queries_QLD, expected_Q) in asked.items():
+        seen_NLD, senses_N = known.get(word, (queries_QLD[:0], expected_Q[:0]))
+        if len(set(senses_N)) < 2:
+            continue
+        names, sense_N = np.unique(senses_N, return_inverse=True)
+        senses_NS = np.eye(len(names), dtype=np.float32)[sense_N]
+        query_LQD = queries_QLD.astype(np.float32).swapaxes(0, 1)
+        seen_LDN = seen_NLD.astype(np.float32).transpose(1, 2, 0)
+        places_K = len(senses_N) - np.minimum(NEIGHBOURS, len(senses_N))
+        ways = []
+        for cosine_QN in with_lstm_layers(query_LQD @ seen_LDN):
+            furthest_QK = np.partition(cosine_QN, np.unique(places_K), 1)[:, places_K]
+            weight_QN = 1 + 1e-3 * cosine_QN
+            votes = [
+                (weight_QN * (cosine_QN > least_Q1 - EQUALLY)) @ senses_NS
+                for least_Q1 in furthest_QK.T[:, :, None]
+            ]
+            given_KQ = names[np.stack(votes).argmax(2)]
+            ways.append((given_KQ == expected_Q).sum(1))
+        right_KW += np.stack(ways, 1)
+    return right_KW
+
+
 def evaluate(bilm: BiLM, archive: Path) -> dict[str, Any]:
     """Return accuracies on the occurrences of words that were seen with several senses:
     of the most frequent sense, of each layer, of their average and of the LSTM layers
-    together."""
-    known = by_word(vectors(bilm, read_corpus(archive, TRAIN), "SemCor"))
+    together by the nearest neighbour; and by a vote, with the number that vote."""
+
+    def read(keep: Callable[[int], bool], title: str) -> Occurrences:
+        return by_word(vectors(bilm, read_corpus(archive, TRAIN, keep), title))
+
+    known = read(lambda number: number % 10 != 0, "SemCor")
+    tenth = read(lambda number: number % 10 == 0, "a tenth of SemCor")
+    n_ways = bilm.config.n_layers + 3
+    best_W = right_votes(known, tenth, n_ways).argmax(0)
+    known = joined(known, tenth)
     known = {w: (v, s) for w, (v, s) in known.items() if len(set(s)) > 1}
     asked = by_word(vectors(bilm, read_corpus(archive, TEST), "MASC"), known)
-    n, first, right_W = 0, 0, np.zeros(bilm.config.n_layers + 3, dtype=int)
-    for word, (queries_QLD, expected_Q) in asked.items():
-        seen_NLD, senses_N = known[word]
-        names, sense_N, counts = np.unique(
-            senses_N, return_inverse=True, return_counts=True
-        )
-        senses_NS = np.eye(len(names), dtype=np.float32)[sense_N]
+    n, first = 0, 0
+    for word, (_, expected_Q) in asked.items():
+        names, counts = np.unique(known[word][1], return_counts=True)
         n += len(expected_Q)
         first += int((expected_Q == names[counts.argmax()]).sum())
-        query_LQD = queries_QLD.astype(np.float32).swapaxes(0, 1)
-        seen_LDN = seen_NLD.astype(np.float32).transpose(1, 2, 0)
-        for way, cosine_QN in enumerate(with_lstm_layers(query_LQD @ seen_LDN)):
-            nearest_QN = cosine_QN > cosine_QN.max(1, keepdims=True) - EQUALLY
-            votes_QS = nearest_QN.astype(np.float32) @ senses_NS
-            right_W[way] += (names[votes_QS.argmax(1)] == expected_Q).sum()
-    return {"occurrences": n, "first_sense": first / n, **scores_of(right_W, n)}
+    right_KW = right_votes(known, asked, n_ways)
+    vote = scores_of(right_KW[best_W, np.arange(n_ways)], n)
+    vote["neighbours"] = scores_of(NEIGHBOURS[best_W], 1)
+    nearest = scores_of(right_KW[0], n)
+    return {"occurrences": n, "first_sense": first / n, **nearest, "vote": vote}
 
 
 def evaluate_pairs(
@@ -156,10 +208,15 @@ def evaluate_pairs(
     return {"without": 0.5, "comparisons": total, **scores_of(higher_W, total)}
 
 
+def flat(found: dict[str, Any]) -> list[float]:
+    """Return what `scores_of` was given."""
+    return [*found["layers"], found["average"], found["lstm_layers"]]
+
+
 def rows_of(found: dict[str, Any]) -> list[tuple[str, str]]:
-    rows = [(f"layer {i}", f"{score:.2%}") for i, score in enumerate(found["layers"])]
-    rows += [("average of all layers", f"{found['average']:.2%}")]
-    return [*rows, ("LSTM layers together", f"{found['lstm_layers']:.2%}")]
+    names = [f"layer {i}" for i in range(len(found["layers"]))]
+    names += ["average of all layers", "LSTM layers together"]
+    return [(name, f"{score:.2%}") for name, score in zip(names, flat(found))]
 
 
 def main(
@@ -175,6 +232,9 @@ def main(
         (output / f"{name}.json").write_text(text, encoding="utf-8")
     rows = [("most frequent sense", f"{found['first_sense']:.2%}"), *rows_of(found)]
     msg.table(rows, header=(f"{found['occurrences']:,} words", "right"), divider=True)
+    numbers = [f"{n:.0f}" for n in flat(found["vote"]["neighbours"])]
+    voted = [(*row, n) for row, n in zip(rows_of(found["vote"]), numbers)]
+    msg.table(voted, header=("a vote", "right", "of so many"), divider=True)
     msg.table(rows_of(pairs), header=("pairs", "one sense is nearer"), divider=True)
 
 

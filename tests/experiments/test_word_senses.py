@@ -73,3 +73,35 @@ def test_average_and_lstm_layers_are_judged_too(archive):
     scores = word_senses.evaluate(bilm, archive)
     assert len(scores["layers"]) == bilm.config.n_layers + 1
     assert {"average", "lstm_layers"} < set(scores)
+
+
+def test_the_nearest_occurrences_vote():
+    """One occurrence of a sense is nearest, and more of the other are near: the votes
+    of 1 and of all 5 differ, by hand."""
+
+    def at(*degrees):
+        angles = np.deg2rad(degrees)
+        vectors = np.stack([np.cos(angles), np.sin(angles)], 1).astype(np.float16)
+        return np.repeat(vectors[:, None], 3, axis=1)
+
+    word = ("bank", "N")
+    known = {word: (at(1, 10, 12, 14, 60), np.array(["river", *["money"] * 4]))}
+    alone = ("shore", "N")  # with one sense, so that there is nothing to tell
+    known[alone] = (at(0, 1), np.array(["river"] * 2))
+    asked = {of: (at(0), np.array(["river"])) for of in (word, alone)}
+    right_KW = word_senses.right_votes(known, asked, n_ways=4)
+    # Of two senses with as many votes the nearer has it.
+    expected = word_senses.NEIGHBOURS <= 2
+    np.testing.assert_array_equal(right_KW, np.repeat(expected[:, None], 4, axis=1))
+
+
+def test_parts_of_occurrences_are_joined():
+    one = {("a", "N"): (np.zeros((2, 3, 4)), np.array(["x", "y"]))}
+    other = {
+        ("a", "N"): (np.ones((1, 3, 4)), np.array(["z"])),
+        ("b", "N"): (np.ones((3, 3, 4)), np.array(["u", "u", "v"])),
+    }
+    found = word_senses.joined(one, other)
+    assert found["a", "N"][0].sum(axis=(1, 2)).tolist() == [0, 0, 12]
+    assert found["a", "N"][1].tolist() == ["x", "y", "z"]
+    assert found["b", "N"][1].tolist() == ["u", "u", "v"]
