@@ -18,7 +18,7 @@ from spacy.training.converters import iob_to_docs
 from weasel.cli.document import project_document
 from weasel.cli.run import project_run
 
-from experiments.table import find_experiment
+from experiments.table import find_experiment, read_table
 from experiments.text.__main__ import make_parser
 from spacy_elmo import cli
 
@@ -165,6 +165,18 @@ def test_workflows_and_assets(project, tmp_path):
     project_document(ROOT / project, tmp_path / "workflows.md")
     text = (tmp_path / "workflows.md").read_text(encoding="utf-8")
     assert all(f"`{name}`" in text for name in content["workflows"])
+
+
+def test_what_ships_is_what_the_workflow_has_trained():
+    """What `ship` reads is what it waits for, and what a command before it makes."""
+    project = PROJECTS["experiments"]
+    commands = {command["name"]: command for command in project["commands"]}
+    steps = project["workflows"]["models"]
+    before = steps[: steps.index("ship")]
+    made = {out for name in before for out in commands[name].get("outputs", [])}
+    trained = {row["trained"] for row in read_table()["models"].values()}
+    assert trained == set(commands["ship"]["deps"])
+    assert trained <= made
 
 
 def test_demo_corpus_is_well_formed():
