@@ -6,6 +6,7 @@ and several nodes of one machine would meet those of others.
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -106,9 +107,15 @@ def test_a_job_that_kills_its_workers_is_set_aside(folder, expected, tmp_path):
 
 def test_actors_that_are_killed(tmp_path, n_kills):
     """At random moments; each time another one takes over, and no shard is lost."""
-    text = write_lines(tmp_path / "a.txt", 160 * n_kills)
-    expected = shards(embed_files(tmp_path, [text]))
-    output = plan(tmp_path, tmp_path / "out", text)
-    assert on_ray(output, "kills", str(n_kills))["kills"] == n_kills
-    run(output)  # what was set aside because it was hit three times
-    assert shards(output) == expected
+    size = {"shard_mb": 0.02}  # seconds of work, so that there is a time to kill in
+    text = write_lines(tmp_path / "a.txt", 4000 * n_kills)
+    expected = shards(embed_files(tmp_path, [text], **size))
+    kills, output = 0, tmp_path / "out"
+    while kills < n_kills:  # a run may end before there were so many
+        shutil.rmtree(output, ignore_errors=True)
+        plan(tmp_path, output, text, **size)
+        found = on_ray(output, "kills", str(n_kills - kills))["kills"]
+        assert found > 0
+        kills += found
+        run(output)  # what was set aside because it was hit three times
+        assert shards(output) == expected
