@@ -10,6 +10,13 @@ from filelock import FileLock
 
 ROOT = Path(__file__).parents[1]
 IGNORED = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "*.egg-info")
+# What workflows read and make, gigabytes.
+DATA = {"corpus", "training", "metrics"}
+
+
+def ignored(folder, names):
+    data = DATA if Path(folder) in (ROOT, ROOT / "experiments") else set()
+    return IGNORED(folder, names) | data & set(names)
 
 
 def shared_folder(factory):
@@ -21,13 +28,13 @@ def shared_folder(factory):
 
 
 def build(factory):
-    """Return the folder with wheel and sdist, built from a copy of what git tracks, and
-    the wheel of tests/extension_package."""
+    """Return the folder with wheel and sdist, built from a copy of the clone, and the
+    wheel of tests/extension_package."""
     folder = shared_folder(factory)
     dist, source = folder / "dist", folder / "source"
     with FileLock(folder / "build.lock"):
         if not dist.exists():
-            shutil.copytree(ROOT, source, ignore=IGNORED, symlinks=True)
+            shutil.copytree(ROOT, source, ignore=ignored, symlinks=True)
             made = folder / "made"
             extension = source / "tests" / "extension_package"
             for what in ([source], ["--wheel", extension]):
