@@ -145,24 +145,25 @@ class BiLM(FastBidirectionalLM):
     # -- sentences ----------------------------------------------------------------
 
     def forward(  # type: ignore[override]  # words in place of their ids
-        self, batch: PackedBatch, state: BiLMState | None = None
+        self, batch: PackedBatch, state: BiLMState | None = None, dropout: float = 0.0
     ) -> tuple[Tensor, BiLMState]:
         """Return the layers of a packed batch, (L+1, N, D), and the state after it.
-        state: what both directions start from, rows in packed order; None for zeros."""
-        if state is None:
-            state = self.zero_state(len(batch.positions))
+        state: what both directions start from, rows in packed order; None for zeros.
+        dropout: rate on the input of every LSTM layer while training."""
+        state = state or self.zero_state(len(batch.positions))
         with safe_from_forks():
-            layers_of, state = self._read_batch(batch, state)
+            layers_of, state = self._read_batch(batch, state, dropout)
             return layers_of(slice(None)), state
 
     def _read_batch(
-        self, batch: PackedBatch, state: BiLMState
+        self, batch: PackedBatch, state: BiLMState, dropout: float = 0.0
     ) -> tuple[Callable[[slice | Tensor], Tensor], BiLMState]:
         """Return what joins the layers of packed positions, and the last state."""
         numbers = batch.word_N, batch.reversed_N
         word_N, reversed_N = (to_device(array, self.device) for array in numbers)
         x_VH, sizes = self.token_vectors(batch.words), batch.batch_sizes
-        ahead, back, state = self.read(x_VH, word_N, word_N[reversed_N], sizes, state)
+        order = word_N, word_N[reversed_N]
+        ahead, back, state = self.read(x_VH, *order, sizes, state, dropout)
 
         def layers_of(rows: slice | Tensor) -> Tensor:
             some = [y_NH[rows] for y_NH in ahead]
@@ -193,8 +194,7 @@ class BiLM(FastBidirectionalLM):
                 which empty sentences lead to and which is nearer to running text.
 
         Raises:
-            ValueError: [EL021] for start, [EL025] for sentences, [EL026] for
-                batch_tokens.
+            ValueError: [EL021, EL025, EL026] The start, sentences or batch_tokens.
             MemoryError: [EL080] A GPU's memory does not hold a sentence.
         """
         each = dict(self.encode_each(sentences, batch_tokens=batch_tokens, start=start))

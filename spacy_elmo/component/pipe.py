@@ -264,7 +264,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
     ) -> dict[str, float]:
         """Encode the predicted Docs of examples for the listeners. The biLM learns, if
         it is not frozen, from the gradients that they add, when the update is finished.
-        It has no loss of its own, and no dropout."""
+        It has no loss of its own; drop is for the inputs of its LSTM layers."""
         losses = losses if losses is not None else {}
         examples = list(examples)
         validate_examples(examples, "Elmo.update")
@@ -277,7 +277,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         if self.layer_cache is not None:
             self._reader.cache = None
             warnings.warn(Warnings.ELW24.format(name=self.name), stacklevel=2)
-        self._tuning.begin()
+        self._tuning.begin(drop)
         self._with_weights()
         cut_docs = cut(self.model, docs)
         layers, backprop = self.model.begin_update(cut_docs)

@@ -23,8 +23,9 @@ class ElmoSettings(MixSettings):
             read, too.
         max_layers_mb: Layers that wait for listeners are held up to this size; beyond
             it they are computed again when they are asked for.
-        learn_rate: Of the biLM, by an Adam of its own, if it is not frozen; None for
-            the optimizer of the other components.
+        learn_rate: Of the biLM, by an Adam of its own, if it is not frozen: its highest
+            rate, which falls as that of the optimizer of the other components does.
+            None for that optimizer.
         unfreeze_every: Updates after which one more layer of the biLM learns, the top
             one first; 0 for all from the start. With the rate, it keeps a biLM from
             forgetting what it was trained on.
@@ -41,7 +42,7 @@ class ElmoSettings(MixSettings):
     frozen: bool = True
     set_tensor: bool = True
     max_layers_mb: int = 1024
-    learn_rate: float | None = 1e-4
+    learn_rate: float | None = 3e-4
     unfreeze_every: int = 200
     similarity_hooks: bool = False
 

@@ -32,6 +32,7 @@ from .settings import takes_fields_of
 from .shim import BiLMShim
 from .spans import DocPieces, SpanGetter, configure_windows, docs_by_tokens
 
+DROPOUT = {"dropout_rate": 0.0}  # of the LSTM layers' inputs; an update sets it
 PIPE_TOKENS = 16_384  # of a group of Docs at least, if there are as many
 
 Encoder = Model[Sequence[Doc | DocPieces], LayerBatch]
@@ -77,7 +78,7 @@ def build_bilm(
     return CheckedModel(
         "elmo-encoder",
         _forward,
-        layers=[Model("bilm", _forward_sentences, shims=[shim])],
+        layers=[Model("bilm", _forward_sentences, shims=[shim], attrs=DROPOUT)],
         dims={"nO": config.width},
         attrs={"get_spans": get_spans or configure_windows()},
     )
@@ -151,13 +152,14 @@ def _forward_sentences(
         raise ValueError(Errors.EL050.format(name="spacy-elmo.BiLM.v1"))
     tokens, rows, n_rows = sentences
     config, device = shim.bilm_config, shim.bilm.device
+    options = {"dropout": model.attrs["dropout_rate"]} if is_train else {}
     # Layers of all sentences in one array, which every batch is written into.
     layers_LND = torch.zeros(config.n_layers + 1, n_rows, config.width, device=device)
     computed: list[tuple[Tensor, Tensor, Callable[[Any], Any]]] = []
 
     def compute(group: Sequence[int]) -> tuple[Tensor, Tensor, Callable[[Any], Any]]:
         batch = pack([tokens[s] for s in group])
-        (Y_LND, _), backprop_group = shim(ArgsKwargs((batch,), {}), is_train)
+        (Y_LND, _), backprop_group = shim(ArgsKwargs((batch,), options), is_train)
         if device.type == "cpu":
             check_finite(Y_LND.detach(), [tokens[s] for s in group], batch.positions)
         to_N = np.concatenate([rows[s] for s in group])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spacy.tokens import Doc
-from thinc.api import Adam, Optimizer
+from thinc.api import Adam, Optimizer, set_dropout_rate
 
 from ..errors import Warnings
 from .encoder import Encoder, shim_of
@@ -34,7 +34,8 @@ class ForwardPass:
 
 
 class FineTuning:
-    """The updates of one component's biLM, at a rate of its own if there is one.
+    """The updates of one component's biLM, at a rate of its own if there is one, which
+    falls from where it begins as the optimizer's falls from its highest.
 
     After every unfreeze_every updates one more layer learns, from the top down (Howard
     & Ruder 2018); if it is 0, all do from the start.
@@ -54,6 +55,7 @@ class FineTuning:
         self.n_updates = 0
         rate = self.learn_rate
         self._own = None if rate is None else Adam(rate, use_averages=False)
+        self._highest_rate = 0.0  # of the optimizer, so far
 
     def forget(self) -> None:
         """Await no gradients any more."""
@@ -61,9 +63,10 @@ class FineTuning:
         # For gradients that come after their update was finished.
         self._late: Optimizer | None = None
 
-    def begin(self) -> None:
-        """Apply what is due, and thaw a layer when it is its turn."""
+    def begin(self, drop: float) -> None:
+        """Apply what is due, set the dropout, and thaw a layer when it is its turn."""
         self.apply_what_is_due()
+        set_dropout_rate(self.encoder, drop)
         if self.unfreeze_every:
             shim, thawed = shim_of(self.encoder), self.n_updates // self.unfreeze_every
             shim.thawed = min(thawed, shim.bilm_config.n_layers) + 1
@@ -129,6 +132,11 @@ class FineTuning:
         """Run the backward passes that are due, and one step of the optimizer."""
         self.settle()
         self.n_updates += 1
+        if self._own is not None and self.learn_rate is not None:
+            # Listeners that stand still must not be left with layers that still move.
+            highest = self._highest_rate = max(self._highest_rate, sgd.learn_rate)
+            share = sgd.learn_rate / highest if highest else 1.0
+            self._own.learn_rate = self.learn_rate * share
         self.encoder.finish_update(self._own or sgd)
         self._late = sgd if self._awaited else None
 
