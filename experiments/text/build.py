@@ -36,7 +36,8 @@ def build(
         record: Write the SHA-256 of what comes out to the table, instead of comparing.
         even: Genres, and the words of each at most in `LANGUAGE_even.txt`, which is
             written beside it.
-        limits: The same for `LANGUAGE_limited.txt`, which has no SHA-256 in the table.
+        limits: The same for `LANGUAGE_limited.txt`. The table has the SHA-256 of the limits
+            that a model was trained with.
 
     Raises:
         ValueError: A part or the corpus has another SHA-256 than the table says, or a
@@ -64,6 +65,9 @@ def build(
     _check({f"{language}_train": report["sha256"]}, record)
     if even:
         _check({f"{language}_even": report["even"]["sha256"]}, record)
+    if limits:
+        shares_of = " ".join(f"{genre}={limits[genre]}" for genre in sorted(limits))
+        _check({f"{language}_limited {shares_of}": report["limited"]["sha256"]}, record)
     return report
 
 

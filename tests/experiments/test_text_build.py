@@ -183,3 +183,15 @@ def test_the_even_text_has_at_most_so_many_words_of_a_genre(world):
     assert whole["sha256"] == report["sha256"]
     with pytest.raises(ValueError, match=r"no source is of \['post'\]"):
         build(*inputs, limits={"post": 0})
+
+
+def test_limits_that_were_recorded_give_the_same_text_again(world):
+    folder, sources = world
+    inputs = "english", sources, folder / "mirrors", folder / "out"
+    build(*inputs, record=True, limits={"posts": 1000})
+    build(*inputs, limits={"posts": 1000})
+    sums = json.loads(build_module.SUMS.read_text())
+    build_module.SUMS.write_text(json.dumps(sums | {"english_limited posts=1000": "0"}))
+    build(*inputs, limits={"posts": 500})
+    with pytest.raises(ValueError, match="english_limited posts=1000 has the SHA-256"):
+        build(*inputs, limits={"posts": 1000})
