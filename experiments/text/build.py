@@ -36,8 +36,8 @@ def build(
         record: Write the SHA-256 of what comes out to the table, instead of comparing.
         even: Genres, and the words of each at most in `LANGUAGE_even.txt`, which is
             written beside it.
-        limits: The same for `LANGUAGE_limited.txt`. The table has the SHA-256 of the limits
-            that a model was trained with.
+        limits: The same for `LANGUAGE_limited.txt`. The table has the SHA-256 of the
+            limits that a model was trained with.
 
     Raises:
         ValueError: A part or the corpus has another SHA-256 than the table says, or a
