@@ -26,8 +26,9 @@ class Task:
 @dataclass(frozen=True)
 class Setup:
     """A pipeline: settings of `make_config`, other settings by their dotted names, the
-    share of the training sentences that it reads, weights of its biLM, a text for
-    `spacy pretrain`, and an architecture in ELMo's place."""
+    share of the training sentences that it reads, weights of its biLM (with `{corpus}`
+    for the name of the task's), a text for `spacy pretrain`, and an architecture in
+    ELMo's place."""
 
     name: str
     what: str = ""

@@ -93,7 +93,10 @@ class Run:
     @property
     def source(self) -> str | None:
         """Weights of the biLM, if there is one and they are not what ships."""
-        return (self.setup.weights or self.weights) if self.setup.has_elmo else None
+        if not self.setup.has_elmo:
+            return None
+        own = self.setup.weights
+        return self.weights if own is None else own.format(corpus=self.task.corpus)
 
     def bilm(self) -> BiLM:
         """Return the biLM of a setup that has one."""
@@ -152,7 +155,7 @@ class Run:
         needed = [self.corpus / f"{part}.spacy" for part in PARTS]
         if self.text is not None:
             needed.append(self.text)
-        weights = self.setup.weights if self.setup.has_elmo else None
+        weights = self.source if self.setup.weights else None
         if weights not in (None, *shipped.MODELS.values()):
             needed.append(Path(weights))
         if "static" in self.setup.config:

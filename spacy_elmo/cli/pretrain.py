@@ -27,7 +27,7 @@ from .group import (
 @clear_errors()
 def prepare_cli(
     text: list[Path] = typer.Argument(
-        ..., help="UTF-8 text, .jsonl with a field 'text'; .gz, .xz, .bz2, .zst of them"
+        ..., help="UTF-8 text (also .gz, .xz, .bz2, .zst), .jsonl with 'text', .spacy"
     ),
     output: Path = typer.Option(..., "--output", "-o", help="Folder to write"),
     lang: Lang = "en",

@@ -42,7 +42,7 @@ class TextConfig(Section):
     """Section [text]: what is read, and how it is tokenized.
 
     Text is files of one paragraph or sentence per line (.gz, .xz, .bz2, .zst and .jsonl
-    too), or one folder made by 'spacy elmo prepare'.
+    too), `.spacy` files, or one folder made by 'spacy elmo prepare'.
     """
 
     train: Paths

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..errors import Errors, Warnings
-from ..untrusted_files import check_plain
+from ..untrusted_files import check_plain, coded
 from .unpack import DAMAGED, UNPACK
 
 Tokenize = Callable[[Iterable[str]], Iterator[list[str]]]
 
-JSON_LINES = (".jsonl", ".ndjson")
+JSON_LINES, DOCS = (".jsonl", ".ndjson"), ".spacy"
 LINES_AT_ONCE = 2000
 # Longer lines are read in pieces, longer tokens lose their end: a biLM reads no more of
 # a word than its first 48 bytes, and no file may decide how much memory is taken.
@@ -37,7 +37,8 @@ def read_lines(
     path: Path, progress: Callable[[int], object] = lambda n_bytes: None
 ) -> Iterator[str]:
     """Yield the lines of a UTF-8 text file, or of the field `text` of every object of a
-    `.jsonl` file. `.gz`, `.xz`, `.bz2` and `.zst` are unpacked, empty lines left out.
+    `.jsonl` file, or the sentences of the Docs of a `.spacy` file, a space between two
+    tokens. `.gz`, `.xz`, `.bz2` and `.zst` are unpacked, empty lines left out.
 
     Args:
         path: The file.
@@ -45,9 +46,11 @@ def read_lines(
 
     Raises:
         OSError: [EL030] The file can't be read.
-        ValueError: [EL031] It is not UTF-8 text; [EL040] a line is not such an object.
+        ValueError: [EL030] A `.spacy` file is damaged; [EL031] the file is not UTF-8
+            text; [EL040] a line is not such an object.
     """
     unpack = UNPACK.get(path.suffix.lower())
+    is_docs = path.suffix.lower() == DOCS
     read = _json_lines if kind_of(path) in JSON_LINES else _pieces
     number = told = 0
     try:
@@ -55,7 +58,7 @@ def read_lines(
         with path.open("rb") as file:
             unpacked = unpack(file) if unpack else file
             text = io.TextIOWrapper(unpacked, encoding="utf-8-sig")
-            for number, line in read(text, path):
+            for number, line in _docs(file, path) if is_docs else read(text, path):
                 if "\0" in line:
                     problem = "a zero byte"
                     said = Errors.EL031.format(path=path, line=number, error=problem)
@@ -109,6 +112,21 @@ def _json_lines(text: IO[str], path: Path) -> Iterator[tuple[int, str]]:
         clean = found.encode("utf-8", "replace").decode("utf-8")
         for _, piece in _pieces(io.StringIO(clean), path):
             yield number, piece
+
+
+def _docs(file: IO[bytes], path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the sentences of Docs, numbered by Doc; all of one without sentences."""
+    from spacy.vocab import Vocab
+
+    from ..untrusted_docs import CHUNK, read_docs
+
+    with coded(Errors.EL030, path):
+        docs = read_docs(iter(lambda: file.read(CHUNK), b""))
+        for number, doc in enumerate(docs.get_docs(Vocab()), start=1):
+            for sentence in doc.sents if doc.has_annotation("SENT_START") else [doc]:
+                line = " ".join(token.text for token in sentence)
+                for _, piece in _pieces(io.StringIO(line), path):
+                    yield number, piece
 
 
 def tokenize_with(lang: str, tokenizer: str, sentences: bool) -> Tokenize:

@@ -195,6 +195,8 @@ def test_runs_are_skipped_whose_files_are_missing(folder, monkeypatch, capsys):
     assert run_of(folder, "ewt-xpos", "minilm").missing() == "not_installed"
     domain = run_of(folder, "ewt-xpos", replace(find_setup("elmo"), weights="none"))
     assert str(domain.missing()) == "none"
+    adapted = run_of(folder, "ewt-xpos", "adapted and fine-tuned")
+    assert "ewt-pos" in str(adapted.missing())
     shipped = replace(find_setup("elmo"), weights="en_elmo_sm")
     assert run_of(folder, "ewt-xpos", shipped).missing() is None
 

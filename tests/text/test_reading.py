@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.language import Language
+from spacy.tokens import Doc, DocBin
+from spacy.vocab import Vocab
 
 from spacy_elmo.text import reading as module
 from spacy_elmo.text.reading import (
@@ -117,6 +119,20 @@ def test_json_lines(tmp_path, ending):
 def test_json_lines_without_text(tmp_path, line):
     path = write(tmp_path / "a.jsonl", '{"text": "fine"}\n' + line)
     with pytest.raises(ValueError, match=r"EL040.*line 2"):
+        list(read_lines(path))
+
+
+def test_docs_keep_their_tokens_and_sentences(tmp_path):
+    vocab, sentences = Vocab(), [["He", "can", "n't", "."], ["배", "를", "타다"]]
+    starts = [True, False, False, False, True, False, False]
+    whole = Doc(vocab, words=["No", "boundaries", "."])
+    split = Doc(vocab, words=[*sentences[0], *sentences[1]], sent_starts=starts)
+    path = tmp_path / "corpus.spacy"
+    DocBin(docs=[split, Doc(vocab), whole]).to_disk(path)
+    found = read_sentences([path], lang="en", tokenizer="whitespace", sentences=False)
+    assert list(found) == [*sentences, ["No", "boundaries", "."]]
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(ValueError, match=r"EL030.*corpus\.spacy"):
         list(read_lines(path))
 
 
