@@ -15,13 +15,18 @@ from spacy_elmo.component.mixes import draw, learned_mixes
 from spacy_elmo.plots import new_figure, save
 
 from .scores import SHARES, Found, by_share, read_speeds, scores
+from .table import find_task
 
-BOTH = ("baseline", "elmo")
+BOTH = {"baseline": "without ELMo", "elmo": "with ELMo"}
 
 
 def _axes(tasks: Sequence[str], width: float, output: Path) -> tuple[Any, list[Any]]:
     figure = new_figure(width * len(tasks), 3.0, output)
     return figure, list(figure.subplots(1, len(tasks), squeeze=False)[0])
+
+
+def _title(task: str) -> str:
+    return find_task(task).title or task
 
 
 def draw_learning(found: Found, tasks: Sequence[str], runs: Path, output: Path) -> bool:
@@ -31,18 +36,19 @@ def draw_learning(found: Found, tasks: Sequence[str], runs: Path, output: Path) 
         return False
     figure, all_axes = _axes(shown, 2.6, output)
     for axes, task in zip(all_axes, shown):
-        for name in BOTH:
+        for name, label in BOTH.items():
             histories = [run["history"] for run in found[task, name]]
             points = [
                 (rows[0]["step"], 100 * statistics.mean(row["score"] for row in rows))
                 for rows in zip(*histories)
             ]
-            axes.plot(*zip(*points), label=name)
+            axes.plot(*zip(*points), label=label)
             if name == "baseline":  # its first updates are far below what matters
                 bottom = points[len(points) // 4][1]
         axes.set_ylim(bottom=bottom)  # at the end, since the top stays from then on
-        axes.set(title=task, xlabel="updates")
+        axes.set(title=_title(task), xlabel="updates")
         axes.grid(alpha=0.3)
+    all_axes[0].set_ylabel("dev score, %")
     all_axes[-1].legend()
     save(figure, output)
     return True
@@ -55,14 +61,14 @@ def draw_shares(found: Found, tasks: Sequence[str], runs: Path, output: Path) ->
         return False
     figure, all_axes = _axes(shown, 3.4, output)
     for axes, task in zip(all_axes, shown):
-        for name in BOTH:
+        for name, label in BOTH.items():
             points = [
                 (share, statistics.mean(values))
                 for share, values in by_share(found, task, name).items()
                 if values
             ]
-            axes.plot(*zip(*points), marker="o", label=name)
-        axes.set(title=task, xlabel="% of the training sentences", xscale="log")
+            axes.plot(*zip(*points), marker="o", label=label)
+        axes.set(title=_title(task), xlabel="% of training sentences", xscale="log")
         axes.set_xticks(SHARES, [str(share) for share in SHARES])
         axes.grid(alpha=0.3)
     all_axes[-1].legend()
@@ -89,7 +95,7 @@ def draw_speeds(found: Found, tasks: Sequence[str], runs: Path, output: Path) ->
         for name, marker in zip(speeds, "osD^v*"):  # also by form, for all eyes
             place = points[task].get(name, ([], []))
             axes.plot(*place, marker, markersize=8, label=name)
-        axes.set(title=task, xlabel="words/s", xscale="log")
+        axes.set(title=_title(task), xlabel="words/s", xscale="log")
         axes.margins(0.15)
         axes.grid(alpha=0.3)
     figure.legend(*all_axes[0].get_legend_handles_labels(), loc="outside right")

@@ -14,13 +14,15 @@ PARTS = ("train", "dev", "test")
 
 @dataclass(frozen=True)
 class Task:
-    """A component that is trained by itself, on a corpus with a score."""
+    """A component that is trained by itself, on a corpus with a score. The title is
+    that of its plots."""
 
     name: str
     component: str
     corpus: str
     score: str
     lang: str = "en"
+    title: str = ""
 
 
 @dataclass(frozen=True)
