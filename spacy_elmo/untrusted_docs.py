@@ -1,9 +1,11 @@
 """Docs of `.spacy` files from others."""
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import IO
 
-from spacy.tokens import DocBin
+from spacy.tokens import DocBin, Span
+from spacy.vocab import Vocab
 
 CHUNK = 1 << 20  # bytes that are read, and unpacked, at once
 MAX_DOCS = 1 << 30  # bytes of the Docs of a file, which spaCy reads at once
@@ -23,3 +25,12 @@ def read_docs(blocks: Iterable[bytes]) -> DocBin:
             if size > MAX_DOCS:
                 raise ValueError(f"its Docs take more than {MAX_DOCS:,} bytes")
     return DocBin().from_bytes(bytes(read))
+
+
+def sentences_of(file: IO[bytes]) -> Iterator[tuple[int, Span]]:
+    """Yield the number of each Doc of a `.spacy` file, from 1, with every sentence, or
+    with all of it where no boundaries are set. Its errors are those of `read_docs`."""
+    docs = read_docs(iter(lambda: file.read(CHUNK), b""))
+    for number, doc in enumerate(docs.get_docs(Vocab()), start=1):
+        for sentence in doc.sents if doc.has_annotation("SENT_START") else [doc[:]]:
+            yield number, sentence

@@ -4,12 +4,10 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice, tee
 from pathlib import Path
 
-from spacy.vocab import Vocab
-
 from ..bilm.neighbours import Context, contexts_of, lines_with
 from ..errors import Errors
 from ..text.reading import kind_of, read_lines, tokenize_with
-from ..untrusted_docs import CHUNK, read_docs
+from ..untrusted_docs import sentences_of
 from ..untrusted_files import check_plain, coded
 
 TOKEN_LABELS = ("pos", "tag", "dep", "ent_type", "lemma")
@@ -75,10 +73,8 @@ def _of_docs(path: Path, word: str, label: str) -> Iterator[Labelled]:
     except OSError as error:
         raise OSError(Errors.EL030.format(path=path, error=error)) from error
     with file, coded(Errors.EL220, path):
-        blocks = iter(lambda: file.read(CHUNK), b"")
-        docs = list(read_docs(blocks).get_docs(Vocab()))
-    for doc in docs:
-        for span in doc.sents if doc.has_annotation("SENT_START") else [doc[:]]:
-            kept = [token for token in span if not token.text.isspace()]
-            for context in contexts_of(word, [[token.text for token in kept]]):
-                yield context, getattr(kept[context.position], f"{label}_")
+        sentences = list(sentences_of(file))
+    for _, sentence in sentences:
+        kept = [token for token in sentence if not token.text.isspace()]
+        for context in contexts_of(word, [[token.text for token in kept]]):
+            yield context, getattr(kept[context.position], f"{label}_")

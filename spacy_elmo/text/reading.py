@@ -115,18 +115,14 @@ def _json_lines(text: IO[str], path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _docs(file: IO[bytes], path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the sentences of Docs, numbered by Doc; all of one without sentences."""
-    from spacy.vocab import Vocab
-
-    from ..untrusted_docs import CHUNK, read_docs
+    """Yield the sentences of Docs, numbered by Doc."""
+    from ..untrusted_docs import sentences_of
 
     with coded(Errors.EL030, path):
-        docs = read_docs(iter(lambda: file.read(CHUNK), b""))
-        for number, doc in enumerate(docs.get_docs(Vocab()), start=1):
-            for sentence in doc.sents if doc.has_annotation("SENT_START") else [doc]:
-                line = " ".join(token.text for token in sentence)
-                for _, piece in _pieces(io.StringIO(line), path):
-                    yield number, piece
+        for number, sentence in sentences_of(file):
+            line = " ".join(token.text for token in sentence)
+            for _, piece in _pieces(io.StringIO(line), path):
+                yield number, piece
 
 
 def tokenize_with(lang: str, tokenizer: str, sentences: bool) -> Tokenize:
