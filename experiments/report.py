@@ -53,7 +53,7 @@ def main_table(found: Found, tasks: Sequence[str]) -> Rows:
     first, *others = [s for s in MAIN if any(found[task, s] for task in tasks)]
     header = ["", TITLES.get(first, first)]
     for setup in others:
-        header += [TITLES.get(setup, setup), "errors saved"]
+        header += [TITLES.get(setup, setup), "error reduction"]
     rows: Rows = [header]
     for task in tasks:
         baseline = scores(found[task, first])

@@ -33,7 +33,7 @@ def test_tables_show_what_was_run():
     for setup, score in (("baseline", 0.8), ("elmo", 0.9), ("elmo 10%", 0.7)):
         found["wnut17", setup].append({"score": score, "seconds": 60})
     header, row = report.main_table(found, ["wnut17"])
-    assert header == ["", "without ELMo", "with ELMo", "errors saved"]
+    assert header == ["", "without ELMo", "with ELMo", "error reduction"]
     assert row[2:] == ["90.00 (1 seed)", "+50.0%"]
     found["wnut17", "spacy pretrain"].append({"score": 0.75, "seconds": 60})
     header, row = report.main_table(found, ["wnut17"])
