@@ -8,7 +8,6 @@ from itertools import count, groupby
 from typing import Any, NamedTuple
 
 import numpy as np
-from spacy.attrs import ORTH
 from spacy.tokens import Doc
 from thinc.types import Floats3d
 
@@ -17,7 +16,7 @@ from ..bilm.kernels.forks import ProcessLock
 from ..errors import Warnings
 from ..layers.encoder import Encoder, cut, docs_at_once, shim_of
 from ..layers.layer_batch import LayerBatch
-from ..layers.spans import DocPieces, Pieces
+from ..layers.spans import DocPieces, Pieces, tokens_of
 from .layer_cache import LayerCache, read_through
 
 USER = 0  # in the place of a listener's id: layers that a user asked for
@@ -239,8 +238,3 @@ class LayerReader:
 def _as_cut_before(doc: Doc, record: Record) -> Doc | DocPieces:
     """Return a Doc with the pieces it was read in, whatever was annotated since."""
     return doc if record.pieces is None else DocPieces(doc, record.pieces)
-
-
-def tokens_of(doc: Doc) -> int:
-    """Return a number that differs, as far as 64 bits go, if a Doc's tokens do."""
-    return hash(doc.to_array(ORTH).tobytes())

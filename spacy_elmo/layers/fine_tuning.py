@@ -17,6 +17,7 @@ from thinc.api import Adam, Optimizer, set_dropout_rate
 from ..errors import Warnings
 from .encoder import Encoder, shim_of
 from .layer_batch import LayerBatch
+from .spans import tokens_of
 
 
 @dataclass(eq=False)
@@ -31,6 +32,12 @@ class ForwardPass:
 
     def __post_init__(self) -> None:
         self.index = {id(doc): d for d, doc in enumerate(self.docs)}
+        self.tokens = [tokens_of(doc) for doc in self.docs]
+
+    def has_read(self, doc: Doc) -> bool:
+        """Return whether a Doc is one of the batch, with the tokens that it had."""
+        d = self.index.get(id(doc))
+        return d is not None and self.tokens[d] == tokens_of(doc)
 
 
 class FineTuning:
@@ -102,18 +109,18 @@ class FineTuning:
         awaited for them."""
         newest_first = list(reversed(self._awaited))
         places = [
-            next((each for each in newest_first if id(doc) in each.index), None)
+            next((each for each in newest_first if each.has_read(doc)), None)
             for doc in docs
         ]
+        if None in places and self._awaited and not self._warned:
+            self._warned = True
+            warnings.warn(Warnings.ELW27, stacklevel=2)
         if not any(places):
-            if self._awaited and not self._warned:
-                self._warned = True
-                warnings.warn(Warnings.ELW27, stacklevel=2)
             return
         ops: Any = self.encoder.ops
         gradient = d_layers()
         whole = places[0]
-        if whole is not None and [id(doc) for doc in docs] == list(whole.index):
+        if whole and all(places) and [id(doc) for doc in docs] == list(whole.index):
             if whole.gradient is None:
                 whole.gradient = gradient
             else:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+from spacy.attrs import ORTH
 from spacy.tokens import Doc
 from spacy.util import registry
 
@@ -20,6 +21,11 @@ class DocPieces(NamedTuple):
 
     doc: Doc
     pieces: Pieces
+
+
+def tokens_of(doc: Doc) -> int:
+    """Return a number that differs, as far as 64 bits go, if a Doc's tokens do."""
+    return hash(doc.to_array(ORTH).tobytes())
 
 
 def docs_by_tokens(

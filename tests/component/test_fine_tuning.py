@@ -222,3 +222,43 @@ def test_gradients_of_other_docs_are_not_dropped_in_silence():
     vectors, backprop = listener([each.predicted[:2].as_doc() for each in batch], True)
     with pytest.warns(UserWarning, match="ELW27"):
         backprop(vectors)
+
+
+def learned_of_ones(change):
+    """Return the weights after the gradient of every vector was one. A function changes
+    the tokens of the first Doc, whose gradient is zero otherwise."""
+    nlp = pipeline(frozen=False, learn_rate=None, unfreeze_every=0)
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    elmo, docs = nlp.get_pipe("elmo"), [each.predicted for each in batch]
+    elmo.update(batch)
+    if change is not None:
+        with docs[0].retokenize() as tokens:
+            change(tokens, docs[0])
+    vectors, backprop = listeners(nlp)[0](docs, True)
+    gradient = [np.ones_like(each) for each in vectors]
+    if change is None:
+        gradient[0][:] = 0
+        backprop(gradient)
+    else:
+        with pytest.warns(UserWarning, match="ELW27"):
+            backprop(gradient)
+    before = weights_of(elmo)
+    elmo.finish_update(optimizer)
+    assert changed(before, weights_of(elmo), 1)
+    return weights_of(elmo)
+
+
+@pytest.mark.parametrize("how", ["merged", "split"])
+def test_gradients_of_other_tokens_are_not_those_of_the_doc(how):
+    """A component between elmo and a listener can merge and split tokens."""
+
+    def change(tokens, doc):
+        if how == "merged":
+            tokens.merge(doc[:2])
+        else:
+            tokens.split(doc[2], ["Lon", "don"], heads=[(doc[2], 1), doc[1]])
+
+    found, expected = learned_of_ones(change), learned_of_ones(None)
+    for name, values in expected.items():
+        assert torch.equal(found[name], values), name
