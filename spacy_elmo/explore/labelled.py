@@ -1,7 +1,7 @@
 """Contexts of a word with their labels, from text files and corpora of Docs."""
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice, tee
+from itertools import chain, islice
 from pathlib import Path
 
 from ..bilm.neighbours import Context, contexts_of, lines_with
@@ -57,11 +57,11 @@ def read_contexts(
 
 def _of_table(path: Path, word: str, lang: str, tokenizer: str) -> Iterator[Labelled]:
     """Yield contexts in lines of a label, a tab and a sentence."""
-    ours, theirs = tee(line.partition("\t") for line in read_lines(path))
     tokenize = tokenize_with(lang, tokenizer, False)
-    sentences = tokenize(sentence or label for label, _, sentence in theirs)
-    for (label, tab, _), sentence in zip(ours, sentences):
-        for context in contexts_of(word, [sentence]):
+    for line in lines_with(word, read_lines(path)):
+        label, tab, sentence = line.partition("\t")
+        # A line can be more than one sentence: a long word is cut.
+        for context in contexts_of(word, tokenize([sentence or label])):
             yield context, label if tab else ""
 
 

@@ -47,6 +47,14 @@ def test_table_of_labels_and_sentences(tmp_path, name):
     assert [c.position for c in contexts] == [1, 4, 2]
 
 
+def test_labels_stay_with_their_lines_beside_a_word_that_is_cut(tmp_path):
+    path = tmp_path / "senses.tsv"
+    lines = ["A\tthe bank lends", f"B\tsee {'x' * 1500} here", "C\tthe bank of it"]
+    path.write_text("\n".join([*lines, f"D\ta bank {'x' * 1500}"]))
+    contexts, labels = read_contexts([path], "bank")
+    assert labels == ["A", "C", "D"] and len(contexts) == 3
+
+
 def test_plain_text_has_no_labels(tmp_path, docs):
     path = tmp_path / "text.txt"
     path.write_text("The bank. A bank!\n배가 고프다\n")
