@@ -97,7 +97,7 @@ class Errors(metaclass=_Coded):
         "encode() takes a list of sentences, each a list of strings; found {found}. "
         "Split the text into tokens first."
     )
-    EL026 = "batch_tokens must be at least 1, found {found}."
+    EL026 = "{name} must be a number, at least {least}; found {found!r}."
     EL078 = (
         "The sentence {sentence} has vectors that are NaN or infinite. The weights are "
         "finite, but so large that sums of them are not: take an undamaged copy, or a "
@@ -191,8 +191,9 @@ class Errors(metaclass=_Coded):
         "processes than {processes}."
     )
     EL076 = (
-        "The GPU ran out of memory. Start again with a smaller batch_size, or the same "
-        "one in parts (accumulate = 2, 4 ...), which may also change on the way."
+        "The GPU ran out of memory. Close what else uses it, or, to pretrain, start "
+        "again with a smaller batch_size, or the same one in parts (accumulate = 2, 4 "
+        "...), which may also change on the way."
     )
     EL077 = (
         "precision = '{precision}' does not pay on this {device}: half needs a GPU or "
@@ -266,8 +267,9 @@ class Errors(metaclass=_Coded):
     )
     EL085 = "A listener's mix: {problem}."
     EL086 = (
-        "The layer cache {where} is damaged: {error}. Remove the file; what it held is "
-        "computed again."
+        "The layer cache {where} is damaged, or the file is something else: {error}. "
+        "Choose another path, or remove a damaged cache; what it held is computed "
+        "again."
     )
     EL087 = (
         "The layer cache {where} can't be used: {error}. Choose a place that can be "

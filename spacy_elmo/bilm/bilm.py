@@ -26,7 +26,7 @@ from .batch import (
     on_the_host,
     pack,
 )
-from .config import BiLMConfig
+from .config import BiLMConfig, check_at_least
 from .files import StoredBiLM
 from .files.own import VOCAB_CACHE
 from .initial_weights import draw_weights
@@ -215,8 +215,7 @@ class BiLM(FastBidirectionalLM):
         check_sentences(sentences)
         if batch_tokens is None:
             batch_tokens = processor_of(self.device).at_once.tokens
-        if batch_tokens < 1:
-            raise ValueError(Errors.EL026.format(found=batch_tokens))
+        check_at_least(1, batch_tokens=batch_tokens)
         if start not in get_args(Start):
             raise ValueError(Errors.EL021.format(start=start))
         first = self.zero_state(1)

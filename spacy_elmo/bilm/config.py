@@ -27,6 +27,14 @@ PUBLISHED_FILTERS: Filters = (
 )  # fmt: skip
 
 
+def check_at_least(least: int, **settings: Any) -> None:
+    """Raise ValueError [EL026] if a setting is no number, or smaller."""
+    for name, found in settings.items():
+        if not (isinstance(found, (int, float)) and found >= least):
+            values = {"name": name, "least": least, "found": found}
+            raise ValueError(Errors.EL026.format(**values))
+
+
 class BiLMConfig(BaseModel):
     """Sizes of a biLM (defaults: the published small English model).
 

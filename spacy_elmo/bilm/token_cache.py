@@ -94,9 +94,9 @@ class _Rows:
     def keep(self, words: Sequence[str], new_MH: Tensor, size: int) -> None:
         """Keep new words in place of those that were not used for longest."""
         have = len(self.vectors_KH)
-        if min(size, len(self.numbers) + len(words)) > have:  # the size may be new
-            # A CPU takes memory when it is written to.
-            larger = new_MH.new_empty(size, new_MH.shape[1])
+        needed = min(size, len(self.numbers) + len(words))
+        if needed > have:  # the size may be new
+            larger = new_MH.new_empty(min(size, max(needed, 2 * have)), new_MH.shape[1])
             if have:
                 larger[:have] = self.vectors_KH
             self.vectors_KH = larger

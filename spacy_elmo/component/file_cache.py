@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 from thinc.api import to_numpy
 
+from ..bilm.config import check_at_least
 from ..bilm.kernels.forks import ProcessLock
 from ..errors import Errors, Warnings
-from .layer_cache import LayerCache
+from .layer_cache import LayerCache, MemoryCache
 
 PAGE_BYTES = 1 << 16  # SQLite's largest: layers of a sentence take a few of them
 MAPPED_BYTES = 1 << 31  # of the file, which is SQLite's most; the rest is read
@@ -50,6 +51,18 @@ _lock = ProcessLock()
 _caches: "weakref.WeakSet[FileCache]" = weakref.WeakSet()
 
 
+def open_cache(where: str | Path, mb: float) -> LayerCache:
+    """Return a cache in memory or, if it can be used, in a file. Arguments and errors
+    are those of `Elmo.use_layer_cache`."""
+    check_at_least(0, layer_cache_mb=mb)
+    max_bytes = int(mb * (1 << 20))
+    if where == "memory":
+        return MemoryCache(max_bytes)
+    cache = FileCache(Path(where), max_bytes)
+    cache.open()  # or say at once why not
+    return cache
+
+
 class FileCache(LayerCache):
     """A layer cache in a file, which need not be there yet. What is just being written
     stands beside it, some WRITTEN_BYTES.
@@ -60,7 +73,7 @@ class FileCache(LayerCache):
 
     def __init__(self, path: Path, max_bytes: int) -> None:
         super().__init__(f"'{path}'", max_bytes)
-        self.path = path
+        self.path = path.absolute()  # it opens again after the folder was changed
         self._opened: sqlite3.Connection | None = None
         self._contexts: set[bytes] = set()
         _close_before_forks()
@@ -151,6 +164,7 @@ class FileCache(LayerCache):
         while True:
             try:
                 db = sqlite3.connect(self.path, timeout=WAIT, check_same_thread=False)
+                _check_tables(db)  # before anything is changed in it
                 db.executescript(SETTINGS)
                 _check_tables(db)
                 (page_bytes,) = db.execute("PRAGMA page_size").fetchone()
@@ -170,7 +184,7 @@ def _check_tables(db: sqlite3.Connection) -> None:
     found, ours = (
         {"".join(t.split()) for t in some} for some in (chain(*made), TABLES)
     )
-    if found != ours:
+    if found - ours:
         raise sqlite3.DatabaseError("it has other tables than a layer cache")
 
 

@@ -97,13 +97,16 @@ class MemoryCache(LayerCache):
         return {key: self._layers[key] for key in keys if key in self._layers}
 
     def _keep(self, layers: Mapping[bytes, Any]) -> None:
+        n_bytes = sum(layers_LTD.nbytes for layers_LTD in layers.values())
+        fits = self._n_bytes + n_bytes <= self.max_bytes
         for key, layers_LTD in layers.items():
             if key in self._layers:
                 continue
             if self._n_bytes + layers_LTD.nbytes > self.max_bytes:
                 self._warn_full("full")
                 return
-            self._layers[key] = layers_LTD
+            # They are parts of one array, which would stay in memory as a whole.
+            self._layers[key] = layers_LTD if fits else layers_LTD.copy()
             self._n_bytes += layers_LTD.nbytes
 
 

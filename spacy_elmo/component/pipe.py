@@ -27,8 +27,8 @@ from ..layers.mix import first_mix
 from ..layers.settings import takes_fields_of
 from ..layers.tok2vec import offer_replacement
 from .doc_layers import remember
-from .file_cache import FileCache
-from .layer_cache import LayerCache, MemoryCache
+from .file_cache import open_cache
+from .layer_cache import LayerCache
 from .layer_store import LayerReader, Reading
 from .settings import ElmoSettings
 from .similarity import install_hooks
@@ -151,7 +151,8 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
             mb: Its size at most.
 
         Raises:
-            ValueError: [EL088] The biLM is not frozen. [EL086] The file is damaged.
+            ValueError: [EL088] The biLM is not frozen. [EL086] The file is no layer
+                cache, or damaged. [EL026] mb is below 0.
             OSError: [EL087] if the file can't be used.
         """
         self._cache_advice = False
@@ -160,11 +161,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         self._reader.cache = None
         if where is None:
             return
-        cache: LayerCache = MemoryCache(mb << 20)
-        if where != "memory":
-            cache = FileCache(Path(where), mb << 20)
-            cache.open()  # or say at once why not
-        self._reader.cache = cache
+        self._reader.cache = open_cache(where, mb)
         self._shim.set_exact(True)
 
     # -- what listeners ask for (see listener.Upstream) ---------------------------

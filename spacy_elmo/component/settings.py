@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from ..bilm.config import check_at_least
 from ..errors import Errors
 from ..layers.mix import MixSettings
 
@@ -35,7 +36,7 @@ class ElmoSettings(MixSettings):
 
     Raises:
         ValueError: [EL085] for a mix that means nothing, [EL093] for similarity_hooks
-            without a tensor.
+            without a tensor, [EL026] for a number below 0.
     """
 
     weights: str | None = None
@@ -48,5 +49,10 @@ class ElmoSettings(MixSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        sizes = {
+            "max_layers_mb": self.max_layers_mb,
+            "learn_rate": self.learn_rate or 0,
+        }
+        check_at_least(0, unfreeze_every=self.unfreeze_every, **sizes)
         if self.similarity_hooks and not self.set_tensor:
             raise ValueError(Errors.EL093)

@@ -56,6 +56,9 @@ class MixSettings:
             self._refuse(f"mix = {self.mix!r} is none of {known}")
         if self.mix_weights is not None and not self.is_learned:
             self._refuse(f"mix_weights are of mix = 'learned', not of {self.mix!r}")
+        weights = self.mix_weights or []
+        if not all(isinstance(weight, (int, float)) for weight in weights):
+            self._refuse(f"mix_weights = {weights!r} is no list of numbers")
 
     def _refuse(self, problem: str) -> None:
         raise ValueError(Errors.EL085.format(problem=problem))

@@ -38,7 +38,7 @@ from thinc.shims.shim import Shim
 from thinc.types import FloatsXd
 
 from ..bilm.bilm import BiLM
-from ..bilm.config import BiLMConfig
+from ..bilm.config import BiLMConfig, check_at_least
 from ..bilm.files import StoredBiLM, checked
 from ..bilm.kernels.memo import Derived, state_of
 from ..bilm.kernels.processor import Precision, check_name, float32_mode, processor_of
@@ -183,8 +183,8 @@ class BiLMShim(TorchShim):
     ) -> None:
         super().__init__(None)
         check_name(precision)
-        if batch_tokens is not None and batch_tokens < 1:
-            raise ValueError(Errors.EL026.format(found=batch_tokens))
+        check_at_least(0, cache_words=cache_words)
+        check_at_least(1, batch_tokens=1 if batch_tokens is None else batch_tokens)
         self._batch_tokens = batch_tokens
         self.cache_words = cache_words
         self.precision = precision
@@ -213,7 +213,10 @@ class BiLMShim(TorchShim):
         """Take over a biLM from a source, which messages name; [EL052] if its sizes are
         others, [EL077] if the device does not have the precision."""
         self._check_sizes(bilm.config, source)
-        bilm = bilm.to(_device()).eval()
+        try:
+            bilm = bilm.to(_device()).eval()
+        except torch.OutOfMemoryError as error:
+            raise MemoryError(Errors.EL076) from error
         bilm.set_precision(self.precision).set_exact(self.exact)
         bilm.token_cache = TokenCache(self.cache_words)
         self._model, self._taken = bilm, object()

@@ -4,6 +4,7 @@ import multiprocessing
 import sqlite3
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -168,8 +169,51 @@ def test_damaged_file(tmp_path, spoil):
         array = next(iter(stored.values()))
         content[content.index(array.tobytes()[:64])] ^= 1
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"EL086.*Remove the file"):
+    with pytest.raises(ValueError, match=r"EL086.*remove a damaged cache"):
         FileCache(path, 64 * MB).read(list(stored))
+
+
+@pytest.mark.parametrize("content", ["database", "text"])
+def test_a_file_of_something_else_is_left_as_it_is(tmp_path, content):
+    path = tmp_path / "corpus"
+    path.write_text("no database at all\n" * 100)
+    if content == "database":
+        path.unlink()
+        with sqlite3.connect(path) as db:
+            db.execute("CREATE TABLE examples (text)")
+        db.close()
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=r"EL086.*Choose another path"):
+        FileCache(path, MB).open()
+    assert path.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["corpus"]
+
+
+def test_relative_path_stays_where_it_was(tmp_path, monkeypatch):
+    """A cache is closed before a fork, and opens again."""
+    monkeypatch.chdir(tmp_path)
+    cache, stored = FileCache(Path("layers"), 64 * MB), arrays(1)
+    cache.write(stored)
+    cache.close()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert cache.read(list(stored)).keys() == stored.keys()
+    cache.close()
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_memory_holds_no_more_than_is_counted():
+    """What is written at once are parts of one array."""
+    cache, whole = MemoryCache(MB), np.ones((3, 4000, 64), dtype="float32")
+    parts = {key_of("x", [str(n)]): whole[:, n : n + 10] for n in range(0, 4000, 10)}
+    with pytest.warns(UserWarning, match="ELW07"):
+        cache.write(parts)
+    kept = cache.read(list(parts)).values()
+    assert len(kept) > 100 and not any(each.base is whole for each in kept)
+    small = dict(list(parts.items())[:5])
+    room = MemoryCache(64 * MB)
+    room.write(small)  # all of a batch, which is not copied
+    assert all(each.base is whole for each in room.read(list(small)).values())
 
 
 def test_place_that_can_not_be_used(tmp_path):

@@ -6,7 +6,10 @@ import types
 import numpy as np
 import pytest
 import spacy
+import torch
 from thinc.api import NumpyOps
+
+from spacy_elmo import BiLM
 
 from ..pipelines import add_elmo
 
@@ -97,3 +100,23 @@ def test_no_memory_of_the_host_is_no_reason(freed, monkeypatch):
     with pytest.raises(MemoryError):
         list(elmo.pipe(docs))
     assert freed == []
+
+
+def test_weights_that_do_not_fit_a_gpu_are_not_damaged(tmp_path, monkeypatch):
+    nlp = spacy.blank("en")
+    add_elmo(nlp)
+    nlp.to_disk(tmp_path)
+
+    def full(bilm, device):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(BiLM, "to", full)
+    with pytest.raises(MemoryError, match="EL076"):
+        spacy.load(tmp_path)
+
+
+def test_memory_is_taken_for_the_words_that_are_there():
+    nlp = spacy.blank("en")
+    elmo = add_elmo(nlp, model={"cache_words": 10**12})
+    nlp("a cat")
+    assert nlp("a bank").tensor.shape == (2, elmo.width)

@@ -235,8 +235,20 @@ def test_wrong_settings():
         add_elmo(spacy.blank("en"), mix_weights=[1.0])
     with pytest.raises(ValueError, match="EL020"):
         add_elmo(spacy.blank("en"), model={"activation": "gelu"})
-    with pytest.raises(ValueError, match="EL026"):
-        add_elmo(spacy.blank("en"), model={"batch_tokens": 0})
+    for model in ({"batch_tokens": 0}, {"cache_words": -1}):
+        with pytest.raises(ValueError, match=f"EL026.*{next(iter(model))}"):
+            add_elmo(spacy.blank("en"), model=model)
+    for name in ("max_layers_mb", "unfreeze_every", "learn_rate"):
+        with pytest.raises(ValueError, match=f"EL026.*{name}.*-1"):
+            add_elmo(spacy.blank("en"), **{name: -1})
+    for weights in ("abc", ["a", "b", "c"]):
+        with pytest.raises(ValueError, match=r"EL085.*mix_weights"):
+            add_elmo(spacy.blank("en"), mix_weights=weights)
+    elmo = add_elmo(spacy.blank("en"))
+    with pytest.raises(ValueError, match=r"EL026.*layer_cache_mb.*-5"):
+        elmo.use_layer_cache("memory", -5)
+    elmo.use_layer_cache("memory", 0.5)
+    assert elmo.layer_cache.max_bytes == 1 << 19
     nlp = spacy.blank("en")
     with pytest.raises(NotImplementedError, match="EL059"):
         add_elmo(nlp).add_label("X")
