@@ -174,6 +174,8 @@ class Plan:
         """Write the plan, unless the folder has one."""
         data = {**self.fixed(), "estimate": self.estimate, "hash": self.hash}
         text = json.dumps(data, indent=1, ensure_ascii=False)
+        # A name of a file that is not UTF-8 is written by its escapes, and comes back.
+        text = text.encode("utf-8", "backslashreplace").decode("utf-8")
         with Workspace(output) as workspace:
             aside = workspace.folder / PLAN
             aside.write_text(text, encoding="utf-8", newline="\n")

@@ -26,6 +26,15 @@ from .model import LanguageModel
 FILE = "checkpoint.safetensors"
 FORMAT_VERSION = 3
 _HEADER = "checkpoint"
+# What progress has in any case, with the type.
+PROGRESS: dict[str, Any] = {
+    "step": int,
+    "n_steps": int,
+    "identity": dict,
+    "seconds": (int, float),
+    "recent": list,
+    "results": dict,
+}
 
 Arrays = dict[str, Tensor]
 
@@ -63,7 +72,11 @@ def read_progress(folder: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     with reading(path, Errors.EL046), safe_open(path, framework="pt") as file:
-        return dict(_of_known_format(read_header(file, _HEADER))["progress"])
+        progress = dict(_of_known_format(read_header(file, _HEADER))["progress"])
+        for name, kind in PROGRESS.items():
+            if not isinstance(progress.get(name), kind):
+                raise ValueError(f"its progress has no {name!r}")
+        return progress
 
 
 def load(

@@ -117,12 +117,14 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         return []
     rows = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             row = json.loads(line)
         except ValueError:
             break  # the line that was being written when the process was killed
-        if not (isinstance(row, dict) and row.keys() >= {"step", "tokens", "loss"}):
+        is_row = isinstance(row, dict) and row.keys() >= {"step", "tokens", "loss"}
+        dev = row.get("dev", {"mean": None}) if is_row else None
+        if not (isinstance(dev, dict) and "mean" in dev):
             raise ValueError(Errors.EL121.format(path=path))
         rows.append(row)
     return rows

@@ -111,7 +111,7 @@ class Results:
                 self.output / folder,
                 dtype=config.training.save_dtype,
                 softmax=model.softmax,
-                card=card,
+                card=_utf8(card),
             )
 
     def _hardware(self) -> str:
@@ -142,9 +142,15 @@ class Results:
             msg.table(rows, header=header, divider=True, aligns=("l", "r", "r"))
 
 
-def _utf8(command: str) -> str:
-    """Return a command as a card can have it: names of files need not be UTF-8."""
-    return command.encode("utf-8", "backslashreplace").decode("utf-8")
+def _utf8(value: Any) -> Any:
+    """Return what a card says, as UTF-8: names of files need not be."""
+    if isinstance(value, dict):
+        return {key: _utf8(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_utf8(item) for item in value]
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+    return value
 
 
 def _show(found: Figures | None) -> str:

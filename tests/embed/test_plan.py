@@ -305,3 +305,12 @@ def test_the_gpu_that_is_named_measures_and_encodes(model, text, tmp_path, monke
     options = embed.Options(computing=Computing(device="cuda"), dimensions=2)
     embed.make_plan(str(model), [str(text)], tmp_path / "out", options, gpu_id=1)
     assert asked == [("cuda", 1)] * 3
+
+
+def test_names_of_files_that_are_no_utf_8(tmp_path, model):
+    try:
+        text = write_lines(tmp_path / "caf\udce9.txt")
+    except OSError:
+        pytest.skip("this system has no such names")
+    plan, _ = make_plan(model, [text], tmp_path / "out")
+    assert read_plan(tmp_path / "out").inputs == plan.inputs

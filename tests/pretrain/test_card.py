@@ -1,5 +1,6 @@
 """What a card says of the machine, and of the model that a run started from."""
 
+import pytest
 import torch
 
 from spacy_elmo.models.model_card import read_card, render, tokens_read
@@ -37,3 +38,15 @@ def test_it_says_what_the_run_started_from(folder):
     assert (
         all(said.format(n) in page for n in tokens[:2]) and "version None" not in page
     )
+
+
+def test_names_of_files_that_are_no_utf_8(folder):
+    name = folder / "caf\udce9.txt"
+    try:
+        name.write_bytes((folder / "train.txt").read_bytes())
+    except OSError:
+        pytest.skip("this system has no such names")
+    overrides = {"text.train": [str(name)], "text.note": "caf\udce9"}
+    card = read_card(pretrain(config(folder, overrides=overrides), folder / "out"))
+    assert card["text"]["files"] == [str(folder / r"caf\udce9.txt")]
+    assert card["text"]["note"] == card["config"]["text"]["note"] == r"caf\udce9"

@@ -117,6 +117,19 @@ def test_state_that_can_not_be_saved(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("name", list(checkpoint.PROGRESS))
+def test_progress_that_lacks_something(tmp_path, name):
+    model, optimizers = model_with(adam().make)
+    progress = {"step": 1, "n_steps": 2, "identity": {}, "seconds": 1, "recent": []}
+    whole, state = {**progress, "results": {}}, model.bilm.zero_state(1)
+    checkpoint.save(tmp_path, model, optimizers, state, whole)
+    assert checkpoint.read_progress(tmp_path) == whole
+    for spoilt in ({**whole, name: "x"}, {k: whole[k] for k in whole if k != name}):
+        checkpoint.save(tmp_path, model, optimizers, state, spoilt)
+        with pytest.raises(ValueError, match=f"EL046.*{name}"):
+            checkpoint.read_progress(tmp_path)
+
+
 def test_another_number_of_optimizers(tmp_path):
     model, optimizers = model_with(adam().make)
     checkpoint.save(tmp_path, model, optimizers, model.bilm.zero_state(1), {})

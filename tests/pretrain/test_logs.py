@@ -40,7 +40,13 @@ def test_half_a_line_is_not_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "line", ['{"epoch": 1, "message": "mine"}', '{"step": 100, "loss": 2.0}', "[]"]
+    "line",
+    [
+        '{"epoch": 1, "message": "mine"}',
+        '{"step": 100, "loss": 2.0}',
+        "[]",
+        '{"step": 1, "tokens": 9, "loss": 2.0, "dev": 3}',
+    ],
 )
 def test_a_log_of_something_else_is_left_alone(tmp_path, line):
     write_text(tmp_path)
