@@ -118,7 +118,7 @@ class Errors(metaclass=_Coded):
         "No tokenizer '{lang}': {error}. 'xx' is spaCy's for any language that sets "
         "words apart by spaces, and 'whitespace' splits there alone."
     )
-    EL033 = "There is no text to train on: every file is empty or only white space."
+    EL033 = "There is no text: every file is empty or only white space."
     EL017 = (
         "No word of the dev text is in the vocabulary, so it would say nothing. Is it "
         "of the same language, and tokenised alike?"
@@ -306,6 +306,10 @@ class Errors(metaclass=_Coded):
         "doc.tensor has {found} vectors for {expected} tokens: tokens were merged or "
         "split after 'elmo' had read the Doc. Let elmo read it again, doc = "
         "nlp.get_pipe('elmo')(doc), or name a layer to compare."
+    )
+    EL142 = (
+        "Vectors of widths {widths} can't be compared: they are of two models. Read "
+        "both Docs with the same pipeline, or name a layer to compare."
     )
     # Vectors of whole corpora
     EL201 = (

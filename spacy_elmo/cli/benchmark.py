@@ -196,15 +196,23 @@ def compare_precisions(pipeline: Path, corpus: Path) -> list[dict[str, Any]]:
     import spacy
     from spacy.training import Corpus
 
+    from ..component.pipe import Elmo
+    from ..errors import Errors
     from ..speed import precisions
 
     rows: list[dict[str, Any]] = []
     exact: Any = None
+    loaded = spacy.load(pipeline).components
+    name = next((name for name, pipe in loaded if isinstance(pipe, Elmo)), None)
+    if name is None:
+        raise ValueError(Errors.EL215.format(name="elmo", source=pipeline))
     for precision in precisions():
-        config = {"components.elmo.model.precision": precision}
+        config = {f"components.{name}.model.precision": precision}
         nlp = spacy.load(pipeline, config=config)
         examples = list(Corpus(corpus)(nlp))
-        elmo: Any = nlp.get_pipe("elmo")
+        if not any(len(example.reference) for example in examples):
+            raise ValueError(Errors.EL033)
+        elmo: Any = nlp.get_pipe(name)
         docs = elmo.pipe(example.reference for example in examples)
         layers = np.concatenate([doc._.elmo.layers.ravel() for doc in docs])
         exact = layers if exact is None else exact

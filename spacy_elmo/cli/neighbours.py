@@ -55,6 +55,7 @@ def neighbours_cli(
     as_json: AsJson = False,
 ) -> None:
     """Nearest contexts of a word, as in the paper's table 4."""
+    from ..atomic_files import write_file
     from ..bilm.neighbours import contexts_of, lines_with, nearest_contexts
     from ..text.reading import read_lines, tokenize_with
 
@@ -76,9 +77,8 @@ def neighbours_cli(
         if str(output) == "-":
             typer.echo(page, nl=False)
             return
-        output.parent.mkdir(parents=True, exist_ok=True)
-        with output.open("a", encoding="utf-8") as file:
-            file.write(page)
+        before = output.read_text(encoding="utf-8") if output.is_file() else ""
+        write_file(output, before + page)
     if as_json:
         rows = [{"context": a, "nearest": b, "cosine": float(c)} for a, b, c in table]
         typer.echo(json.dumps(rows, ensure_ascii=False))

@@ -16,7 +16,8 @@ def similarity(
     a: Token | Span | Doc, b: Token | Span | Doc, *, layer: int | None = None
 ) -> float:
     """Return the cosine of two tokens' contextual vectors, from -1 to 1; 0 for white
-    space, which has none. Of spans and Docs the mean of their tokens' vectors counts.
+    space and empty Docs, which have none. Of spans and Docs the mean of their tokens'
+    vectors counts.
 
     Args:
         a: A token, span or Doc.
@@ -25,10 +26,16 @@ def similarity(
 
     Raises:
         ValueError: [EL055] if a Doc has not been through `elmo`, [EL140] if its tokens
-            are others since, [EL083] if it has no such layer.
+            are others since, [EL083] if it has no such layer, [EL142] if the vectors
+            are of two models of other widths.
         TypeError: [EL094] for a lexeme, which stands in no context.
     """
     u, v = _vector(a, layer), _vector(b, layer)
+    if not (u.ndim and v.ndim):  # the tensor of an empty Doc has no width
+        return 0.0
+    if u.shape != v.shape:
+        widths = f"{len(u)} and {len(v)}"
+        raise ValueError(Errors.EL142.format(widths=widths))
     xp = get_array_module(u)
     length = xp.linalg.norm(u) * xp.linalg.norm(v)
     return float(u @ v / length) if length else 0.0

@@ -101,6 +101,20 @@ def test_precision(tmp_path):
     assert [row["precision"] for row in rest] == precisions()[1:]
 
 
+def test_precision_of_what_can_not_be_compared(tmp_path):
+    """The component can have any name, but it must be there, and there must be text."""
+    nlp = trained()
+    DocBin(docs=[nlp.make_doc("")]).to_disk(tmp_path / "empty.spacy")
+    DocBin(docs=[examples(nlp)[0].reference]).to_disk(tmp_path / "test.spacy")
+    nlp.to_disk(tmp_path / "pipeline")
+    nlp.remove_pipe("elmo")
+    nlp.to_disk(tmp_path / "none")
+    both = [tmp_path / "pipeline", tmp_path / "empty.spacy"]
+    assert "EL033" in run("precision", *both, fails=True)
+    both = [tmp_path / "none", tmp_path / "test.spacy"]
+    assert "EL215" in run("precision", *both, fails=True)
+
+
 def test_a_score_of_nothing_is_shown(tmp_path):
     trained().to_disk(tmp_path / "pipeline")
     doc = examples(spacy.blank("en"))[0].reference

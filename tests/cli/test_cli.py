@@ -244,6 +244,17 @@ def test_a_hyphen_is_standard_output(tmp_path, monkeypatch):
     assert names == {"log.jsonl", "text.txt"}
 
 
+def test_a_table_of_neighbours_is_added_to_a_page(tmp_path):
+    (tmp_path / "text.txt").write_text("The cat sat.\nA cat ran.\n")
+    page = tmp_path / "new" / "page.md"
+    ask = ["neighbours", SHIPPED, tmp_path / "text.txt", "--word", "cat", "-o"]
+    run(*ask, page)
+    once = page.read_text(encoding="utf-8")
+    run(*ask, page)
+    assert once and page.read_text(encoding="utf-8") == 2 * once
+    assert "EL013" in run(*ask, tmp_path, fails=True)
+
+
 def test_silent(tmp_path, capsys, monkeypatch):
     text = tmp_path / "text.txt"
     text.write_text("The cat sat on the mat.\n" * 5)

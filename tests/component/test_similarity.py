@@ -41,6 +41,18 @@ def test_doc_that_was_not_read(nlp):
         similarity(doc[0], doc[1], layer=1)
 
 
+def test_empty_docs_are_like_nothing(nlp):
+    assert similarity(Doc(nlp.vocab), nlp("a bank")) == 0.0
+    assert similarity(nlp("a bank"), nlp("")) == 0.0
+
+
+def test_vectors_of_two_models(nlp):
+    doc = Doc(nlp.vocab, words=["a", "b"])
+    doc.tensor = np.ones((2, 5), dtype="float32")
+    with pytest.raises(ValueError, match=r"EL142.*5"):
+        similarity(nlp("a bank"), doc)
+
+
 def test_tokens_that_were_split_since(nlp):
     """spaCy leaves one row too many in doc.tensor."""
     doc = nlp("a bank lends")
