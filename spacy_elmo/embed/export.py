@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ..atomic_files import write_files
 from ..errors import Errors
+from ..untrusted_files import coded
 from .folder import SHARDS, names_of_shards
 from .plan import read_plan
 from .shard import Shard
@@ -36,7 +37,11 @@ def export(output: Path, target: Path, sink: str, *, force: bool = False) -> int
     names = sorted(names_of_shards(output))
 
     def shards() -> Iterator[Shard]:
-        return (plan.format.read(output / SHARDS / name) for name in names)
+        for path in (output / SHARDS / name for name in names):
+            shard = plan.format.read(path)
+            with coded(Errors.EL208, path):  # or a new checksum would say it is right
+                shard.check_arrays()
+            yield shard
 
     join = getattr(to, "join", None)
     if join is not None and target.suffix == to.suffix:

@@ -79,7 +79,9 @@ class Kept:
 
 def choose(name: str, found: object, choices: Collection[object]) -> None:
     """Raise ValueError [EL207] if a setting is none of the choices."""
-    if found not in choices:
+    # In a range, what is no int would be looked for one by one.
+    is_possible = isinstance(found, int) or not isinstance(choices, range)
+    if not is_possible or found not in choices:
         if isinstance(choices, range):
             text = f"{choices[0]} to {choices[-1]}"
         else:

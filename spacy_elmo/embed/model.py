@@ -75,10 +75,15 @@ def load_model(
     elmos = [pipe for _, pipe in nlp.components if isinstance(pipe, Elmo)]
     if not elmos:
         raise ValueError(Errors.EL215.format(name="elmo", source=source))
-    mix = _own_mix(elmos[0]) if mix_of is None else _mix_of(nlp, mix_of)
-    if mix is None:
+    # doc.tensor is that of the last which sets it.
+    sets_tensor = [elmo for elmo in elmos if elmo.settings.set_tensor]
+    elmo: Elmo | None = (sets_tensor or elmos)[-1]
+    mix = _own_mix(elmo) if elmo is not None else None
+    if mix_of is not None:
+        elmo, mix = _mix_of(nlp, mix_of)
+    if elmo is None or mix is None:
         raise ValueError(Errors.EL215.format(name=mix_of or "elmo", source=source))
-    return elmos[0].bilm, mix
+    return elmo.bilm, mix
 
 
 def _own_mix(elmo: Elmo) -> LearnedMix | None:
@@ -92,15 +97,15 @@ def _own_mix(elmo: Elmo) -> LearnedMix | None:
     return LearnedMix(elmo.name, 1, kind, settings.gamma, row, norm)
 
 
-def _mix_of(nlp: Language, name: str) -> LearnedMix | None:
-    """Return the mix of a component, if it has one that is a sum."""
+def _mix_of(nlp: Language, name: str) -> tuple[Elmo | None, LearnedMix | None]:
+    """Return what a component listens to, and its mix, if it has one that is a sum."""
     pipe = nlp.get_pipe(name) if name in nlp.pipe_names else None
     nodes = pipe.model.walk() if isinstance(pipe, TrainablePipe) else ()
     listeners = [node for node in nodes if isinstance(node, ElmoListener)]
-    if len(listeners) != 1:
-        return None
+    if len(listeners) != 1 or not isinstance(listeners[0].upstream, Elmo):
+        return None, None
     (mix,) = [mix for mix in learned_mixes(nlp) if mix.component == name]
-    return None if mix.kind == "concat" else mix
+    return listeners[0].upstream, None if mix.kind == "concat" else mix
 
 
 def rows_are_exact(bilm: BiLM, computing: Computing, kept: Kept) -> bool:

@@ -65,7 +65,7 @@ class Options:
 def make_plan(
     model: str,
     inputs: Sequence[str],
-    output: Path,
+    output: str | Path,
     options: Options | None = None,
     *,
     gpu_id: int = 0,
@@ -81,12 +81,15 @@ def make_plan(
 
     Raises:
         ValueError: [EL201] if the folder has another plan, [EL206] if there is no text,
-            [EL032, EL207, EL215] for a setting that is not possible.
+            [EL032, EL151, EL207, EL215] for a setting that is not possible.
         OSError: [EL203] if there is not enough room, [EL013] if the folder can't be
             written, [EL030] if an input can't be read.
         ImportError: [EL211] if the format needs a package that is missing.
     """
-    bilm, plan = _plan(model, inputs, output, options or Options())
+    output, options = Path(output), options or Options()
+    _check_device(options.computing.device, gpu_id)
+    names = [inputs] if isinstance(inputs, str) else inputs
+    bilm, plan = _plan(model, names, output, options)
     plan.format.check(plan.kept.dtype, plan.kept.pool)
     if not (output / PLAN).exists():
         _measure(plan, bilm, output, gpu_id).save(output)
@@ -142,9 +145,18 @@ def _plan(
     )
 
 
+def _check_device(device: str, gpu_id: int) -> None:
+    """Raise ValueError [EL207] for an unknown device, [EL151] for a GPU that is not
+    there."""
+    choose("device", device, ("cpu", "cuda"))
+    n_gpus = torch.cuda.device_count()
+    if device == "cuda" and gpu_id >= n_gpus:
+        raise ValueError(Errors.EL151.format(gpu_id=gpu_id, n=n_gpus))
+
+
 def _bytes(name: str, megabytes: float) -> int:
     """Return megabytes in bytes. Raises ValueError [EL207] for what is no number."""
-    if not math.isfinite(megabytes):
+    if not (isinstance(megabytes, (int, float)) and math.isfinite(megabytes)):
         known = "a number of megabytes"
         raise ValueError(Errors.EL207.format(name=name, found=megabytes, known=known))
     return int(megabytes * MB)

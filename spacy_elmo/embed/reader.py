@@ -142,8 +142,9 @@ class Corpus:
 
     def _follow(self, number: int) -> bool:
         """Return whether the shard before is the one before in the plan."""
-        before, name = (self._names[n].split(".")[0] for n in (number - 1, number))
-        return int(name.replace("-", "")) == int(before.replace("-", "")) + 1
+        names = (self._names[n].split(".")[0] for n in (number - 1, number))
+        (*jobs, before), (*of_jobs, last) = (name.split("-") for name in names)
+        return jobs == of_jobs and int(last) == int(before) + 1
 
     def __len__(self) -> int:
         """Number of documents."""

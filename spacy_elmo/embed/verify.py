@@ -108,12 +108,15 @@ def _at_least(plan: Plan, n_shards: int) -> float:
 
 def repair(output: Path, report: Report) -> int:
     """Remove the shards that have a problem, so that `run` makes them again. Return
-    the number of removed files."""
+    the number of removed files. Raises OSError [EL013] if one can't be removed."""
     removed = 0
     for problem in report.problems:
         path = output / SHARDS / problem.shard
         if path.exists():
-            path.unlink()
+            try:
+                path.unlink()
+            except OSError as error:
+                raise OSError(Errors.EL013.format(path=path, error=error)) from error
             removed += 1
     if removed:
         sync_folder(output / SHARDS)

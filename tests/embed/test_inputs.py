@@ -12,10 +12,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from spacy.tokens import DocBin
 
+from spacy_elmo import embed
 from spacy_elmo.embed.inputs import describe
+from spacy_elmo.embed.plan import read_plan
 from spacy_elmo.embed.records import MAX_RECORD, open_source
 from spacy_elmo.embed.sentences import Reader, Reading
 from spacy_elmo.text.unpack import zstd
+
+from .corpora import save_model, write_lines
 
 PACK = {
     ".gz": gzip.compress,
@@ -200,3 +204,19 @@ def test_a_record_has_a_bound(tmp_path):
         file.write(b'{"text": "a"}\n{"text": "' + b"a" * MAX_RECORD + b'"}\n')
     with pytest.raises(ValueError, match=r"EL205.*byte 14 .*16,777,216"):
         read_ranges(path, 1 << 20)
+
+
+def test_one_input_and_a_folder_by_name(tmp_path):
+    model, text = save_model(tmp_path / "model"), write_lines(tmp_path / "a.txt")
+    plan, _ = embed.make_plan(model, text, str(tmp_path / "out"))
+    assert [source.path for source in plan.inputs] == [text]
+
+
+def test_names_of_files_that_are_no_utf_8(tmp_path):
+    model = save_model(tmp_path / "model")
+    try:
+        text = write_lines(tmp_path / "caf\udce9.txt")
+    except OSError:
+        pytest.skip("this system has no such names")
+    plan, _ = embed.make_plan(model, [text], tmp_path / "out")
+    assert read_plan(tmp_path / "out").inputs == plan.inputs

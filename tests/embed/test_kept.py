@@ -13,12 +13,12 @@ from spacy_elmo.embed import run, verify
 from spacy_elmo.embed.estimate import readable, size_on_disk
 from spacy_elmo.embed.folder import Workspace
 from spacy_elmo.embed.keep import Kept
-from spacy_elmo.embed.model import Computing
+from spacy_elmo.embed.model import Computing, load_model
 from spacy_elmo.embed.plan import read_plan
 from spacy_elmo.embed.progress import Progress, rounding_error
 
 from ..models import tiny_config
-from ..pipelines import add_elmo, examples, listeners, pipeline
+from ..pipelines import LISTENER, TAGGER, add_elmo, examples, listeners, pipeline
 from .corpora import (
     SMALL,
     embed_files,
@@ -160,7 +160,7 @@ def test_the_mix_of_a_pipeline_is_its_tensor(folder, tmp_path, layer_norm):
     for number, line in enumerate(lines()):
         doc, found = nlp(line), nlp.make_doc(line)
         embed.open(output).set_tensor(found, number)
-        assert np.abs(found.tensor - doc.tensor).max() < 1e-6
+        assert np.allclose(found.tensor, doc.tensor, rtol=1e-6, atol=1e-6)
 
 
 def test_the_mix_of_a_component(folder, tmp_path):
@@ -241,3 +241,21 @@ def test_size_of_a_billion_tokens():
     assert readable(size_on_disk(average, counts, 1200)) == "2.07 TB"
     assert readable(999) == "999 B" and readable(0) == "0 B"
     assert readable(1.2e15) == "1.2 PB"
+
+
+def test_the_bilm_is_the_one_that_is_listened_to(tmp_path):
+    """There can be several, and the last one that sets it makes doc.tensor."""
+    nlp = spacy.blank("en")
+    bilms = [
+        add_elmo(nlp, name=f"elmo{n}", seed=n, set_tensor=n < 2).bilm for n in range(3)
+    ]
+    for n in range(3):
+        model = {**TAGGER["model"], "tok2vec": {**LISTENER, "upstream": f"elmo{n}"}}
+        nlp.add_pipe("tagger", name=f"tagger{n}", config={"model": model})
+    nlp.initialize(lambda: examples(nlp))
+    nlp.to_disk(tmp_path)
+    for n, bilm in enumerate(bilms):
+        found, _ = load_model(str(tmp_path), f"tagger{n}")
+        assert found.fingerprint() == bilm.fingerprint()
+    found, _ = load_model(str(tmp_path))
+    assert found.fingerprint() == bilms[1].fingerprint()

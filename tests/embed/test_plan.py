@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 import spacy
+import torch
 
 from spacy_elmo import embed
 from spacy_elmo.bilm.kernels.forced import force
@@ -175,7 +176,7 @@ def open_tokens(output):
     return tokens
 
 
-def test_settings_that_are_not_possible(tmp_path, model, text):
+def test_settings_that_are_not_possible(tmp_path, model, text, monkeypatch):
     def refused(**options):
         with pytest.raises(ValueError, match="EL207"):
             make_plan(model, [text], tmp_path / "out", **options)
@@ -195,6 +196,16 @@ def test_settings_that_are_not_possible(tmp_path, model, text):
         refused(reading=Reading(window=n))
         refused(computing=Computing(threads=n))
         refused(computing=Computing(batch_tokens=n))
+    # In the ranges of these, what is no int would be looked for by counting.
+    refused(reading=Reading(window=250.5))
+    refused(computing=Computing(threads="2"))
+    refused(dimensions=2.0)
+    refused(shard_mb="4")
+    for device in ("tpu", "cuda:0", "CPU"):
+        refused(computing=Computing(device=device))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    with pytest.raises(ValueError, match=r"EL151.*finds 0"):
+        make_plan(model, [text], tmp_path / "out", computing=Computing(device="cuda"))
     with pytest.raises(ValueError, match="EL032"):
         make_plan(
             model, [text], tmp_path / "out", reading=Reading(tokenizer="characters")
@@ -302,15 +313,7 @@ def test_the_gpu_that_is_named_measures_and_encodes(model, text, tmp_path, monke
         return Encoder(bilm, kept, replace(computing, device="cpu"), projection)
 
     monkeypatch.setattr(planning, "Encoder", encoder)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     options = embed.Options(computing=Computing(device="cuda"), dimensions=2)
     embed.make_plan(str(model), [str(text)], tmp_path / "out", options, gpu_id=1)
     assert asked == [("cuda", 1)] * 3
-
-
-def test_names_of_files_that_are_no_utf_8(tmp_path, model):
-    try:
-        text = write_lines(tmp_path / "caf\udce9.txt")
-    except OSError:
-        pytest.skip("this system has no such names")
-    plan, _ = make_plan(model, [text], tmp_path / "out")
-    assert read_plan(tmp_path / "out").inputs == plan.inputs

@@ -1,5 +1,7 @@
 """Documents are read by number or id, without copies, of unfinished folders too."""
 
+import gzip
+
 import numpy as np
 import pytest
 import spacy
@@ -107,6 +109,25 @@ def test_an_unfinished_folder(tmp_path):
     run(output, share=(2, 3))
     found = [document.tokens for document in embed.open(output)]
     assert 0 < len(found) < len(whole) and all(tokens in whole for tokens in found)
+
+
+def test_documents_of_two_files_are_not_joined(tmp_path):
+    """The first shard of a long line is not there yet, and before it is a packed file,
+    whose shards are numbered in another way."""
+    packed, long = tmp_path / "a.txt.gz", tmp_path / "b.txt"
+    packed.write_bytes(gzip.compress("".join(f"{x}\n" for x in lines()).encode()))
+    long.write_text(" ".join(f"Word {i}." for i in range(1500)))
+    output = embed_files(tmp_path, [str(packed), str(long)])
+    whole = [document.n_tokens for document in embed.open(output)]
+    names = sorted(path.name for path in (output / "shards").iterdir())
+    first, last = names[0], [name for name in names if "-" in name][-1]
+    for name in names:
+        if "-" in name and int(name.split(".")[0].split("-")[1]) > 1:
+            (output / "shards" / name).unlink()
+    (output / "shards" / "00000001.safetensors").unlink()
+    assert first.startswith("00000000-000000") and last > first
+    found = [document.n_tokens for document in embed.open(output)]
+    assert found[:-1] == whole[: len(found) - 1]
 
 
 @pytest.mark.parametrize("pool", ["token", "sentence", "doc"])

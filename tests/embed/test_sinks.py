@@ -103,6 +103,30 @@ def test_damage_is_found(folder, tmp_path, sink):
     assert "EL208" in verify(output).problems[0].problem
 
 
+@pytest.mark.parametrize("sink", ["safetensors", "parquet", "hdf5"])
+def test_damaged_vectors_are_not_exported(folder, tmp_path, sink):
+    """A new checksum would say that they are right."""
+    output = embedded(folder, tmp_path / "a", sink=sink)
+    path = min((output / "shards").iterdir())
+    if sink == "hdf5":
+        with h5py.File(path, "r+") as file:
+            del file["3"]
+    else:
+        stored = find_sink(sink).read(path)
+        data, row = bytearray(path.read_bytes()), stored.vectors(0, 1).tobytes()
+        at = data.index(row[:32]) if sink == "safetensors" else len(data) // 3
+        data[at : at + 20] = bytes(20)
+        path.write_bytes(data)
+    for to, target in [("safetensors", "b"), ("parquet", "c"), ("hdf5", "d.hdf5")]:
+        with pytest.raises(ValueError, match="EL208"):
+            embed.export(output, tmp_path / target, to)
+        assert not (tmp_path / target).is_file()
+        assert not list((tmp_path / target).glob("*"))
+    if sink == "hdf5":
+        with pytest.raises(ValueError, match=r"EL208.*hdf5"):
+            [document.vectors for document in embed.open(output)]
+
+
 def test_hdf5_is_as_allennlp_wrote_it(folder, tmp_path):
     """One file, a dataset for each sentence by its number, and an index of them."""
     reading = Reading(tokenizer="whitespace", split=False)

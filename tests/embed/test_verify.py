@@ -160,6 +160,13 @@ def test_missing_and_strange_files(whole, output, packed):
     assert shards(output) == shards(whole)
 
 
+def test_what_can_not_be_removed(output):
+    (output / "shards" / "00000099.safetensors").mkdir()
+    report = verify(output)
+    with pytest.raises(OSError, match=r"EL013.*00000099"):
+        repair(output, report)
+
+
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_shard_is_not_to_blame_for_its_input(tmp_path, packed):
     """Or `repair` would remove what can't be made again."""

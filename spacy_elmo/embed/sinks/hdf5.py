@@ -17,7 +17,7 @@ import numpy as np
 from ...errors import Errors
 from ...hdf5_files import create_hdf5
 from ...registry import registry
-from ...untrusted_files import reading
+from ...untrusted_files import coded, reading
 from ..keep import choose
 from ..shard import Shard
 
@@ -69,7 +69,8 @@ class Hdf5:
         def read_rows(start: int, stop: int) -> np.ndarray:
             first = int(np.searchsorted(offsets, start, "right")) - 1
             last = int(np.searchsorted(offsets[:-1], stop, "left"))
-            rows = [_by_token(file[str(number)][...]) for number in range(first, last)]
+            with coded(Errors.EL208, path):
+                rows = [_by_token(file[str(n)][...]) for n in range(first, last)]
             empty = np.zeros((0, *vectors["shape"][1:]), vectors["dtype"])
             skip = start - int(offsets[first])
             return np.concatenate([empty, *rows])[skip : skip + stop - start]

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...errors import Errors
 from ...registry import registry
-from ...untrusted_files import reading
+from ...untrusted_files import coded, reading
 from ..shard import Shard
 
 ROWS = 8192  # of a row group
@@ -69,7 +69,8 @@ class Parquet:
 
         def read_rows(start: int, stop: int) -> np.ndarray:
             groups = range(start // ROWS, min(-(-stop // ROWS), file.num_row_groups))
-            column = file.read_row_groups([*groups], ["vector"]).column("vector")
+            with coded(Errors.EL208, path):
+                column = file.read_row_groups([*groups], ["vector"]).column("vector")
             skip = start - ROWS * groups.start
             return _flat(column).reshape(-1, *shape)[skip : skip + stop - start]
 
