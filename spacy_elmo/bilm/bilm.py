@@ -299,9 +299,10 @@ class BiLM(FastBidirectionalLM):
     def load(cls, path: str | Path) -> "BiLM":
         """Return the biLM in a folder, or of a file in it, in any format. Raises as
         `files.load`."""
+        stored = files.load(path)
         if (Path(path) / VOCAB_CACHE).exists():
             warnings.warn(Warnings.ELW50.format(path=path), stacklevel=2)
-        return cls.from_stored(files.load(path))
+        return cls.from_stored(stored)
 
     def save(
         self,

@@ -8,6 +8,7 @@ from ..bilm import files
 from ..bilm.bilm import BiLM
 from ..bilm.config import BiLMConfig
 from ..errors import Errors
+from ..untrusted_files import coded
 
 FOLDER = Path(__file__).parent
 # By the language of the pipeline; the first is that of `Elmo` itself.
@@ -28,9 +29,12 @@ def sizes() -> dict[str, Any]:
 
 def find(name_or_path: str | Path) -> Path:
     """Return a path, or the folder of a shipped model if there is nothing at the path
-    and the model has that name. Raises FileNotFoundError [EL001]."""
+    and the model has that name. Raises FileNotFoundError [EL001], or ValueError [EL002]
+    if the system can't say."""
     path = Path(name_or_path)
-    if path.exists():
+    with coded(Errors.EL002, path, format="a biLM"):  # too long, no permission
+        is_there = path.exists()
+    if is_there:
         return path
     if str(name_or_path) not in MODELS.values():
         raise files.not_found(path, list(MODELS.values()))

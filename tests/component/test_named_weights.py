@@ -1,5 +1,6 @@
 """Weights that the configuration of a component names, in one step."""
 
+import os
 import shutil
 
 import numpy as np
@@ -46,6 +47,15 @@ def test_in_one_step(published, tiny):
         nlp = pipeline(weights)
         assert nlp.get_pipe("elmo").width == tiny.config.width
         assert same(layers(nlp), tiny.encode([SENTENCE])[0])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there it is only a file that is not")
+def test_a_name_that_is_too_long():
+    for load in (BiLM.load, models.find):
+        with pytest.raises(ValueError, match="EL002"):
+            load("a" * 300)
+    with pytest.raises(ValueError, match="EL002"):
+        layers(pipeline("a" * 300))
 
 
 def test_a_shipped_name():

@@ -32,31 +32,33 @@ def array_shapes(file: h5py.File, path: Path) -> dict[str, tuple[int, ...]]:
             hold, which would take memory.
     """
     shapes: dict[str, tuple[int, ...]] = {}
-    most_bytes = MAX_COMPRESSION * path.stat().st_size
+    most_bytes = MAX_COMPRESSION * path.stat().st_size  # of all that are compressed
     for name, item in _walk(file, "", set()):
         if problem := _problem(item, most_bytes):
             message = Errors.EL009.format(name=name, path=path, problem=problem)
             raise ValueError(message)
         shapes[name] = tuple(item.shape)
+        most_bytes -= item.nbytes if item.compression else 0
     return shapes
 
 
 def _walk(group: h5py.Group, prefix: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
     """Yield the arrays of a group and of those inside, None for each link. `seen` has
-    the addresses of groups, which can hold one another."""
+    the addresses of groups, which can hold one another, and of arrays, of which a
+    second name is a link."""
     for key in group:
         name = prefix + key
         if not isinstance(group.get(key, getlink=True), h5py.HardLink):
             yield name, None
             continue
         item = group[key]
+        address = h5py.h5o.get_info(item.id).addr
+        is_known = address in seen
+        seen.add(address)
         if isinstance(item, h5py.Dataset):
-            yield name, item
-        elif isinstance(item, h5py.Group):
-            address = h5py.h5o.get_info(item.id).addr
-            if address not in seen:
-                seen.add(address)
-                yield from _walk(item, name + "/", seen)
+            yield name, None if is_known else item
+        elif isinstance(item, h5py.Group) and not is_known:
+            yield from _walk(item, name + "/", seen)
 
 
 def _problem(item: Any, most_bytes: int) -> str | None:

@@ -171,6 +171,9 @@ def _read_arrays(path: Path, max_bytes: int) -> dict[str, Tensor]:
                 problem = "not an array of floating-point numbers"
                 found = {"name": name, "problem": problem}
                 raise ValueError(Errors.EL009.format(path=path, **found))
+        starts = [a.untyped_storage().data_ptr() for a in arrays.values() if a.nbytes]
+        if len(set(starts)) < len(starts):  # each would take memory of its own
+            raise ValueError("its arrays share their numbers")
     return arrays
 
 

@@ -52,6 +52,23 @@ def bomb(file):
     file.create_dataset("char_embed", shape, "f4", compression="gzip", chunks=(9, 9))
 
 
+def two_names(file):
+    """An array that would be read, and take memory, once for each of its names."""
+    array = file["char_embed"][...]
+    del file["char_embed"]
+    file.create_dataset("char_embed", data=array, compression="gzip")
+    file["char_embed_again"] = file["char_embed"]
+
+
+def many(file):
+    """Arrays that are each less than a hundred times as large as the file."""
+    for n in range(3):
+        file.create_dataset(
+            f"zeros{n}", (90 * 64, 1024), "f4", compression="gzip", chunks=(64, 1024)
+        )
+    file.create_dataset("more", data=np.random.default_rng(0).random((64, 1024)))
+
+
 def circle(file):
     del file["char_embed"]
     for name in "abcdefgh":
@@ -140,6 +157,8 @@ TF = {
     ),
     "array that is not there": ("EL009", lambda f: edit_hdf5(f, sparse)),
     "array of petabytes": ("EL009", lambda f: edit_hdf5(f, bomb)),
+    "array of two names": ("EL009", lambda f: edit_hdf5(f, two_names)),
+    "arrays that are too large together": ("EL009", lambda f: edit_hdf5(f, many)),
     "damaged block": ("EL002", damage_block),
     "groups in a circle": ("EL006", lambda f: edit_hdf5(f, circle)),
     "link to another file": ("EL009", lambda f: edit_hdf5(f, external)),

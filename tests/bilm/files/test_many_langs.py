@@ -104,6 +104,10 @@ SPARSE = {CHAR: torch.eye(4).to_sparse()}
 META = {CHAR: torch.empty(60_000, 60_000, device="meta")}
 
 
+def share(arrays):
+    arrays |= {f"{name} again": array for name, array in arrays.items()}
+
+
 def compress(path):
     torch.save({"x": torch.zeros(10**6)}, path)
     with zipfile.ZipFile(path) as old:
@@ -159,6 +163,7 @@ BAD = {
     ),
     "stretched": ("EL009", edit("token_embedder.pkl", lambda a: a.update(HUGE))),
     "sparse": ("EL009", edit("token_embedder.pkl", lambda a: a.update(SPARSE))),
+    "one memory for two": ("EL002", edit("token_embedder.pkl", share)),
     "without memory": ("EL009", edit("token_embedder.pkl", lambda a: a.update(META))),
     "larger than its sizes": (
         "EL002",
