@@ -100,7 +100,8 @@ def test_checkpoint(tmp_path):
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
     optimizers[0].step()
-    progress = {"step": 1, "rate": 1e-05, "commands": [{"step": 0, "command": "a é"}]}
+    progress = {"step": 1, "n_steps": 2, "seconds": 1e-05, "recent": []}
+    progress |= {"identity": {}, "results": {"commands": [{"command": "a é"}]}}
     state = bilm.zero_state(2)
     checkpoint.save(tmp_path, model, optimizers, state, progress)
 

@@ -73,7 +73,9 @@ def save_checkpoint(folder, n):
     model = LanguageModel(bilm_of(n), FullSoftmax(6, len(VOCAB)))
     optimizers = adam().make(dict(model.named_parameters()), {})
     state = model.bilm.zero_state(2)
-    checkpoint.save(folder, model, optimizers, state, {"step": n})
+    progress = {"step": n, "n_steps": 9, "seconds": 1.0, "recent": []}
+    progress |= {"identity": {}, "results": {}}
+    checkpoint.save(folder, model, optimizers, state, progress)
 
 
 def read_checkpoint(folder):

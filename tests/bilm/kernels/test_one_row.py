@@ -68,7 +68,9 @@ def test_one_row_in_fewer_bits(precision, projected, clips):
 
 @pytest.mark.parametrize("precision", ["half", "int8"])
 def test_the_end_of_the_longest_of_a_batch_is_read_as_its_beginning(precision):
-    """So that its vectors do not depend on when the others end."""
+    """So that its vectors do not depend on when the others end, but for the last bits
+    of float32 where FBGEMM, without AVX-512, sums up a few rows in another order. By
+    another form the last bits of `half` would differ."""
     needs(precision)
     layer, _ = lstm(True, (None, None), hidden_dim=64, projection_dim=32)
     layer.settings = Settings(precision)
@@ -81,4 +83,4 @@ def test_the_end_of_the_longest_of_a_batch_is_read_as_its_beginning(precision):
             y, *_ = layer(packed, batch_sizes, h.repeat(2, 1), c.repeat(2, 1))
         first = torch.tensor(batch_sizes).cumsum(0) - torch.tensor(batch_sizes)
         found.append(y[first])
-    assert torch.equal(*found)
+    assert error(*found) < 1e-6
