@@ -496,9 +496,10 @@ class Warnings(metaclass=_Coded):
     )
     ELW27 = (
         "A component reads other Docs than those of the update, as entity_linker does, "
-        "which makes Docs of sentences, or tokens that were merged or split after "
-        "'elmo' had read them: the biLM does not learn from it. Put 'elmo' after what "
-        "merges tokens, freeze the biLM, or ignore the warning if others train it."
+        "which makes Docs of sentences, and nlp.rehearse; or its tokens were merged or "
+        "split after 'elmo' had read them: the biLM does not learn from it. Put 'elmo' "
+        "after what merges tokens, freeze the biLM, or ignore the warning if others "
+        "train it."
     )
     ELW50 = (
         "'{path}' holds token vectors of a vocabulary, which are no longer used: those "

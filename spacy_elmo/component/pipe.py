@@ -85,6 +85,8 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         for listener in self.listeners:
             listener.connect(self)  # type: ignore[attr-defined]
 
+    # -- settings -----------------------------------------------------------------
+
     @property
     def frozen(self) -> bool:
         """Whether the biLM is not trained. It can be set while a pipeline is used."""
@@ -281,11 +283,6 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         if sgd:
             self.finish_update(sgd)
         return losses
-
-    def rehearse(self, examples: Any, **settings: Any) -> None:
-        """Learn nothing: no gradient of components that rehearse is awaited."""
-        self._tuning.apply_what_is_due()
-        self._tuning.forget()
 
     def finish_update(self, sgd: Optimizer) -> None:
         """Let the biLM, if it is not frozen, learn from the listeners' gradients."""

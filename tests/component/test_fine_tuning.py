@@ -224,18 +224,15 @@ def test_gradients_of_other_docs_are_not_dropped_in_silence():
         backprop(vectors)
 
 
-def test_components_that_rehearse_are_not_taken_for_strangers(recwarn):
-    nlp = pipeline(frozen=False, learn_rate=None, unfreeze_every=0)
+def test_rehearsing_is_named_where_nothing_is_learned_from_it():
+    nlp = pipeline(frozen=False, unfreeze_every=0)
     batch = examples(nlp)
     nlp.initialize(lambda: batch)
     nlp.update(batch, sgd=nlp.create_optimizer())
-    optimizer, elmo = nlp.resume_training(), nlp.get_pipe("elmo")
-    elmo.update(batch, sgd=optimizer)
-    before = weights_of(elmo)
-    nlp.rehearse(batch, sgd=optimizer)
-    nlp.to_bytes()  # applies what is due
-    assert not any(changed(before, weights_of(elmo), part) for part in PARTS)
-    assert not [w for w in recwarn if "ELW27" in str(w.message)]
+    optimizer = nlp.resume_training()
+    nlp.get_pipe("elmo").update(batch)
+    with pytest.warns(UserWarning, match=r"ELW27.*nlp\.rehearse"):
+        nlp.rehearse(examples(nlp), sgd=optimizer)
 
 
 def learned_of_ones(change):
