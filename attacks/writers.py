@@ -39,7 +39,7 @@ def _save(seed: int, format: str) -> Callable[[Path], object]:
 def _save_checkpoint(step: int) -> Callable[[Path], object]:
     model, learners = makers.small_training()
     state = model.bilm.zero_state(2)
-    progress = {"step": step}
+    progress = makers.progress_at(step)
     return lambda folder: checkpoint.save(folder, model, learners, state, progress)
 
 
