@@ -20,7 +20,8 @@ MAX_FUNCTION = 60
 # sizes of matrix multiplications that come again while training; what a model started
 # from, in its card; one sentence by weights of 16 and 8 bits; small
 # weights by MKL with AMX; tables of words, trained; on a GPU, words of a batch by their
-# length, and Muon for all matrices of a shape at once; training on Docs.
+# length, and Muon for all matrices of a shape at once; training on Docs; settings,
+# names and files that are refused with a code, and Docs whose tokens were changed.
 MAX_PACKAGE = 20_780
 # What may be longer: five at most, each with a reason.
 EXCEPTIONS = {

@@ -22,7 +22,7 @@ from ..errors import Errors
 from ..layers.listener import ElmoListener
 from ..layers.mix import shares
 from ..models import find
-from .keep import Kept
+from .keep import Kept, choose
 
 EXACT_SIZES = 16  # as `BiLM.set_exact` says
 
@@ -75,26 +75,23 @@ def load_model(
     elmos = [pipe for _, pipe in nlp.components if isinstance(pipe, Elmo)]
     if not elmos:
         raise ValueError(Errors.EL215.format(name="elmo", source=source))
-    # doc.tensor is that of the last which sets it.
-    sets_tensor = [elmo for elmo in elmos if elmo.settings.set_tensor]
-    elmo: Elmo | None = (sets_tensor or elmos)[-1]
-    mix = _own_mix(elmo) if elmo is not None else None
-    if mix_of is not None:
-        elmo, mix = _mix_of(nlp, mix_of)
+    elmo, mix = _mix_of_tensor(elmos) if mix_of is None else _mix_of(nlp, mix_of)
     if elmo is None or mix is None:
         raise ValueError(Errors.EL215.format(name=mix_of or "elmo", source=source))
     return elmo.bilm, mix
 
 
-def _own_mix(elmo: Elmo) -> LearnedMix | None:
-    """Return the mix that is `doc.tensor`, if it is a sum of layers."""
+def _mix_of_tensor(elmos: Sequence[Elmo]) -> tuple[Elmo, LearnedMix | None]:
+    """Return the component whose mix is `doc.tensor`, the last that sets it, and the
+    mix, if it is a sum of layers."""
+    elmo = ([each for each in elmos if each.settings.set_tensor] or elmos)[-1]
     settings, ops = elmo.settings, elmo.model.ops
     if settings.mix == "concat":
-        return None
+        return elmo, None
     weights_L = ops.asarray1f(settings.first_weights(elmo.n_layers))
     row = [float(share) for share in shares(ops, settings, weights_L)]
     kind, norm = settings.mix, settings.layer_norm
-    return LearnedMix(elmo.name, 1, kind, settings.gamma, row, norm)
+    return elmo, LearnedMix(elmo.name, 1, kind, settings.gamma, row, norm)
 
 
 def _mix_of(nlp: Language, name: str) -> tuple[Elmo | None, LearnedMix | None]:
@@ -129,7 +126,8 @@ def processor(device: str) -> str:
 
 class Encoder:
     """Makes of sentences what is kept of their layers. Raises ValueError [EL077] for a
-    precision that the processor does not have."""
+    precision that the processor does not have, [EL207] for an unknown device, [EL151]
+    for a GPU that is not there."""
 
     def __init__(
         self,
@@ -139,7 +137,11 @@ class Encoder:
         projection: tuple[np.ndarray, np.ndarray] | None = None,
         gpu_id: int = 0,
     ) -> None:
-        device = f"cuda:{gpu_id}" if computing.device == "cuda" else "cpu"
+        choose("device", device := computing.device, ("cpu", "cuda"))
+        if device == "cuda":
+            device, n_gpus = f"cuda:{gpu_id}", torch.cuda.device_count()
+            if gpu_id >= n_gpus:
+                raise ValueError(Errors.EL151.format(gpu_id=gpu_id, n=n_gpus))
         self.bilm = bilm.to(device).eval()
         self.bilm.token_cache.size = 16_384  # 8 MB at the small published size
         self.kept, self.computing, self.projection = kept, computing, projection

@@ -86,10 +86,8 @@ def make_plan(
             written, [EL030] if an input can't be read.
         ImportError: [EL211] if the format needs a package that is missing.
     """
-    output, options = Path(output), options or Options()
-    _check_device(options.computing.device, gpu_id)
-    names = [inputs] if isinstance(inputs, str) else inputs
-    bilm, plan = _plan(model, names, output, options)
+    output, names = Path(output), [inputs] if isinstance(inputs, str) else inputs
+    bilm, plan = _plan(model, names, output, options or Options())
     plan.format.check(plan.kept.dtype, plan.kept.pool)
     if not (output / PLAN).exists():
         _measure(plan, bilm, output, gpu_id).save(output)
@@ -145,15 +143,6 @@ def _plan(
     )
 
 
-def _check_device(device: str, gpu_id: int) -> None:
-    """Raise ValueError [EL207] for an unknown device, [EL151] for a GPU that is not
-    there."""
-    choose("device", device, ("cpu", "cuda"))
-    n_gpus = torch.cuda.device_count()
-    if device == "cuda" and gpu_id >= n_gpus:
-        raise ValueError(Errors.EL151.format(gpu_id=gpu_id, n=n_gpus))
-
-
 def _bytes(name: str, megabytes: float) -> int:
     """Return megabytes in bytes. Raises ValueError [EL207] for what is no number."""
     if not (isinstance(megabytes, (int, float)) and math.isfinite(megabytes)):
@@ -187,8 +176,9 @@ def make_encoder(
     """Return the encoder of a folder's plan, whose model is loaded if it is not given.
 
     Raises:
-        ValueError: [EL209] if the model has changed, [EL201] if a package has another
-            version or other kernels are forced, [EL202] if the projection is damaged.
+        ValueError: [EL151] if the GPU is not there, [EL209] if the model has changed,
+            [EL201] if a package has another version or other kernels are forced,
+            [EL202] if the projection is damaged.
     """
     bilm = bilm or load_model(plan.model, plan.mix_of)[0]
     if bilm.fingerprint() != plan.fingerprint:

@@ -56,8 +56,10 @@ class MixSettings:
             self._refuse(f"mix = {self.mix!r} is none of {known}")
         if self.mix_weights is not None and not self.is_learned:
             self._refuse(f"mix_weights are of mix = 'learned', not of {self.mix!r}")
-        weights = self.mix_weights or []
-        if not all(isinstance(weight, (int, float)) for weight in weights):
+        weights = [] if self.mix_weights is None else self.mix_weights
+        if not isinstance(weights, (list, tuple)) or not all(
+            isinstance(weight, (int, float)) for weight in weights
+        ):
             self._refuse(f"mix_weights = {weights!r} is no list of numbers")
 
     def _refuse(self, problem: str) -> None:

@@ -211,7 +211,8 @@ class BiLMShim(TorchShim):
 
     def set_weights(self, bilm: BiLM, source: object) -> None:
         """Take over a biLM from a source, which messages name; [EL052] if its sizes are
-        others, [EL077] if the device does not have the precision."""
+        others, [EL077] if the device does not have the precision. Raises MemoryError
+        [EL076] if they don't fit it."""
         self._check_sizes(bilm.config, source)
         try:
             bilm = bilm.to(_device()).eval()

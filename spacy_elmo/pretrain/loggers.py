@@ -117,10 +117,12 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         return []
     rows = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in path.read_bytes().splitlines(keepends=True):
         try:
             row = json.loads(line)
-        except ValueError:
+        except ValueError as error:
+            if line.endswith(b"\n") or not line.startswith(b"{"):
+                raise ValueError(Errors.EL121.format(path=path)) from error
             break  # the line that was being written when the process was killed
         is_row = isinstance(row, dict) and row.keys() >= {"step", "tokens", "loss"}
         dev = row.get("dev", {"mean": None}) if is_row else None

@@ -241,7 +241,7 @@ def test_wrong_settings():
     for name in ("max_layers_mb", "unfreeze_every", "learn_rate"):
         with pytest.raises(ValueError, match=f"EL026.*{name}.*-1"):
             add_elmo(spacy.blank("en"), **{name: -1})
-    for weights in ("abc", ["a", "b", "c"]):
+    for weights in ("abc", ["a", "b", "c"], 3.0):
         with pytest.raises(ValueError, match=r"EL085.*mix_weights"):
             add_elmo(spacy.blank("en"), mix_weights=weights)
     elmo = add_elmo(spacy.blank("en"))

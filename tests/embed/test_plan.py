@@ -206,6 +206,7 @@ def test_settings_that_are_not_possible(tmp_path, model, text, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     with pytest.raises(ValueError, match=r"EL151.*finds 0"):
         make_plan(model, [text], tmp_path / "out", computing=Computing(device="cuda"))
+    assert not (tmp_path / "out" / "plan.json").exists()
     with pytest.raises(ValueError, match="EL032"):
         make_plan(
             model, [text], tmp_path / "out", reading=Reading(tokenizer="characters")
@@ -313,7 +314,6 @@ def test_the_gpu_that_is_named_measures_and_encodes(model, text, tmp_path, monke
         return Encoder(bilm, kept, replace(computing, device="cpu"), projection)
 
     monkeypatch.setattr(planning, "Encoder", encoder)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     options = embed.Options(computing=Computing(device="cuda"), dimensions=2)
     embed.make_plan(str(model), [str(text)], tmp_path / "out", options, gpu_id=1)
     assert asked == [("cuda", 1)] * 3

@@ -45,16 +45,19 @@ def test_half_a_line_is_not_read(tmp_path):
         '{"epoch": 1, "message": "mine"}',
         '{"step": 100, "loss": 2.0}',
         "[]",
+        "notes of mine",
+        "caf\udce9",  # no UTF-8
         '{"step": 1, "tokens": 9, "loss": 2.0, "dev": 3}',
     ],
 )
 def test_a_log_of_something_else_is_left_alone(tmp_path, line):
     write_text(tmp_path)
     (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "log.jsonl").write_text(f"{line}\n")
+    content = f"{line}\n".encode("utf-8", "surrogateescape")
+    (tmp_path / "out" / "log.jsonl").write_bytes(content)
     with pytest.raises(ValueError, match="EL121"):
         pretrain(read_config(write_config(tmp_path)), tmp_path / "out")
-    assert (tmp_path / "out" / "log.jsonl").read_text() == f"{line}\n"
+    assert (tmp_path / "out" / "log.jsonl").read_bytes() == content
 
 
 def test_says_what_it_will_do(tmp_path, capsys):
