@@ -16,7 +16,6 @@ from thinc.api import Model, Optimizer
 from thinc.types import Floats3d
 
 from .. import models as shipped
-from ..bilm.batch import compute_what_fits
 from ..bilm.bilm import BiLM
 from ..errors import Errors, Warnings
 from ..layers.encoder import Encoder, cut, docs_at_once
@@ -32,6 +31,7 @@ from .layer_cache import LayerCache
 from .layer_store import LayerReader, Reading
 from .settings import ElmoSettings
 from .similarity import install_hooks
+from .stream import annotated
 from .with_weights import WithWeights
 
 
@@ -229,19 +229,9 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Yield Docs in order, with their vectors. At most batch_size are read at once,
         fewer if they are long or don't fit. A GPU's are checked while it reads more."""
-        error_handler, check = self.get_error_handler(), nothing
-        for group in docs_at_once(self.model, stream, batch_size):
-            parts, docs = compute_what_fits(group, self._annotate, len), group
-            while docs:
-                try:
-                    some, check_next = next(parts)
-                except Exception as error:  # noqa: BLE001 (spaCy's handlers get all)
-                    error_handler(self.name, self, docs, error)
-                    break
-                check()
-                check, docs = check_next, docs[len(some) :]
-                yield from some
-        check()
+        handle = partial(self.get_error_handler(), self.name, self)
+        groups = docs_at_once(self.model, stream, batch_size)
+        yield from annotated(groups, self._annotate, handle)
 
     def _annotate(self, docs: Sequence[Doc]) -> Callable[[], None]:
         reading = self.predict(docs)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from thinc.api import Model
+from thinc.api import Model, use_ops
 
 from .. import models as shipped
 from ..bilm.bilm import BiLM
@@ -128,7 +128,9 @@ class WithWeights:
 
     def _take(self, bilm: BiLM, path: str | Path) -> None:
         version = name_and_version(path)  # which can fail, before anything is taken
-        self._shim.set_weights(bilm, path)
+        # Thinc's ops, which say on what device, are the CPU's in another thread.
+        with use_ops(self.model.ops.name):
+            self._shim.set_weights(bilm, path)
         if self.when_loaded is not None:
             self.when_loaded(version)
 

@@ -117,3 +117,9 @@ def test_the_gpu_is_busy_while_a_batch_is_checked(monkeypatch, cache):
         listener = elmo.listeners[0]
         with pytest.raises(ValueError, match=r"EL078.*So it is"):
             listener.predict([nlp.make_doc("So it is")])
+        handled = []
+        elmo.set_error_handler(lambda name, pipe, docs, error: handled.append(docs))
+        docs = list(elmo.pipe(map(nlp.make_doc, TEXTS), batch_size=2))
+        assert [doc.text for doc in docs] == TEXTS  # one part was read before its check
+        failed = [doc.text for some in handled for doc in some]
+        assert failed == [text for text in TEXTS if text.strip()]

@@ -3,6 +3,7 @@
 import gc
 import importlib
 import itertools
+import threading
 
 import pytest
 import spacy
@@ -215,6 +216,30 @@ def test_pipe_waits_for_nothing_but_events(gpu, n_listeners):
             listener.predict(docs)
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+def test_a_thread_takes_the_weights_to_the_components_device(cupy):
+    """Thinc's current ops are those of the thread."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo")
+    docs = []
+    thread = threading.Thread(target=lambda: docs.append(nlp("I like Paris")))
+    thread.start()
+    thread.join()
+    assert isinstance(docs[0].tensor, cupy.ndarray)
+    assert nlp.get_pipe("elmo").bilm.device.type == "cuda"
+
+
+def test_an_error_handler_gets_docs_whose_vectors_are_not_finite(gpu):
+    nlp, handled = trained(model={"batch_tokens": 10}), []
+    nlp.set_error_handler(lambda name, pipe, docs, error: handled.append((docs, error)))
+    parameters = dict(nlp.get_pipe("elmo").bilm.named_parameters())
+    with torch.no_grad():
+        parameters["forward_lstm.layers.0.weight_p"].fill_(torch.nan)
+    texts = ["I like Paris", "And so on"]
+    list(nlp.get_pipe("elmo").pipe(map(nlp.make_doc, texts), batch_size=1))
+    assert [[doc.text for doc in docs] for docs, _ in handled] == [[t] for t in texts]
+    assert all("EL078" in str(error) for _, error in handled)
 
 
 def test_vectors_that_are_not_finite(gpu):
