@@ -4,7 +4,6 @@ import copy
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import fields
-from functools import partial
 from typing import Any
 
 from spacy.tokens import Doc
@@ -20,6 +19,8 @@ from .settings import takes_fields_of
 
 TOK2VEC = "spacy-elmo.Tok2Vec.v1"
 LISTENER = "spacy-elmo.ElmoListener.v1"
+
+Block = dict[str, Any]  # of a configuration
 
 
 class OwnElmo(MixModel):
@@ -55,43 +56,77 @@ def build_tok2vec(
     return OwnElmo(bilm, frozen, ListenerSettings(**settings))
 
 
+class Replacement:
+    """What spaCy asks for to replace the listeners of a component: first, for each
+    path that it was given, the configuration that stands there from then on, and then
+    the models. A path is of a listener, or of the tok2vec that the listener is in."""
+
+    def __init__(self, *, frozen: bool) -> None:
+        self.frozen = frozen
+        self._bilm: Block = {}
+        # The component's tok2vec, and the last configuration that was given.
+        self._tok2vec: Block = {}
+        self._given: Block = {}
+
+    def config(self, bilm_cfg: Block, tok2vec_cfg: Block) -> Block:
+        """Return the configuration of what takes a listener's place, from those of the
+        upstream's model and of the component's tok2vec."""
+        self._bilm = bilm_cfg
+        if tok2vec_cfg is not self._given:  # as when it is given the same path again
+            self._tok2vec = tok2vec_cfg
+        known = [*_blocks(self._tok2vec, LISTENER), *_blocks(self._tok2vec, TOK2VEC)]
+        self._given = self._own(known[0] if known else {})
+        return self._given
+
+    def _own(self, listener: Block) -> Block:
+        """Return the configuration of a tok2vec with the mix of a listener."""
+        names = {field.name for field in fields(ListenerSettings)}
+        settings = {name: v for name, v in listener.items() if name in names}
+        own = {"@architectures": TOK2VEC, "bilm": self._bilm, "frozen": self.frozen}
+        return {**own, **settings}
+
+    def model(self, copied: Encoder, listener: ElmoListener, upstream: Any) -> OwnElmo:
+        """Return a tok2vec of its own in a listener's place, whose mix it keeps."""
+        self._keep_what_is_around()
+        if not upstream.frozen:
+            shim_of(copied).thawed = upstream.n_layers
+            if upstream.settings.learn_rate is not None:
+                warnings.warn(Warnings.ELW02.format(name=upstream.name), stacklevel=2)
+        if not shim_of(copied).has_weights and upstream.has_default_weights:
+            shim_of(copied).set_weights(copy.deepcopy(upstream.bilm), upstream.name)
+        model = OwnElmo(copied, upstream.frozen, listener.settings)
+        model.copy_mix(listener)
+        return model
+
+    def _keep_what_is_around(self) -> None:
+        """Put what is around the listeners into the configuration, if spaCy was given
+        the path of that: it has replaced all of it there, and in the model them."""
+        if self._tok2vec.get("@architectures") == LISTENER:
+            return
+        listeners = list(_blocks(self._tok2vec, LISTENER))
+        for listener in listeners:
+            own = self._own(listener)
+            listener.clear()
+            listener.update(own)
+        if listeners:
+            self._given.clear()
+            self._given.update(self._tok2vec)
+
+
 def offer_replacement(encoder: Encoder, *, frozen: bool) -> None:
     """Tell spaCy what takes the place of the listeners that it replaces."""
-    make_cfg = partial(replace_listener_cfg, frozen=frozen)
-    encoder.attrs["replace_listener"] = replace_listener
-    encoder.attrs["replace_listener_cfg"] = make_cfg
+    replacement = Replacement(frozen=frozen)
+    encoder.attrs["replace_listener"] = replacement.model
+    encoder.attrs["replace_listener_cfg"] = replacement.config
 
 
-def replace_listener(copied: Encoder, listener: ElmoListener, upstream: Any) -> OwnElmo:
-    """Return a tok2vec of its own for the place of a listener, whose mix it keeps."""
-    if not upstream.frozen:
-        shim_of(copied).thawed = upstream.n_layers
-        if upstream.settings.learn_rate is not None:
-            warnings.warn(Warnings.ELW02.format(name=upstream.name), stacklevel=2)
-    if not shim_of(copied).has_weights and upstream.has_default_weights:
-        shim_of(copied).set_weights(copy.deepcopy(upstream.bilm), upstream.name)
-    model = OwnElmo(copied, upstream.frozen, listener.settings)
-    model.copy_mix(listener)
-    return model
-
-
-def replace_listener_cfg(
-    bilm_cfg: dict[str, Any], tok2vec_cfg: dict[str, Any], *, frozen: bool
-) -> dict[str, Any]:
-    """Return the configuration of what takes a listener's place, from those of the
-    upstream's model and of the component's tok2vec: the listener, or what it is in."""
-    names = {field.name for field in fields(ListenerSettings)}
-    listener_cfg = next(_listeners(tok2vec_cfg), {})
-    settings = {name: v for name, v in listener_cfg.items() if name in names}
-    return {"@architectures": TOK2VEC, "bilm": bilm_cfg, "frozen": frozen, **settings}
-
-
-def _listeners(block: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    if block.get("@architectures") == LISTENER:
+def _blocks(block: Block, architecture: str) -> Iterator[Block]:
+    """Yield the blocks of an architecture in a block, which can be one itself."""
+    if block.get("@architectures") == architecture:
         yield block
     for value in block.values():
         if isinstance(value, dict):
-            yield from _listeners(value)
+            yield from _blocks(value, architecture)
 
 
 def _init(model: OwnElmo, X: Any = None, Y: Any = None) -> None:

@@ -38,7 +38,7 @@ BILSTM = {
 }
 
 
-def pipeline(*, at="both", embed=HASHES, encode=WINDOW):
+def pipeline(*, at="both", embed=HASHES, encode=WINDOW, **listener):
     nlp = spacy.blank("en")
     words = ["I", "like", "London", "She"]
     nlp.vocab.vectors = Vectors(data=np.eye(4, dtype="float32"), keys=words)
@@ -49,7 +49,7 @@ def pipeline(*, at="both", embed=HASHES, encode=WINDOW):
         "width": WIDTH,
         "embed": embed,
         "encode": encode,
-        "elmo": {"@architectures": "spacy-elmo.ElmoListener.v1"},
+        "elmo": {"@architectures": "spacy-elmo.ElmoListener.v1", **listener},
     }
     model = {"@architectures": "spacy.Tagger.v2", "tok2vec": tok2vec}
     nlp.add_pipe("tagger", config={"model": model})
@@ -154,8 +154,12 @@ def test_mixes_are_listed_from_the_input_up():
     assert nlp.get_pipe("elmo").listener_map["tagger"] == [below, above]
 
 
-def test_replaced_at_both_places(tmp_path):
-    nlp = pipeline(at="both")
+@pytest.mark.parametrize("path", ["model.tok2vec.elmo", "model.tok2vec"])
+@pytest.mark.parametrize("at", ["input", "both"])
+@pytest.mark.parametrize("mix", ["learned", "top", "concat"])
+def test_replaced(tmp_path, mix, at, path):
+    """The path of the listener, or of what it is in, once for each listener."""
+    nlp = pipeline(at=at, mix=mix, layer_norm=True)
     batch = examples(nlp)
     optimizer = nlp.initialize(lambda: batch)
     for _ in range(5):
@@ -163,8 +167,7 @@ def test_replaced_at_both_places(tmp_path):
     doc = nlp("We saw Kim")
     tagger = nlp.get_pipe("tagger")
     before = tagger.model.predict([doc])[0]
-    path = "model.tok2vec.elmo"
-    nlp.replace_listeners("elmo", "tagger", [path, path])
+    nlp.replace_listeners("elmo", "tagger", [path] * len(listeners_of(nlp)))
     assert not listeners_of(nlp) and not nlp.get_pipe("elmo").listener_map
     nlp.remove_pipe("elmo")
     nlp.to_disk(tmp_path)
