@@ -311,6 +311,10 @@ class Errors(metaclass=_Coded):
         "Vectors of widths {widths} can't be compared: they are of two models. Read "
         "both Docs with the same pipeline, or name a layer to compare."
     )
+    EL143 = (
+        "'{name}' is no 'elmo' component, so it keeps no layers. Name one in "
+        'spacy-elmo.UseLayerCache.v1 (name = "elmo").'
+    )
     # Vectors of whole corpora
     EL201 = (
         "'{path}' has another plan; what differs: {differs}. Choose another --output, "

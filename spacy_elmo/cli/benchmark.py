@@ -177,7 +177,7 @@ def _to_choose(name: str, tables: dict[str, list[dict[str, Any]]]) -> dict[str, 
 @benchmark_app.command("precision")
 @clear_errors()
 def precision_cli(
-    pipeline: Path = typer.Argument(..., help="Trained pipeline with an elmo"),
+    pipeline: str = typer.Argument(..., help="Trained pipeline with an elmo"),
     corpus: Path = typer.Argument(..., help="Annotated .spacy file"),
     as_json: AsJson = False,
 ) -> None:
@@ -188,7 +188,7 @@ def precision_cli(
     show({"precision": compare_precisions(pipeline, corpus)}, as_json)
 
 
-def compare_precisions(pipeline: Path, corpus: Path) -> list[dict[str, Any]]:
+def compare_precisions(pipeline: str | Path, corpus: Path) -> list[dict[str, Any]]:
     """Return a row for each precision of this processor: the mean and the largest
     difference of the layers of a pipeline's `elmo` from float32, in units of their root
     mean square, and the pipeline's scores on a .spacy file."""

@@ -1,6 +1,7 @@
 """The `elmo` component: one run of the biLM for `doc.tensor` and all listeners."""
 
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -67,6 +68,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         own.first_weights(self.n_layers)
         self.sets_tensor = own.set_tensor
         self.listener_map: dict[str, list[Model[Any, Any]]] = {}
+        self._asking = weakref.WeakSet[Model[Any, Any]]()
         self._cache_advice = True  # until it is said, or a cache or none was chosen
         offer_replacement(self.model, frozen=self.frozen)
         # What belongs to the Docs in flight, and no copy takes along.
@@ -120,7 +122,8 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
             nlp: Not used.
             weights: From `spacy-elmo.WeightsReader.v1`. Without it: those loaded, or
                 named, or of this package if they fit, or, to be trained, random ones.
-            layer_cache: As `where` of `use_layer_cache`, which raises [EL088].
+            layer_cache: As `where` of `use_layer_cache`, which raises [EL088]. None
+                for the cache that there is, if there is one.
             layer_cache_mb: As `mb` of it.
 
         Raises:
@@ -131,7 +134,9 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         self._initialize_weights(weights)
         # Training reads every sentence many times, in batches that are never the same.
         self._with_weights().set_exact(True)
-        self.use_layer_cache(layer_cache, layer_cache_mb)
+        self._cache_advice = False
+        if layer_cache is not None or not self.frozen:
+            self.use_layer_cache(layer_cache, layer_cache_mb)
 
     @property
     def layer_cache(self) -> LayerCache | None:
@@ -174,6 +179,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
             self._with_weights()
             if self.settings.weights is None:
                 warnings.warn(Warnings.ELW04.format(name=self.name), stacklevel=2)
+        self._asking.add(listener)
         if is_train and self.frozen and self._cache_advice:
             self._cache_advice = False
             warnings.warn(Warnings.ELW25.format(name=self.name), stacklevel=2)
@@ -220,7 +226,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         self._hold(scores)
 
     def _hold(self, reading: Reading) -> None:
-        readers = {id(listener) for listener in self.listeners}
+        readers = {id(listener) for listener in self.connected}
         reading.layers.check()
         self._reader.store.put(reading.docs, reading.layers, readers)
         for doc, _ in reading.docs:

@@ -9,6 +9,8 @@ from spacy.util import registry
 
 from .. import models as shipped
 from ..bilm.bilm import BiLM
+from ..errors import Errors
+from .pipe import Elmo
 
 
 class WeightsReader:
@@ -45,11 +47,13 @@ def configure_layer_cache(
     Args:
         layer_cache: A file, or "memory".
         layer_cache_mb: Its size at most.
-        name: Of the component.
+        name: Of the component; the callback raises ValueError [EL143] if it is another.
     """
 
     def use_layer_cache(nlp: Language) -> Language:
         elmo: Any = nlp.get_pipe(name)
+        if not isinstance(elmo, Elmo):
+            raise ValueError(Errors.EL143.format(name=name))
         elmo.use_layer_cache(layer_cache, layer_cache_mb)
         return nlp
 

@@ -30,7 +30,7 @@ class WithWeights:
     model: Any
     lang: str
     frozen: bool
-    listeners: list[Model[Any, Any]]
+    connected: list[Model[Any, Any]]
     # Called with the name and the version of weights that are loaded, in a pipeline.
     when_loaded: Callable[[dict[str, Any]], None] | None = None
     # Called with whether the biLM is frozen, when that is changed.
@@ -95,7 +95,7 @@ class WithWeights:
         sizes, store = self.sizes_before
         set_sizes(self.model, sizes)
         store(sizes)
-        for listener in self.listeners:
+        for listener in self.connected:
             listener.connect(self)  # type: ignore[attr-defined]
 
     def load_weights(self, path: str | Path) -> None:
@@ -105,7 +105,12 @@ class WithWeights:
             ValueError: [EL052] if its sizes are not those of the configuration, and as
                 `BiLM.load`.
         """
-        self._take(BiLM.load(shipped.find(path)), path)
+        bilm = BiLM.load(shipped.find(path))
+        if self.has_weights:
+            self._sign_mixes()  # with the weights that they were trained with
+        self._take(bilm, path)
+        for listener in self.connected:
+            listener.check_weights(self)  # type: ignore[attr-defined]
 
     @property
     def _shim(self) -> BiLMShim:
@@ -117,14 +122,15 @@ class WithWeights:
         if not self.has_weights:
             if not self.has_default_weights:
                 raise ValueError(Errors.EL050.format(name=self.name))
-            if self.settings.weights is not None:
-                self.load_weights(self.settings.weights)
-            else:
-                self._take_shipped()
+            self._take_named_or_shipped()
         return self._shim
 
-    def _take_shipped(self) -> None:
-        self._take(shipped.load(self.lang), shipped.MODELS[self.lang])
+    def _take_named_or_shipped(self) -> None:
+        named = self.settings.weights
+        if named is None:
+            self._take(shipped.load(self.lang), shipped.MODELS[self.lang])
+        else:
+            self._take(BiLM.load(shipped.find(named)), named)
 
     def _take(self, bilm: BiLM, path: str | Path) -> None:
         version = name_and_version(path)  # which can fail, before anything is taken
@@ -141,7 +147,7 @@ class WithWeights:
         if weights is not None:
             path = getattr(weights, "path", "[initialize]")
             if path is None:
-                self._take_shipped()
+                self._take_named_or_shipped()
             else:
                 self._take(weights(), path)
         elif not (self.frozen or self.has_default_weights):
@@ -152,7 +158,7 @@ class WithWeights:
 
     def _sign_mixes(self) -> None:
         """Tell listeners, which are saved after this component, what their mixes were
-        trained with, unless they know."""
+        trained with, unless they know or have not been trained."""
         fingerprint = self.fingerprint()
-        for listener in self.listeners:
+        for listener in self.connected:
             listener.attrs[TRAINED_WITH] = listener.attrs[TRAINED_WITH] or fingerprint

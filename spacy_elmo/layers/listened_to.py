@@ -2,6 +2,7 @@
 for."""
 
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,7 @@ class ListenedTo:
     sets_tensor: bool  # `doc.tensor`, as spaCy's `tok2vec` does too
     when_linked: Callable[[], None] | None = None  # called once, in a pipeline
     _warned_of: frozenset[str] = frozenset()
+    _asking: weakref.WeakSet[Model[Any, Any]]
 
     @property
     def listener_map(self) -> dict[str, list[Model[Any, Any]]]:
@@ -42,6 +44,14 @@ class ListenedTo:
         return [model for models in self.listener_map.values() for model in models]
 
     @property
+    def connected(self) -> list[Model[Any, Any]]:
+        """The listeners, and others that have asked for layers: spaCy does not list
+        those of a disabled component that is enabled later, nor those of the pipeline
+        that this component was sourced from."""
+        others = [model for model in self._asking if model not in self.listeners]
+        return [*self.listeners, *others]
+
+    @property
     def listening_components(self) -> list[str]:
         """Names of the components that have listeners."""
         return list(self.listener_map)
@@ -60,6 +70,7 @@ class ListenedTo:
 
     def remove_listener(self, listener: Model[Any, Any], component_name: str) -> bool:
         """Remove a listener of a component; return whether it had it."""
+        self._asking.discard(listener)
         models = self.listener_map.pop(component_name, [])
         # Another list: spaCy goes through this one while it replaces listeners.
         rest = [model for model in models if model is not listener]

@@ -106,7 +106,7 @@ class ElmoListener(MixModel):
         self._dims["nO"] = width
         if not fits:
             self.set_up(n_layers)
-        self._check_weights(upstream)
+        self.check_weights(upstream)
         if self.upstream is not upstream:
             self._others = [each for each in (*self._others, self._upstream) if each()]
         # Weak, or a component sourced into another pipeline would keep this one alive.
@@ -120,7 +120,7 @@ class ElmoListener(MixModel):
                 return upstream
         return found[0]
 
-    def _check_weights(self, upstream: Upstream) -> None:
+    def check_weights(self, upstream: Upstream) -> None:
         """Warn [ELW20], once, of a mix that was trained with other weights."""
         if not (self.is_trained and upstream.has_weights):
             return

@@ -178,6 +178,20 @@ def test_that_it_is_not_used_in_a_sourced_component_is_said(tmp_path):
             assert elmo.layer_cache.hits > 0
 
 
+def test_a_cache_of_before_init_stays_in_a_component_that_is_initialised():
+    nlp = pipeline()
+    callback = {"@callbacks": "spacy-elmo.UseLayerCache.v1"}
+    nlp.config["initialize"]["before_init"] = callback
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    for _ in range(2):
+        nlp.update(batch, sgd=optimizer)
+    assert nlp.get_pipe("elmo").layer_cache.hits > 0
+    nlp.config["initialize"]["before_init"] = {**callback, "name": "tagger"}
+    with pytest.raises(ValueError, match=r"EL143.*'tagger'"):
+        nlp.initialize(lambda: batch)
+
+
 def test_that_it_is_given_up_in_fine_tuning_is_said():
     nlp = pipeline()
     batch = examples(nlp)

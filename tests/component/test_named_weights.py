@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pytest
 import spacy
+import torch
 from spacy.training import Example
 
 from spacy_elmo import BiLM, models
@@ -161,6 +162,20 @@ def test_listeners_have_the_width_of_the_weights(published, tiny):
     replaced = spacy.util.load_model_from_config(nlp.config)
     replaced.from_bytes(nlp.to_bytes())
     assert replaced("A cat")[0].tag_ == nlp("A cat")[0].tag_
+
+
+def test_named_weights_come_before_what_ships(tmp_path):
+    """Also where the reader of [initialize] names none, as `init-config` writes it."""
+    bilm = models.load("en")
+    with torch.no_grad():
+        bilm.forward_lstm.layers[0].weight_p += 0.01
+    bilm.save(tmp_path / "own")
+    reader = {"@readers": "spacy-elmo.WeightsReader.v1", "path": None}
+    nlp = pipeline(tmp_path / "own")
+    nlp.config["initialize"]["components"] = {"elmo": {"weights": reader}}
+    nlp.initialize()
+    own = BiLM.load(tmp_path / "own").fingerprint()
+    assert nlp.get_pipe("elmo").fingerprint() == own != models.load("en").fingerprint()
 
 
 def test_what_initialize_names_comes_first(published, tiny, tmp_path):

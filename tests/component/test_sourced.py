@@ -79,6 +79,30 @@ def test_frozen_is_saved_as_it_was_set(tmp_path):
     assert spacy.load(tmp_path).get_pipe("elmo").frozen
 
 
+def passes(nlp, text):
+    """Return how often the biLM runs for a Doc."""
+    found = []
+    hook = nlp.get_pipe("elmo").bilm.register_forward_hook(lambda *x: found.append(x))
+    nlp(text)
+    hook.remove()
+    return len(found)
+
+
+def test_one_pass_for_a_component_that_is_enabled_later(tmp_path):
+    trained().to_disk(tmp_path)
+    nlp = spacy.load(tmp_path, disable=["ner"])
+    nlp.enable_pipe("ner")
+    assert nlp("I like Paris")[0].tag_
+    assert passes(nlp, "She hates Paris") == 1
+
+
+def test_one_pass_in_the_pipeline_that_it_came_from():
+    source, new = trained(), spacy.blank("en")
+    new.add_pipe("elmo", source=source)
+    source("I like Paris")
+    assert passes(source, "She hates Paris") == 1
+
+
 def test_frozen_is_saved_under_another_name(tmp_path):
     nlp = trained(frozen=False)
     nlp.rename_pipe("elmo", "encoder")

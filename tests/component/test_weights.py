@@ -294,3 +294,18 @@ def test_weights_that_are_replaced_between_listeners(tmp_path):
         for name in ("tagger", "ner"):
             docs = list(nlp.get_pipe(name).pipe(docs))
     assert [(token.tag_, token.ent_type_) for token in docs[0]] == expected
+
+
+@pytest.mark.parametrize("saved", [True, False])
+def test_a_mix_is_of_the_weights_that_it_was_trained_with(tmp_path, saved):
+    """It is told when others are loaded, and after that when the pipeline is."""
+    nlp = trained(20)
+    BiLM.random(tiny_config(), seed=7).save(tmp_path / "other")
+    if saved:
+        nlp.to_disk(tmp_path / "pipeline")
+        nlp = spacy.load(tmp_path / "pipeline")
+    with pytest.warns(UserWarning, match="ELW20"):
+        nlp.get_pipe("elmo").load_weights(tmp_path / "other")
+    nlp.to_disk(tmp_path / "again")
+    with pytest.warns(UserWarning, match="ELW20"):
+        spacy.load(tmp_path / "again")
