@@ -146,7 +146,7 @@ def main(
 ) -> None:
     """Perplexity of an n-gram model: what a biLM of the same training text and
     vocabulary should be well below."""
-    text = open_corpus(train).limit_vocab(vocab_size).first(max_tokens)
+    text = open_corpus(train).first(max_tokens).limit_vocab(vocab_size)
     found = ngram_perplexity(text, open_corpus(held_out).with_vocab(text.vocab), order)
     row = {"tokens": text.n_tokens, "words": len(text.vocab), **found}
     show({f"perplexity of the {order}-gram": [row]}, as_json)

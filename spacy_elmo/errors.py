@@ -140,8 +140,8 @@ class Errors(metaclass=_Coded):
     EL037 = "Training configuration '{path}': {problem}."
     EL038 = (
         "The loss became {loss} up to step {step}. The checkpoint and the models in "
-        "'{output}' are the last good ones. Lower the learning rate or clip_norm, and "
-        "start again with another --output or --overwrite."
+        "'{output}', if there are some yet, are the last good ones. Lower the learning "
+        "rate or clip_norm, and start again with another --output or --overwrite."
     )
     EL039 = "The vocabulary of '{path}' holds a word twice. It is damaged."
     EL040 = (
@@ -179,6 +179,20 @@ class Errors(metaclass=_Coded):
     EL048 = (
         "This needs about {needed} of memory, and {available} are free. {advice}; a "
         "sampled softmax needs no memory for the logits of a large vocabulary."
+    )
+    EL123 = (
+        "The optimizers train '{name}' {found} times a step. Every parameter must be "
+        "in one param_group of one of them: those with dense gradients, and those with "
+        "sparse ones, which a sampled softmax has (spacy-elmo.SampledSoftmax.v1)."
+    )
+    EL124 = (
+        "Another process trains in '{path}'. Wait for it, stop it, or choose another "
+        "--output."
+    )
+    EL125 = (
+        "The processes of this run would not train the same model: their settings, "
+        "texts or first weights differ. Start all with the same configuration, and the "
+        "same files, or files on a disk that all nodes share."
     )
     EL120 = (
         "Can't save the optimizer: its state_dict() must hold nothing but tensors, "

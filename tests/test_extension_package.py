@@ -65,6 +65,19 @@ def trained(folder):
     return pretrain(read_config(folder / "run.cfg"), folder / "whole")
 
 
+def test_an_optimizer_that_leaves_parameters_out_is_refused(folder, tmp_path):
+    sampled = {
+        "training.objective": {
+            "@objectives": "spacy-elmo.SampledSoftmax.v1",
+            "samples": 5,
+        }
+    }
+    text = CONFIG.split("[training.optimizer]")[0].format(folder=folder)
+    config = write_config(tmp_path, text, **{**EXTENSION, **sampled})
+    with pytest.raises(ValueError, match=r"EL123.*'softmax\."):
+        pretrain(read_config(config), tmp_path / "out")
+
+
 def test_trains_and_loads(folder, trained):
     rows = [row["dev"]["mean"] for row in log(folder / "whole") if "dev" in row]
     assert rows[-1] < rows[0] / 2

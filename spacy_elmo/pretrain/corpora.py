@@ -9,6 +9,7 @@ from ..text.corpus import Corpus
 from ..text.prepare import Request, prepare
 from ..text.shards import is_prepared, manifest_hash, open_corpus
 from .config import PretrainConfig
+from .model import LanguageModel
 from .workers import Workers
 
 FOLDER = "text"  # below the output, for what is prepared here
@@ -53,9 +54,22 @@ def open_corpora(
         opened = {name: open_corpus(f, check=False) for name, f in folders.items()}
     limits = dict.fromkeys(opened, text.dev_max_tokens) | {TRAIN: text.max_tokens}
     size = vocab.size or len(opened[TRAIN].vocab)
-    opened[TRAIN] = opened[TRAIN].limit_vocab(size, vocab.min_count)
     corpora = {name: corpus.first(limits[name]) for name, corpus in opened.items()}
+    corpora[TRAIN] = corpora[TRAIN].limit_vocab(size, vocab.min_count)
     return corpora, {name: manifest_hash(folder) for name, folder in folders.items()}
+
+
+def describe(corpora: Corpora, model: LanguageModel) -> tuple[str, str]:
+    """Return a line on the corpora of a run, and one on the size of its model."""
+    text, dev, bilm, softmax = corpora[TRAIN], corpora[DEV], model.bilm, model.softmax
+    n_softmax = sum(p.numel() for p in softmax.parameters())
+    words = (
+        f"{text.n_tokens:,} tokens, vocabulary of {len(text.vocab):,} words "
+        f"({text.coverage:.1%} of the text); dev text {dev.n_tokens:,} tokens "
+        f"({dev.coverage:.1%} known)"
+    )
+    parameters = f"{bilm.n_parameters:,} parameters in the biLM, {n_softmax:,} in the "
+    return words, parameters + softmax.describe()
 
 
 def prepared_folder(sources: Sequence[str | Path]) -> Path | None:

@@ -4,9 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ..bilm.bilm import BiLM
 from ..errors import Errors
+from . import checkpoint
 from .config import PretrainConfig
+from .results import refuse_models
 from .schedules import Schedule
+from .workers import Workers
 
 # What may change when a run resumes: nothing that the weights depend on, but for the
 # rounding and order of sums and, with dropout, the order of random numbers.
@@ -40,6 +44,36 @@ def identity(config: PretrainConfig, text_hashes: dict[str, str]) -> dict[str, A
         named[f"text.{name}"] = settings["text"][name]
     named |= {f"text of {name}": found for name, found in text_hashes.items()}
     return {name: value for name, value in named.items() if name not in FREE}
+
+
+def read_saved(
+    output: Path, now: dict[str, Any], workers: Workers
+) -> dict[str, Any] | None:
+    """Return the progress of a run that is to be resumed; None if there is none. Raises
+    ValueError [EL018] if not all processes see it, [EL046] if it can't be read, [EL047]
+    if it is another run's, or if there are models without it."""
+    saved = checkpoint.read_progress(output)
+    if not workers.agree(saved["step"] if saved else 0):
+        raise ValueError(Errors.EL018.format(path=output))
+    if saved is None:
+        refuse_models(output)
+    else:
+        check_same(output, saved["identity"], now)
+    return saved
+
+
+def check_processes(
+    depends_on: dict[str, Any],
+    vocabulary: str,
+    n_steps: int,
+    bilm: BiLM,
+    workers: Workers,
+) -> None:
+    """Raise ValueError [EL125] unless all processes would train the same."""
+    weights = bilm.fingerprint() if workers.size > 1 else ""
+    what = [depends_on, vocabulary, n_steps, weights]
+    if not workers.agree(json.dumps(what, sort_keys=True)):
+        raise ValueError(Errors.EL125)
 
 
 def check_same(output: Path, saved: dict[str, Any], now: dict[str, Any]) -> None:

@@ -4,7 +4,6 @@ corpora.py -> text/streams.py -> step.py, in every one of workers.py, with what 
 written by checkpoint.py, loggers.py and results.py
 """
 
-import hashlib
 import math
 import time
 from collections.abc import Iterator
@@ -21,17 +20,19 @@ from ..bilm.kernels.choose import check_training_precision, choose_training_matm
 from ..bilm.kernels.processor import processor_of
 from ..bilm.kernels.training_matmul import training_matmul
 from ..bilm.lstm import BiLMState
+from ..checksums import sha256_of
 from ..errors import Errors
+from ..folder_lock import held
 from ..text.streams import Batch, read_ahead
 from . import checkpoint
 from .config import PretrainConfig
-from .corpora import DEV, TRAIN, Corpora, open_corpora
-from .identity import check_same, check_schedule, identity
+from .corpora import DEV, TRAIN, Corpora, describe, open_corpora
+from .identity import check_processes, check_schedule, identity, read_saved
 from .loggers import Log
 from .memory import gigabytes
 from .optimizers import set_learn_rate
 from .perplexity import perplexity
-from .results import BEST, Results, prepare_output
+from .results import BEST, Results, prepare_output, remove_models
 from .start import divide_streams, make_optimizers, softmax_folder, start_model
 from .step import train_step
 from .stop import Stopped, StopSignals
@@ -57,8 +58,9 @@ def pretrain(
 
     Raises:
         ValueError: [EL037, EL048] A setting does not fit the machine; [EL038] the loss
-            is not finite any more; [EL046, EL047] there is a checkpoint that is damaged
-            or of another run; also as `open_corpora` and `start_model`.
+            is not finite any more; [EL124] another process trains there; also as
+            `open_corpora`, `read_saved`, `start_model`, `make_optimizers` and
+            `check_processes`.
         OSError: [EL013] A file can't be written; also as `open_corpora`.
         ImportError: [EL049] TensorBoard is asked for and not installed.
         MemoryError: [EL076] The GPU has no memory left.
@@ -69,15 +71,12 @@ def pretrain(
         workers = scope.enter_context(start(training.device))
         scope.enter_context(torch_settings(training, workers.device))
         check_training_precision(training.precision, workers.device)
+        if workers.is_first:
+            scope.enter_context(held(output))
         prepare_output(output, training.init, workers)
         corpora, hashes = open_corpora(config, output, workers, overwrite=overwrite)
         depends_on = identity(config, hashes)
-        saved = None if overwrite else checkpoint.read_progress(output)
-        step = saved["step"] if saved else 0
-        if workers.sum([step]) != [step * workers.size]:
-            raise ValueError(Errors.EL018.format(path=output))
-        if saved is not None:
-            check_same(output, saved["identity"], depends_on)
+        saved = None if overwrite else read_saved(output, depends_on, workers)
         before = saved["matmul"] if saved and "matmul" in saved else None
         matmul = choose_training_matmul(processor_of(workers.device), before)
         scope.enter_context(training_matmul(matmul))
@@ -89,7 +88,10 @@ def pretrain(
             log = Log(output, config, n_steps=loop.n_steps, first_step=loop.step)
             if overwrite:  # from here on nothing is refused any more
                 (output / checkpoint.FILE).unlink(missing_ok=True)
+                remove_models(output)
             loop.log = scope.enter_context(log)
+        if saved is None:  # so that models never stand there without one
+            loop.save()
         try:
             loop.train(stop)
         except torch.cuda.OutOfMemoryError as error:
@@ -122,7 +124,7 @@ class Loop:
         self.msg = Printer(no_print=not workers.is_first)
         self.model, plan = start_model(config, corpora[TRAIN].vocab, workers)
         bilm, vocab = self.model.bilm, self.model.bilm.vocab or []
-        self.vocabulary = hashlib.sha256("\n".join(vocab).encode()).hexdigest()
+        self.vocabulary = sha256_of("\n".join(vocab))
         self.corpora = {name: corpora[name].with_vocab(vocab) for name in corpora}
         self.results = Results(config, output, command, self.corpora, workers)
         self.optimizers = make_optimizers(config, self.model)
@@ -139,25 +141,13 @@ class Loop:
         self.recent = torch.zeros(2, dtype=torch.float64, device=workers.device)
         self.started, self.logged_at = time.time(), (0, time.time())
         self._reset_states()
-        self._say_what_it_will_do(plan.memory())
-
-    def _say_what_it_will_do(self, memory: int) -> None:
-        bilm, softmax = self.model.bilm, self.model.softmax
-        text, dev = self.corpora[TRAIN], self.corpora[DEV]
-        n_softmax = sum(p.numel() for p in softmax.parameters())
+        check_processes(depends_on, self.vocabulary, self.n_steps, bilm, workers)
+        for line in describe(self.corpora, self.model):
+            self.msg.info(line)
         B, T = self.training.batch_size, self.training.unroll_steps
         self.msg.info(
-            f"{text.n_tokens:,} tokens, vocabulary of {len(text.vocab):,} words "
-            f"({text.coverage:.1%} of the text); dev text {dev.n_tokens:,} tokens "
-            f"({dev.coverage:.1%} known)"
-        )
-        self.msg.info(
-            f"{bilm.n_parameters:,} parameters in the biLM, {n_softmax:,} in the "
-            f"{softmax.describe()}"
-        )
-        self.msg.info(
-            f"{self.n_steps:,} steps of {B} x {T} tokens on {self.workers.size} x "
-            f"{self.workers.device}, about {gigabytes(memory)} of memory each"
+            f"{self.n_steps:,} steps of {B} x {T} tokens on {workers.size} x "
+            f"{workers.device}, about {gigabytes(plan.memory())} of memory each"
         )
 
     def train(self, stop: StopSignals) -> None:
@@ -193,12 +183,12 @@ class Loop:
                 self.log.step()
             if logs or saves:
                 self._check_loss()
-            if logs:
-                self._write_log(evaluates)
             if self.step == begins:
                 self._measure_before()
+            if logs:
+                self._write_log(evaluates)
             if saves:
-                self._save()
+                self.save()
             if asked and not at_end:
                 raise Stopped(stop.asked or SIGTERM, self.step, self.n_steps)
 
@@ -270,7 +260,8 @@ class Loop:
 
     # -- what is saved ------------------------------------------------------------
 
-    def _save(self) -> None:
+    def save(self) -> None:
+        """Write the checkpoint."""
         state = self.workers.gather(BiLMState.join(self.states))
         recent = self.workers.sum(self.recent.tolist())
         if self.workers.is_first:

@@ -11,7 +11,7 @@ from wasabi import Printer
 from .. import __version__
 from ..atomic_files import recover, write_files
 from ..bilm.files.format import folder_of
-from ..bilm.files.own import CARD
+from ..bilm.files.own import CARD, FILES
 from ..checksums import json_with_checksum
 from ..errors import Errors
 from ..models.model_card import read_card, started_from
@@ -157,6 +157,22 @@ def _show(found: Figures | None) -> str:
     return "" if found is None else f"{found['mean']:.2f}"
 
 
+def refuse_models(output: Path) -> None:
+    """Raise ValueError [EL047] if there are models, or anything else in their places,
+    though there is no checkpoint of the run that they are of."""
+    for folder in (output / BEST, output / LAST):
+        if folder.is_dir() and any(folder.iterdir()):
+            differs = f"there is a '{folder.name}', and no checkpoint"
+            raise ValueError(Errors.EL047.format(path=output, differs=differs))
+
+
+def remove_models(output: Path) -> None:
+    """Remove the models of a run that is written over, and nothing else."""
+    for folder in (output / BEST, output / LAST):
+        for name in FILES:
+            (folder / name).unlink(missing_ok=True)
+
+
 def prepare_output(output: Path, init: str | None, workers: Workers) -> None:
     """Make a run's folder, and remove what a killed process left unfinished in it.
     Raises ValueError [EL037] if the run would write over the model it starts from."""
@@ -166,7 +182,6 @@ def prepare_output(output: Path, init: str | None, workers: Workers) -> None:
         problem = f"the run would overwrite its init, {init!r}; choose another output"
         raise ValueError(Errors.EL037.format(path="training", problem=problem))
     if workers.is_first:
-        write_files(output, {})  # makes it, or says that it can't
         for folder in folders:
             recover(folder)
     workers.wait()

@@ -1,5 +1,6 @@
 """What a run starts from: its model, its optimizers, its streams."""
 
+from collections import Counter
 from pathlib import Path
 
 import torch
@@ -107,12 +108,21 @@ def _continue(model: LanguageModel, make: MakeObjective) -> Objective:
 
 
 def make_optimizers(config: PretrainConfig, model: LanguageModel) -> list[Optimizer]:
-    """Return the optimizers of a model's parameters."""
+    """Return the optimizers of a model's parameters. Raises ValueError [EL123] if they
+    leave some of them out, or take some twice."""
     bilm = dict(model.bilm.named_parameters(prefix="bilm"))
     softmax = dict(model.softmax.named_parameters(prefix="softmax"))
     if model.softmax.sparse_gradients:
-        return config.optimizer().make(bilm, softmax)
-    return config.optimizer().make(bilm | softmax, {})
+        optimizers = config.optimizer().make(bilm, softmax)
+    else:
+        optimizers = config.optimizer().make(bilm | softmax, {})
+    groups = [group for each in optimizers for group in each.param_groups]
+    trained = Counter(id(p) for group in groups for p in group["params"])
+    for name, parameter in (bilm | softmax).items():
+        if trained[id(parameter)] != 1:
+            n = trained[id(parameter)]
+            raise ValueError(Errors.EL123.format(name=name, found=n))
+    return optimizers
 
 
 def divide_streams(

@@ -54,6 +54,13 @@ class Workers:
             dist.all_reduce(total, group=self.control)
         return list(total.tolist())
 
+    def agree(self, value: str | int) -> bool:
+        """Return whether a value is the same in all processes."""
+        found: list[Any] = [value] * self.size
+        if self.control:
+            dist.all_gather_object(found, value, group=self.control)
+        return len(set(found)) == 1
+
     def union(self, words: np.ndarray) -> np.ndarray:
         """Return the distinct words of all processes, sorted."""
         found: list[Any] = [words] * self.size

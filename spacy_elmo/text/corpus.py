@@ -67,8 +67,9 @@ class Corpus:
     def limit_vocab(self, size: int, min_count: int = 1) -> "Corpus":
         """Return the same text with a vocabulary of its most frequent words, `size` at
         most (special tokens included), each seen min_count times or more."""
-        n_vocab = vocabulary_size(self.counts_V, size, min_count)
-        return self.with_vocab(self.words[:n_vocab])
+        # Their order is that of the whole text, of which this may be the beginning.
+        words, counts_V, _ = by_frequency(self.words, self.counts_V)
+        return self.with_vocab(words[: vocabulary_size(counts_V, size, min_count)])
 
     def with_vocab(self, vocab: Sequence[str]) -> "Corpus":
         """Return the same text, to be predicted in a given vocabulary."""

@@ -232,7 +232,9 @@ def test_a_thread_takes_the_weights_to_the_components_device(cupy):
 
 def test_an_error_handler_gets_docs_whose_vectors_are_not_finite(gpu):
     nlp, handled = trained(model={"batch_tokens": 10}), []
-    nlp.set_error_handler(lambda name, pipe, docs, error: handled.append((docs, error)))
+    nlp.get_pipe("elmo").set_error_handler(
+        lambda name, pipe, docs, error: handled.append((docs, error))
+    )
     parameters = dict(nlp.get_pipe("elmo").bilm.named_parameters())
     with torch.no_grad():
         parameters["forward_lstm.layers.0.weight_p"].fill_(torch.nan)

@@ -2,10 +2,11 @@
 
 import pytest
 
+from spacy_elmo.models.model_card import read_card
 from spacy_elmo.pretrain.loop import pretrain
 from spacy_elmo.pretrain.model import LanguageModel
 
-from .runs import CONFIG, config, without_model
+from .runs import CONFIG, config, log, without_model
 
 
 def test_init_that_has_another_vocabulary_now(folder):
@@ -21,3 +22,13 @@ def test_init_that_has_another_vocabulary_now(folder):
     changed.bilm.save(model, softmax=changed.softmax)
     with pytest.raises(ValueError, match=r"EL047.*model-best' has another vocabulary"):
         pretrain(continued, folder / "out")
+
+
+def test_it_is_measured_before_where_it_is_evaluated_too(folder, tiny):
+    """In the card of the model that is saved then."""
+    tiny.save(folder / "published", format="bilm-tf")
+    overrides = {"training.softmax_first": 20, "training.max_steps": 20}
+    overrides["training.init"] = str(folder / "published")
+    continued = config(folder, without_model(CONFIG), overrides)
+    card = read_card(pretrain(continued, folder / "out"))
+    assert card["dev_perplexity_before"] == log(folder / "out")[-1]["dev"]

@@ -53,6 +53,27 @@ def test_two_processes_are_one(folder, objective):
     same(folder / "one", folder / "two")
 
 
+@pytest.mark.slow
+def test_processes_that_would_train_others_are_refused(folder):
+    """As on two nodes with a configuration each."""
+    config = write_config(folder, STEPS)
+    pretrain(read_config(config), folder / "before")  # prepares the text
+    address = {"MASTER_ADDR": "localhost", "MASTER_PORT": "29533", "WORLD_SIZE": "2"}
+    started = [
+        subprocess.Popen(
+            command(config, folder / "out", "--training.seed", str(rank)),
+            env={**os.environ, **address, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    for process in started:
+        said = "".join(process.communicate(timeout=200))
+        assert process.returncode and "EL125" in said
+
+
 @pytest.mark.parametrize("objective", [{}, SAMPLED], ids=["full", "sampled"])
 def test_a_batch_in_parts_is_the_same_batch(folder, objective):
     config = write_config(folder, STEPS, **objective)

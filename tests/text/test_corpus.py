@@ -66,6 +66,15 @@ def test_max_tokens_stops_early():
     assert corpus.n_tokens == 8
 
 
+def test_the_vocabulary_of_a_beginning_is_of_its_words():
+    text = [["a", "b", "b"], ["c", "c", "b", "b"], ["d"] * 9]
+    corpus = build_corpus(text).first(7)
+    assert corpus.limit_vocab(4).vocab == [*SPECIALS, "b"]
+    assert corpus.limit_vocab(99).vocab == [*SPECIALS, "b", "c", "a", "d"][:6]
+    assert corpus.limit_vocab(99, min_count=2).vocab == [*SPECIALS, "b", "c"]
+    assert corpus.limit_vocab(99).n_known == 7
+
+
 @given(text=texts)
 def test_backward_text_has_each_sentence_back_to_front(text):
     corpus = build_corpus(text)

@@ -34,6 +34,7 @@ from .text_files import (
 CONFIG, WEIGHTS, VOCAB = "config.json", "weights.safetensors", "vocab.txt"
 ALPHABET, CARD = "alphabet.json", "card.json"
 VOCAB_CACHE = "vocab_cache.safetensors"  # version 0.1 kept token vectors of words in it
+FILES = (CONFIG, WEIGHTS, VOCAB, ALPHABET, CARD, VOCAB_CACHE, objectives.FILE)
 FORMAT_VERSION = 1
 _SAFETENSORS_FLOATS = ("F64", "F32", "F16", "BF16")
 
@@ -112,8 +113,7 @@ class OwnFormat:
         if words is not None:
             header["vocab_sha256"] = sha256_of(vocab_text(words))
         contents[CONFIG] = json_with_checksum(header)
-        others = [objectives.FILE, VOCAB, ALPHABET, CARD, VOCAB_CACHE]
-        write_files(folder, contents, remove=others)
+        write_files(folder, contents, remove=FILES)
 
 
 def _header(path: Path) -> dict[str, Any]:

@@ -35,8 +35,10 @@ def read_vocab(path: Path) -> list[str]:
 
 
 def _words(lines: list[str]) -> list[str]:
-    """Return lines without the ends that Windows gives them, if all have one."""
-    if all(line.endswith("\r") for line in lines):
+    """Return lines without what Windows gives them: a mark at the beginning, and an end
+    of its own, if all have one but perhaps the last."""
+    lines = [lines[0].removeprefix("\ufeff"), *lines[1:]]
+    if all(line.endswith("\r") for line in lines[:-1] or lines):
         return [line.removesuffix("\r") for line in lines]
     return lines
 

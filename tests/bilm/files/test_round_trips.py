@@ -96,9 +96,22 @@ def test_any_word_of_a_vocabulary(tmp_path):
     assert BiLM.load(tmp_path).vocab == ["<S>", "</S>", "나"]
 
 
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("last", [True, False])
+def test_a_vocabulary_from_another_system(tiny, tmp_path, mark, end, last):
+    """That of a published model, which has no checksum, as Windows writes it."""
+    vocab = ["<S>", "</S>", "<UNK>", "cat", "나"]
+    tiny.save(tmp_path, format="bilm-tf")
+    text = mark + end.join(vocab) + (end if last else "")
+    (tmp_path / "vocab.txt").write_bytes(text.encode())
+    assert BiLM.load(tmp_path).vocab == vocab
+
+
 @pytest.mark.parametrize("format", ["spacy-elmo", "bilm-tf"])
 @pytest.mark.parametrize(
-    "vocab", [[], ["a\r"], ["a\r", "b\r"], ["a\nb", "c"], ["\udce9", "c"]]
+    "vocab",
+    [[], ["a\r"], ["a\r", "b\r"], ["a\r", "b"], ["\ufeffa"], ["a\nb"], ["\udce9"]],
 )
 def test_a_vocabulary_that_lines_can_not_hold(tmp_path, tiny, vocab, format):
     tiny.save(tmp_path, format=format)

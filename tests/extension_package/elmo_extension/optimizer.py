@@ -39,7 +39,7 @@ class Lion(Optimizer):
 
 @registry.optimizers("elmo-extension.Lion.v1")
 def lion(learn_rate: float = 1e-3) -> OptimizerRecipe:
-    """Make Lion, for parameters with dense gradients."""
+    """Make Lion, for parameters with dense gradients: a run with others is refused."""
     return OptimizerRecipe(
         lambda dense, _: [Lion(dense.values(), learn_rate)], moments=1
     )
