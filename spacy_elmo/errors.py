@@ -541,6 +541,11 @@ class Warnings(metaclass=_Coded):
         "were multiplied at {speeds[0]} GFLOP/s on one of its kind, and at {speeds[1]} "
         "in float32. Choose 'float32'."
     )
+    ELW56 = (
+        "The corpora of this run were split into words in different ways, so words of "
+        "one may be unknown in another: {how}. Prepare them with the same --lang, "
+        "--tokenizer and --sentences, which [text] sets for files."
+    )
     ELW55 = (
         "Matrices were multiplied by '{before}' until this checkpoint, which does not "
         "run on this device or with this torch. The run goes on by '{now}', so what is "

@@ -1,13 +1,14 @@
 """The corpora of a run: prepared folders as they are, text files prepared beside it."""
 
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ..errors import Errors
+from ..errors import Errors, Warnings
 from ..text.corpus import Corpus
 from ..text.prepare import Request, prepare
-from ..text.shards import is_prepared, manifest_hash, open_corpus
+from ..text.shards import is_prepared, manifest_hash, open_corpus, read_manifest
 from .config import PretrainConfig
 from .model import LanguageModel
 from .workers import Workers
@@ -49,6 +50,7 @@ def open_corpora(
             )
     if workers.is_first:  # reads and checks the whole files, for all processes
         opened = {name: open_corpus(folder) for name, folder in folders.items()}
+        _compare_tokenizers(folders)
     workers.wait()
     if not workers.is_first:
         opened = {name: open_corpus(f, check=False) for name, f in folders.items()}
@@ -57,6 +59,20 @@ def open_corpora(
     corpora = {name: corpus.first(limits[name]) for name, corpus in opened.items()}
     corpora[TRAIN] = corpora[TRAIN].limit_vocab(size, vocab.min_count)
     return corpora, {name: manifest_hash(folder) for name, folder in folders.items()}
+
+
+def _compare_tokenizers(folders: dict[str, Path]) -> None:
+    """Warn [ELW56] of corpora that were prepared with other tokenizers."""
+    settings = ("lang", "tokenizer", "sentences")
+    found = {
+        name: ", ".join(
+            f"{key} = {read_manifest(folder)['request'].get(key)!r}" for key in settings
+        )
+        for name, folder in folders.items()
+    }
+    if len(set(found.values())) > 1:
+        how = "; ".join(f"{name} with {values}" for name, values in found.items())
+        warnings.warn(Warnings.ELW56.format(how=how), stacklevel=2)
 
 
 def describe(corpora: Corpora, model: LanguageModel) -> tuple[str, str]:

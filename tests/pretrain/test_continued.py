@@ -5,6 +5,7 @@ import pytest
 from spacy_elmo.models.model_card import read_card
 from spacy_elmo.pretrain.loop import pretrain
 from spacy_elmo.pretrain.model import LanguageModel
+from spacy_elmo.text.prepare import Request, prepare
 
 from .runs import CONFIG, config, log, without_model
 
@@ -32,3 +33,13 @@ def test_it_is_measured_before_where_it_is_evaluated_too(folder, tiny):
     continued = config(folder, without_model(CONFIG), overrides)
     card = read_card(pretrain(continued, folder / "out"))
     assert card["dev_perplexity_before"] == log(folder / "out")[-1]["dev"]
+
+
+def test_corpora_of_other_tokenizers_are_told_of(folder):
+    """Each is prepared by itself, one with --lang xx; dev decides on models."""
+    prepared = folder / "prepared"
+    request = Request(lang="xx", tokenizer="spacy", vocab_size=40)
+    prepare([folder / "train.txt"], prepared, request, progress=False)
+    overrides = {"text.train": [str(prepared)], "training.max_steps": 2}
+    with pytest.warns(UserWarning, match=r"ELW56.*train with lang = 'xx', .*dev with"):
+        pretrain(config(folder, CONFIG, overrides), folder / "out")
