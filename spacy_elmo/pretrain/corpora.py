@@ -1,5 +1,6 @@
 """The corpora of a run: prepared folders as they are, text files prepared beside it."""
 
+import shutil
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
@@ -36,18 +37,16 @@ def open_corpora(
     if len(paths) < 2 + len(also):
         problem = f"a text of [text.also] can't be named {TRAIN!r} or {DEV!r}"
         raise ValueError(Errors.EL037.format(path="text", problem=problem))
-    folders: dict[str, Path] = {}
-    for name, sources in paths.items():
-        folder = prepared_folder(sources)
-        folders[name] = folder or output / FOLDER / name
-        if folder is None and workers.is_first:
-            prepare(
-                [Path(source) for source in sources],
-                folders[name],
-                _request(config, name),
-                processes=text.processes,
-                overwrite=overwrite,
-            )
+    named = {name: prepared_folder(sources) for name, sources in paths.items()}
+    if workers.is_first:
+        for name, sources in paths.items():
+            if named[name] is None:
+                _prepare(config, name, sources, output / FOLDER / name, overwrite)
+    workers.wait()
+    folders = {
+        name: folder or _newest(output / FOLDER / name)
+        for name, folder in named.items()
+    }
     if workers.is_first:  # reads and checks the whole files, for all processes
         opened = {name: open_corpus(folder) for name, folder in folders.items()}
         _compare_tokenizers(folders)
@@ -86,6 +85,42 @@ def describe(corpora: Corpora, model: LanguageModel) -> tuple[str, str]:
     )
     parameters = f"{bilm.n_parameters:,} parameters in the biLM, {n_softmax:,} in the "
     return words, parameters + softmax.describe()
+
+
+def _prepare(
+    config: PretrainConfig,
+    name: str,
+    sources: Sequence[str | Path],
+    folder: Path,
+    overwrite: bool,
+) -> None:
+    """Prepare text files, beside what is in the folder if that is to be replaced: the
+    run that it is of stays as it was, should this one be refused."""
+    wanted = [Path(source) for source in sources], _request(config, name)
+    processes, aside = config.text.processes, _aside(folder)
+    try:
+        prepare(wanted[0], folder, wanted[1], processes=processes)
+        shutil.rmtree(aside, ignore_errors=True)
+    except ValueError as error:
+        if not (overwrite and str(error).startswith(("[EL041]", "[EL042]"))):
+            raise
+        prepare(wanted[0], aside, wanted[1], processes=processes, overwrite=True)
+
+
+def _aside(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.new")
+
+
+def _newest(folder: Path) -> Path:
+    return _aside(folder) if is_prepared(_aside(folder)) else folder
+
+
+def replace_text(output: Path) -> None:
+    """Put what was prepared for a run in the place of what another had there."""
+    for aside in (output / FOLDER).glob("*.new"):
+        folder = aside.with_suffix("")
+        shutil.rmtree(folder, ignore_errors=True)
+        aside.replace(folder)
 
 
 def prepared_folder(sources: Sequence[str | Path]) -> Path | None:

@@ -26,7 +26,7 @@ from ..folder_lock import held
 from ..text.streams import Batch, read_ahead
 from . import checkpoint
 from .config import PretrainConfig
-from .corpora import DEV, TRAIN, Corpora, describe, open_corpora
+from .corpora import DEV, TRAIN, Corpora, describe, open_corpora, replace_text
 from .identity import check_processes, check_schedule, identity, read_saved
 from .loggers import Log
 from .memory import gigabytes
@@ -87,8 +87,7 @@ def pretrain(
         if workers.is_first:
             log = Log(output, config, n_steps=loop.n_steps, first_step=loop.step)
             if overwrite:  # from here on nothing is refused any more
-                (output / checkpoint.FILE).unlink(missing_ok=True)
-                remove_models(output)
+                _replace_run(output)
             loop.log = scope.enter_context(log)
         if saved is None:  # so that models never stand there without one
             loop.save()
@@ -100,6 +99,13 @@ def pretrain(
             loop.results.finish(loop.msg)
         workers.wait()
     return output / BEST
+
+
+def _replace_run(output: Path) -> None:
+    """Remove what another run has left, and keep the text of this one."""
+    (output / checkpoint.FILE).unlink(missing_ok=True)
+    remove_models(output)
+    replace_text(output)
 
 
 class Loop:

@@ -50,6 +50,29 @@ def test_models_that_are_written_over_are_gone_at_once(folder):
         assert not any((output / name).iterdir())
 
 
+def test_a_run_stays_where_one_that_would_replace_it_is_refused(folder):
+    """Its text, too, without which it could not be resumed."""
+    output = folder / "out"
+    config = read_config(write_config(folder))
+    pretrain(config, output)
+    before = log(output)
+    (folder / "other.txt").write_text("the other cat\n" * 50)
+    settings = {"text.train": [str(folder / "other.txt")]}
+    too_large = {**settings, "training.batch_size": 100_000}
+    with pytest.raises(ValueError, match="EL035"):
+        pretrain(read_config(write_config(folder), too_large), output, overwrite=True)
+    pretrain(config, output)
+    assert log(output) == before
+    other = read_config(write_config(folder), settings)
+    pretrain(other, output, overwrite=True)
+    assert log(output) != before
+    assert sorted(found.name for found in (output / "text").iterdir()) == [
+        "dev",
+        "train",
+    ]
+    pretrain(other, output)
+
+
 def test_a_folder_that_another_process_trains_in(folder):
     config = read_config(write_config(folder))
     (folder / "out").mkdir()
