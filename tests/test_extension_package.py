@@ -135,8 +135,10 @@ def test_killed_it_resumes_with_the_same_bits(folder, trained):
         stderr=subprocess.DEVNULL,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
-    while process.poll() is None and not (output / checkpoint.FILE).exists():
+    saved = None  # at first, that of before the first step
+    while process.poll() is None and not (saved and saved["step"]):
         time.sleep(0.005)
+        saved = checkpoint.read_progress(output)
     process.kill()
     process.wait()
     saved = checkpoint.read_progress(output)["step"]
