@@ -8,13 +8,14 @@ from pathlib import Path
 
 from ..errors import Errors, Warnings
 from ..text.corpus import Corpus
-from ..text.prepare import Request, prepare
+from ..text.prepare import Request, move, prepare, refuse_to_write_over
 from ..text.shards import is_prepared, manifest_hash, open_corpus, read_manifest
 from .config import PretrainConfig
 from .model import LanguageModel
 from .workers import Workers
 
 FOLDER = "text"  # below the output, for what is prepared here
+ASIDE = ".new-"  # before the name of a text that is to replace that of another run
 TRAIN, DEV = "train", "dev"
 # Training text, dev text, and further held-out text, by name.
 Corpora = dict[str, Corpus]
@@ -104,11 +105,12 @@ def _prepare(
     except ValueError as error:
         if not (overwrite and str(error).startswith(("[EL041]", "[EL042]"))):
             raise
+        refuse_to_write_over(wanted[0], folder, overwrite=True)
         prepare(wanted[0], aside, wanted[1], processes=processes, overwrite=True)
 
 
 def _aside(folder: Path) -> Path:
-    return folder.with_name(f"{folder.name}.new")
+    return folder.with_name(ASIDE + folder.name)
 
 
 def _newest(folder: Path) -> Path:
@@ -117,10 +119,8 @@ def _newest(folder: Path) -> Path:
 
 def replace_text(output: Path) -> None:
     """Put what was prepared for a run in the place of what another had there."""
-    for aside in (output / FOLDER).glob("*.new"):
-        folder = aside.with_suffix("")
-        shutil.rmtree(folder, ignore_errors=True)
-        aside.replace(folder)
+    for aside in (output / FOLDER).glob(f"{ASIDE}*"):
+        move(aside, aside.with_name(aside.name.removeprefix(ASIDE)))
 
 
 def prepared_folder(sources: Sequence[str | Path]) -> Path | None:

@@ -67,7 +67,7 @@ def prepare(
         OSError: [EL013] A file can't be written; [EL044] a process was killed; also as
             `read_lines`. What was done until then is kept, to resume from.
     """
-    _refuse_to_write_over(sources, output, overwrite=overwrite)
+    refuse_to_write_over(sources, output, overwrite=overwrite)
     hashes = [sha256(path) for path in sources]
     wanted = {"request": asdict(request), "sources": hashes}
     if shards.is_prepared(output):
@@ -105,7 +105,16 @@ def _ours(output: Path) -> list[Path]:
     return [f for f in files if f.name in fixed or shards.SHARD_NAME.fullmatch(f.name)]
 
 
-def _refuse_to_write_over(
+def move(prepared: Path, output: Path) -> None:
+    """Put a prepared corpus in the place of another, whose folder may hold other files.
+    Raises OSError [EL013] if it can't be written."""
+    contents = {path.name: path for path in _ours(prepared)}
+    old = [path.name for path in _ours(output) if path.name not in contents]
+    write_files(output, contents, remove=old)
+    shutil.rmtree(prepared, ignore_errors=True)
+
+
+def refuse_to_write_over(
     sources: Sequence[Path], output: Path, *, overwrite: bool
 ) -> None:
     """Raise ValueError [EL042] if a source would be written over, or files that have

@@ -64,13 +64,26 @@ def test_a_run_stays_where_one_that_would_replace_it_is_refused(folder):
     pretrain(config, output)
     assert log(output) == before
     other = read_config(write_config(folder), settings)
+    (output / "text" / "train" / "notes.md").write_text("what the user has there")
     pretrain(other, output, overwrite=True)
     assert log(output) != before
+    assert (output / "text" / "train" / "notes.md").exists()
     assert sorted(found.name for found in (output / "text").iterdir()) == [
         "dev",
         "train",
     ]
     pretrain(other, output)
+
+
+def test_a_source_is_never_replaced(folder):
+    output = folder / "out"
+    pretrain(read_config(write_config(folder)), output)
+    words = output / "text" / "train" / "words.txt"
+    before = words.read_text()
+    config = read_config(write_config(folder), {"text.train": [str(words)]})
+    with pytest.raises(ValueError, match="EL042"):
+        pretrain(config, output, overwrite=True)
+    assert words.read_text() == before
 
 
 def test_a_folder_that_another_process_trains_in(folder):
