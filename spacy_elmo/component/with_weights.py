@@ -158,7 +158,7 @@ class WithWeights:
 
     def _sign_mixes(self) -> None:
         """Tell listeners, which are saved after this component, what their mixes were
-        trained with, unless they know or have not been trained."""
+        trained with, unless they know."""
         fingerprint = self.fingerprint()
         for listener in self.connected:
             listener.attrs[TRAINED_WITH] = listener.attrs[TRAINED_WITH] or fingerprint

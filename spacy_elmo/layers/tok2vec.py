@@ -3,7 +3,7 @@
 import copy
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any
 
 from spacy.tokens import Doc
@@ -87,7 +87,9 @@ class Replacement:
 
     def model(self, copied: Encoder, listener: ElmoListener, upstream: Any) -> OwnElmo:
         """Return a tok2vec of its own in a listener's place, whose mix it keeps."""
-        self._keep_what_is_around()
+        if self._given.get("@architectures") == TOK2VEC:
+            self._given.update(asdict(listener.settings))
+            self._keep_what_is_around(upstream.name)
         if not upstream.frozen:
             shim_of(copied).thawed = upstream.n_layers
             if upstream.settings.learn_rate is not None:
@@ -98,12 +100,18 @@ class Replacement:
         model.copy_mix(listener)
         return model
 
-    def _keep_what_is_around(self) -> None:
+    def _keep_what_is_around(self, upstream: str) -> None:
         """Put what is around the listeners into the configuration, if spaCy was given
         the path of that: it has replaced all of it there, and in the model them."""
-        if self._tok2vec.get("@architectures") == LISTENER:
-            return
-        listeners = list(_blocks(self._tok2vec, LISTENER))
+        if self._tok2vec.get("@architectures") == LISTENER or any(
+            block is self._given for block in _blocks(self._tok2vec, TOK2VEC)
+        ):
+            return  # the path was that of a listener
+        listeners = [
+            block
+            for block in _blocks(self._tok2vec, LISTENER)
+            if block.get("upstream", "*") in ("*", upstream)
+        ]
         for listener in listeners:
             own = self._own(listener)
             listener.clear()

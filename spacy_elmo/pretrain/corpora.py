@@ -25,7 +25,8 @@ def open_corpora(
     config: PretrainConfig, output: Path, workers: Workers, *, overwrite: bool = False
 ) -> tuple[Corpora, dict[str, str]]:
     """Return the corpora that a configuration names, and a hash of each; text files are
-    prepared below `output`, `overwrite` replaces what was prepared from other ones.
+    prepared below `output`. With `overwrite` they are prepared beside what is there of
+    other ones, until `replace_text` puts them in its place.
 
     Raises:
         ValueError: [EL037] Further text is named like training or dev text; [EL043] a

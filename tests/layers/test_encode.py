@@ -38,11 +38,12 @@ BILSTM = {
 }
 
 
-def pipeline(*, at="both", embed=HASHES, encode=WINDOW, **listener):
+def pipeline(*, at="both", embed=HASHES, encode=WINDOW, others=(), **listener):
     nlp = spacy.blank("en")
     words = ["I", "like", "London", "She"]
     nlp.vocab.vectors = Vectors(data=np.eye(4, dtype="float32"), keys=words)
-    add_elmo(nlp)
+    for name in ("elmo", *others):
+        add_elmo(nlp, name=name)
     tok2vec = {
         "@architectures": "spacy-elmo.Encode.v1",
         "at": at,
@@ -170,6 +171,29 @@ def test_replaced(tmp_path, mix, at, path):
     nlp.replace_listeners("elmo", "tagger", [path] * len(listeners_of(nlp)))
     assert not listeners_of(nlp) and not nlp.get_pipe("elmo").listener_map
     nlp.remove_pipe("elmo")
+    nlp.to_disk(tmp_path)
+    for again in (nlp, spacy.load(tmp_path)):
+        found = again.get_pipe("tagger").model.predict([again("We saw Kim")])[0]
+        assert np.allclose(found, before, atol=1e-5)
+
+
+@pytest.mark.parametrize("path", ["model.tok2vec.elmo", "model.tok2vec"])
+def test_replaced_beside_a_listener_of_another_elmo(tmp_path, path):
+    """Which stays, and has other settings."""
+    listener = {"@architectures": "spacy-elmo.ElmoListener.v1", "upstream": "other"}
+    embed = {**listener, "mix": "top", "layer_norm": True}
+    nlp = pipeline(
+        at="input", embed=embed, others=["other"], upstream="elmo", gamma=2.0
+    )
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    for _ in range(5):
+        nlp.update(batch, sgd=optimizer)
+    doc = nlp("We saw Kim")
+    before = nlp.get_pipe("tagger").model.predict([doc])[0]
+    nlp.replace_listeners("elmo", "tagger", [path])
+    nlp.remove_pipe("elmo")
+    assert nlp.get_pipe("other").listening_components == ["tagger"]
     nlp.to_disk(tmp_path)
     for again in (nlp, spacy.load(tmp_path)):
         found = again.get_pipe("tagger").model.predict([again("We saw Kim")])[0]

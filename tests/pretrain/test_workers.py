@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import time
 
@@ -65,7 +66,9 @@ def test_two_processes_are_one(folder, objective):
 def two_nodes(config, outputs, seeds=(0, 0)):
     """Start a process with an output and a seed of its own on each of two nodes, and
     return what they say; both must fail."""
-    address = {"MASTER_ADDR": "localhost", "MASTER_PORT": "29533", "WORLD_SIZE": "2"}
+    with socket.create_server(("localhost", 0)) as free:
+        port = str(free.getsockname()[1])
+    address = {"MASTER_ADDR": "localhost", "MASTER_PORT": port, "WORLD_SIZE": "2"}
     started = [
         subprocess.Popen(
             command(config, output, "--training.seed", str(seed)),
