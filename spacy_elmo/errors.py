@@ -339,7 +339,8 @@ class Errors(metaclass=_Coded):
         "continued; start in another one."
     )
     EL203 = (
-        "'{path}' needs about {needed}, and {free} are free. What would fit: {smaller}."
+        "'{path}' needs about {needed}, and {free} are free. What would fit in a new "
+        "folder: {smaller}."
     )
     EL204 = (
         "'{path}' was changed since the plan was made. Restore it as it was, or make "
@@ -369,8 +370,9 @@ class Errors(metaclass=_Coded):
         "({error})."
     )
     EL212 = (
-        "Processes are ended from outside before they begin, most often for want of "
-        "memory. Run the same command again with fewer processes than {processes}."
+        "Processes end before they begin. Most often memory is what they lack: run the "
+        "same command again with fewer processes than {processes}. In a script, what "
+        "starts them has to stand under 'if __name__ == \"__main__\":'."
     )
     EL213 = (
         "{n} documents in '{path}' have the id '{key}', where one is asked for. Ask by "
@@ -403,8 +405,8 @@ class Errors(metaclass=_Coded):
         "out what would change it: {options}."
     )
     EL223 = (
-        "'{path}' has files that end in '{suffix}'. Replace those of the same names "
-        "with --force, or write to another folder."
+        "'{path}' has files that end in '{suffix}'. Replace those that are named as "
+        "shards with --force, or write to another folder."
     )
     # Looking into a biLM
     EL082 = "'{pattern}' is not a word or regular expression: {error}."

@@ -110,8 +110,8 @@ class BiLM(FastBidirectionalLM):
     def set_exact(self, exact: bool) -> "BiLM":
         """Give a sentence the same vectors in any batch, bit for bit, on a CPU and
         without gradients, if all sizes are multiples of 16: processors round what is
-        left over otherwise. Without it they differ by rounding, and a single sentence
-        takes half of the time. Return the biLM itself."""
+        left over otherwise (in half precision without AVX-512 in any case). Without it
+        a single sentence takes half of the time. Return the biLM itself."""
         self.set_settings(self.settings._replace(exact=exact))
         self.token_cache.clear()
         return self

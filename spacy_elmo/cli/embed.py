@@ -193,7 +193,7 @@ def _show_plan(plan: "Plan", output: Path, processes: int) -> None:
 
     from ..embed.estimate import readable
 
-    known = plan.estimate
+    known, n = plan.estimate, max(1, min(processes, plan.n_jobs))
     hours = known["tokens"] / max(1, known["tokens_per_second"]) / 3600
     rows = {
         "plan": plan.hash,
@@ -204,7 +204,7 @@ def _show_plan(plan: "Plan", output: Path, processes: int) -> None:
         "row": f"{plan.kept.row_shape} {plan.kept.dtype} for each {plan.kept.pool}",
         "on disk": f"about {readable(known['bytes'])}; "
         f"{readable(shutil.disk_usage(output).free)} are free",
-        "time": f"about {hours / processes:,.3g} hours with {processes} processes of "
+        "time": f"about {hours / n:,.3g} hours with {n} processes of "
         f"{known['tokens_per_second']:,} tokens/s",
     }
     if "variance_kept" in known:
@@ -235,7 +235,7 @@ def export_cli(
     output: Path = FOLDER,
     target: Path = typer.Argument(..., help="Folder, or one file ending in .hdf5"),
     sink: str = typer.Option("parquet", "--format", help="parquet, hdf5 or another"),
-    force: bool = typer.Option(False, "--force", "-F", help="Write over files"),
+    force: bool = typer.Option(False, "--force", "-F", help="Replace what is there"),
 ) -> None:
     """Write finished vectors in another format; HDF5 as AllenNLP's command does."""
     from ..embed import export

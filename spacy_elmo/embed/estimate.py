@@ -81,11 +81,14 @@ def size_on_disk(kept: Kept, counts: dict[str, Any], n_shards: int) -> int:
     return int(size + (tokens * TOKEN_BYTES if kept.pool == "token" else 0))
 
 
-def refuse_without_room(plan: Plan, output: Path, share: float = 1.0) -> None:
+def refuse_without_room(
+    plan: Plan, output: Path, share: float = 1.0, n_bytes: int = 0
+) -> None:
     """Raise OSError [EL203], with the options that would fit, if there is no room for a
-    share of the plan."""
+    share of the plan, of which n_bytes are there already."""
     existing = next(p for p in [output, *output.resolve().parents] if p.exists())
-    free, needed = shutil.disk_usage(existing).free, share * plan.estimate["bytes"]
+    free = shutil.disk_usage(existing).free
+    needed = share * plan.estimate["bytes"] - n_bytes
     if needed <= free:
         return
     smaller, one = [], replace(plan.kept, layers=plan.kept.layers[:1])

@@ -13,7 +13,9 @@ from .shard import Shard
 from .sinks import find_sink
 
 
-def export(output: Path, target: Path, sink: str, *, force: bool = False) -> int:
+def export(
+    output: str | Path, target: str | Path, sink: str, *, force: bool = False
+) -> int:
     """Write the shards of a folder in another format. Return their number.
 
     Args:
@@ -21,7 +23,8 @@ def export(output: Path, target: Path, sink: str, *, force: bool = False) -> int
         target: A file, where the format can join shards in one and its name ends as
             such files do; otherwise a folder for one file per shard.
         sink: Registered name of the format.
-        force: Whether to replace files that are there.
+        force: Whether to replace what is there. In a folder that is all files that are
+            named as shards of the format are.
 
     Raises:
         ValueError: [EL207] if the format can't hold the vectors, [EL208] if a shard is
@@ -30,6 +33,7 @@ def export(output: Path, target: Path, sink: str, *, force: bool = False) -> int
         ImportError: [EL211] if a package is missing.
         OSError: [EL013] if a file can't be written; it is whole or not there.
     """
+    output, target = Path(output), Path(target)
     plan, to = read_plan(output), find_sink(sink)
     left = plan.jobs_left(output)
     if left:
@@ -53,7 +57,10 @@ def export(output: Path, target: Path, sink: str, *, force: bool = False) -> int
     to.check(plan.kept.dtype, plan.kept.pool)
     if not force and any(target.glob(f"*{to.suffix}")):
         raise ValueError(Errors.EL223.format(path=target, suffix=to.suffix))
-    for name, shard in zip(names, shards()):
-        new = Path(name).with_suffix(to.suffix).name
-        write_files(target, {new: partial(to.write, shard)})
+    new = [name.partition(".")[0] + to.suffix for name in names]
+    for name, shard in zip(new, shards()):
+        write_files(target, {name: partial(to.write, shard)})
+    for name in names_of_shards(target, "") - set(new):  # of another export
+        if name.endswith(to.suffix):
+            (target / name).unlink()
     return len(names)

@@ -25,16 +25,22 @@ except ImportError:  # Windows
 
 SHARDS, UNFINISHED = "shards", ".unfinished"
 PROGRESS, LOCK = "progress.json", "lock"
-_SHARD_NAME = re.compile(r"\d{8}(-\d{6})?\.\w+")
+_SHARD_NAME = re.compile(r"(\d{8})(-\d{6})?\.[\w.]+")
 
 
-def names_of_shards(output: Path) -> set[str]:
+def names_of_shards(output: Path, folder: str = SHARDS) -> set[str]:
     """Return the names of all files that are where shards are, and named as those."""
     try:
-        names = [entry.name for entry in os.scandir(output / SHARDS)]
+        names = [entry.name for entry in os.scandir(output / folder)]
         return {name for name in names if _SHARD_NAME.fullmatch(name)}
     except FileNotFoundError:
         return set()
+
+
+def sizes_of_shards(output: Path) -> list[tuple[int, int]]:
+    """Return the job and the bytes of every shard that is there."""
+    names = names_of_shards(output)
+    return [(int(n[:8]), (output / SHARDS / n).stat().st_size) for n in names]
 
 
 def publish(aside: Path, path: Path, *, replace: bool = True) -> None:

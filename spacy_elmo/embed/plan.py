@@ -109,6 +109,7 @@ class Plan:
         return [0, *accumulate(sizes)]
 
     def _size(self, source: Input) -> int:
+        """Return the bytes of an input that are read; of a compressed one at most."""
         return source.size if self.limit is None else min(source.size, self.limit)
 
     @property
@@ -139,7 +140,7 @@ class Plan:
         """Return the bytes of the input that a job reads."""
         one = next(self.ranges(number))
         source = self.inputs[one.source]
-        return source.size if source.is_sequential else one.end - one.start
+        return self._size(source) if source.is_sequential else one.end - one.start
 
     @cached_property
     def format(self) -> Sink:

@@ -118,8 +118,12 @@ def _plan(
     kept = Kept(weights, layers, width, dtype, pool, dimensions, norm)
     reading, computing = options.reading, options.computing
     if reading.pipeline is not None:
-        files = hash_of_pipeline(spacy.load(reading.pipeline))
-        where = _absolute(reading.pipeline)
+        nlp = spacy.load(reading.pipeline)
+        if output.resolve().is_relative_to(nlp.path.resolve()):
+            known = "a folder outside of the pipeline, whose files are in its plan"
+            message = Errors.EL207.format(name="output", found=output, known=known)
+            raise ValueError(message)
+        files, where = hash_of_pipeline(nlp), _absolute(reading.pipeline)
         reading = replace(reading, pipeline=where, pipeline_hash=files)
     fits = BLOCK_BYTES // (4 * int(np.prod(kept.row_shape)))
     computing = replace(

@@ -11,7 +11,7 @@ import torch
 
 from ..errors import Errors
 from .estimate import refuse_without_room
-from .folder import Workspace, remove_leftovers
+from .folder import Workspace, remove_leftovers, sizes_of_shards
 from .keep import choose
 from .model import Encoder
 from .plan import Plan, read_plan
@@ -27,7 +27,7 @@ class Terminated(KeyboardInterrupt):
 
 
 def run(
-    output: Path,
+    output: str | Path,
     *,
     encoder: Encoder | None = None,
     processes: int = 1,
@@ -45,7 +45,8 @@ def run(
         output: The folder.
         encoder: Of the plan, if there is one already.
         processes: Processes at most; actors on Ray, where 1 is for as many as there is
-            room for.
+            room for. A script that asks for several has to be guarded by `if __name__
+            == "__main__":`, since each of them imports it.
         share: (3, 64) for the third of 64 parts of the work.
         gpu_id: As of `Encoder`.
         ray: "auto", "local" or the address of a Ray cluster; None for no Ray.
@@ -58,6 +59,7 @@ def run(
             as `Worker.make`.
         ImportError: [EL211] if Ray is missing.
     """
+    output = Path(output)
     plan = read_plan(output)
     choose("processes", processes, range(1, 1 << 16))
     part, parts = share
@@ -66,7 +68,8 @@ def run(
         raise ValueError(Errors.EL207.format(name="shards", found=found, known=known))
     remove_leftovers(output)
     jobs = plan.jobs_left(output, share)
-    refuse_without_room(plan, output, len(jobs) / max(1, plan.n_jobs))
+    there = sum(size for job, size in sizes_of_shards(output) if job in set(jobs))
+    refuse_without_room(plan, output, len(jobs) / max(1, plan.n_jobs), there)
     bar = Progress(plan, output, show=progress)
     try:
         with _terminable():

@@ -57,7 +57,7 @@ class Report:
 
 
 def verify(
-    output: Path,
+    output: str | Path,
     *,
     sample: float = 0.001,
     full: bool = False,
@@ -83,6 +83,7 @@ def verify(
     if not 0.0 <= sample <= 1.0:
         said = Errors.EL207.format(name="sample", found=sample, known="0 to 1")
         raise ValueError(said)
+    output = Path(output)
     plan = read_plan(output)
     encoder = make_encoder(plan, output, gpu_id=gpu_id)
     names = names_of_shards(output)
@@ -106,10 +107,10 @@ def _at_least(plan: Plan, n_shards: int) -> float:
     return AT_LEAST / max(AT_LEAST, plan.estimate[what])
 
 
-def repair(output: Path, report: Report) -> int:
+def repair(output: str | Path, report: Report) -> int:
     """Remove the shards that have a problem, so that `run` makes them again. Return
     the number of removed files. Raises OSError [EL013] if one can't be removed."""
-    removed = 0
+    output, removed = Path(output), 0
     for problem in report.problems:
         path = output / SHARDS / problem.shard
         if path.exists():

@@ -7,7 +7,6 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import spacy
@@ -152,28 +151,12 @@ def test_forced_kernels_are_the_plans(tmp_path, model, text):
         make_plan(model, [text], tmp_path / "later", shard_mb=SMALL)
 
 
-def test_too_little_room_is_refused(tmp_path, model, text, monkeypatch):
-    plan, _ = make_plan(model, [text], tmp_path / "first", layers="all")
-    assert 0.5 < plan.estimate["tokens"] / open_tokens(tmp_path / "first") < 2
-
-    def usage(path):
-        return SimpleNamespace(free=plan.estimate["bytes"] // 2)
-
-    monkeypatch.setattr(shutil, "disk_usage", usage)
-    with pytest.raises(OSError, match=r"EL203.*average --dtype int8 --pool doc") as e:
-        make_plan(model, [text], tmp_path / "out", layers="all")
-    assert "float16 --pool token" in str(e.value)
-    assert not (tmp_path / "out/plan.json").exists()
-    with pytest.raises(OSError, match="EL203"):
-        run(tmp_path / "first")
-    make_plan(model, [text], tmp_path / "out", pool="doc")
-
-
-def open_tokens(output):
-    run(output)
-    tokens = embed.open(output).n_tokens
-    shutil.rmtree(output / "shards")
-    return tokens
+def test_vectors_are_not_written_into_the_pipeline_that_is_read(tmp_path, model, text):
+    spacy.blank("en").to_disk(tmp_path / "pipe")
+    reading = Reading(pipeline=str(tmp_path / "pipe"))
+    with pytest.raises(ValueError, match=r"EL207.*outside of the pipeline"):
+        make_plan(model, [text], tmp_path / "pipe" / "vectors", reading=reading)
+    assert not (tmp_path / "pipe" / "vectors").exists()
 
 
 def test_settings_that_are_not_possible(tmp_path, model, text, monkeypatch):

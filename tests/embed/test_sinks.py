@@ -1,7 +1,9 @@
 """Every format holds everything: it is verified, and read as the default one is."""
 
+import base64
 import json
 import shutil
+import zlib
 
 import h5py
 import numpy as np
@@ -178,6 +180,85 @@ def test_an_export_replaces_nothing_unless_it_is_forced(folder, tmp_path):
     assert embed.export(output, file, "hdf5", force=True) == len(shards(output))
     assert embed.export(output, target, "hdf5", force=True) == len(shards(output))
     assert (target / "other.hdf5").read_text() == "mine"
+
+
+def test_a_forced_export_leaves_nothing_of_another(folder, tmp_path):
+    many, few = embedded(folder, tmp_path / "a"), tmp_path / "b"
+    embedded(folder, few, shard_mb=1.0)
+    assert len(shards(many)) > len(shards(few)) == 1
+    for output in (many, few):
+        embed.export(output, tmp_path / "exported", "hdf5", force=True)
+    names = [path.name for path in (tmp_path / "exported").iterdir()]
+    assert names == ["00000000.hdf5"]
+
+
+def test_paths_may_be_strings(folder, tmp_path):
+    output, target = str(tmp_path / "a"), str(tmp_path / "b")
+    make_plan(str(folder / "model"), [str(folder / "a.jsonl")], output)
+    run(output)
+    report = verify(output)
+    assert report.problems == [] and embed.repair(output, report) == 0
+    assert embed.export(output, target, "hdf5") == 1
+    assert embed.export(output, f"{target}.hdf5", "hdf5") == 1
+
+
+def test_a_suffix_may_have_two_dots(folder, tmp_path):
+    @registry.sinks("two-dots")
+    class TwoDots:
+        suffix, _sink = ".rows.bin", find_sink("hdf5")
+        check, write, read = _sink.check, _sink.write, _sink.read
+
+    output = embedded(folder, tmp_path / "a", sink="two-dots")
+    assert verify(output).problems == [] and len(embed.open(output)) == len(RECORDS)
+    embed.export(output, tmp_path / "b", "hdf5")
+    names = sorted(path.name for path in (tmp_path / "b").iterdir())
+    assert names == sorted(name.replace("rows.bin", "hdf5") for name in shards(output))
+
+
+def test_parquet_takes_the_room_that_is_planned(folder, tmp_path):
+    """Its footer too, which readers refuse when it is large."""
+    text = tmp_path / "many.jsonl"
+    url = "https://news.example.org/2026/a-long-title-of-an-article"
+    write_jsonl(text, [{"text": "Yes.", "id": f"{url}-{i:08d}"} for i in range(3000)])
+    sizes = {}
+    for sink in ("safetensors", "parquet"):
+        output, options = tmp_path / sink, {"sink": sink, "pool": "doc"}
+        make_plan(str(folder / "model"), [str(text)], output, **options)
+        run(output)
+        (path,) = (output / "shards").iterdir()
+        sizes[sink] = path.stat().st_size
+    assert sizes["parquet"] < sizes["safetensors"]
+    assert embed.open(output)[7].id.endswith("-00000007")
+
+
+def test_parquet_refuses_what_readers_would_refuse(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("spacy_elmo.embed.sinks.parquet.MAX_FOOTER", 2000)
+    with pytest.raises(ValueError, match=r"EL207.*shard_mb.*a smaller one"):
+        embedded(folder, tmp_path / "a", sink="parquet", shard_mb=1.0)
+    assert shards(tmp_path / "a") == {}
+
+
+@pytest.mark.parametrize("change", ["list", "longer", "shorter"])
+def test_footers_of_parquet(folder, tmp_path, change):
+    """Lists of numbers are as earlier versions wrote them."""
+    pq = pytest.importorskip("pyarrow.parquet")
+    output = embedded(folder, tmp_path / "a", sink="parquet", shard_mb=1.0)
+    (path,) = (output / "shards").iterdir()
+    expected, table = find_sink("parquet").read(path), pq.read_table(path)
+    footer = json.loads(table.schema.metadata[b"spacy_elmo"])
+    for name in footer.keys() - {"header"}:
+        data = expected.arrays[name].tobytes()
+        data = data[:-8] if change == "shorter" else data + bytes(1 << 20)
+        packed = base64.b64encode(zlib.compress(data)).decode()
+        footer[name] = expected.arrays[name].tolist() if change == "list" else packed
+    metadata = {"spacy_elmo": json.dumps(footer)}
+    pq.write_table(table.replace_schema_metadata(metadata), path, row_group_size=8192)
+    if change != "list":
+        with pytest.raises(ValueError, match="EL208"):
+            find_sink("parquet").read(path)
+        return
+    for name, array in find_sink("parquet").read(path).arrays.items():
+        assert np.array_equal(array, expected.arrays[name])
 
 
 def test_an_export_to_a_full_disk_leaves_what_was_there(folder, tmp_path):

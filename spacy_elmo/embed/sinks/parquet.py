@@ -2,10 +2,12 @@
 
 Columns: document (id), position (in the input), sentence (number in the shard) and
 vector, a list; for tokens also token, start and end; scale where vectors are int8. The
-footer holds the header and the offsets.
+footer holds the header, and ids, positions and offsets, compressed.
 """
 
 import json
+import zlib
+from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,12 @@ import numpy as np
 from ...errors import Errors
 from ...registry import registry
 from ...untrusted_files import coded, reading
+from ..checksums import bytes_of
 from ..shard import Shard
 
 ROWS = 8192  # of a row group
+# Bytes. Beyond 100 MB no reader takes a footer, in which Arrow repeats this, longer.
+MAX_FOOTER = 32 << 20
 
 
 @registry.sinks("parquet")
@@ -34,16 +39,22 @@ class Parquet:
             raise ImportError(message) from error
 
     def write(self, shard: Shard, path: Path) -> None:
-        """Write a shard to a new file."""
+        """Write a shard to a new file. Raises ValueError [EL207] if it has too many
+        documents for one."""
         import pyarrow.parquet as pq
 
         columns = _columns(shard)
         in_footer = {
-            name: array.tolist()
+            name: b64encode(zlib.compress(bytes_of(array))).decode()
             for name, array in shard.arrays.items()
             if not name.startswith("token_") and name != "scales"
         }
         text = json.dumps({"header": dict(shard.header), **in_footer})
+        if len(text) > MAX_FOOTER:
+            found = f"what {len(columns['position']):,} rows of Parquet are made of"
+            known = "a smaller one, or another format"
+            message = Errors.EL207.format(name="shard_mb", found=found, known=known)
+            raise ValueError(message)
         schema = _table(columns, shard, 0, 0).schema.with_metadata({"spacy_elmo": text})
         with pq.ParquetWriter(path, schema, compression="zstd") as writer:
             for start in range(0, shard.n_rows, ROWS):
@@ -59,7 +70,7 @@ class Parquet:
             footer = json.loads(file.schema_arrow.metadata[b"spacy_elmo"])
             header = footer.pop("header")
             said = header["arrays"]
-            arrays = {n: np.array(footer[n], dtype=said[n]["dtype"]) for n in footer}
+            arrays = {n: _array(footer[n], said[n]) for n in footer}
             if "scales" in said:
                 scales = _flat(file.read(["scale"]).column("scale"))
                 arrays["scales"] = scales.reshape(said["scales"]["shape"])
@@ -75,6 +86,19 @@ class Parquet:
             return _flat(column).reshape(-1, *shape)[skip : skip + stop - start]
 
         return Shard(header, arrays, read_rows)
+
+
+def _array(packed: str | list[int], said: dict[str, Any]) -> np.ndarray:
+    """Return an array of the footer. Raises ValueError if it is not as long as the
+    header says. Earlier files have lists of numbers."""
+    if isinstance(packed, list):
+        return np.array(packed, dtype=said["dtype"])
+    n_bytes = np.dtype(said["dtype"]).itemsize * int(np.prod(said["shape"]))
+    # One byte more than there should be: never as many as a file may claim.
+    data = zlib.decompressobj().decompress(b64decode(packed), n_bytes + 1)
+    if len(data) != n_bytes:
+        raise ValueError("an array in its footer has another size than its header says")
+    return np.frombuffer(data, dtype=said["dtype"])
 
 
 def _columns(shard: Shard) -> dict[str, Any]:
