@@ -83,7 +83,7 @@ def contexts_of(pattern: str, sentences: Iterable[Sequence[str]]) -> Iterator[Co
 def _compile(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern, re.IGNORECASE)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(Errors.EL082.format(pattern=pattern, error=error)) from error
 
 
@@ -111,13 +111,23 @@ def unit_vectors(
     n_layers = bilm.config.n_layers + 1
     if not -n_layers <= layer < n_layers:
         raise ValueError(Errors.EL083.format(layer=layer, last=n_layers - 1))
-    found = np.empty((len(contexts), bilm.config.width), dtype=np.float32)
+    return unit_layers(bilm, contexts, [layer])[0]
+
+
+def unit_layers(
+    bilm: BiLM, contexts: Sequence[Context], layers: Sequence[int]
+) -> np.ndarray:
+    """Return the vectors of some layers for each occurrence, of length 1: (L, N, D)."""
+    shape = len(layers), len(contexts), bilm.config.width
+    found_LND = np.empty(shape, dtype=np.float32)
     for start in range(0, len(contexts), AT_ONCE):
         some = contexts[start : start + AT_ONCE]
-        layers = bilm.encode([context.sentence for context in some])
-        for n, (context, layers_LTD) in enumerate(zip(some, layers), start):
-            found[n] = layers_LTD[layer, context.position]
-    return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
+        encoded = bilm.encode([context.sentence for context in some])
+        for n, (context, layers_LTD) in enumerate(zip(some, encoded), start):
+            found_LND[:, n] = layers_LTD[layers, context.position]
+    norms_LN1 = np.linalg.norm(found_LND, axis=-1, keepdims=True)
+    found_LND /= np.maximum(norms_LN1, 1e-12)
+    return found_LND
 
 
 def nearest(query_QD: np.ndarray, among_ND: np.ndarray, n: int) -> list[list[int]]:

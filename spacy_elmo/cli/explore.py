@@ -73,7 +73,7 @@ def sentence_cli(
 
     tokenize = tokenize_with(lang, tokenizer, False)
     texts = [sentence] if other is None else [sentence, other]
-    sentences = [next(tokenize([text]), []) for text in texts]
+    sentences = [[t for piece in tokenize([text]) for t in piece] for text in texts]
     bilm = load_bilm(model, gpu_id)
     softmax = _softmax(model, bilm)
     _write(sentence_view(bilm, *sentences, softmax=softmax, about=model.name), output)

@@ -1,8 +1,7 @@
 """spacy elmo neighbours: in which contexts a word has the most similar vectors."""
 
 import json
-from collections.abc import Iterable
-from itertools import islice
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,18 +55,18 @@ def neighbours_cli(
 ) -> None:
     """Nearest contexts of a word, as in the paper's table 4."""
     from ..atomic_files import write_file
-    from ..bilm.neighbours import contexts_of, lines_with, nearest_contexts
-    from ..text.reading import read_lines, tokenize_with
+    from ..bilm.neighbours import contexts_of, nearest_contexts
+    from ..explore.labelled import read_contexts
+    from ..text.reading import tokenize_with
 
     bilm = load_bilm(model, gpu_id)
-    lines = (line for path in text for line in lines_with(word, read_lines(path)))
-    sentences = tokenize_with(lang, tokenizer, True)(lines)
-    found = _some(contexts_of(word, sentences), max_contexts, word, text[0])
+    found, _ = read_contexts(
+        text, word, lang=lang, tokenizer=tokenizer, limit=max_contexts
+    )
     queries = found[:: max(1, len(found) // n_contexts)][:n_contexts]
     if context:
         split = tokenize_with(lang, tokenizer, False)
-        firsts = (_some(contexts_of(word, split([c])), 1, word, c) for c in context)
-        queries = [first for (first,) in firsts]
+        queries = [_first(contexts_of(word, split([c])), word, c) for c in context]
     near = nearest_contexts(bilm, queries, found, n, layer)
     words = _nearest_words(bilm, model, word)
     table = [(str(x.context), str(x.nearest), f"{x.cosine:.3f}") for x in near]
@@ -77,8 +76,8 @@ def neighbours_cli(
         if str(output) == "-":
             typer.echo(page, nl=False)
             return
-        before = output.read_text(encoding="utf-8") if output.is_file() else ""
-        write_file(output, before + page)
+        before = output.read_bytes() if output.is_file() else b""
+        write_file(output, lambda path: path.write_bytes(before + page.encode()))
     if as_json:
         rows = [{"context": a, "nearest": b, "cosine": float(c)} for a, b, c in table]
         typer.echo(json.dumps(rows, ensure_ascii=False))
@@ -87,14 +86,12 @@ def neighbours_cli(
     msg.table(table, header=HEADER, divider=True, max_col=80)
 
 
-def _some(
-    contexts: "Iterable[Context]", n: int, word: str, where: str | Path
-) -> "list[Context]":
-    """Return the first n contexts. Raises ValueError [EL084] if there is none."""
+def _first(contexts: "Iterator[Context]", word: str, where: str) -> "Context":
+    """Return the first context. Raises ValueError [EL084] if there is none."""
     from ..errors import Errors
 
-    found = list(islice(contexts, n))
-    if not found:
+    found = next(contexts, None)
+    if found is None:
         raise ValueError(Errors.EL084.format(word=word, where=where))
     return found
 

@@ -5,14 +5,14 @@ Shapes: N contexts, L layers, D width, P principal components, K clusters.
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from ..bilm.bilm import BiLM
-from ..bilm.neighbours import AT_ONCE, Context
+from ..bilm.neighbours import AT_ONCE, Context, unit_layers
 from ..errors import Errors
 from .page import View, visible
 
@@ -51,7 +51,7 @@ def word_view(
     numbers = {tuple(c.sentence): i for i, c in enumerate(contexts)}
     sentence_N = np.array([numbers[tuple(c.sentence)] for c in contexts])
     layers, before = [], None
-    for unit_ND in _layers(bilm, near):
+    for unit_ND in unit_layers(bilm, near, range(bilm.config.n_layers + 1)):
         centred_ND = unit_ND - unit_ND.mean(axis=0)
         points_NP, shares_P = principal_components(centred_ND, N_COMPONENTS)
         if before is not None:  # the sign of a component is arbitrary
@@ -154,19 +154,6 @@ def typical_words(
         best = sorted(score, key=lambda word: (-score[word], word))[:TYPICAL]
         found.append([visible(word, 20) for word in best if score[word] > 0])
     return found
-
-
-def _layers(bilm: BiLM, contexts: Sequence[Context]) -> Iterator[np.ndarray]:
-    """Yield the unit vectors of contexts in each layer, (N, D)."""
-    n_layers, width = bilm.config.n_layers + 1, bilm.config.width
-    found_LND = np.empty((n_layers, len(contexts), width), dtype=np.float32)
-    for start in range(0, len(contexts), AT_ONCE):
-        some = contexts[start : start + AT_ONCE]
-        encoded = bilm.encode([context.sentence for context in some])
-        for n, (context, layers_LTD) in enumerate(zip(some, encoded), start):
-            found_LND[:, n] = layers_LTD[:, context.position]
-    for x_ND in found_LND:
-        yield x_ND / np.maximum(np.linalg.norm(x_ND, axis=1, keepdims=True), 1e-12)
 
 
 def _nearest(unit_ND: np.ndarray, sentence_N: np.ndarray) -> dict[str, Any]:

@@ -45,8 +45,9 @@ def test_contexts_are_tokens_that_match_whole():
     assert len(list(contexts_of("play(ed)?", SENTENCES))) == 3
     assert [c.position for c in contexts_of("배(가|는)?", SENTENCES)] == [0, 2]
     assert str(Context(SENTENCES[0], 1)) == "They [play] cards ."
-    with pytest.raises(ValueError, match="EL082"):
-        list(contexts_of("play(", SENTENCES))
+    for pattern in ("play(", "play{99999999999}", "(" * 9999):
+        with pytest.raises(ValueError, match="EL082"):
+            list(contexts_of(pattern, SENTENCES))
 
 
 @pytest.mark.parametrize("layer", [0, 1, 2, -1])
@@ -131,6 +132,10 @@ def test_command(text, tmp_path):
     title, _, words = lines[0].partition(". By one vector a word: ")
     assert title == "**play** (4 contexts)"
     assert len(words.split(", ")) == 8 and "play" not in words.split(", ")
+    page, mine = table.read_bytes(), "of another encoding: ä".encode("latin-1")
+    table.write_bytes(mine)
+    run("neighbours", ENGLISH, text, "--word", "play", "--output", table)
+    assert table.read_bytes() == mine + page
     few = ["--word", "play", "--max-contexts", "2", "--n", "9", "--n-contexts", "1"]
     (row,) = json.loads(run("neighbours", ENGLISH, text, *few, "--json"))
     assert "critics" in row["nearest"]

@@ -36,6 +36,9 @@ def test_sentence(model):
     assert '"surprise":[{"forward":[' in out
     out = run("explore", "sentence", model / "without", "We saw", "--output", "-")
     assert '"sentences":[["We","saw"]]' in out and '"surprise":null' in out
+    long = f"See {'x' * 1500} and go"
+    out = run("explore", "sentence", model / "without", long, "--output", "-")
+    assert '"and","go"]]' in out
 
 
 def test_mix(tmp_path):
