@@ -75,7 +75,7 @@ Held-out text, exact over the whole vocabulary.
 
 ## Training
 
-- Time: {hours} h {minutes:02d} min
+- Time: {hours} h {minutes:02d} min{part}
 - Hardware: {hardware}
 - Trained by spacy-elmo {spacy_elmo}
 - Version of the weights: {version}, with the fingerprint
@@ -167,6 +167,7 @@ def render(name: str, lang: str, card: dict[str, Any]) -> tuple[str, str]:
     values["before"] = "".join(
         BEFORE.format(model=_of_version(before), **before) for before in ancestors(card)
     )
+    values["part"] = ", of the last part alone" if ancestors(card) else ""
     return front, PAGE.format(**values, hours=hours, minutes=minutes)
 
 
