@@ -10,7 +10,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -25,7 +25,7 @@ except ImportError:  # Windows
 
 SHARDS, UNFINISHED = "shards", ".unfinished"
 PROGRESS, LOCK = "progress.json", "lock"
-_SHARD_NAME = re.compile(r"(\d{8})(-\d{6})?\.[\w.]+")
+_SHARD_NAME = re.compile(r"\d{8}(-\d{6})?\.[\w.]+")
 
 
 def names_of_shards(output: Path, folder: str = SHARDS) -> set[str]:
@@ -37,10 +37,11 @@ def names_of_shards(output: Path, folder: str = SHARDS) -> set[str]:
         return set()
 
 
-def sizes_of_shards(output: Path) -> list[tuple[int, int]]:
-    """Return the job and the bytes of every shard that is there."""
-    names = names_of_shards(output)
-    return [(int(n[:8]), (output / SHARDS / n).stat().st_size) for n in names]
+def bytes_of_jobs(output: Path, jobs: Collection[int]) -> int:
+    """Return the bytes of the shards of some jobs that are there."""
+    names, wanted = names_of_shards(output), set(jobs)
+    mine = [name for name in names if int(name[:8]) in wanted]
+    return sum((output / SHARDS / name).stat().st_size for name in mine)
 
 
 def publish(aside: Path, path: Path, *, replace: bool = True) -> None:

@@ -11,7 +11,7 @@ import torch
 
 from ..errors import Errors
 from .estimate import refuse_without_room
-from .folder import Workspace, remove_leftovers, sizes_of_shards
+from .folder import Workspace, bytes_of_jobs, remove_leftovers
 from .keep import choose
 from .model import Encoder
 from .plan import Plan, read_plan
@@ -68,7 +68,7 @@ def run(
         raise ValueError(Errors.EL207.format(name="shards", found=found, known=known))
     remove_leftovers(output)
     jobs = plan.jobs_left(output, share)
-    there = sum(size for job, size in sizes_of_shards(output) if job in set(jobs))
+    there = bytes_of_jobs(output, jobs)
     refuse_without_room(plan, output, len(jobs) / max(1, plan.n_jobs), there)
     bar = Progress(plan, output, show=progress)
     try:

@@ -32,16 +32,6 @@ from .corpora import (
 )
 
 
-@pytest.fixture
-def model(tmp_path):
-    return save_model(tmp_path / "model")
-
-
-@pytest.fixture
-def text(tmp_path):
-    return write_lines(tmp_path / "a.txt")
-
-
 def big_plan(n_files, size):
     return Plan(
         model="en_elmo_sm",

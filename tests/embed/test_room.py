@@ -11,17 +11,7 @@ import pytest
 from spacy_elmo import embed
 from spacy_elmo.embed import run
 
-from .corpora import SMALL, make_plan, save_model, shards, write_lines
-
-
-@pytest.fixture
-def model(tmp_path):
-    return save_model(tmp_path / "model")
-
-
-@pytest.fixture
-def text(tmp_path):
-    return write_lines(tmp_path / "a.txt")
+from .corpora import SMALL, make_plan, shards
 
 
 def test_too_little_room_is_refused(tmp_path, model, text, monkeypatch):
