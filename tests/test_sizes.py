@@ -22,8 +22,9 @@ MAX_FUNCTION = 60
 # weights by MKL with AMX; tables of words, trained; on a GPU, words of a batch by their
 # length, and Muon for all matrices of a shape at once; training on Docs; settings,
 # names and files that are refused with a code, and Docs whose tokens were changed;
-# packed files of a corpus that are read in part, and columns of Parquet's footer.
-MAX_PACKAGE = 21_110
+# packed files of a corpus that are read in part, columns of Parquet's footer, and the
+# weights that a run of training has begun with.
+MAX_PACKAGE = 21_114
 # What may be longer: five at most, each with a reason.
 EXCEPTIONS = {
     "spacy_elmo/errors.py": "one table of messages",

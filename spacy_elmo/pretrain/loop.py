@@ -131,6 +131,7 @@ class Loop:
         self.model, plan = start_model(config, corpora[TRAIN].vocab, workers)
         bilm, vocab = self.model.bilm, self.model.bilm.vocab or []
         self.vocabulary = sha256_of("\n".join(vocab))
+        self.init = bilm.fingerprint() if self.training.init else None
         self.corpora = {name: corpora[name].with_vocab(vocab) for name in corpora}
         self.results = Results(config, output, command, self.corpora, workers)
         self.optimizers = make_optimizers(config, self.model)
@@ -274,6 +275,7 @@ class Loop:
             saved = {
                 "identity": self.depends_on,
                 "vocabulary": self.vocabulary,
+                "init": self.init,
                 "matmul": self.matmul,
                 "step": self.step,
                 "n_steps": self.n_steps,
@@ -293,9 +295,11 @@ class Loop:
             raise ValueError(Errors.EL047.format(path=self.output, differs=differs))
         n_steps = {"before": saved["n_steps"], "now": self.n_steps}
         check_schedule(self.output, self.schedule, self.step, **n_steps)
-        if saved.get("vocabulary", self.vocabulary) != self.vocabulary:
-            differs = f"'{self.training.init}' has another vocabulary now"
-            raise ValueError(Errors.EL047.format(path=self.output, differs=differs))
+        now = {"another vocabulary": self.vocabulary, "other weights": self.init}
+        for what, kept in zip(now, ("vocabulary", "init")):
+            if saved.get(kept, now[what]) != now[what]:
+                differs = f"'{self.training.init}' has {what} now"
+                raise ValueError(Errors.EL047.format(path=self.output, differs=differs))
         state = checkpoint.load(self.output, self.model, self.optimizers)
         self.states = [
             state.rows(slice(part.rows.start, part.rows.stop)) for part in self.streams

@@ -2,11 +2,13 @@
 
 import pytest
 
+from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.models.model_card import read_card
 from spacy_elmo.pretrain.loop import pretrain
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.text.prepare import Request, prepare
 
+from ..models import tiny_config
 from .runs import CONFIG, config, log, without_model
 
 
@@ -23,6 +25,22 @@ def test_init_that_has_another_vocabulary_now(folder):
     changed.bilm.save(model, softmax=changed.softmax)
     with pytest.raises(ValueError, match=r"EL047.*model-best' has another vocabulary"):
         pretrain(continued, folder / "out")
+
+
+def test_init_that_has_other_weights_now(folder):
+    """A run that is finished is not what would come of them."""
+    init = BiLM.random(tiny_config(), seed=1)
+    init.save(folder / "init")
+    overrides = {"training.init": str(folder / "init"), "training.max_steps": 4}
+    continued = config(folder, without_model(CONFIG), overrides)
+    pretrain(continued, folder / "out")
+    init.save(folder / "init", dtype="float32")  # the same ones
+    best = pretrain(continued, folder / "out")
+    before = BiLM.load(best).fingerprint()
+    BiLM.random(tiny_config(), seed=2).save(folder / "init")
+    with pytest.raises(ValueError, match=r"EL047.*init' has other weights now"):
+        pretrain(continued, folder / "out")
+    assert BiLM.load(best).fingerprint() == before
 
 
 def test_it_is_measured_before_where_it_is_evaluated_too(folder, tiny):
