@@ -1,11 +1,12 @@
 """Parts, judgements, corpus: the whole way, each step done once."""
 
-import hashlib
 import json
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+
+from spacy_elmo.atomic_files import sha256
 
 from .join import join
 from .judge import avoided, judge_part
@@ -40,8 +41,8 @@ def build(
             limits that a model was trained with.
 
     Raises:
-        ValueError: A part or the corpus has another SHA-256 than the table says, or a
-            limit is of a genre that no source has.
+        ValueError: A part or the corpus has another SHA-256 than the table says, and
+            is not written then, or a limit is of a genre that no source has.
     """
     genres = {source.genre for source in sources}
     if unknown := set(limits or {}) - genres:
@@ -54,20 +55,21 @@ def build(
         with get_context("spawn").Pool(jobs, maxtasksperchild=1) as pool:
             list(pool.imap_unordered(make, sources, chunksize=1))
     parts = [part_path(source, output) for source in sources]
-    _check({part.stem: _sha256(part) for part in parts}, record)
+    _check({part.stem: sha256(part) for part in parts}, record)
     avoid = avoided(language)
     found = [judge_part(part, avoid) for part in parts]
     asked = {"even": even, "limited": limits}
     shares = {name: of for name, of in asked.items() if of}
-    report = join(sources, parts, found, output / f"{language}_train.txt", shares)
+
+    def check(name: str, digest: str) -> None:
+        if name.endswith("_limited"):
+            name += "".join(f" {g}={n}" for g, n in sorted((limits or {}).items()))
+        _check({name: digest}, record)
+
+    train = output / f"{language}_train.txt"
+    report = join(sources, parts, found, train, shares, check)
     text = json.dumps(report, indent=1, ensure_ascii=False)
     (output / f"{language}_train.json").write_text(text + "\n", encoding="utf-8")
-    _check({f"{language}_train": report["sha256"]}, record)
-    if even:
-        _check({f"{language}_even": report["even"]["sha256"]}, record)
-    if limits:
-        shares_of = " ".join(f"{genre}={limits[genre]}" for genre in sorted(limits))
-        _check({f"{language}_limited {shares_of}": report["limited"]["sha256"]}, record)
     return report
 
 
@@ -87,11 +89,3 @@ def _check(sums: dict[str, str], record: bool) -> None:
                 f"{name} has the SHA-256 {digest}, and the table says {known[name]}. "
                 "Was a part built by another version? Delete it and build again."
             )
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

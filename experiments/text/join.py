@@ -3,7 +3,7 @@
 import hashlib
 import itertools
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +22,8 @@ _LEFT_WORDS = 20
 _DEDUPED = 8  # words: shorter paragraphs may be repeated
 
 Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
+# Raises an error where a text, by its name, has another SHA-256 than it should.
+Check = Callable[[str, str], None]
 
 
 class Piece(NamedTuple):
@@ -42,9 +43,11 @@ def join(
     found: list[Judgement],
     output: Path,
     shares: Mapping[str, dict[str, int]],
+    check: Check,
 ) -> dict[str, Any]:
     """Write the corpus of a language; the report, which says what was dropped. shares:
-    names of further texts, LANGUAGE_NAME.txt, and the words of some genres at most."""
+    names of further texts, LANGUAGE_NAME.txt, and the words of some genres at most.
+    What `check` raises for a text leaves the one that was there before."""
     kept, reports = _filtered(found)
     pieces: list[Piece] = []
     for number, source in enumerate(sources):
@@ -56,12 +59,13 @@ def join(
         report["documents"] = len(np.unique(found[number].document[chosen]))
         pieces += _pieces(number, source, found[number], chosen, names)
     pieces.sort()
-    digest = _write(pieces, parts, output)
+    digest = _write(pieces, parts, output, check)
     report = _report(sources, reports, digest)
     for name, limits in shares.items():
         path = output.with_name(output.name.replace("_train", f"_{name}"))
         share = list(_limited(pieces, sources, limits))
-        digest, words = _write(share, parts, path), sum(p.words for p in share)
+        digest = _write(share, parts, path, check)
+        words = sum(piece.words for piece in share)
         report[name] = {"words": words, "sha256": digest, "limits": limits}
     return report
 
@@ -207,7 +211,7 @@ def _pieces(
                 yield Piece(key, part, place, size, stay[first:end], words)
 
 
-def _write(pieces: list[Piece], parts: list[Path], output: Path) -> str:
+def _write(pieces: list[Piece], parts: list[Path], output: Path, check: Check) -> str:
     """Write the pieces in order; the SHA-256 of the file."""
     digest = hashlib.sha256()
     aside = output.with_suffix(f".{os.getpid()}.tmp")
@@ -226,10 +230,12 @@ def _write(pieces: list[Piece], parts: list[Path], output: Path) -> str:
                 text = b"\n" + text if number else text
                 digest.update(text)
                 out.write(text)
+        check(output.stem, digest.hexdigest())
+        os.replace(aside, output)
     finally:
         for file in files:
             file.close()
-    os.replace(aside, output)
+        aside.unlink(missing_ok=True)
     return digest.hexdigest()
 
 

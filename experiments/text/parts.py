@@ -8,8 +8,9 @@ whole, so that a build that was stopped continues with the next source.
 import hashlib
 import importlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 from tqdm import tqdm
 
@@ -44,22 +45,6 @@ def part_path(source: Source, output: Path) -> Path:
     return output / "parts" / f"{source.name}.txt"
 
 
-def read_part(path: Path) -> Iterator[tuple[int, Document]]:
-    """Documents of a part, each with its place in the file in bytes."""
-    lines: list[str] = []
-    start = place = 0
-    with path.open("rb") as file:
-        for raw in file:
-            place += len(raw)
-            if raw != b"\n":
-                lines.append(raw.decode("utf-8")[:-1])
-                continue
-            yield start, Document(lines[0], lines[1:])
-            lines, start = [], place
-    if lines:
-        yield start, Document(lines[0], lines[1:])
-
-
 def _named_once(documents: Iterable[Document]) -> Iterator[Document]:
     seen: set[str] = set()
     for document in documents:
@@ -69,7 +54,7 @@ def _named_once(documents: Iterable[Document]) -> Iterator[Document]:
             yield Document(document.name, paragraphs)
 
 
-def _parser(source: Source):  # type: ignore[no-untyped-def]
+def _parser(source: Source) -> ModuleType:
     return importlib.import_module(f".parsers.{source.parser}", __package__)
 
 
@@ -95,8 +80,8 @@ def pin(source: Source, folder: Path) -> int:
     return sum(map(len, files.values()))
 
 
-def _chosen(  # type: ignore[no-untyped-def]
-    choose,
+def _chosen(
+    choose: Callable[[Iterable[Blob]], Iterable[Blob]],
     repository: Repository,
     mirror: Path,
     found: list[tuple[str, str]],

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from html import unescape
 from html.parser import HTMLParser
 
-_SPACES = re.compile(r"\s+")
 _INVISIBLE = re.compile(
     r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e"
     r"\u2060-\u2064\ufeff\ufff9-\ufffc]"

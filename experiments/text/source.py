@@ -1,8 +1,7 @@
 """What a source of text is: repositories at commits, a licence, a parser."""
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 
 class Blob(NamedTuple):
@@ -22,10 +21,6 @@ class Document(NamedTuple):
 
     name: str
     paragraphs: list[str]
-
-
-class Parse(Protocol):
-    def __call__(self, blobs: Iterable[Blob]) -> Iterator[Document]: ...
 
 
 @dataclass(frozen=True)

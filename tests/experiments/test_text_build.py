@@ -138,6 +138,27 @@ def test_other_bytes_are_told(world):
         build("english", sources, folder / "mirrors", folder / "out")
 
 
+def test_a_text_with_other_bytes_does_not_replace_what_was_there(world):
+    """What reads it does not ask whether the build that made it had an error."""
+    folder, sources = world
+    inputs = "english", sources, folder / "mirrors", folder / "out"
+    build(*inputs, record=True)
+    text = folder / "out" / "english_train.txt"
+    before, report = text.read_bytes(), text.with_suffix(".json").read_bytes()
+    sums = json.loads(build_module.SUMS.read_text())
+    build_module.SUMS.write_text(json.dumps(sums | {"english_train": "0"}))
+    text.write_bytes(b"what was there")
+    with pytest.raises(ValueError, match="english_train has the SHA-256"):
+        build(*inputs)
+    assert text.read_bytes() == b"what was there" != before
+    assert text.with_suffix(".json").read_bytes() == report
+    text.unlink()
+    with pytest.raises(ValueError, match="english_train has the SHA-256"):
+        build(*inputs)
+    names = {path.name for path in text.parent.iterdir()}
+    assert names == {"parts", "english_train.json"}
+
+
 def test_long_documents_are_cut_and_mixed(world, monkeypatch):
     folder, sources = world
     build("english", sources, folder / "mirrors", folder / "out")
