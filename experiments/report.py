@@ -49,7 +49,11 @@ def errors_saved(baseline: Sequence[float], other: Sequence[float]) -> str:
 
 
 def main_table(found: Found, tasks: Sequence[str]) -> Rows:
-    """Return the baseline, and what each of the others that were run has and saves."""
+    """Return the baseline, and what each of the others that were run has and saves; no
+    rows where none of them was run."""
+    tasks = [task for task in tasks if any(found[task, s] for s in MAIN)]
+    if not tasks:
+        return []
     first, *others = [s for s in MAIN if any(found[task, s] for task in tasks)]
     header = ["", TITLES.get(first, first)]
     for setup in others:
@@ -72,14 +76,14 @@ def setups_table(
     speeds: Mapping[str, Speed] = {},
 ) -> Rows:
     """Return the scores of setups, a row each, with the minutes that a run took on
-    average and, if they were measured, speed and size; no rows where there are none
-    but those of the main table."""
+    average, of the first task that it was made for, and, if they were measured, speed
+    and size; no rows where there are none but those of the main table."""
     rows: Rows = [("", *tasks, "minutes", *(["words/s", "MB"] if speeds else []))]
     if not any(found[task, s] for task in tasks for s in setups if s not in MAIN):
         return rows
     for setup in setups:
-        runs = [run for task in tasks for run in found[task, setup]]
-        if not runs:
+        runs = next((found[task, setup] for task in tasks if found[task, setup]), None)
+        if runs is None:
             continue
         cells = [cell(scores(found[task, setup])) for task in tasks]
         cells.append(f"{statistics.mean(run['seconds'] for run in runs) / 60:.1f}")
@@ -149,7 +153,8 @@ def section(runs: Path, plots: Path | None, *, dev: bool = False) -> str:
     updates = " or ".join(f"{n:,}" for n in sorted(steps))
     sets = "dev sets" if dev else "test sets"
     text = [f"## {runs.name}\n\n{updates} updates a run; {sets}.\n"]
-    text.append(markdown_table(main_table(found, tasks)))
+    if rows := main_table(found, tasks):
+        text.append(markdown_table(rows))
     speeds = read_speeds(runs)
     tables = {
         **{

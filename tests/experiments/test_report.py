@@ -6,6 +6,7 @@ import pytest
 
 from experiments import figures, report
 from experiments.scores import Speed
+from experiments.table import read_table
 from spacy_elmo.cli.group import markdown_table
 
 
@@ -51,6 +52,30 @@ def test_tables_show_what_was_run():
     assert rows[0][2:] == ("minutes", "words/s", "MB")
     assert rows[1][2:] == ("1.0", "", "")
     assert rows[2][2:] == ("2.2", "2,346", "31.2")
+
+
+def test_minutes_are_of_one_task():
+    found = defaultdict(list)
+    found["a", "top"] = [{"score": 0.5, "seconds": 60}]
+    found["b", "top"] = [{"score": 0.5, "seconds": 600}]
+    _, row = report.setups_table(found, ["a", "b"], ["elmo", "top"])
+    assert row[-1] == "1.0"
+
+
+def test_tasks_that_no_setup_of_the_main_table_has_are_left_out():
+    """Of other experiments than `main`."""
+    found = defaultdict(list)
+    found["wnut17", "top"].append({"score": 0.5, "seconds": 60})
+    assert report.main_table(found, ["wnut17"]) == []
+    found["ewt-ner", "elmo"].append({"score": 0.5, "seconds": 60})
+    _, *rows = report.main_table(found, ["ewt-ner", "wnut17"])
+    assert [row[0] for row in rows] == ["ewt-ner, ents_f"]
+
+
+def test_every_setup_is_in_a_table():
+    table = read_table()
+    shown = set(report.MAIN).union(*table["tables"].values())
+    assert {name for name in table["setups"] if not name.endswith("%")} <= shown
 
 
 def test_updates_until_the_baselines_best():
