@@ -2,12 +2,14 @@
 that no word is unknown.
 
     pip install floret
-    python -m experiments.floret_vectors corpus/english_lm_train.txt.xz training/floret
+    python . floret_vectors corpus/english_first.txt training/floret
 
-writes a folder that `initialize.vectors` of a configuration, or `static` of
-`spacy elmo init-config`, can name.
+in the folder `experiments` writes a folder that `initialize.vectors` of a
+configuration, or `static` of `spacy elmo init-config`, can name.
 """
 
+import os
+import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,7 +23,7 @@ from wasabi import msg
 from spacy_elmo.text.reading import read_lines
 
 # n-grams of 4 and 5 characters, two rows of the table for each: what floret's own
-# examples have. Width and rows are what an hour of one core allows.
+# examples have. Width and rows are what half an hour of one core allows.
 SETTINGS = {
     "model": "skipgram",
     "mode": "floret",
@@ -36,7 +38,7 @@ SETTINGS = {
 
 def train(text: Path, file: Path, *, lang: str, epochs: int, threads: int) -> None:
     """Write the table of vectors of a text, which is split into words as spaCy does."""
-    import floret
+    import floret  # what is missing is said before the text is read
 
     tokenizer = spacy.blank(lang).tokenizer
     words = file.with_suffix(".words")
@@ -52,17 +54,20 @@ def main(
     text: Path = typer.Argument(..., help="A text, .txt or .txt.xz"),
     output: Path = typer.Argument(..., help="Folder for the vectors"),
     lang: str = typer.Option("en", help="Language whose tokenizer is used"),
-    epochs: int = typer.Option(2, help="Times that the text is read"),
+    epochs: int = typer.Option(1, help="Times that the text is read"),
     threads: int = typer.Option(1, help="Threads of floret"),
 ) -> None:
     """Train vectors, and write them in spaCy's format."""
-    output.mkdir(parents=True, exist_ok=True)  # says now what would fail in the end
-    with TemporaryDirectory() as folder:
+    output.parent.mkdir(parents=True, exist_ok=True)
+    # Beside it, and renamed in the end: a folder of that name is whole.
+    with TemporaryDirectory(prefix=output.name, dir=output.parent) as folder:
         file = Path(folder) / "vectors.floret"
         train(text, file, lang=lang, epochs=epochs, threads=threads)
         nlp = spacy.blank(lang)
         convert_vectors(nlp, file, truncate=-1, prune=-1, mode="floret")
-        nlp.to_disk(output)
+        nlp.to_disk(Path(folder) / output.name)
+        shutil.rmtree(output, ignore_errors=True)
+        os.replace(Path(folder) / output.name, output)
     msg.good(f"{output}: {nlp.vocab.vectors.shape}")
 
 

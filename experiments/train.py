@@ -159,7 +159,7 @@ class Run:
         if weights not in (None, *shipped.MODELS.values()):
             needed.append(Path(weights))
         if "static" in self.setup.config:
-            needed.append(Path(self.setup.config["static"]))
+            needed.append(Path(self.setup.config["static"], "vocab", "vectors"))
         packages = small_transformer.PACKAGES if self.setup.in_its_place else ()
         lacking: list[Path | str] = [path for path in needed if not path.exists()]
         lacking += [name for name in packages if find_spec(name) is None]

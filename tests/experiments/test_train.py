@@ -197,6 +197,10 @@ def test_runs_are_skipped_whose_files_are_missing(folder, monkeypatch, capsys):
     assert str(domain.missing()) == "none"
     adapted = run_of(folder, "ewt-xpos", "adapted and fine-tuned")
     assert "ewt-pos" in str(adapted.missing())
+    static = {"static": str(folder / "unfinished")}
+    (folder / "unfinished").mkdir()
+    floret = run_of(folder, "ewt-xpos", replace(find_setup("elmo"), config=static))
+    assert floret.missing() == folder / "unfinished" / "vocab" / "vectors"
     shipped = replace(find_setup("elmo"), weights="en_elmo_sm")
     assert run_of(folder, "ewt-xpos", shipped).missing() is None
 
