@@ -104,13 +104,21 @@ def _kill_training(run: Run, folder: Path) -> None:
     while run.goes_on(run.counts["kills of a training"]):
         child = os.fork()
         if child == 0:
-            pretrain(settings, output)
-            os._exit(0)
+            status = 1
+            try:
+                pretrain(settings, output)
+                status = 0
+            finally:  # never on into the attack itself
+                os._exit(status)
         time.sleep(rng.random() * seconds / 2)
         os.kill(child, signal.SIGKILL)
-        if os.waitpid(child, 0)[1] == 0:  # it was done: from the start again
+        status = os.waitpid(child, 0)[1]
+        if status == 0:  # it was done: from the start again
             _compare(run, output, folder / "whole")
             shutil.rmtree(output)
+        elif status != signal.SIGKILL:
+            run.finding(f"a training did not resume: it ended with {status}")
+            return
         run.counts["kills of a training"] += 1
     in_a_fork(lambda: pretrain(settings, output))
     _compare(run, output, folder / "whole")

@@ -131,8 +131,8 @@ def attack(run: Run) -> None:
     try:
         for number, phase in enumerate(PHASES):
             with tempfile.TemporaryDirectory() as folder:
-                minutes_left = run.seconds_left / (len(PHASES) - number)
-                _phase(Crowd(run, Path(folder)), phase, wanted // 3 + 1, minutes_left)
+                seconds = run.seconds_left / (len(PHASES) - number)
+                _phase(Crowd(run, Path(folder)), phase, wanted // 3 + 1, seconds)
     finally:
         sys.setswitchinterval(interval)
 

@@ -37,6 +37,7 @@ from spacy_elmo.speed_limits import matrix_peak
 from spacy_elmo.text.corpus import SPECIALS, Corpus, build_corpus
 from spacy_elmo.text.streams import Batch, Streams
 
+from .gpu.floor import lstm_flops
 from .timing import DEVICE, MODEL, memory_in_use, page_faults
 
 OBJECTIVES = ("full", "adaptive", "sampled", "definition")
@@ -135,12 +136,6 @@ def every_token(batch: Batch[np.ndarray], config: BiLMConfig) -> Batch[np.ndarra
     )
 
 
-def lstm_flops(sizes: BiLMConfig) -> float:
-    """FLOP of one token's LSTMs, forward and gradient, both directions."""
-    H, C = sizes.projection_dim, sizes.hidden_dim
-    return 3 * 2 * 2.0 * sizes.n_layers * (2 * H * 4 * C + C * H)
-
-
 def benchmark(
     *,
     model: str = "small",
@@ -181,7 +176,8 @@ def benchmark(
         faults = None if before is None else (page_faults() or 0) - before
     dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
     fastest = max(row[o] or 0.0 for row in rows for o in objectives)
-    share = lstm_flops(sizes) * fastest / matrix_peak(device, dtype)
+    # The gradient takes twice as many operations as the forward pass.
+    share = 3 * lstm_flops(sizes) * fastest / matrix_peak(device, dtype)
     memory = {
         "LSTMs, share of peak": share,
         "GB": memory_in_use(device) / (1 << 30),

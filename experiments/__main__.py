@@ -1,4 +1,5 @@
-"""`python . NAME` in this folder is `python -m experiments.NAME` in the clone."""
+"""`python . NAME` in this folder runs the module of `python -m experiments.NAME` in the
+clone, with the paths of this folder."""
 
 import runpy
 import sys

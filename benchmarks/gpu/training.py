@@ -34,7 +34,6 @@ from .runner import Context, Rows, Tables
 N_STEPS = 20  # looked at for waits
 # Memory that a process takes beside torch's own, for CUDA and its libraries.
 CUDA_ITSELF = 1 << 30
-CUTOFFS = (1_000, 5_000)
 
 CONFIG = """
 [text]
