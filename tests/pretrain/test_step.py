@@ -95,6 +95,17 @@ def test_a_step_of_the_sampled_softmax_does_not_wait_for_the_device(no_autocast)
     assert waits.found == [] and waits.copied == 2 * 7 + 2
 
 
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_a_step_of_gradient_descent_is_as_long_as_clip_norm(objective):
+    """At a rate of 1, where the gradient is longer."""
+    model, step = one_step(objective, sgd(learn_rate=1.0), "cpu", clip_norm=0.125)
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    _, norm = step()
+    moves = [(p.detach() - b).flatten() for p, b in zip(model.parameters(), before)]
+    assert float(norm) > 0.25
+    assert float(torch.cat(moves).norm()) == pytest.approx(0.125, rel=1e-4)
+
+
 @pytest.mark.parametrize(
     "wait",
     [

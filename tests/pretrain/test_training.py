@@ -5,13 +5,10 @@ import torch
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.kernels.processor import probe
-from spacy_elmo.bilm.objectives.full import FullSoftmax
 from spacy_elmo.models.model_card import read_card
 from spacy_elmo.pretrain import loop
-from spacy_elmo.pretrain import optimizers as muons
 from spacy_elmo.pretrain.loop import pretrain
 from spacy_elmo.pretrain.model import LanguageModel
-from spacy_elmo.pretrain.optimizers import BatchedMuon, Float32Muon, muon
 from spacy_elmo.pretrain.perplexity import perplexity
 from spacy_elmo.text.corpus import build_corpus
 
@@ -61,25 +58,6 @@ def test_a_run_learns_and_leaves_models_cards_and_a_log(folder, objective):
     found = perplexity(model, build_corpus(lines, vocab=model.bilm.vocab))
     assert found.mean == pytest.approx(card["dev_perplexity"]["mean"], rel=1e-4)
     assert found.mean == pytest.approx(min(r["dev"]["mean"] for r in rows), rel=1e-4)
-
-
-@pytest.mark.parametrize(
-    "optimizer",
-    [
-        {"@optimizers": "spacy-elmo.Adam.v1", "learn_rate": 0.01, "weight_decay": 0.1},
-        {"@optimizers": "spacy-elmo.Adagrad.v1"},
-        {"@optimizers": "spacy-elmo.SGD.v1"},
-        {"@optimizers": "spacy-elmo.Muon.v1", "learn_rate": 0.01},
-    ],
-    ids=["AdamW", "Adagrad", "SGD", "Muon"],
-)
-@pytest.mark.parametrize("objective", [{}, SAMPLED], ids=["full", "sampled"])
-def test_every_optimizer_learns(folder, optimizer, objective):
-    text = CONFIG.split("[training.optimizer]")[0]
-    sections = {"training.optimizer": optimizer, **objective}
-    pretrain(config(folder, text, **sections), folder / "out")
-    losses = [row["loss"] for row in log(folder / "out")]
-    assert losses[-1] < losses[0] - 0.1
 
 
 @pytest.fixture
@@ -246,71 +224,3 @@ def test_prepared_text_has_the_vocabulary_it_was_prepared_with(folder):
         overrides = {**files, "vocab.size": size, "training.max_steps": 2}
         best = pretrain(config(folder, overrides=overrides), folder / f"out{size}")
         assert len(BiLM.load(best).vocab) == expected
-
-
-@pytest.mark.parametrize(
-    ("instructions", "kind"), [("avx2", Float32Muon), ("amx", torch.optim.Muon)]
-)
-def test_muon_takes_the_matrices_of_the_bilm(instructions, kind, monkeypatch):
-    """Its updates are orthogonal: their singular values are alike. PyTorch's iteration
-    takes minutes where a CPU has no bfloat16."""
-    monkeypatch.setattr(muons, "instructions", lambda: instructions)
-    bilm = BiLM.random(tiny_config(hidden_dim=64, projection_dim=32))
-    model = LanguageModel(bilm, FullSoftmax(32, 50))
-    dense = dict(model.bilm.named_parameters(prefix="bilm"))
-    dense |= model.softmax.named_parameters(prefix="softmax")
-    optimizers = muon(learn_rate=1.0, weight_decay=0.0).make(dense, {})
-    assert type(optimizers[0]) is kind
-    before = {name: parameter.detach().clone() for name, parameter in dense.items()}
-    for parameter in dense.values():
-        parameter.grad = torch.randn_like(parameter)
-    for optimizer in optimizers:
-        optimizer.step()
-    for name, parameter in dense.items():
-        if parameter.ndim == 2 and min(parameter.shape) > 8:
-            update = (parameter.detach() - before[name]).float()
-            values = torch.linalg.svdvals(update)
-            spread = float(values[0] / values[min(values.shape) // 2])
-            by_muon = name.startswith("bilm.") and "embedding" not in name
-            assert (spread < 1.7) == by_muon, (name, spread)
-
-
-def test_matrices_of_the_bilm_decay_with_muon():
-    """Without it their weights grow until gates are saturated."""
-    model = LanguageModel(BiLM.random(tiny_config()), FullSoftmax(8, 50))
-    dense = dict(model.bilm.named_parameters(prefix="bilm"))
-    dense |= model.softmax.named_parameters(prefix="softmax")
-    before = {name: parameter.detach().clone() for name, parameter in dense.items()}
-    for parameter in dense.values():
-        parameter.grad = torch.zeros_like(parameter)
-    for optimizer in muon(learn_rate=1.0).make(dense, {}):
-        optimizer.step()
-    decayed = {name for name in dense if not torch.equal(dense[name], before[name])}
-    assert decayed == {
-        name
-        for name, parameter in dense.items()
-        if name.startswith("bilm.") and parameter.ndim == 2 and "embedding" not in name
-    }
-
-
-@pytest.mark.parametrize("weight_decay", [0.0, 3.0])
-@pytest.mark.parametrize("kind", [BatchedMuon, Float32Muon])
-def test_muon_by_shape_is_that_of_pytorch(kind, weight_decay):
-    torch.manual_seed(0)
-    shapes = (24, 40), (40, 24), (24, 24), (24, 40)
-    start = [torch.randn(shape) for shape in shapes]
-    settings = {"weight_decay": weight_decay, "adjust_lr_fn": "match_rms_adamw"}
-    made = []
-    for each in (torch.optim.Muon, kind):
-        matrices = [torch.nn.Parameter(matrix.clone()) for matrix in start]
-        optimizer = each(matrices, 0.01, **settings)
-        torch.manual_seed(1)
-        for _ in range(3):
-            for matrix in matrices:
-                matrix.grad = torch.randn_like(matrix)
-            optimizer.step()
-        made.append(matrices)
-    for before, theirs, ours in zip(start, *made, strict=True):
-        assert (theirs - before).abs().max() > 5e-3
-        # PyTorch's has 8 bits.
-        torch.testing.assert_close(ours, theirs, atol=5e-4, rtol=0)
