@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from spacy_elmo.plots import FORMATS
 from spacy_elmo.pretrain.config_file import read_config
 from spacy_elmo.pretrain.curve import draw
 from spacy_elmo.pretrain.loggers import read_log
@@ -129,15 +130,26 @@ def test_no_tensorboard(tmp_path, monkeypatch):
         pretrain(config, tmp_path / "out")
 
 
-@pytest.mark.parametrize("ending", ["png", "svg"])
+# What a file of each format begins with.
+MAGIC = {".png": b"\x89PNG\r\n", ".svg": b"<?xml", ".pdf": b"%PDF-"}
+
+
+@pytest.mark.parametrize("ending", FORMATS)
 def test_curves_are_drawn(finished, tmp_path, ending):
-    picture = tmp_path / f"curve.{ending}"
+    picture = tmp_path / f"curve{ending}"
     draw([finished, finished], picture)
     data = picture.read_bytes()
-    assert data.startswith(b"\x89PNG") or b"<svg" in data
-    one = tmp_path / f"one.{ending}"
-    draw([finished], one)
-    assert one.read_bytes() != data
+    assert data.startswith(MAGIC[ending])
+    assert (b"<svg" in data) == (ending == ".svg")
+
+
+def test_curves_of_other_runs_are_others(finished, tmp_path):
+    """As PNG, which holds no time."""
+    drawn = []
+    for runs in ([finished], [finished], [finished, finished]):
+        draw(runs, tmp_path / "curve.png")
+        drawn.append((tmp_path / "curve.png").read_bytes())
+    assert drawn[0] == drawn[1] != drawn[2]
 
 
 def test_nothing_to_draw(finished, tmp_path, monkeypatch):

@@ -103,10 +103,8 @@ def all_targets(batches, direction, B):
     read, wanted = [], []
     for batch in batches:
         reading = getattr(batch, direction)
-        target_N = np.full(len(reading.word_N), -1)
-        target_N[reading.position_P] = reading.target_P
         read += [[batch.token_ids[0][w].tolist() for w in reading.word_N]]
-        wanted += [target_N.reshape(-1, B)]
+        wanted += [dense_targets(batch, direction)]
     columns = np.concatenate(wanted).T
     rows = [
         [
@@ -178,8 +176,16 @@ def test_some_streams_are_those_of_all(text, steps, data):
             ]
             assert np.array_equal(ids[0], np.concatenate(ids[1:], axis=1))
         for direction in ("forward", "backward"):
-            n, *ns = (len(getattr(b, direction).target_P) for b in (batch, *some))
-            assert n == sum(ns)
+            all_TB, *some_TB = (dense_targets(b, direction) for b in (batch, *some))
+            assert np.array_equal(all_TB, np.concatenate(some_TB, axis=1))
+
+
+def dense_targets(batch, direction):
+    """What each stream predicts at each step, or -1: (T, B)."""
+    reading = getattr(batch, direction)
+    target_N = np.full(len(reading.word_N), -1)
+    target_N[reading.position_P] = reading.target_P
+    return target_N.reshape(-1, batch.n_streams)
 
 
 def test_read_ahead_keeps_the_order():

@@ -1,6 +1,5 @@
 """Text to shards: the same whatever the number of processes and interruptions."""
 
-import json
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spacy_elmo import BiLM
+from spacy_elmo.checksums import json_with_checksum, read_json
 from spacy_elmo.text import parts
 from spacy_elmo.text import prepare as module
 from spacy_elmo.text.corpus import BOS_ID, EOS_ID, build_corpus
@@ -270,12 +270,25 @@ def die(*args, **kwargs):
     os._exit(1)
 
 
-@pytest.mark.parametrize("shards", [10**9, 0, -1])
-def test_manifest_with_another_number_of_shards(text, tmp_path, shards):
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"counts": {"shards": 10**6}}, "as many shards"),
+        ({"counts": {"shards": 0}}, "as many shards"),
+        ({"counts": {"shards": -1}}, "as many shards"),
+        ({"counts": {"tokens": "9"}}, "not a number"),
+        ({"counts": {"shards": True}}, "not a number"),
+        ({"files": {"words.txt": {"bytes": "9"}}}, "not a number"),
+        ({"format": 2}, "format 2 is not known"),
+    ],
+)
+def test_manifest_that_is_wrong_in_itself(text, tmp_path, change, problem):
+    """With the checksum of what it says."""
     prepare([text], tmp_path / "out", Request(), progress=False)
     path = tmp_path / "out" / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["counts"]["shards"] = shards
-    path.write_text(json.dumps(manifest))
-    with pytest.raises(ValueError, match="EL041"):
+    manifest = read_json(path.read_text(), path)
+    for key, value in change.items():
+        manifest[key] = value if key == "format" else {**manifest[key], **value}
+    path.write_text(json_with_checksum(manifest))
+    with pytest.raises(ValueError, match=f"EL041.*{problem}"):
         open_corpus(tmp_path / "out")
