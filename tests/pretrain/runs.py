@@ -2,12 +2,13 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
 from safetensors import safe_open
 
-from spacy_elmo.pretrain import checkpoint
+from spacy_elmo.pretrain import checkpoint, loop
 from spacy_elmo.pretrain.config_file import read_config
 from spacy_elmo.text.prepare import Request, prepare
 
@@ -147,3 +148,15 @@ def settled(output):
         for name in list(file.keys()):
             arrays[name] = file.get_tensor(name).numpy().tobytes()
     return rows, arrays
+
+
+def interrupt_at(monkeypatch, step, number=signal.SIGINT):
+    """The signal comes in the middle of a step."""
+    real, at = loop.train_step, step
+
+    def train_step(*args, step, **kwargs):
+        if step == at:
+            os.kill(os.getpid(), number)
+        return real(*args, step=step, **kwargs)
+
+    monkeypatch.setattr(loop, "train_step", train_step)

@@ -99,7 +99,8 @@ def test_a_save_that_was_killed_half_way_is_undone(folder, monkeypatch):
 
 
 def kill_at_rename(target, bilm, n):
-    """In a process of its own, which ends before its n-th os.replace."""
+    """In a process of its own, which ends before its n-th os.replace, or after the
+    last one."""
     child = os.fork()
     if child == 0:
         real, seen = os.replace, []
@@ -111,9 +112,14 @@ def kill_at_rename(target, bilm, n):
             real(*args)
 
         os.replace = replace
-        bilm.save(target)
-        os._exit(0)
-    os.waitpid(child, 0)
+        status = 1  # an error must not return into the tests of the parent
+        try:
+            bilm.save(target)
+            status = 0
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
 
 
 def test_rests_of_killed_processes_are_in_nobodys_way(folder):

@@ -11,6 +11,7 @@ from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.objectives import AdaptiveSoftmax, FullSoftmax, SampledSoftmax
 from spacy_elmo.pretrain import loop, start
 from spacy_elmo.pretrain import memory as module
+from spacy_elmo.pretrain.checkpoint import read_progress
 from spacy_elmo.pretrain.config_file import read_config
 from spacy_elmo.pretrain.memory import (
     Plan,
@@ -19,8 +20,9 @@ from spacy_elmo.pretrain.memory import (
     gigabytes,
 )
 from spacy_elmo.pretrain.model import LanguageModel
+from spacy_elmo.pretrain.stop import Stopped
 
-from .runs import write_config, write_text
+from .runs import interrupt_at, write_config, write_text
 
 GB = 1 << 30
 
@@ -97,26 +99,36 @@ def test_a_run_that_fits_is_not_refused_when_it_resumes(tmp_path, monkeypatch):
     """What it has taken itself by then is not missing from the memory that is free."""
     write_text(tmp_path)
     config = read_config(write_config(tmp_path), {"training.max_steps": 20})
-    needed, real = [], start.check_fits
+    plans, models, real, to = [], [], start.check_fits, LanguageModel.to
 
     def check(plan, available, n_processes):
-        needed.append(plan)
+        plans.append(plan)
         real(plan, available, n_processes)
 
+    def moved(model, device):
+        models.append(model)
+        return to(model, device)
+
     monkeypatch.setattr(start, "check_fits", check)
+    monkeypatch.setattr(LanguageModel, "to", moved)
     loop.pretrain(config, tmp_path / "probe")
-    asked = []
+    plan = plans[0]
+    models.clear()
 
     def available(device):
-        """All that it needs, less its weights and moments once it has begun."""
-        asked.append(device)
-        taken = needed[0].weights() if len(asked) > 1 else 0
-        return needed[0].memory() - taken
+        """All that a run needs, less the weights of models that are on the device."""
+        return plan.memory() - plan.weights() * len(models)
 
     monkeypatch.setattr(start, "available_memory", available)
+    with monkeypatch.context() as stopping:
+        interrupt_at(stopping, 9)
+        with pytest.raises(Stopped):
+            loop.pretrain(config, tmp_path / "out")
+    assert read_progress(tmp_path / "out")["step"] == 10
+    models.clear()
     loop.pretrain(config, tmp_path / "out")
-    asked.clear()
-    loop.pretrain(config, tmp_path / "out")
+    assert read_progress(tmp_path / "out")["step"] == 20
+    assert len(plans) == 3 and len(models) == 1
 
 
 def test_a_checkpoint_on_its_way_counts():

@@ -12,6 +12,9 @@ from safetensors.torch import save_file
 
 from spacy_elmo import BiLM
 from spacy_elmo import atomic_files as files
+from spacy_elmo.bilm.kernels.choose import choose_training_matmul
+from spacy_elmo.bilm.kernels.forced import force
+from spacy_elmo.bilm.kernels.processor import Processor
 from spacy_elmo.models.model_card import read_card
 from spacy_elmo.pretrain import checkpoint, loggers, loop
 from spacy_elmo.pretrain.config_file import read_config
@@ -23,6 +26,7 @@ from .runs import (
     ADAPTIVE,
     CONFIG,
     SAMPLED,
+    interrupt_at,
     log,
     prepare_text,
     settled,
@@ -30,19 +34,7 @@ from .runs import (
     write_text,
 )
 
-
-def interrupt_at(monkeypatch, step, number=signal.SIGINT):
-    """The signal comes in the middle of a step."""
-    real, at = loop.train_step, step
-
-    def train_step(*args, step, **kwargs):
-        if step == at:
-            os.kill(os.getpid(), number)
-        return real(*args, step=step, **kwargs)
-
-    monkeypatch.setattr(loop, "train_step", train_step)
-
-
+AVX512 = Processor("cpu", "avx512", frozenset({"torch", "onednn"}))
 OBJECTIVES = {"full": {}, "adaptive": ADAPTIVE, "sampled": SAMPLED}
 
 
@@ -99,15 +91,19 @@ def test_gradient_descent_in_parts_is_resumed_too(folder, monkeypatch):
 
 
 def test_matrices_are_multiplied_as_before_the_checkpoint(folder, monkeypatch):
-    config = read_config(write_config(folder))
-    monkeypatch.setenv("SPACY_ELMO_KERNELS", "training_matmul=torch")
-    pretrain(config, folder / "whole")
-    interrupt_at(monkeypatch, 33)
-    with pytest.raises(Stopped):
-        pretrain(config, folder / "out")
-    monkeypatch.undo()
+    """Where by now something else would be chosen."""
+    monkeypatch.setattr(loop, "processor_of", lambda device: AVX512)
+    config = read_config(write_config(folder), {"training.max_steps": 40})
+    assert choose_training_matmul(AVX512) == "onednn"
+    with force(training_matmul="torch"):
+        pretrain(config, folder / "whole")
+        with monkeypatch.context() as stopping:
+            interrupt_at(stopping, 33)
+            with pytest.raises(Stopped):
+                pretrain(config, folder / "out")
     assert checkpoint.read_progress(folder / "out")["matmul"] == "torch"
     pretrain(config, folder / "out")
+    assert checkpoint.read_progress(folder / "out")["matmul"] == "torch"
     assert settled(folder / "out") == settled(folder / "whole")
 
 

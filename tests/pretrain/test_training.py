@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.kernels.processor import probe
+from spacy_elmo.bilm.kernels.processor import Processor, probe
 from spacy_elmo.models.model_card import read_card
 from spacy_elmo.pretrain import loop
 from spacy_elmo.pretrain.loop import pretrain
@@ -81,10 +81,14 @@ def test_low_precision_learns(folder, monkeypatch, new_probe):
     assert min(r["dev"]["mean"] for r in log(folder / "out") if "dev" in r) < 3
 
 
-def test_nothing_of_the_process_is_left_changed(folder, monkeypatch):
-    """Threads, precision of matrix multiplications, random numbers."""
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_nothing_of_the_process_is_left_changed(folder, monkeypatch, precision):
+    """Threads, precision of matrix multiplications, random numbers. A processor for
+    which the precision is set, whatever this one is."""
+    avx512 = Processor("cpu", "avx512", frozenset({"torch", "onednn"}))
+    monkeypatch.setattr(loop, "processor_of", lambda device: avx512)
     monkeypatch.setattr(loop, "check_training_precision", lambda *_: None)
-    overrides = {"training.precision": "bfloat16", "training.max_steps": 3}
+    overrides = {"training.precision": precision, "training.max_steps": 3}
     torch.set_num_threads(2)
     try:
         torch.manual_seed(7)
