@@ -12,6 +12,7 @@ import spacy_elmo
 from spacy_elmo import models as shipped
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm.files.own import FORMAT_VERSION
 from spacy_elmo.component.factory import component_config
 from spacy_elmo.component.pipe import Elmo
 
@@ -219,14 +220,21 @@ def test_model_newer_than_the_code(installed):
 
 
 @pytest.mark.parametrize(
-    "content", ['{"bilm"', "[]", "{}", '{"bilm": {"new_size": 1}}', "\udcff"]
+    ("content", "code"),
+    [
+        ('{"bilm"', "EL002"),
+        ("[]", "EL003"),
+        ("{}", "EL003"),
+        (json.dumps({"format": FORMAT_VERSION, "bilm": {"new_size": 1}}), "EL020"),
+        ("\udcff", "EL002"),
+    ],
 )
-def test_damaged_sizes_stop_elmo_and_nobody_else(installed, content):
+def test_damaged_sizes_stop_elmo_and_nobody_else(installed, content, code):
     """spaCy loads every factory when it starts."""
     path = installed / "config.json"
     path.write_bytes(content.encode("utf-8", "surrogateescape"))
     assert shipped.sizes() == BiLMConfig().to_dict()
-    with pytest.raises(ValueError, match="EL0"):
+    with pytest.raises(ValueError, match=code):
         shipped.load("en")
 
 
