@@ -128,7 +128,7 @@ def check(value: Any, said: Any, where: str) -> None:
     """Compare a value with what is said; floats to the digits that are said."""
     if isinstance(said, float):
         digits = len(str(said).partition(".")[2])
-        assert math.isclose(value, said, abs_tol=10**-digits), where
+        assert math.isclose(value, said, abs_tol=0.501 * 10**-digits), where
     else:
         assert value == said, where
 
