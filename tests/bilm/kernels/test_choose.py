@@ -1,6 +1,7 @@
 """Which kernel is chosen: a pure function of processor, sizes, rows and settings."""
 
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -216,6 +217,9 @@ def test_forced_kernels_are_those_of_this_thread_and_block():
         with force(token_encoder="definition"):
             assert choose_token_encoder(case) == "definition"
             assert choose_matmul(case) == (Rule("torch"),)
+            with ThreadPoolExecutor(1) as pool:
+                assert pool.submit(choose_token_encoder, case).result() == "char_cnn"
+                assert len(pool.submit(choose_matmul, case).result()) > 1
         assert choose_token_encoder(case) == "char_cnn"
     assert len(choose_matmul(case)) > 1
 

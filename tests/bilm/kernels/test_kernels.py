@@ -14,7 +14,7 @@ from spacy_elmo.bilm.kernels.choose import check_precision
 from spacy_elmo.bilm.kernels.fast import FastCharCnnEncoder, FastLstmLayer
 from spacy_elmo.bilm.kernels.forced import force
 from spacy_elmo.bilm.kernels.matmul import OneDnnMatmul, TorchMatmul
-from spacy_elmo.bilm.kernels.processor import PRECISIONS, Processor, Settings
+from spacy_elmo.bilm.kernels.processor import Processor, Settings
 from spacy_elmo.bilm.lstm import LstmLayer
 from spacy_elmo.bilm.token_encoder import CharCnnEncoder
 
@@ -241,7 +241,7 @@ def test_char_cnn_with_gradients(kernel):
         assert error(a, b) < GRADIENT_TOLERANCE["float32"]
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("precision", ["float32", "half", "int8"])
 @pytest.mark.parametrize("exact", [False, True])
 def test_whole_model(precision, exact):
     """Alone and in a batch; float32 comes back bit for bit."""
@@ -257,7 +257,8 @@ def test_whole_model(precision, exact):
     bilm.set_precision(precision).set_exact(exact)
     for sentence, found, layers in zip(sentences, bilm.encode(sentences), expected):
         wanted = torch.from_numpy(layers).double()
-        assert error(torch.from_numpy(found), wanted) < TOLERANCE[precision]
+        least = 0 if precision == "float32" else 1e-5  # or nothing was rounded
+        assert least < error(torch.from_numpy(found), wanted) < TOLERANCE[precision]
         (alone,) = bilm.encode([sentence])
         assert error(torch.from_numpy(alone), wanted) < TOLERANCE[precision]
     bilm.set_precision("float32").set_exact(False)
