@@ -3,9 +3,10 @@
 import re
 from pathlib import Path
 
+import catalogue
 import pytest
 
-from spacy_elmo import bilm, registry
+from spacy_elmo import registry
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -42,10 +43,19 @@ def test_every_kind_has_a_file_to_follow_and_tests(row):
 
 
 def test_every_registry_that_others_can_extend_is_named():
-    for name in ("objectives", "formats", "optimizers", "schedules"):
-        assert hasattr(registry.registry, name)
-        assert f"@registry.{name}" in TEXT
-    assert bilm.__doc__
+    """All but the loggers, which are spaCy's."""
+    registries = {
+        name: each
+        for name, each in vars(registry.registry).items()
+        if isinstance(each, catalogue.Registry)
+    }
+    ours = {
+        name
+        for name, each in registries.items()
+        if each.namespace[0] == registry.NAMESPACE
+    }
+    assert {"objectives", "sinks"} <= ours == registries.keys() - {"loggers"}
+    assert ours == set(re.findall(r"@registry\.(\w+)", TEXT))
 
 
 def test_every_folder_of_the_package_is_described():

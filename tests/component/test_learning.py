@@ -237,9 +237,13 @@ def test_frozen_bilm_is_run_without_autograd(monkeypatch):
     nlp = pipeline()
     batch = examples(nlp)
     optimizer = nlp.initialize(lambda: batch)
-    shim = nlp.get_pipe("elmo").model.layers[0].shims[0]
+    elmo, enabled = nlp.get_pipe("elmo"), []
+    shim = elmo.model.layers[0].shims[0]
     monkeypatch.setattr(shim, "begin_update", lambda inputs: pytest.fail("autograd"))
+    for module in elmo.bilm.modules():
+        module.register_forward_hook(lambda *_: enabled.append(torch.is_grad_enabled()))
     nlp.update(batch, sgd=optimizer)
+    assert enabled and not any(enabled)
 
 
 def test_nothing_is_held_between_updates_or_after_a_pipe():

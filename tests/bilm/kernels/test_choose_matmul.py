@@ -69,7 +69,7 @@ def test_recurrent_weights_of_few_rows_without_amx():
 
 def test_mkl_multiplies_by_small_weights_for_any_number_of_rows():
     """With AMX, of an LSTM's recurrent ones by larger ones too; not where one order of
-    summation is asked for, nor what a gradient or float64 needs."""
+    summation is asked for, nor in float64, nor where torch has no MKL."""
     case, sizes = Case(INTEL), (4 << 20, 8 << 20, (8 << 20) + 4)
     for rows in (1, 64, 2048):
         small, larger, large = (
