@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -17,9 +18,14 @@ def test_connection_is_not_carried_into_a_fork(tmp_path):
     cache = FileCache(tmp_path / "layers", 64 * MB)
     stored = arrays(3)
     cache.write(stored)
-    process = multiprocessing.get_context("fork").Process(
-        target=lambda: cache.read(list(stored)) or 1 / 0
-    )
+    assert len(cache.read(list(stored))) == 3
+
+    def read():
+        opened, connect = [], sqlite3.connect
+        sqlite3.connect = lambda *a, **k: opened.append(a) or connect(*a, **k)
+        assert len(cache.read(list(stored))) == 3 and len(opened) == 1
+
+    process = multiprocessing.get_context("fork").Process(target=read)
     process.start()
     process.join()
     assert process.exitcode == 0

@@ -10,12 +10,32 @@ from spacy_elmo.cli import app
 from ..cli.parsing import parse
 from .pages import PAGES, ROOT, RUN, TASKS, blocks, commands, prepare, run
 
-WITH_BLOCKS = [page for page in PAGES if blocks(page)]
 MAX_NOT_RUN = 8
 
 
 def name(page):
     return page.relative_to(ROOT).as_posix()
+
+
+def is_quick(block):
+    if block.mark in ("not run", "slow"):
+        return False
+    return block.language == "ini" or (
+        block.language == "python" and block.mark != "file"
+    )
+
+
+def takes_long(block):
+    return block.mark == "slow" or (block.language == "bash" and not block.mark)
+
+
+WITH_BLOCKS = [page for page in PAGES if blocks(page)]
+QUICK = [page for page in WITH_BLOCKS if any(map(is_quick, blocks(page)))]
+LONG = [
+    page
+    for page in WITH_BLOCKS
+    if any(map(takes_long, blocks(page))) and name(page) not in TASKS.values()
+]
 
 
 @pytest.fixture
@@ -26,19 +46,16 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("page", WITH_BLOCKS, ids=name)
+@pytest.mark.parametrize("page", QUICK, ids=name)
 def test_python_and_configurations(page, folder):
     """What takes long, and what needs it, is left out."""
     run(page, folder, slow=False)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", WITH_BLOCKS, ids=name)
+@pytest.mark.parametrize("page", LONG, ids=name)
 def test_all_blocks(page, folder):
-    if name(page) in TASKS.values():
-        pytest.skip("test_tasks.py runs it in an environment of its own")
-    if all(b.language != "bash" and b.mark != "slow" for b in blocks(page)):
-        pytest.skip("all of it is run without the slow tests too")
+    """Those of tasks are run by test_tasks.py, in an environment of their own."""
     run(page, folder, slow=True)
 
 

@@ -73,6 +73,7 @@ def test_policy_is_in_force(browser, bilm):
     browser.opened[-1].complaints.clear()  # what the policy has stopped, in the console
 
 
+@pytest.mark.slow  # it would wait for a processor that others use
 def test_five_thousand_points_are_fluid(browser):
     page = browser.open(many_points(5000))
     page.wait_for_timeout(600)
