@@ -1,0 +1,72 @@
+"""What `spacy elmo embed` is asked for on the command line is what the plan says."""
+
+import spacy
+
+from spacy_elmo.embed.plan import read_plan
+
+from ..embed.corpora import save_model, write_jsonl, write_lines
+from ..pipelines import examples, pipeline
+from .test_cli import run
+
+
+def test_every_option_of_a_plan(tmp_path):
+    """Each has a value that is neither its default nor that of another."""
+    model = pipeline()
+    model.initialize(lambda: examples(model))
+    model.to_disk(tmp_path / "model")
+    spacy.blank("xx").to_disk(tmp_path / "tokens")
+    # Neither its name nor the names of its fields tell what is in it.
+    record = {"body": "We saw Kim.", "name": "first", "words": ["We", "saw", "Kim"]}
+    text = write_jsonl(tmp_path / "a.data", [record] * 9)
+    options = {
+        "--lang": "de",
+        "--tokenizer": "whitespace",
+        "--pipeline": tmp_path / "tokens",
+        "--kind": "jsonl",
+        "--text-field": "body",
+        "--id-field": "name",
+        "--tokens-field": "words",
+        "--window": 17,
+        "--layers": "0,2",
+        "--mix-of": "tagger",
+        "--dtype": "float16",
+        "--pool": "sentence",
+        "--dimensions": 5,
+        "--format": "parquet",
+        "--shard-mb": 3,
+        "--limit-mb": 2,
+        "--threads": 4,
+        "--batch-tokens": 99,
+    }
+    given = [part for option in options.items() for part in option]
+    given += ["--no-sentences", "-o", tmp_path / "out"]
+    run("embed", "plan", tmp_path / "model", text, *given)
+    plan = read_plan(tmp_path / "out").fixed()
+    del plan["reading"]["pipeline_hash"]
+    assert plan["reading"] == {
+        "lang": "de",
+        "tokenizer": "whitespace",
+        "split": False,
+        "pipeline": str(tmp_path.resolve() / "tokens"),
+        "text_field": "body",
+        "id_field": "name",
+        "tokens_field": "words",
+        "window": 17,
+    }
+    kept, computing = plan["kept"], plan["computing"]
+    assert (kept["weights"], kept["layers"]) == (None, [0, 2])
+    assert (kept["dtype"], kept["pool"]) == ("float16", "sentence")
+    assert kept["dimensions"] == 5 and plan["mix_of"] == "tagger"
+    assert [one["kind"] for one in plan["inputs"]] == ["jsonl"]
+    assert (plan["sink"], plan["shard_bytes"]) == ("parquet", 3 << 20)
+    assert plan["limit"] == 2 << 20
+    assert (computing["threads"], computing["batch_tokens"]) == (4, 99)
+    assert (computing["precision"], computing["device"]) == ("float32", "cpu")
+
+
+def test_a_precision(tmp_path):
+    """One that there is not: which there are depends on the processor."""
+    model, text = save_model(tmp_path / "model"), write_lines(tmp_path / "a.txt", 5)
+    asked = ["embed", "plan", model, text, "-o", tmp_path / "out", "--precision"]
+    said = run(*asked, "quarter", fails=True)
+    assert "EL073" in said and "quarter" in said
