@@ -257,19 +257,23 @@ def test_long_documents_are_read_in_pieces(tmp_path):
     assert all(text["text"].startswith(token, start) for token, start in found)
 
 
-def test_tokens_set_apart_by_spaces(tmp_path):
+@pytest.mark.parametrize(
+    ("tokenizer", "sentences"),
+    [
+        ("whitespace", ["Don't split this .", "Nor that. Ever ."]),
+        ("spacy", ["Do n't split this .", "Nor that .", "Ever ."]),
+    ],
+)
+def test_tokens_and_sentences_of_a_line(tmp_path, tokenizer, sentences):
     text = tmp_path / "a.txt"
-    text.write_text("Don't   split this. Nor that.\n")
-    for split, expected in [
-        (True, [["Don't", "split", "this.", "Nor", "that."]]),
-        (False, [["Don't", "split", "this.", "Nor", "that."]]),
-    ]:
-        reading = Reading(tokenizer="whitespace", split=split)
+    text.write_text("Don't   split this . Nor that. Ever .\n")
+    line = text.read_text()
+    for split, expected in (True, sentences), (False, [" ".join(sentences)]):
+        reading = Reading(tokenizer=tokenizer, split=split)
         output = embed_files(tmp_path, [str(text)], reading=reading)
         corpus = embed.open(output)
-        assert [sentence.tokens for sentence in corpus.sentences()] == expected
+        assert [" ".join(s.tokens) for s in corpus.sentences()] == expected
         ((_, starts, ends),) = corpus[0].offsets
-        line = text.read_text()
         assert [line[a:b] for a, b in zip(starts, ends)] == corpus[0].tokens
         output.rename(tmp_path / f"done-{split}")
 
