@@ -109,6 +109,15 @@ def test_a_changed_plan_is_refused(tmp_path, model, text):
         read_plan(tmp_path / "out")
 
 
+def test_a_plan_of_another_format_is_refused(tmp_path):
+    """Though its hash is right."""
+    replace(big_plan(1, 9), format_version=1).save(tmp_path)
+    said = json.loads((tmp_path / "plan.json").read_text())
+    assert said["format_version"] == 1
+    with pytest.raises(ValueError, match=r"EL202.*another version"):
+        read_plan(tmp_path)
+
+
 def test_the_model_is_the_plans(tmp_path, model, text, monkeypatch):
     make_plan(model, [text], tmp_path / "out")
     shutil.rmtree(model)
