@@ -162,6 +162,7 @@ def test_stopped_by_a_signal(tmp_path):
             finally:
                 os._exit(1)
         while not len(shards(output)) > 1:
+            assert os.waitpid(child, os.WNOHANG) == (0, 0), "it ended by itself"
             time.sleep(0.01)
         os.kill(child, number)
         _, status = os.waitpid(child, 0)
