@@ -1,10 +1,13 @@
 """What `spacy elmo embed` is asked for on the command line is what the plan says."""
 
+import pytest
 import spacy
 
+from spacy_elmo import embed
 from spacy_elmo.embed.plan import read_plan
 
-from ..embed.corpora import save_model, write_jsonl, write_lines
+from ..embed.corpora import embed_files, save_model, shards, write_jsonl, write_lines
+from ..embed.test_verify import edit, other_vector
 from ..pipelines import examples, pipeline
 from .test_cli import run
 
@@ -70,3 +73,43 @@ def test_a_precision(tmp_path):
     asked = ["embed", "plan", model, text, "-o", tmp_path / "out", "--precision"]
     said = run(*asked, "quarter", fails=True)
     assert "EL073" in said and "quarter" in said
+
+
+def test_export(tmp_path):
+    output = embed_files(tmp_path, [write_lines(tmp_path / "a.txt", 9)])
+    target, file = tmp_path / "exported", tmp_path / "vectors.hdf5"
+    suffixes = set()
+    for options in ([], ["--format", "hdf5"]):
+        said = run("embed", "export", output, target, *options)
+        assert f"Wrote {len(shards(output))} shards" in " ".join(said.split())
+        suffixes.add(frozenset(path.suffix for path in target.iterdir()))
+    assert suffixes == {frozenset([".parquet"]), frozenset([".parquet", ".hdf5"])}
+    file.write_text("mine")
+    joined = ["embed", "export", output, file, "--format", "hdf5"]
+    assert "EL130" in run(*joined, fails=True) and file.read_text() == "mine"
+    run(*joined, "--force")
+    assert file.read_bytes()[:4] == b"\x89HDF"
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """More sentences than are recomputed at least."""
+    folder = tmp_path_factory.mktemp("large")
+    return embed_files(folder, [write_lines(folder / "a.txt", 150)])
+
+
+def test_how_much_is_verified(large):
+    found = {}
+    for sample, seed in (0.001, 0), (0.8, 0), (0.8, 3):
+        said = run("embed", "verify", large, "--sample", sample, "--seed", seed)
+        found[sample, seed] = embed.verify(large, sample=sample, seed=seed).recomputed
+        assert f"; {found[sample, seed]:,} recomputed" in " ".join(said.split())
+    assert len(set(found.values())) == 3
+
+
+def test_what_is_not_in_the_sample_is_not_repaired(large):
+    name = sorted(shards(large))[1]
+    for options in (["--sample", 0.9], ["--seed", 3]):
+        edit(large / "shards" / name, other_vector)
+        assert "Removed 0 shards" in run("embed", "repair", large)
+        assert "Removed 1 shards" in run("embed", "repair", large, *options)
