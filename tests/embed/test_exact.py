@@ -156,14 +156,18 @@ def test_json_lines(tmp_path):
     ]
     assert [len(s.tokens) for s in corpus["first"].sentences] == [3, 4]
     assert corpus["empty"].vectors.shape == (0, 32)
-    other = write_jsonl(tmp_path / "b.jsonl", [{"key": "k", "body": "Named fields."}])
-    fields = Reading(text_field="body", id_field="key")
-    (tmp_path / "vectors").rename(tmp_path / "before")
-    assert embed.open(embed_files(tmp_path, [other], reading=fields))["k"].tokens == [
-        "Named",
-        "fields",
-        ".",
+
+
+def test_fields_of_json_lines_with_other_names(tmp_path):
+    records = [
+        {"key": "k", "body": "Named fields.", "tokens": ["not", "this"]},
+        {"key": "l", "words": [["two"], ["sentences"]], "tokens": ["nor", "this"]},
     ]
+    other = write_jsonl(tmp_path / "b.jsonl", records)
+    fields = Reading(text_field="body", id_field="key", tokens_field="words")
+    corpus = embed.open(embed_files(tmp_path, [other], reading=fields))
+    assert corpus["k"].tokens == ["Named", "fields", "."]
+    assert [s.tokens for s in corpus["l"].sentences] == [["two"], ["sentences"]]
 
 
 def test_conllu(tmp_path):
