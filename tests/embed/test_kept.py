@@ -237,6 +237,20 @@ def test_a_clock_that_has_not_moved_yet(folder, tmp_path):
         assert Progress(read_plan(tmp_path), tmp_path).look().tokens_per_second > 0
 
 
+def test_seconds_that_are_left(folder, tmp_path):
+    """By the speed of all that are at work; nobody knows where nobody is."""
+    make_plan(str(folder / "model"), [str(folder / "a.txt")], tmp_path, shard_mb=SMALL)
+    progress = Progress(read_plan(tmp_path), tmp_path)
+    assert progress.look().seconds_left is None
+    size = (folder / "a.txt").stat().st_size
+    with Workspace(tmp_path) as one, Workspace(tmp_path) as other:
+        one.tell(job_bytes=300, bytes=900, tokens=9, seconds=9.0)  # 100 bytes/s
+        other.tell(job_bytes=200, bytes=800, tokens=8, seconds=4.0)  # 200 bytes/s
+        state = progress.look()
+    assert (state.workers, state.n_bytes, state.tokens_per_second) == (2, 500, 3.0)
+    assert state.seconds_left == pytest.approx((size - 500) / 300)
+
+
 def test_size_of_a_billion_tokens():
     counts = {"tokens": 10**9, "sentences": 10**9 // 22, "documents": 10**9 // 22}
     average = Kept((1 / 3,) * 3, (0, 1, 2), 512)
