@@ -9,7 +9,6 @@ configuration, or `static` of `spacy elmo init-config`, can name.
 """
 
 import os
-import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -58,6 +57,8 @@ def main(
     threads: int = typer.Option(1, help="Threads of floret"),
 ) -> None:
     """Train vectors, and write them in spaCy's format."""
+    if output.exists():
+        msg.fail(f"{output} is there: remove it, or choose another folder", exits=1)
     output.parent.mkdir(parents=True, exist_ok=True)
     # Beside it, and renamed in the end: a folder of that name is whole.
     with TemporaryDirectory(prefix=output.name, dir=output.parent) as folder:
@@ -66,7 +67,6 @@ def main(
         nlp = spacy.blank(lang)
         convert_vectors(nlp, file, truncate=-1, prune=-1, mode="floret")
         nlp.to_disk(Path(folder) / output.name)
-        shutil.rmtree(output, ignore_errors=True)
         os.replace(Path(folder) / output.name, output)
     msg.good(f"{output}: {nlp.vocab.vectors.shape}")
 

@@ -41,8 +41,8 @@ def build(
             limits that a model was trained with.
 
     Raises:
-        ValueError: A part or the corpus has another SHA-256 than the table says, and
-            is not written then, or a limit is of a genre that no source has.
+        ValueError: A part or a text has another SHA-256 than the table says, and then
+            that text is not written, or a limit is of a genre that no source has.
     """
     genres = {source.genre for source in sources}
     if unknown := set(limits or {}) - genres:

@@ -295,9 +295,9 @@ class Loop:
             raise ValueError(Errors.EL047.format(path=self.output, differs=differs))
         n_steps = {"before": saved["n_steps"], "now": self.n_steps}
         check_schedule(self.output, self.schedule, self.step, **n_steps)
-        now = {"another vocabulary": self.vocabulary, "other weights": self.init}
-        for what, kept in zip(now, ("vocabulary", "init")):
-            if saved.get(kept, now[what]) != now[what]:
+        now = {"vocabulary": self.vocabulary, "init": self.init}
+        for kept, what in zip(now, ("another vocabulary", "other weights")):
+            if saved.get(kept, now[kept]) != now[kept]:
                 differs = f"'{self.training.init}' has {what} now"
                 raise ValueError(Errors.EL047.format(path=self.output, differs=differs))
         state = checkpoint.load(self.output, self.model, self.optimizers)
