@@ -311,10 +311,20 @@ class Errors(metaclass=_Coded):
         "in doc.tensor. Leave one of the two out."
     )
     EL094 = "Similarity in context is of tokens, spans and Docs, not of a {found}."
+    EL095 = (
+        "spacy-elmo.Tok2Vec.v1 has no weights: they are saved with its component, "
+        "whose listeners were replaced, and do not come with the configuration. Take "
+        "the component from the pipeline that has it (source = PATH), or train it on "
+        "an 'elmo' component, with spacy-elmo.ElmoListener.v1 in this place."
+    )
     EL141 = (
         "spacy-elmo.Encode.v1 was initialised without Docs, so it does not know that "
         "its own vectors have {found} columns, not {expected}. Initialise the pipeline "
         "with examples, or set width = {found} there and in its encoder."
+    )
+    EL144 = (
+        "spacy-elmo.Encode.v1 has width = {found}, but its encoder reads vectors of "
+        "width {expected}. Give both the same width."
     )
     EL140 = (
         "doc.tensor has {found} vectors for {expected} tokens: tokens were merged or "
@@ -516,10 +526,10 @@ class Warnings(metaclass=_Coded):
     )
     ELW27 = (
         "A component reads other Docs than those of the update, as entity_linker does, "
-        "which makes Docs of sentences, and nlp.rehearse; or its tokens were merged or "
-        "split after 'elmo' had read them: the biLM does not learn from it. Put 'elmo' "
-        "after what merges tokens, freeze the biLM, or ignore the warning if others "
-        "train it."
+        "which makes Docs of sentences, nlp.rehearse, and nlp.update if it excludes "
+        "'elmo'; or its tokens were merged or split after 'elmo' had read them: the "
+        "biLM does not learn from it. Put 'elmo' after what merges tokens, freeze the "
+        "biLM, or ignore the warning if others train it."
     )
     ELW50 = (
         "'{path}' holds token vectors of a vocabulary, which are no longer used: those "

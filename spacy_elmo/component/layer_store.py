@@ -187,19 +187,24 @@ class LayerReader:
                 warnings.warn(Warnings.ELW26.format(error=error), stacklevel=2)
         return Reading(cut_docs, self.model.predict(cut_docs))
 
-    def for_listener(self, listener: int, docs: Sequence[Doc]) -> Iterator[LayerBatch]:
+    def for_listener(
+        self, listener: int, docs: Sequence[Doc], listeners: set[int]
+    ) -> Iterator[LayerBatch]:
         """Yield the layers of Docs in order, as many Docs at once as stand together in
         memory. They are released when every listener, of those whose ids they were held
-        for, has had them. The Docs may have other tokens than when they were read."""
+        for, has had them; layers of Docs that were never read are held for all
+        listeners. The Docs may have other tokens than when they were read."""
         for run, layers in self.store.runs(docs):
             if layers is not None:
                 self.store.was_read(run, listener)
                 yield layers
             else:
                 for some in docs_at_once(self.model, run):
-                    yield self._read_again(some, listener)
+                    yield self._read_again(some, listener, listeners)
 
-    def _read_again(self, docs: list[Doc], listener: int) -> LayerBatch:
+    def _read_again(
+        self, docs: list[Doc], listener: int, listeners: set[int]
+    ) -> LayerBatch:
         """Read Docs whose layers are not held, and hold them for the other listeners
         that wait for them."""
         records = [self.store.record(doc) for doc in docs]
@@ -211,6 +216,8 @@ class LayerReader:
         reading = self.read(map(_as_cut_before, docs, records))
         # A user gets the layers of a Doc alone, see below.
         waiting = set[int]().union(*(each.waiting for each in records))
+        if not any(each.pieces for each in records):
+            waiting |= listeners
         if others := waiting - {listener, USER}:
             self.store.put(reading.docs, reading.layers, others)
         return reading.layers

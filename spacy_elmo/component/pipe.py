@@ -76,6 +76,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         self._tuning = FineTuning(model, own.learn_rate, own.unfreeze_every)
 
     def __reduce__(self) -> Any:
+        self._tuning.apply_what_is_due()
         build = partial(Elmo, lang=self.lang, **asdict(self.settings))
         names = "listener_map", "error_handler"
         state = {name: getattr(self, name) for name in names if hasattr(self, name)}
@@ -183,7 +184,8 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         if is_train and self.frozen and self._cache_advice:
             self._cache_advice = False
             warnings.warn(Warnings.ELW25.format(name=self.name), stacklevel=2)
-        yield from self._reader.for_listener(id(listener), docs)
+        listeners = {id(each) for each in self.listeners}
+        yield from self._reader.for_listener(id(listener), docs, listeners)
 
     def has_read(self, doc: Doc) -> bool:
         """Return whether the component has seen a Doc as it is."""
@@ -302,12 +304,10 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """Return the component as bytes, with its weights."""
-        self._tuning.apply_what_is_due()
         self._sign_mixes()
         return super().to_bytes(exclude=exclude)
 
     def to_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> None:
         """Write the component into a folder, with its weights."""
-        self._tuning.apply_what_is_due()
         self._sign_mixes()
         super().to_disk(path, exclude=exclude)

@@ -37,7 +37,7 @@ COMMENTS = {
     "[initialize.components.elmo]": "layer_cache: layers of sentences that were read "
     'are kept, in "memory" or in a file,\nso that only the first epoch computes them.',
     "[initialize.components.elmo.weights]": "Weights of the biLM; path = null takes "
-    "the one that ships for the language.",
+    "those that [components.elmo]\nnames, or the model that ships for the language.",
 }
 
 
@@ -96,16 +96,15 @@ def make_config(
         warnings.warn(Warnings.ELW24.format(name="elmo"), stacklevel=2)
         layer_cache = None
     if at:
-        config["initialize"]["components"] = {"elmo": _initialize(weights, layer_cache)}
+        config["initialize"]["components"] = {"elmo": _initialize(layer_cache)}
     config["initialize"]["vectors"] = static
     config["nlp"]["batch_size"] = nlp.batch_size
     _set_training(config["training"], steps, sentences)
     return _commented(Config(config).to_str())
 
 
-def _initialize(weights: str | None, layer_cache: str | None) -> Block:
-    if weights is not None:
-        return {"layer_cache": layer_cache}
+def _initialize(layer_cache: str | None) -> Block:
+    # Without a reader, initialising again would begin with fine-tuned weights.
     reader = {"@readers": "spacy-elmo.WeightsReader.v1", "path": None}
     return {"weights": reader, "layer_cache": layer_cache}
 
@@ -137,7 +136,7 @@ def _budget(optimizer: Block, steps: int) -> Block:
 def _model_of(nlp: Language, name: str) -> Block:
     if not nlp.has_factory(name):
         raise ValueError(Errors.EL091.format(name=name, problem="there is no such"))
-    model = (nlp.get_factory_meta(name).default_config or {}).get("model", {})
+    model = (nlp.get_factory_meta(name).default_config or {}).get("model") or {}
     if "tok2vec" not in model:
         problem = "its model has no tok2vec, so it is no listening"
         raise ValueError(Errors.EL091.format(name=name, problem=problem))

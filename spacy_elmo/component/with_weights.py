@@ -13,7 +13,7 @@ from ..bilm.config import BiLMConfig
 from ..errors import Errors, Warnings
 from ..layers.checksums import SAVED
 from ..layers.encoder import set_sizes, shim_of
-from ..layers.listener import TRAINED_WITH
+from ..layers.fine_tuning import FineTuning
 from ..layers.shim import BiLMShim
 from ..models.model_card import name_and_version
 from ..untrusted_files import coded, reading
@@ -31,6 +31,7 @@ class WithWeights:
     lang: str
     frozen: bool
     connected: list[Model[Any, Any]]
+    _tuning: FineTuning
     # Called with the name and the version of weights that are loaded, in a pipeline.
     when_loaded: Callable[[dict[str, Any]], None] | None = None
     # Called with whether the biLM is frozen, when that is changed.
@@ -54,6 +55,7 @@ class WithWeights:
     def bilm(self) -> BiLM:
         """The biLM with its weights; if there are none, ValueError [EL081] if that is
         because nothing ships for the language, else [EL050]."""
+        self._tuning.apply_what_is_due()
         return self._with_weights().bilm
 
     @property
@@ -69,6 +71,7 @@ class WithWeights:
 
     def fingerprint(self) -> str:
         """Return the fingerprint of the weights; errors as of `bilm`."""
+        self._tuning.apply_what_is_due()
         return self._with_weights().fingerprint()
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> Any:
@@ -109,8 +112,7 @@ class WithWeights:
         if self.has_weights:
             self._sign_mixes()  # with the weights that they were trained with
         self._take(bilm, path)
-        for listener in self.connected:
-            listener.check_weights(self)  # type: ignore[attr-defined]
+        self._check_mixes()
 
     @property
     def _shim(self) -> BiLMShim:
@@ -123,6 +125,7 @@ class WithWeights:
             if not self.has_default_weights:
                 raise ValueError(Errors.EL050.format(name=self.name))
             self._take_named_or_shipped()
+            self._check_mixes()
         return self._shim
 
     def _take_named_or_shipped(self) -> None:
@@ -156,9 +159,13 @@ class WithWeights:
             warnings.warn(Warnings.ELW03.format(name=self.name), stacklevel=3)
             self._take(BiLM.random(config), "random")
 
+    def _check_mixes(self) -> None:
+        for listener in self.connected:
+            listener.check_weights(self)  # type: ignore[attr-defined]
+
     def _sign_mixes(self) -> None:
         """Tell listeners, which are saved after this component, what their mixes were
         trained with, unless they know."""
-        fingerprint = self.fingerprint()
+        self.fingerprint()  # takes the weights that are saved, if there are none
         for listener in self.connected:
-            listener.attrs[TRAINED_WITH] = listener.attrs[TRAINED_WITH] or fingerprint
+            listener.sign(self)  # type: ignore[attr-defined]

@@ -53,10 +53,15 @@ def build_encode(
         at: "input", "output" or "both".
 
     Raises:
-        ValueError: [EL089] for another place, [EL141] if a width does not fit.
+        ValueError: [EL089] for another place, [EL144] if the encoder reads vectors of
+            another width; [EL141], when it is initialised, if its own vectors do not
+            have it.
     """
     if at not in get_args(Where):
         raise ValueError(Errors.EL089.format(found=at))
+    known = [encode.get_dim(dim) for dim in ("nI", "nO") if encode.has_dim(dim)]
+    if known and width != known[0]:
+        raise ValueError(Errors.EL144.format(found=width, expected=known[0]))
     if at == "output":
         bottom: TokenVectors = chain(embed, _to_width(width))
     else:

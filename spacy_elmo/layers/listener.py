@@ -106,6 +106,9 @@ class ElmoListener(MixModel):
         self._dims["nO"] = width
         if not fits:
             self.set_up(n_layers)
+        previous = self.upstream
+        if previous not in (None, upstream) and previous.has_weights:
+            self.sign(previous)
         self.check_weights(upstream)
         if self.upstream is not upstream:
             self._others = [each for each in (*self._others, self._upstream) if each()]
@@ -120,14 +123,16 @@ class ElmoListener(MixModel):
                 return upstream
         return found[0]
 
+    def sign(self, upstream: Upstream) -> None:
+        """Tell what its mix was trained with, unless it knows."""
+        self.attrs[TRAINED_WITH] = self.attrs[TRAINED_WITH] or upstream.fingerprint()
+
     def check_weights(self, upstream: Upstream) -> None:
         """Warn [ELW20], once, of a mix that was trained with other weights."""
-        if not (self.is_trained and upstream.has_weights):
+        known = self.attrs[TRAINED_WITH]
+        if not (known and self.is_trained and upstream.has_weights):
             return
-        known, before = self.attrs[TRAINED_WITH], self.upstream
-        if before is not None and before is not upstream and before.has_weights:
-            known = before.fingerprint()
-        if known and known not in (self._warned_of, upstream.fingerprint()):
+        if known not in (self._warned_of, upstream.fingerprint()):
             self._warned_of = known
             warnings.warn(Warnings.ELW20.format(name=upstream.name), stacklevel=2)
 

@@ -11,7 +11,7 @@ from spacy.util import registry
 from thinc.api import Model
 from thinc.types import Floats2d
 
-from ..errors import Warnings
+from ..errors import Errors, Warnings
 from .encoder import Encoder, docs_at_once, shim_of
 from .listener import ElmoListener
 from .mix import ListenerSettings, MixModel
@@ -94,7 +94,7 @@ class Replacement:
             shim_of(copied).thawed = upstream.n_layers
             if upstream.settings.learn_rate is not None:
                 warnings.warn(Warnings.ELW02.format(name=upstream.name), stacklevel=2)
-        if not shim_of(copied).has_weights and upstream.has_default_weights:
+        if upstream.has_default_weights:  # perhaps newer ones than spaCy has copied
             shim_of(copied).set_weights(copy.deepcopy(upstream.bilm), upstream.name)
         model = OwnElmo(copied, upstream.frozen, listener.settings)
         model.copy_mix(listener)
@@ -145,6 +145,8 @@ def _forward(
     model: OwnElmo, docs: list[Doc], is_train: bool
 ) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list[Doc]]]:
     encoder: Encoder = model.layers[0]
+    if not shim_of(encoder).has_weights:
+        raise ValueError(Errors.EL095)
     if not is_train:
         vectors: list[Floats2d] = []
         for group in docs_at_once(encoder, docs):

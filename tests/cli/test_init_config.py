@@ -88,14 +88,19 @@ def test_sizes_of_published_weights_are_read_without_them(tiny, tmp_path):
     tiny.save(tmp_path / "tf", format="bilm-tf")
     for name in ("options.json", "weights.hdf5"):
         (tmp_path / "tf" / name).rename(tmp_path / "tf" / f"elmo_tiny_{name}")
-    text = run("init-config", "-", "--weights", tmp_path / "tf")
+    text = run("init-config", "-", "--weights", tmp_path / "tf", "--finetune")
     config = Config().from_str(text)
     elmo = config["components"]["elmo"]
     assert elmo["weights"] == str(tmp_path / "tf") and elmo["model"]["hidden_dim"] == 12
-    assert "weights" not in config["initialize"]["components"]["elmo"]
+    assert config["initialize"]["components"]["elmo"]["weights"]["path"] is None
+    elmo["unfreeze_every"] = 0
     nlp = spacy.util.load_model_from_config(config)
-    nlp.initialize(lambda: [Example.from_dict(nlp.make_doc("cat"), {"tags": ["N"]})])
-    assert nlp.get_pipe("elmo").fingerprint() == tiny.fingerprint()
+    batch = [Example.from_dict(nlp.make_doc("cat"), {"tags": ["N"]})]
+    for _ in range(2):  # the second time it has learned
+        optimizer = nlp.initialize(lambda: batch)
+        assert nlp.get_pipe("elmo").fingerprint() == tiny.fingerprint()
+        for _ in range(3):
+            nlp.update(batch, sgd=optimizer)
     shutil.rmtree(tmp_path / "tf")
     spacy.util.load_model_from_config(config)  # the weights are read when needed
     assert "EL001" in run("init-config", "-", "--weights", tmp_path / "tf", fails=True)

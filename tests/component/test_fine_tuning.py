@@ -1,5 +1,8 @@
 """`frozen = false`: the biLM learns at its own rate, a layer at a time."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -7,13 +10,15 @@ import torch
 from spacy_elmo.component.factory import DEFAULT_CONFIG
 from spacy_elmo.layers.encoder import shim_of
 
-from ..pipelines import examples, listeners, pipeline
+from ..pipelines import examples, listeners, pipeline, trained
 
 PARTS = {0: "token_encoder", 1: "lstm.layers.0", 2: "lstm.layers.1"}
 
 
 def weights_of(elmo):
-    return {name: p.detach().clone() for name, p in elmo.bilm.named_parameters()}
+    """Return the weights as they are: `elmo.bilm` would learn before what is due."""
+    bilm = shim_of(elmo.model).bilm
+    return {name: p.detach().clone() for name, p in bilm.named_parameters()}
 
 
 def changed(before, after, part):
@@ -183,6 +188,29 @@ def test_what_replaces_listeners_learns_in_all_layers():
     assert any(
         not before[name].equal(after[name]) for name in before if "token" in name
     )
+
+
+def replaced(nlp):
+    nlp.replace_listeners("elmo", "tagger", ["model.tok2vec"])
+    tok2vec = nlp.get_pipe("tagger").model.get_ref("tok2vec")
+    return shim_of(tok2vec.layers[0]).bilm
+
+
+WAYS = {
+    "pickled": lambda nlp: pickle.loads(pickle.dumps(nlp)).get_pipe("elmo").bilm,
+    "copied": lambda nlp: copy.deepcopy(nlp).get_pipe("elmo").bilm,
+    "replaced": replaced,
+}
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_the_last_update_goes_along(how):
+    nlp = trained(3, frozen=False, learn_rate=None)
+    before = weights_of(nlp.get_pipe("elmo"))
+    found = WAYS[how](nlp).state_dict()
+    after = nlp.get_pipe("elmo").bilm.state_dict()
+    assert any(not torch.equal(before[name], after[name]) for name in before)
+    assert all(torch.equal(found[name], after[name]) for name in before)
 
 
 @pytest.mark.parametrize("how", ["saved", "saved with averages before", "frozen"])

@@ -1,12 +1,15 @@
 """A listener that is sourced into another pipeline, and a pipeline begun again."""
 
 import gc
+import warnings
 
 import numpy as np
+import pytest
 import spacy
 from thinc.api import fix_random_seed
 from typer.testing import CliRunner
 
+from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.cli import app
 
 from ..models import tiny_config
@@ -79,11 +82,11 @@ def test_frozen_is_saved_as_it_was_set(tmp_path):
     assert spacy.load(tmp_path).get_pipe("elmo").frozen
 
 
-def passes(nlp, text):
-    """Return how often the biLM runs for a Doc."""
-    found = []
-    hook = nlp.get_pipe("elmo").bilm.register_forward_hook(lambda *x: found.append(x))
-    nlp(text)
+def passes(nlp, run):
+    """Return how often the biLM runs meanwhile."""
+    found, bilm = [], dict(nlp.components)["elmo"].bilm
+    hook = bilm.register_forward_hook(lambda *x: found.append(x))
+    run()
     hook.remove()
     return len(found)
 
@@ -93,14 +96,25 @@ def test_one_pass_for_a_component_that_is_enabled_later(tmp_path):
     nlp = spacy.load(tmp_path, disable=["ner"])
     nlp.enable_pipe("ner")
     assert nlp("I like Paris")[0].tag_
-    assert passes(nlp, "She hates Paris") == 1
+    assert passes(nlp, lambda: nlp("She hates Paris")) == 1
 
 
 def test_one_pass_in_the_pipeline_that_it_came_from():
     source, new = trained(), spacy.blank("en")
     new.add_pipe("elmo", source=source)
     source("I like Paris")
-    assert passes(source, "She hates Paris") == 1
+    assert passes(source, lambda: source("She hates Paris")) == 1
+
+
+@pytest.mark.parametrize("how", ["update without elmo", "elmo is disabled"])
+def test_one_pass_where_only_listeners_run(how):
+    nlp = trained()
+    if how == "elmo is disabled":
+        nlp.disable_pipe("elmo")
+        assert passes(nlp, lambda: nlp("She hates Paris")) == 1
+    else:
+        batch = examples(nlp)
+        assert passes(nlp, lambda: nlp.update(batch, exclude=["elmo"])) == 1
 
 
 def test_frozen_is_saved_under_another_name(tmp_path):
@@ -121,3 +135,28 @@ def test_a_table_of_mixes_of_different_depths(tmp_path):
     nlp.to_disk(tmp_path)
     found = CliRunner().invoke(app, ["mix", str(tmp_path)])
     assert found.exit_code == 0 and "second" in found.output
+
+
+def test_a_mix_is_told_of_weights_that_are_loaded_when_they_are_used(tmp_path):
+    trained(20).to_disk(tmp_path / "pipeline")
+    BiLM.random(tiny_config(), seed=7).save(tmp_path / "other")
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo", config={"weights": str(tmp_path / "other")})
+    nlp.add_pipe("tagger", source=spacy.load(tmp_path / "pipeline"))
+    with pytest.warns(UserWarning, match="ELW20"):
+        nlp("I like Paris")
+
+
+def test_a_mix_that_was_never_saved_is_known_by_the_bilm_that_trained_it(tmp_path):
+    """Not by that of the pipeline that it was sourced into, which is saved first."""
+    source, nlp = trained(20), spacy.blank("en")
+    add_elmo(nlp, seed=5)
+    with pytest.warns(UserWarning, match="ELW20"):
+        nlp.add_pipe("tagger", source=source)
+    nlp.to_disk(tmp_path / "other")
+    with pytest.warns(UserWarning, match="ELW20"):
+        spacy.load(tmp_path / "other")
+    source.to_disk(tmp_path / "own")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        spacy.load(tmp_path / "own")

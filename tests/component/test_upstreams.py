@@ -166,7 +166,7 @@ def test_not_initialised_pipelines_are_taken_apart(tmp_path):
     with pytest.raises(ValueError, match="EL050"):
         nlp.get_pipe("elmo").model.predict(docs)
     nlp.replace_listeners("elmo", "tagger", ["model.tok2vec"])
-    with pytest.raises(ValueError, match="EL050"):
+    with pytest.raises(ValueError, match="EL095"):
         nlp.get_pipe("tagger").model.predict(docs)
     source = trained()
     source.remove_pipe("ner")

@@ -38,7 +38,9 @@ BILSTM = {
 }
 
 
-def pipeline(*, at="both", embed=HASHES, encode=WINDOW, others=(), **listener):
+def pipeline(
+    *, at="both", embed=HASHES, encode=WINDOW, width=WIDTH, others=(), **listener
+):
     nlp = spacy.blank("en")
     words = ["I", "like", "London", "She"]
     nlp.vocab.vectors = Vectors(data=np.eye(4, dtype="float32"), keys=words)
@@ -47,7 +49,7 @@ def pipeline(*, at="both", embed=HASHES, encode=WINDOW, others=(), **listener):
     tok2vec = {
         "@architectures": "spacy-elmo.Encode.v1",
         "at": at,
-        "width": WIDTH,
+        "width": width,
         "embed": embed,
         "encode": encode,
         "elmo": {"@architectures": "spacy-elmo.ElmoListener.v1", **listener},
@@ -135,6 +137,13 @@ def test_width_that_is_not_known_without_a_sample(embed):
             ValueError, match=rf"EL141.*{embed['width']} columns, not 16"
         ):
             tok2vec.predict(docs)
+
+
+@pytest.mark.parametrize("at", ["input", "output", "both"])
+@pytest.mark.parametrize("encode", [WINDOW, BILSTM])
+def test_an_encoder_of_another_width(encode, at):
+    with pytest.raises(ValueError, match=r"EL144.*width = 24.*width 16"):
+        pipeline(at=at, encode=encode, width=24)
 
 
 def test_char_cnn_learns_from_characters_alone():
