@@ -202,7 +202,8 @@ class Errors(metaclass=_Coded):
     EL044 = (
         "A process that tokenises text was ended from outside, most often for want of "
         "memory. Run the same command again, which keeps what was done, with fewer "
-        "processes than {processes}."
+        "processes than {processes}. In a script, what starts them has to stand under "
+        "'if __name__ == \"__main__\":'."
     )
     EL076 = (
         "The GPU ran out of memory. Close what else uses it, or, to pretrain, start "
@@ -431,6 +432,10 @@ class Errors(metaclass=_Coded):
         "part of it."
     )
     # Benchmarks and plots
+    EL061 = (
+        "'{path}' is of another program: its model is not replaced. Choose another "
+        "folder, or remove that file."
+    )
     EL073 = "'{found}' is not known here. Choose from: {known}."
     EL119 = (
         "'spacy_elmo.workflows' is now 'experiments', beside the package: it is not "

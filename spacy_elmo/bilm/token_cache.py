@@ -21,6 +21,8 @@ from .transfer import to_device
 
 # Words whose token vectors are kept by default: 25 MB at the small published size.
 CACHE_WORDS = 50_000
+# Characters of a word that is kept at most: a text from strangers may be one word.
+MAX_LENGTH = 200
 
 
 class TokenCache:
@@ -68,8 +70,14 @@ class TokenCache:
         # Not under the lock: another thread may compute at the same time.
         new_MH = compute(missing)
         if self.size:
+            short, short_MH = missing, new_MH
+            if any(len(word) > MAX_LENGTH for word in missing):
+                chosen = [
+                    i for i, word in enumerate(missing) if len(word) <= MAX_LENGTH
+                ]
+                short, short_MH = [missing[i] for i in chosen], new_MH[chosen]
             with self._lock:
-                rows.keep(missing[-self.size :], new_MH[-self.size :], self.size)
+                rows.keep(short[-self.size :], short_MH[-self.size :], self.size)
         if known_KH is None:
             return new_MH
         row = {word: i for i, word in enumerate([*known, *missing])}

@@ -10,6 +10,7 @@ which follow from the step.
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from safetensors import safe_open
@@ -59,7 +60,7 @@ def save(
         ]
     except TypeError as error:
         raise ValueError(Errors.EL120.format(problem=error)) from error
-    arrays = {k: v.detach().cpu().contiguous() for k, v in arrays.items()}
+    arrays = _apart({k: v.detach().cpu().contiguous() for k, v in arrays.items()})
     header = {"format": FORMAT_VERSION, "progress": progress, "optimizers": states}
     write = partial(write_signed, arrays=arrays, name=_HEADER, header=header)
     write_files(folder, {FILE: write})
@@ -116,6 +117,8 @@ def flatten(value: Any, name: str, arrays: Arrays) -> Any:
         arrays[name] = value
         return {"tensor": name}
     if isinstance(value, dict):
+        if odd := [k for k in value if not isinstance(k, (int, float, str, NoneType))]:
+            raise TypeError(f"{name} has a key of type {type(odd[0]).__name__}")
         items = [[k, flatten(v, f"{name}.{k}", arrays)] for k, v in value.items()]
         return {"dict": items}
     if isinstance(value, (list, tuple)):
@@ -137,6 +140,17 @@ def unflatten(value: Any, arrays: Arrays) -> Any:
         return {key: unflatten(item, arrays) for key, item in content}
     parts = [unflatten(item, arrays) for item in content]
     return tuple(parts) if kind == "tuple" else parts
+
+
+def _apart(arrays: Arrays) -> Arrays:
+    """Return arrays that share no memory, which safetensors does not write."""
+    known: set[int] = set()
+    for name, array in arrays.items():
+        start = array.untyped_storage().data_ptr()
+        if array.nbytes and start in known:
+            arrays[name] = array.clone()
+        known.add(start)
+    return arrays
 
 
 def _below(prefix: str, arrays: Arrays) -> Arrays:

@@ -89,7 +89,7 @@ class TrainingConfig(Section):
     save_every: Count = 500  # steps between checkpoints
     log_every: Count = 50  # steps between lines of the log
     seed: int = Field(0, ge=0, lt=1 << 63)  # of all random numbers
-    threads: int = Field(0, ge=0, le=4096)  # of a CPU; 0 for torch's choice
+    threads: int = Field(0, ge=0, le=1024)  # of a CPU; 0 for torch's choice
     # "auto" takes a GPU if there is one.
     device: str = Field("auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$")
     save_dtype: Literal["float32", "float16"] = "float32"  # of weights in model folders
@@ -140,8 +140,8 @@ class PretrainConfig(Section):
         """Build the logger, if one is named."""
         if "logger" not in self.blocks:
             return None
-        with suppress(ImportError):  # spaCy's own loggers register themselves there
-            import_module("spacy.training.loggers")
+        with suppress(ImportError):  # spaCy's own loggers are registered there
+            import_module("spacy.registrations").populate_registry()
         return self._build("logger")
 
     def _build(self, block: str) -> Any:

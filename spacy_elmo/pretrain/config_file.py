@@ -31,7 +31,7 @@ def read_config(path: Path, overrides: dict[str, Any] | None = None) -> Pretrain
     """
     try:
         with reading(path, "{error}", max_bytes=MAX_JSON):
-            text = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8-sig")
         return _parse(dict(Config().from_str(text, overrides=overrides or {})))
     except KeyError as error:
         problem = f"it refers to {error}, which it does not have"

@@ -124,7 +124,10 @@ def read_log(path: Path) -> list[dict[str, Any]]:
             if line.endswith(b"\n") or not line.startswith(b"{"):
                 raise ValueError(Errors.EL121.format(path=path)) from error
             break  # the line that was being written when the process was killed
-        is_row = isinstance(row, dict) and row.keys() >= {"step", "tokens", "loss"}
+        is_row = isinstance(row, dict) and all(
+            isinstance(row.get(name), (int, float))
+            for name in ("step", "tokens", "loss")
+        )
         dev = row.get("dev", {"mean": None}) if is_row else None
         if not (isinstance(dev, dict) and "mean" in dev):
             raise ValueError(Errors.EL121.format(path=path))

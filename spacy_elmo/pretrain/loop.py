@@ -168,7 +168,7 @@ class Loop:
         for batches in self._batches():
             if self.step % self.steps_per_epoch == 0:
                 self._reset_states()
-            factor = self.schedule(self.step, self.n_steps)
+            factor = float(self.schedule(self.step, self.n_steps))
             self.learn_rate = set_learn_rate(self.optimizers, factor)
             figures, self.norm = train_step(
                 self.model,
@@ -298,7 +298,8 @@ class Loop:
         now = {"vocabulary": self.vocabulary, "init": self.init}
         for kept, what in zip(now, ("another vocabulary", "other weights")):
             if saved.get(kept, now[kept]) != now[kept]:
-                differs = f"'{self.training.init}' has {what} now"
+                source = f"'{self.training.init}'" if self.init else "the text"
+                differs = f"{source} has {what} now"
                 raise ValueError(Errors.EL047.format(path=self.output, differs=differs))
         state = checkpoint.load(self.output, self.model, self.optimizers)
         self.states = [

@@ -120,7 +120,10 @@ def check_fits(plan: Plan, available: int, n_processes: int = 1) -> None:
         n = _largest(lambda n: replace(alone, share=n / total).memory() <= share, total)
         advice = f"A vocabulary of {n:,} words fits with batch_size 1"
         if n <= len(SPECIALS):
-            advice = "The biLM alone does not fit: make it smaller in [model]"
+            advice = (
+                "The biLM alone does not fit: make it smaller in [model], or "
+                "unroll_steps in [training]"
+            )
     needed, free = gigabytes(plan.memory()), gigabytes(share)
     raise ValueError(Errors.EL048.format(needed=needed, available=free, advice=advice))
 

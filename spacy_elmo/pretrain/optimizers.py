@@ -45,7 +45,7 @@ def adam(
     learn_rate: Factor = 0.002,
     beta1: Share = 0.9,
     beta2: Share = 0.999,
-    eps: Factor = 1e-8,
+    eps: Annotated[Factor, Field(gt=0)] = 1e-8,
     weight_decay: Factor = 0.0,
 ) -> OptimizerRecipe:
     """Make Adam, or AdamW where weight_decay is not 0. Rows with sparse gradients are
@@ -60,7 +60,7 @@ def adam(
             made.append(kind(some, learn_rate, betas, eps, weight_decay, fused=True))
         if sparse:
             some = list(sparse.values())  # SparseAdam takes no zeros when it is made
-            made.append(SparseAdam(some, learn_rate or 1.0, betas, eps or 1e-30))
+            made.append(SparseAdam(some, learn_rate or 1.0, betas, eps))
             made[-1].param_groups[0]["lr"] = learn_rate
         return made
 
@@ -76,7 +76,7 @@ def muon(
     weight_decay: Factor = 0.02,
     beta1: Share = 0.9,
     beta2: Share = 0.999,
-    eps: Factor = 1e-8,
+    eps: Annotated[Factor, Field(gt=0)] = 1e-8,
 ) -> OptimizerRecipe:
     """Make Muon (Jordan et al. 2024) for the matrices of the biLM, whose updates it
     makes orthogonal by ns_steps of Newton and Schulz's iteration, and whose weights

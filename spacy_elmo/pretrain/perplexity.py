@@ -9,12 +9,14 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from ..bilm.kernels.processor import processor_of
 from ..bilm.words import word_to_bytes
 from ..text.corpus import BOS_ID, EOS_ID, SPECIALS, UNK_ID, Corpus
 from ..text.streams import Streams
 from .model import LanguageModel, evaluating, on_device
 
+# Streams that a text is measured in, on every device: each begins with zeros, so that
+# the figure depends on their number.
+STREAMS = 16
 END = 256  # of a word's bytes, and their beginning
 
 
@@ -50,14 +52,13 @@ def perplexity(
     model: LanguageModel,
     corpus: Corpus,
     *,
-    batch_size: int | None = None,
+    batch_size: int = STREAMS,
     unroll_steps: int = 50,
     progress: bool = False,
 ) -> Perplexity:
     """Return the perplexity of a corpus in the model's vocabulary, read in streams with
-    carried state, as in training: in 16 of them on a CPU, in more on a GPU, unless
-    batch_size says how many. Raises ValueError [EL035] if it is too short."""
-    batch_size = batch_size or processor_of(model.bilm.device).at_once.streams
+    carried state, as in training: in batch_size of them, or fewer if it is short.
+    Raises ValueError [EL035] if it is too short."""
     batch_size = max(1, min(batch_size, (len(corpus.forward) - 1) // unroll_steps))
     streams = Streams(corpus, model.bilm, batch_size, unroll_steps)
     state = model.bilm.zero_state(batch_size)

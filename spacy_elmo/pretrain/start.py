@@ -12,7 +12,7 @@ from ..bilm.bilm import BiLM
 from ..bilm.objectives import MakeObjective, Objective
 from ..errors import Errors
 from ..text.corpus import Corpus
-from ..text.streams import Streams
+from ..text.streams import Streams, token_reader
 from .config import PretrainConfig, TrainingConfig
 from .memory import Plan, available_memory, check_fits
 from .model import LanguageModel
@@ -44,12 +44,15 @@ def start_model(
     with torch.device("meta"):  # shapes, but no memory yet
         sketch = LanguageModel(bilm, make(*size))
     plan = _check_memory(config, sketch, available, workers)
+    if config.model is not None:
+        bilm = BiLM.random(config.model, seed=training.seed)
+    bilm.vocab = vocab
     return LanguageModel(bilm, make(*size), training.dropout).to(workers.device), plan
 
 
 def _start_bilm(config: PretrainConfig, vocab: list[str]) -> BiLM:
-    """Return a biLM whose words are those of a new softmax; raise ValueError [EL037] if
-    they can't be."""
+    """Return a biLM whose words can be those of a new softmax, without memory if it has
+    random weights; raise ValueError [EL037] if they can't be."""
     if config.model is not None:
         n_words = config.model.n_words
         if n_words and n_words != len(vocab):
@@ -58,17 +61,19 @@ def _start_bilm(config: PretrainConfig, vocab: list[str]) -> BiLM:
                 "the vocabulary that it predicts"
             )
             raise ValueError(Errors.EL037.format(path="model", problem=problem))
-        bilm = BiLM.random(config.model, seed=config.training.seed)
+        bilm = BiLM.empty(config.model)
     else:
         init = config.training.init or ""
         bilm = BiLM.load(shipped.find(init))
         if bilm.config.n_words:
+            why = "there is no softmax of its own beside it"
+            if config.training.new_softmax:
+                why = "leave new_softmax out if it has a softmax of its own"
             problem = (
                 "its input is a table of words, whose vocabulary a new softmax would "
-                "replace; leave new_softmax out if it has a softmax of its own"
+                f"replace; {why}"
             )
             raise ValueError(Errors.EL037.format(path=init, problem=problem))
-    bilm.vocab = vocab
     return bilm
 
 
@@ -139,10 +144,10 @@ def divide_streams(
             f"{(size + 1) * n_parts}"
         )
         raise ValueError(Errors.EL037.format(path="training", problem=problem))
-    streams = []
+    streams, ids = [], token_reader(text, bilm)
     for part in range(training.accumulate):
         first = (workers.rank * training.accumulate + part) * size
         rows = range(first, first + size)
         B, T = training.batch_size, training.unroll_steps
-        streams.append(Streams(text, bilm, B, T, rows))
+        streams.append(Streams(text, bilm, B, T, rows, ids))
     return streams

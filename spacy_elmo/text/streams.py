@@ -27,6 +27,7 @@ PARTS = (0.6, 0.95)
 A = TypeVar("A", bound=Sized)
 B = TypeVar("B", bound=Sized)
 T = TypeVar("T")
+TokenReader = Callable[[np.ndarray], tuple[np.ndarray, ...]]
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,8 @@ class Streams:
     predict nothing. What follows a sentence's end is its successor's first boundary,
     always: it is read but not predicted, so it flatters no perplexity. Words are read
     as `bilm` reads them: its table of words, if it has one, is of the corpus's
-    vocabulary. `rows` are the streams to read, of all B (None for all).
+    vocabulary. `rows` are the streams to read, of all B (None for all); `ids` is the
+    `token_reader` of both, which several can share.
 
     Raises:
         ValueError: [EL035] The text has fewer words than streams.
@@ -88,6 +90,7 @@ class Streams:
         batch_size: int,
         unroll_steps: int,
         rows: range | None = None,
+        ids: TokenReader | None = None,
     ) -> None:
         n_words = len(corpus.forward)
         if n_words - 1 < batch_size:
@@ -98,7 +101,7 @@ class Streams:
         self.corpus, self.unroll_steps = corpus, unroll_steps
         self.rows = range(batch_size) if rows is None else rows
         self.length = math.ceil((n_words - 1) / batch_size)
-        self._ids = token_reader(corpus, bilm)
+        self._ids = ids or token_reader(corpus, bilm)
         self._length_V: np.ndarray | None = None
         if bilm.device.type == "cuda" and bilm.config.has_characters:
             self._length_V = np.fromiter(map(len, corpus.words), dtype=np.int32)
@@ -165,9 +168,7 @@ class Streams:
         return read
 
 
-def token_reader(
-    corpus: Corpus, bilm: "BiLM"
-) -> Callable[[np.ndarray], tuple[np.ndarray, ...]]:
+def token_reader(corpus: Corpus, bilm: "BiLM") -> TokenReader:
     """Return what gives the ids, int64, that a biLM's token encoder reads of words of a
     corpus: characters (V, C), numbers in the vocabulary (V,), or both."""
     config = bilm.config
@@ -190,7 +191,7 @@ def character_table(corpus: Corpus, bilm: "BiLM") -> np.ndarray:
     config = bilm.config
     if config.characters == "bytes" and config.max_characters == MAX_CHARACTERS:
         return corpus.characters_VC
-    return bilm.character_ids(corpus.words)
+    return bilm.character_ids(corpus.words).astype(np.int32)
 
 
 def read_ahead(make: Callable[[int], T], numbers: Iterable[int]) -> Iterator[T]:

@@ -183,6 +183,16 @@ def test_a_million_distinct_words_take_no_more_memory():
     assert process.memory_info().rss - before < 32 << 20
 
 
+def test_a_word_without_end_is_not_kept():
+    """Texts of strangers would fill the memory with them."""
+    bilm = BiLM.random(tiny_config())
+    words = ["a", "x" * 10_000, "b", "y" * 10_000]
+    with torch.no_grad():
+        first, again = bilm.token_vectors(words), bilm.token_vectors(words)
+    assert torch.equal(first, again)
+    assert bilm.token_cache.words == ["a", "b"]
+
+
 def test_a_word_a_hundred_thousand_times_is_computed_once():
     bilm = BiLM.random(tiny_config())
     computed = counted(bilm)

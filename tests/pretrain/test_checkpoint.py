@@ -118,6 +118,25 @@ def test_state_that_can_not_be_saved(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_state_that_could_not_be_restored(tmp_path):
+    """JSON has lists in place of tuples, and no list is a key."""
+    model, optimizers = model_with(adam().make)
+    optimizers[0].param_groups[0]["sizes"] = {("a", 1): 2}
+    with pytest.raises(ValueError, match=r"EL120.*sizes.*tuple"):
+        checkpoint.save(tmp_path, model, optimizers, model.bilm.zero_state(1), {})
+
+
+def test_state_that_shares_memory_is_saved(tmp_path):
+    """As of an optimizer that begins with the parameters themselves."""
+    (one, optimizers), (other, others) = (model_with(with_momentum) for _ in range(2))
+    (first, *_), state = one.parameters(), one.bilm.zero_state(1)
+    optimizers[0].state[first]["momentum_buffer"] = first.detach()
+    checkpoint.save(tmp_path, one, optimizers, state, {"step": 1})
+    checkpoint.load(tmp_path, other, others)
+    found = others[0].state[next(other.parameters())]["momentum_buffer"]
+    assert torch.equal(found, first)
+
+
 @pytest.mark.parametrize("name", list(checkpoint.PROGRESS))
 def test_progress_that_lacks_something(tmp_path, name):
     model, optimizers = model_with(adam().make)

@@ -42,7 +42,7 @@ from .runs import CONFIG, SAMPLED, write_config
         ("training", "save_dtype", "float64"),
         ("training", "device", "gpu"),
         ("training", "threads", -1),
-        ("training", "threads", 1 << 31),
+        ("training", "threads", 1025),  # torch crashes with some more
         ("training", "seed", 1 << 63),
         ("training.optimizer", "learn_rate", "high"),
         ("training.optimizer", "speed", 1.0),
@@ -51,7 +51,7 @@ from .runs import CONFIG, SAMPLED, write_config
             for value in (10**39, 10**400, -1.0, float("nan"), float("inf"), "fast")
         ),
         ("training.optimizer", "beta1", 1.0),
-        ("training.optimizer", "eps", -1e-8),
+        ("training.optimizer", "eps", 0),
         ("training.optimizer", "weight_decay", 1e39),
         ("training.schedule", "warmup_steps", -1),
         ("training.schedule", "final", float("nan")),

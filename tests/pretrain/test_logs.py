@@ -45,6 +45,8 @@ def test_half_a_line_is_not_read(tmp_path):
     [
         '{"epoch": 1, "message": "mine"}',
         '{"step": 100, "loss": 2.0}',
+        '{"step": null, "tokens": 9, "loss": 2.0}',
+        '{"step": 1, "tokens": "9", "loss": 2.0}',
         "[]",
         "notes of mine",
         "caf\udce9",  # no UTF-8

@@ -95,6 +95,13 @@ def test_a_run_is_refused_before_it_starts(tmp_path, monkeypatch):
     assert not (tmp_path / "out" / "log.jsonl").exists()
 
 
+def test_a_bilm_that_no_memory_holds_is_refused_before_it_is_drawn(tmp_path):
+    write_text(tmp_path)
+    path, sizes = write_config(tmp_path), {"model.hidden_dim": 10_000_000}
+    with pytest.raises(ValueError, match=r"EL048.*\[model\]"):
+        loop.pretrain(read_config(path, sizes), tmp_path / "out")
+
+
 def test_a_run_that_fits_is_not_refused_when_it_resumes(tmp_path, monkeypatch):
     """What it has taken itself by then is not missing from the memory that is free."""
     write_text(tmp_path)

@@ -103,6 +103,34 @@ def test_packed_files(tmp_path, ending):
         list(read_lines(path))
 
 
+@pytest.mark.parametrize("ending", PACKERS)
+def test_packed_files_of_several_streams(tmp_path, ending):
+    """None of them is taken for the end of the file where it is damaged."""
+    pack, path = PACKERS[ending], tmp_path / f"a.txt{ending}"
+    lines = [f"line {i}" for i in range(30)]
+    streams = [pack(f"{line}\n".encode()) for line in lines]
+    path.write_bytes(b"".join(streams))
+    assert list(read_lines(path)) == lines
+    second = len(streams[0])
+    for damaged in (second, second + len(streams[1]) // 2):
+        packed = bytearray(path.read_bytes())
+        packed[damaged] ^= 255
+        (tmp_path / f"b.txt{ending}").write_bytes(packed)
+        with pytest.raises((OSError, ValueError), match=r"EL03[01]"):
+            list(read_lines(tmp_path / f"b.txt{ending}"))
+
+
+def test_zeros_between_streams_of_xz(tmp_path):
+    """Padding, however long, but no stream in itself, as after a loss of power."""
+    path, one = tmp_path / "a.txt.xz", lzma.compress(b"one\n")
+    path.write_bytes(one + bytes(600_000) + one + bytes(8))
+    assert list(read_lines(path)) == ["one", "one"]
+    for packed in (bytes(4096), bytes(4096) + one, b""):
+        path.write_bytes(packed)
+        with pytest.raises(OSError, match="EL030"):
+            list(read_lines(path))
+
+
 @pytest.mark.parametrize("ending", ["", ".zst"])
 def test_json_lines(tmp_path, ending):
     rows = [{"text": "한 줄\n둘째 줄", "meta": 1}, {"text": "half \ud800 a pair"}]

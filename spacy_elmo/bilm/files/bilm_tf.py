@@ -254,7 +254,9 @@ def _config(
     try:
         lstm = {**_LSTM_DEFAULTS, **options["lstm"]}
         sizes: dict[str, Any] = {ours: lstm[theirs] for theirs, ours in _LSTM.items()}
-        sizes["skip_connections"] = bool(sizes["skip_connections"])
+        if (skips := sizes["skip_connections"]) not in (True, False, None):
+            raise TypeError(f"use_skip_connections is {skips!r}")
+        sizes["skip_connections"] = bool(skips)
         sizes["lstm_projection"] = any(name.endswith("W_P_0") for name in shapes)
         reads_words = "embedding" in shapes or "char_cnn" not in options
         table = "embedding" if reads_words else "char_embed"

@@ -19,8 +19,9 @@ from torch import Tensor
 
 from ...errors import Errors
 from ...registry import registry
-from ...untrusted_files import reading
+from ...untrusted_files import coded, reading
 from ..config import BiLMConfig
+from ..objectives.storage import FLOATS
 from ..words import BOS, EOS, UNK
 from .format import folder_of
 from .stored import StoredBiLM, empty_arrays
@@ -32,6 +33,8 @@ FILES = (CONFIG, CHARACTERS, WORDS, ENCODER, EMBEDDER)
 # Bytes of a pickle beside its numbers.
 MAX_OVERHEAD = 16 << 20
 _SPECIAL_WORDS = {"<bos>": BOS, "<eos>": EOS, "<oov>": UNK}
+# Words of the text that are spelled as our special ones must not stand for them.
+_SPECIAL_WORDS |= {ours: theirs for theirs, ours in _SPECIAL_WORDS.items()}
 # Their code looks the two marks up under each other's names, and was trained so.
 _SWAPPED = {"<bow>": "<eow>", "<eow>": "<bow>"}
 Getter = Callable[[str], Tensor]
@@ -58,8 +61,9 @@ class ManyLangsFormat:
         """Read a model."""
         folder = folder_of(path)
         config, vocab, alphabet = _read_texts(folder)
-        arrays = _token_encoder(_getter(folder / EMBEDDER, config), config)
-        arrays |= _lstms(_getter(folder / ENCODER, config), config)
+        with coded(Errors.EL002, folder, format=self.name):
+            arrays = _token_encoder(_getter(folder / EMBEDDER, config), config)
+            arrays |= _lstms(_getter(folder / ENCODER, config), config)
         return StoredBiLM(config, vocab, alphabet, arrays)
 
 
@@ -194,7 +198,7 @@ def _is_plain(array: object) -> bool:
         isinstance(array, Tensor)
         and array.layout == torch.strided
         and array.device.type == "cpu"
-        and array.is_floating_point()
+        and array.dtype in FLOATS
         and array.nbytes <= array.untyped_storage().nbytes()
     )
 

@@ -89,8 +89,10 @@ class OwnFormat:
         card: Mapping[str, Any] | None = None,
     ) -> None:
         """Write a model, and remove what else of another was in the folder. Raises
-        ValueError [EL027] for words that a list of lines can't hold."""
+        ValueError [EL027] for words that a list of lines can't hold, [EL061] if the
+        folder has a model of another program."""
         words = stored.vocab
+        _check_ours(Path(folder) / CONFIG)
         check_can_be_read_again(words, self.name)
         header: dict[str, Any] = {
             "format": FORMAT_VERSION,
@@ -114,6 +116,16 @@ class OwnFormat:
             header["vocab_sha256"] = sha256_of(vocab_text(words))
         contents[CONFIG] = json_with_checksum(header)
         write_files(folder, contents, remove=FILES)
+
+
+def _check_ours(path: Path) -> None:
+    """Raise ValueError [EL061] for a `config.json` of others, such as BERT's."""
+    try:
+        header = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return  # there is none, or none that can be read
+    if not (isinstance(header, dict) and isinstance(header.get("bilm"), dict)):
+        raise ValueError(Errors.EL061.format(path=path))
 
 
 def _header(path: Path) -> dict[str, Any]:

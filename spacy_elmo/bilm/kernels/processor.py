@@ -49,18 +49,17 @@ INSTRUCTIONS = (
 
 
 class AtOnce(NamedTuple):
-    """How much a type of device computes at once: tokens that are read, logits of a
-    softmax, and streams that perplexity is measured in."""
+    """How much a type of device computes at once: tokens that are read, and logits of a
+    softmax."""
 
     tokens: int
     logits: int
-    streams: int
 
 
 # What a CPU's cache and memory bound: 128 MB of logits. A GPU needs more rows to be
 # busy, and to read a large softmax seldom: 1 GB. Calculated; none was timed on one.
-CPU_AT_ONCE = AtOnce(4096, 1 << 25, 16)
-GPU_AT_ONCE = AtOnce(32_768, 1 << 28, 128)
+CPU_AT_ONCE = AtOnce(4096, 1 << 25)
+GPU_AT_ONCE = AtOnce(32_768, 1 << 28)
 
 
 class Processor(NamedTuple):

@@ -26,6 +26,7 @@ from .objective import Objective
 
 FILE = "softmax.safetensors"
 _HEADER = "objective"
+FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
 def save(objective: Objective, path: Path, dtype: torch.dtype = torch.float32) -> None:
@@ -45,20 +46,28 @@ def load(path: Path, width: int, n_words: int) -> Objective:
 
     Raises:
         ValueError: [EL010] if the file is damaged or its objective not registered,
-            [EL007] or [EL008] if its arrays don't fit or are not finite.
+            [EL007], [EL008] or [EL009] if its arrays don't fit, are not finite or of
+            another type.
     """
     with reading(path, Errors.EL010):
         header, arrays = _read(path)
         make = registry.objectives.get(header["name"])(**header["settings"])
-        objective: Objective = make(width, n_words)
-    expected = objective.state_dict()
+        with torch.device("meta"):  # shapes, but no memory yet
+            expected = make(width, n_words).state_dict()
     for name, tensor in expected.items():
         shape = tuple(arrays[name].shape) if name in arrays else None
         if shape != tuple(tensor.shape):
             shapes = {"found": shape, "expected": tuple(tensor.shape)}
             raise ValueError(Errors.EL007.format(path=path, name=name, **shapes))
+        dtype = arrays[name].dtype
+        if dtype not in (FLOATS if tensor.is_floating_point() else (tensor.dtype,)):
+            found = {"name": name, "problem": f"of type {dtype}"}
+            raise ValueError(Errors.EL009.format(path=path, **found))
+        arrays[name] = arrays[name].to(tensor.dtype)
         if not torch.isfinite(arrays[name]).all():
             raise ValueError(Errors.EL008.format(name=name, path=path))
+    with reading(path, Errors.EL010):
+        objective: Objective = make(width, n_words)
     objective.load_state_dict({name: arrays[name] for name in expected})
     return objective
 

@@ -80,6 +80,16 @@ def test_fingerprint_knows_the_words_and_the_alphabet(made):
     assert BiLM.load(made).fingerprint() == before
 
 
+def test_a_word_that_is_spelled_as_a_boundary(made):
+    expected = BiLM.load(made).encode(SENTENCES)
+    swap(made / "word.dic", "日本", "<S>")
+    swap(made / "word.dic", "<pad>", "日本")
+    swap(made / "word.dic", "<S>\t5", "<S>\t3")
+    swap(made / "word.dic", "日本\t3", "日本\t5")
+    found = BiLM.load(made).encode(SENTENCES)
+    assert all(np.array_equal(a, b) for a, b in zip(found, expected))
+
+
 class Hostile:
     def __reduce__(self):
         return os.system, ("touch hacked",)
@@ -136,6 +146,20 @@ BAD = {
     "empty": ("EL002", lambda f: os.truncate(f / "encoder.pkl", 0)),
     "not by name": ("EL002", lambda f: torch.save([torch.ones(2)], f / "encoder.pkl")),
     "not numbers": ("EL009", edit("encoder.pkl", lambda a: a.update(x="text"))),
+    "numbers of a byte": (
+        "EL009",
+        edit(
+            "encoder.pkl",
+            lambda a: a.update(x=torch.ones(2).to(torch.float8_e4m3fn)),
+        ),
+    ),
+    "half a highway": (
+        "EL002",
+        edit(
+            "token_embedder.pkl",
+            lambda a: a.update({"highways._layers.0.weight": torch.ones(1, 7)}),
+        ),
+    ),
     "missing array": (
         "EL006",
         edit("token_embedder.pkl", lambda a: a.pop("projection.bias")),

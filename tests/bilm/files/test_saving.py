@@ -88,6 +88,15 @@ def test_one_format_over_another(tiny, tmp_path):
     assert same_layers(BiLM.load(tmp_path / "own"), tiny)
 
 
+def test_models_of_other_programs_are_not_replaced(tiny, tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    (tmp_path / "vocab.txt").write_text("[PAD]")
+    before = contents(tmp_path)
+    with pytest.raises(ValueError, match=r"EL061.*config\.json"):
+        tiny.save(tmp_path)
+    assert contents(tmp_path) == before
+
+
 def test_saving_over_another_model_leaves_nothing_of_it(tiny, tmp_path):
     vocab = ["<S>", "</S>", "<UNK>", "a"]
     softmax = FullSoftmax(6, 4)

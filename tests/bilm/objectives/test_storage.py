@@ -13,6 +13,7 @@ from spacy_elmo.bilm.objectives import (
     load,
     save,
 )
+from spacy_elmo.bilm.objectives.storage import read_signed, write_signed
 from spacy_elmo.registry import registry
 
 
@@ -92,6 +93,34 @@ def test_of_another_size(tmp_path):
     save(OBJECTIVES["full"], tmp_path / "file")
     with pytest.raises(ValueError, match="EL007"):
         load(tmp_path / "file", 16, 21)
+
+
+def test_a_larger_vocabulary_takes_no_memory(tmp_path):
+    """It is of another file, which anyone may have made."""
+    save(OBJECTIVES["full"], tmp_path / "file")
+    with pytest.raises(ValueError, match="EL007"):
+        load(tmp_path / "file", 16, 10**13)
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.int64, torch.bool, torch.complex64, torch.float8_e4m3fn]
+)
+def test_numbers_of_another_kind(tmp_path, dtype):
+    save(OBJECTIVES["full"], tmp_path / "file")
+    header, arrays = read_signed(tmp_path / "file", "objective")
+    arrays["weight"] = arrays["weight"].to(dtype)
+    write_signed(tmp_path / "file", arrays, "objective", header)
+    with pytest.raises(ValueError, match=r"EL009.*weight"):
+        load(tmp_path / "file", 16, 20)
+
+
+def test_numbers_that_float32_does_not_have(tmp_path):
+    save(OBJECTIVES["full"], tmp_path / "file", torch.float64)
+    header, arrays = read_signed(tmp_path / "file", "objective")
+    arrays["weight"][0, 0] = 1e300
+    write_signed(tmp_path / "file", arrays, "objective", header)
+    with pytest.raises(ValueError, match=r"EL008.*weight"):
+        load(tmp_path / "file", 16, 20)
 
 
 def test_damaged_file(tmp_path):
