@@ -34,7 +34,8 @@ class Errors(metaclass=_Coded):
     # Model folders and files
     EL001 = (
         "No biLM found in '{path}'. A model is a folder, or a file in one, that holds "
-        "{layouts}.{names}"
+        "{layouts}. In Python, spacy_elmo.models.find(NAME) is the folder of a model "
+        "that ships.{names}"
     )
     EL002 = (
         "Can't read '{path}' as {format}: {error}. The file is damaged or holds "
@@ -211,9 +212,9 @@ class Errors(metaclass=_Coded):
         "...), which may also change on the way."
     )
     EL077 = (
-        "precision = '{precision}' does not pay on this {device}: half needs a GPU or "
+        "precision = '{precision}' is not for this {device}: half needs a GPU or "
         "a CPU with AVX2, bfloat16 a GPU or a CPU with AVX512-BF16 or AMX, int8 a CPU "
-        "with AVX512-VNNI, tf32 a GPU. Choose 'float32'."
+        "with AVX512-VNNI, tf32 a GPU. Choose another, or 'float32'."
     )
     EL131 = (
         "'spacy elmo vocab-cache' is gone: vectors of words that were read are kept in "
@@ -247,9 +248,9 @@ class Errors(metaclass=_Coded):
     )
     EL081 = (
         "No biLM for the language '{lang}' is in this package; it has {known}. Name "
-        "one in the component's section (weights = FOLDER OR NAME), or load it with "
-        "nlp.get_pipe('elmo').load_weights(FOLDER OR NAME). 'spacy elmo pretrain' "
-        "trains one on plain text of any language."
+        "one in the component's section (weights = FOLDER OR NAME; --weights of "
+        "init-config), or load it with nlp.get_pipe('elmo').load_weights(FOLDER OR "
+        "NAME). 'spacy elmo pretrain' trains one on plain text of any language."
     )
     EL052 = (
         "The weights from '{source}' don't fit the configuration: {sizes}. Write the "
@@ -280,7 +281,7 @@ class Errors(metaclass=_Coded):
         "A listener was trained on {found}, but '{name}' has {expected}. That is "
         "another biLM: use the one it was trained on, or train the component again."
     )
-    EL085 = "A listener's mix: {problem}."
+    EL085 = "The mix of a component or of its listener: {problem}."
     EL086 = (
         "The layer cache {where} is damaged, or the file is something else: {error}. "
         "Choose another path, or remove a damaged cache; what it held is computed "
@@ -361,7 +362,10 @@ class Errors(metaclass=_Coded):
         "'{path}', in the record at byte {at} (of what is unpacked): {problem}. Mend "
         "or remove it; nothing is left out unsaid."
     )
-    EL206 = "There is no text to embed: all inputs are empty."
+    EL206 = (
+        "There is no text to embed: no input is named, or all are empty. Name files, "
+        "or - for what is piped in; without a model, too, a plan that is there goes on."
+    )
     EL207 = "{name} = '{found}' is not possible. Choose from: {known}."
     EL208 = (
         "'{path}' is not a whole shard: {error}. 'spacy elmo embed repair' makes "

@@ -183,7 +183,10 @@ def _run(
     except Terminated:
         msg.warn("Stopped. Finished shards are whole; run it again for the others.")
         sys.exit(143)
-    msg.good(f"{found.tokens:,} tokens in {output}")
+    if found.tokens:
+        msg.good(f"{found.tokens:,} tokens in {output}")
+    elif not found.aside:
+        msg.good(f"There is nothing left to do in {output}")
     if found.aside:
         msg.fail(f"Jobs that ended their process three times: {found.aside}", exits=1)
 
@@ -191,10 +194,12 @@ def _run(
 def _show_plan(plan: "Plan", output: Path, processes: int) -> None:
     import shutil
 
+    from tqdm import tqdm
+
     from ..embed.estimate import readable
 
     known, n = plan.estimate, max(1, min(processes, plan.n_jobs))
-    hours = known["tokens"] / max(1, known["tokens_per_second"]) / 3600
+    seconds = known["tokens"] / max(1, known["tokens_per_second"]) / n
     rows = {
         "plan": plan.hash,
         "model": f"{plan.model} ({plan.fingerprint[:12]})",
@@ -204,7 +209,7 @@ def _show_plan(plan: "Plan", output: Path, processes: int) -> None:
         "row": f"{plan.kept.row_shape} {plan.kept.dtype} for each {plan.kept.pool}",
         "on disk": f"about {readable(known['bytes'])}; "
         f"{readable(shutil.disk_usage(output).free)} are free",
-        "time": f"about {hours / n:,.3g} hours with {n} processes of "
+        "time": f"about {tqdm.format_interval(seconds)} with {n} processes of "
         f"{known['tokens_per_second']:,} tokens/s",
     }
     if "variance_kept" in known:
@@ -217,17 +222,28 @@ def status_cli(output: Path = FOLDER, as_json: AsJson = False) -> None:
     """Say what is done, how fast it goes, and what rounding costs."""
     from dataclasses import asdict
 
+    from tqdm import tqdm
+
     from ..embed.plan import read_plan
     from ..embed.progress import Progress, rounding_error
 
     with clear_errors():
         plan = read_plan(output)
-        state = asdict(Progress(plan, output).look())
-        found = {**state, "all_jobs": plan.n_jobs, **rounding_error(plan, output)}
+        state, error = Progress(plan, output).look(), rounding_error(plan, output)
         if as_json:
+            found = {**asdict(state), "all_jobs": plan.n_jobs, **error}
             typer.echo(json.dumps(found))
-        else:
-            msg.table({name: str(value) for name, value in found.items()})
+            return
+        rows = {
+            "jobs done": f"{state.jobs:,} of {plan.n_jobs:,}",
+            "processes at work": f"{state.workers:,}",
+            "rounding, of the values": f"{error['relative_error']:.2e}, mean square",
+            "rounding, at most": f"{error['largest_error']:.2e}",
+        }
+        if state.seconds_left is not None:
+            rows["tokens/s"] = f"{state.tokens_per_second:,.0f}"
+            rows["time left"] = f"about {tqdm.format_interval(state.seconds_left)}"
+        msg.table(rows)
 
 
 @embed.command("export")

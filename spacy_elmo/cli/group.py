@@ -33,7 +33,7 @@ def clear_errors() -> Iterator[None]:
         msg.fail(str(error))
         sys.exit(1)
     except KeyboardInterrupt:
-        msg.warn("Stopped. What was saved before is whole.")
+        msg.warn("Stopped. What was saved before is whole; run it again to go on.")
         sys.exit(130)
 
 

@@ -72,7 +72,7 @@ def info_cli(
     from confection import Config
 
     from ..bilm import files
-    from ..models.model_card import read_card
+    from ..models.model_card import read_card, tokens_read
 
     if as_config:
         sizes = files.read_config(model).to_dict()
@@ -99,6 +99,7 @@ def info_cli(
     msg.table({name: str(value) for name, value in found.items()})
     if card:
         msg.divider("Card")
+        card["tokens_seen"] = tokens_read(card)  # by those that it started from, too
         short = {key: json.dumps(card.get(key), ensure_ascii=False) for key in IN_SHORT}
         msg.table(short)
 
@@ -119,6 +120,10 @@ def _kernels(config: "BiLMConfig") -> list[list[str]]:
     return [[part, *(each[part] for each in chosen)] for part in chosen[0]]
 
 
+def _is_empty(path: Path) -> bool:
+    return path.is_dir() and not any(path.iterdir())
+
+
 @app.command("convert")
 @clear_errors()
 def convert_cli(
@@ -130,11 +135,15 @@ def convert_cli(
         "the formats that there are",
     ),
     half: bool = typer.Option(False, help="Half-precision weights"),
+    force: bool = typer.Option(False, "--force", "-F", help="Replace what is there"),
 ) -> None:
     """Read a biLM and write it in another format, with the same vectors."""
     from ..bilm import files, objectives
+    from ..errors import Errors
     from ..models.model_card import read_card
 
+    if not force and target.exists() and not _is_empty(target):
+        raise ValueError(Errors.EL130.format(path=target))
     writer = files.writable_format(to or files.OWN)
     stored, folder = files.load(source), files.folder_of(source)
     path, card = folder / objectives.FILE, read_card(folder)

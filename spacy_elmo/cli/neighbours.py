@@ -106,4 +106,6 @@ def _nearest_words(bilm: "BiLM", model: Path, word: str) -> str:
         return ""
     vectors_VH = objectives.load(path, bilm.config.projection_dim, len(bilm.vocab))
     words = nearest_words(word, bilm.vocab, vectors_VH.vectors().numpy(), N_WORDS)
-    return f"By one vector a word: {', '.join(words) or 'not in the vocabulary'}"
+    return (
+        f"Nearest words without context: {', '.join(words) or 'not in the vocabulary'}"
+    )

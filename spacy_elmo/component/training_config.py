@@ -136,6 +136,9 @@ def _budget(optimizer: Block, steps: int) -> Block:
 def _model_of(nlp: Language, name: str) -> Block:
     if not nlp.has_factory(name):
         raise ValueError(Errors.EL091.format(name=name, problem="there is no such"))
+    if name == "elmo":
+        problem = "it is put in by itself, before every other"
+        raise ValueError(Errors.EL091.format(name=name, problem=problem))
     model = (nlp.get_factory_meta(name).default_config or {}).get("model") or {}
     if "tok2vec" not in model:
         problem = "its model has no tok2vec, so it is no listening"

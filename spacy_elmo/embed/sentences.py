@@ -116,7 +116,11 @@ class Reader:
             try:
                 name, text, sentences = self._convert[kind](record)
             except (ValueError, LookupError, TypeError, RecursionError) as error:
-                said = Errors.EL205.format(path=path, at=record.position, problem=error)
+                problem: object = error
+                if isinstance(error, KeyError):
+                    problem = f"there is no field {error}"
+                at = record.position
+                said = Errors.EL205.format(path=path, at=at, problem=problem)
                 raise ValueError(said) from error
             first, *others = [None] if text is None else cut_text(text)
             yield record, (name, first, sentences)

@@ -10,10 +10,12 @@ from wasabi import Printer
 
 from .. import __version__
 from ..atomic_files import recover, write_files
+from ..bilm.files import read_config
 from ..bilm.files.format import folder_of
 from ..bilm.files.own import CARD, FILES
 from ..checksums import json_with_checksum
 from ..errors import Errors
+from ..models import find
 from ..models.model_card import read_card, started_from
 from .card import describe, processor
 from .config import PretrainConfig
@@ -175,12 +177,15 @@ def remove_models(output: Path) -> None:
 
 def prepare_output(output: Path, init: str | None, workers: Workers) -> None:
     """Make a run's folder, and remove what a killed process left unfinished in it.
-    Raises ValueError [EL037] if the run would write over the model it starts from."""
+    Raises ValueError [EL037] if the run would write over the model it starts from, and,
+    before a text is read, as `files.read_config` if that is not there."""
     folders = output, output / BEST, output / LAST
     start = None if init is None else folder_of(Path(init)).resolve()
     if start in [folder.resolve() for folder in folders[1:]]:
         problem = f"the run would overwrite its init, {init!r}; choose another output"
         raise ValueError(Errors.EL037.format(path="training", problem=problem))
+    if init is not None:
+        read_config(find(init))
     if workers.is_first:
         for folder in folders:
             recover(folder)

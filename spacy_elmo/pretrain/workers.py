@@ -138,7 +138,8 @@ def start(device: str) -> Iterator[Workers]:
                 f"device {number} is no GPU: torch finds {n_gpus or 'no GPU'}; "
                 "device = 'auto' takes what is there"
             )
-            raise ValueError(Errors.EL037.format(path="training", problem=problem))
+            where = "training.device"
+            raise ValueError(Errors.EL037.format(path=where, problem=problem))
         device, n_sharing = f"cuda:{number}", 1
         torch.cuda.set_device(number)
     if size == 1 and not dist.is_torchelastic_launched():

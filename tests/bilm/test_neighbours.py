@@ -129,7 +129,7 @@ def test_command(text, tmp_path):
     table = tmp_path / "new" / "table.md"
     run("neighbours", ENGLISH, text, "--word", "play", "--output", table)
     lines = table.read_text(encoding="utf-8").splitlines()
-    title, _, words = lines[0].partition(". By one vector a word: ")
+    title, _, words = lines[0].partition(". Nearest words without context: ")
     assert title == "**play** (4 contexts)"
     assert len(words.split(", ")) == 8 and "play" not in words.split(", ")
     page, mine = table.read_bytes(), "of another encoding: ä".encode("latin-1")

@@ -65,6 +65,10 @@ def test_convert_there_and_back(tiny, tmp_path):
 
 def test_convert_keeps_softmax_and_card(tmp_path):
     run("convert", SHIPPED, tmp_path / "copy", "--half")
+    before = (tmp_path / "copy" / "weights.safetensors").read_bytes()
+    assert "EL130" in run("convert", SHIPPED, tmp_path / "copy", fails=True)
+    assert (tmp_path / "copy" / "weights.safetensors").read_bytes() == before
+    run("convert", SHIPPED, tmp_path / "copy", "--half", "--force")
     for_people = {"README.md", "ATTRIBUTION.md"}
     names = {path.name for path in SHIPPED.iterdir()} - for_people
     assert {path.name for path in (tmp_path / "copy").iterdir()} == names

@@ -253,7 +253,7 @@ def test_bad_requests(folder):
     for places in (["middle"], ["input", "middle"], ["both"], [""]):
         with pytest.raises(ValueError, match=r"EL089.*--elmo input,output"):
             make_config(["tagger"], places=places)
-    for name in ("nothing", "entity_ruler", "lemmatizer"):
+    for name in ("nothing", "entity_ruler", "lemmatizer", "elmo"):
         with pytest.raises(ValueError, match="EL091"):
             make_config([name])
     with pytest.raises(ValueError, match="EL081"):

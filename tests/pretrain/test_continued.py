@@ -27,6 +27,13 @@ def test_init_that_has_another_vocabulary_now(folder):
         pretrain(continued, folder / "out")
 
 
+def test_init_that_is_not_there_is_said_before_the_text_is_read(folder):
+    named = config(folder, without_model(CONFIG), {"training.init": "en_elmo"})
+    with pytest.raises(FileNotFoundError, match=r"EL001.*en_elmo_sm"):
+        pretrain(named, folder / "out")
+    assert not any((folder / "out").iterdir())
+
+
 def test_init_that_has_other_weights_now(folder):
     """A run that is finished is not what would come of them."""
     init = BiLM.random(tiny_config(), seed=1)

@@ -130,6 +130,9 @@ def not_found(path: str | Path, names: Sequence[str] = ()) -> FileNotFoundError:
     shipped models that could have been meant."""
     layouts = "; ".join(f"{f.layout} ({name})" for name, f in _formats().items())
     named = f" The biLMs in this package are {', '.join(names)}." if names else ""
+    path = Path(path).absolute()  # relative ones are of the folder one works in
+    if (best := path / "model-best").is_dir():
+        named += f" '{best}' may be what you mean."
     message = Errors.EL001.format(path=path, layouts=layouts, names=named)
     return FileNotFoundError(message)
 

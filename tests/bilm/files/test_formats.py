@@ -102,7 +102,9 @@ def test_sizes_are_read_without_weights(tiny, tmp_path, format, damage, code):
 
 
 def test_nothing_found_names_formats_and_shipped_models(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"EL001.*options\.json.*config\.json"):
+    (tmp_path / "model-best").mkdir()
+    expected = r"EL001.*options\.json.*config\.json.*model-best"
+    with pytest.raises(FileNotFoundError, match=expected):
         BiLM.load(tmp_path)
     for name in models.MODELS.values():
         with pytest.raises(FileNotFoundError, match=f"EL001.*config.*{name}"):
