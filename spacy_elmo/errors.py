@@ -130,8 +130,8 @@ class Errors(metaclass=_Coded):
     )
     EL034 = "The vocabulary of '{path}' starts with {found}, not with <S>, </S>, <UNK>."
     EL035 = (
-        "The text has {tokens} tokens, too few for {batch} streams. Take more text, or "
-        "a batch_size of {fits} at most."
+        "The text has {tokens} tokens, boundaries of sentences among them, too few for "
+        "{batch} streams. Take more text, or a batch_size of {fits} at most."
     )
     EL036 = (
         "'{path}' has no softmax ('vocab.txt' and 'softmax.safetensors'), so it can't "

@@ -25,8 +25,9 @@ class Perplexity:
     """Perplexities of a text. The end of each sentence is predicted, its beginning is
     not. `mean` is exp of the mean loss of both directions; `bits_per_character` this
     loss, the spelling of unknown words included, over the text's Unicode characters
-    (tokens, and one space after each), to compare models with different vocabularies;
-    `spelling_bits` is that of unknown words alone, which the model does not compute.
+    (tokens, one space after each, and one for the end of each sentence), to compare
+    models with different vocabularies; `spelling_bits` is that of unknown words alone,
+    which the model does not compute.
     """
 
     forward: float

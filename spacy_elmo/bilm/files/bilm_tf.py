@@ -1,4 +1,4 @@
-"""bilm-tf and AllenNLP: an options file and one HDF5 file, in and out, to the bit.
+"""bilm-tf and AllenNLP: options and one HDF5 file, in and out, arrays to the bit.
 
 Their gates are ordered i, j, f, o (j is the candidate, our g); ours o, i, f, g. Their
 character table has no row for the absent character 0; ours has one, of zeros.
