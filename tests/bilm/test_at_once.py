@@ -85,6 +85,7 @@ def test_logits(sizes, kind, monkeypatch):
 
 @on_each
 def test_streams_of_perplexity(sizes):
+    """As many on every device: each begins with zeros, which the figure depends on."""
     corpus = build_corpus([["a", "b", "c"]] * 3_000)
     bilm = BiLM.random(tiny_config(), vocab=corpus.vocab)
     model = LanguageModel(bilm, FullSoftmax(bilm.config.projection_dim, 6))
@@ -93,4 +94,4 @@ def test_streams_of_perplexity(sizes):
         streams.append(batch.n_streams) or read(batch, state)
     )
     perplexity(model, corpus)
-    assert set(streams) == {sizes.streams}
+    assert set(streams) == {16}
