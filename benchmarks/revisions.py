@@ -77,8 +77,8 @@ class Tree:
 def check_out(revision: str, folder: Path) -> Path:
     """Put the package of a revision into a folder."""
     folder.mkdir()
-    archive = folder / "archive.tar"
+    archive = folder / "archive.zip"
     command = ["git", "archive", "--output", archive, revision]
     subprocess.run([*command, "spacy_elmo", "pyproject.toml"], cwd=ROOT, check=True)
-    shutil.unpack_archive(archive, folder, filter="data")
+    shutil.unpack_archive(archive, folder)
     return folder
