@@ -237,8 +237,8 @@ def status_cli(output: Path = FOLDER, as_json: AsJson = False) -> None:
         rows = {
             "jobs done": f"{state.jobs:,} of {plan.n_jobs:,}",
             "processes at work": f"{state.workers:,}",
-            "rounding, of the values": f"{error['relative_error']:.2e}, mean square",
-            "rounding, at most": f"{error['largest_error']:.2e}",
+            "rounding (RMS, relative)": f"{error['relative_error']:.2e}",
+            "rounding (largest)": f"{error['largest_error']:.2e}",
         }
         if state.seconds_left is not None:
             rows["tokens/s"] = f"{state.tokens_per_second:,.0f}"
