@@ -31,7 +31,7 @@ from .files import StoredBiLM
 from .files.own import VOCAB_CACHE
 from .initial_weights import draw_weights
 from .kernels.fast_bilm import FastBidirectionalLM
-from .kernels.forks import safe_from_forks
+from .kernels.forks import prepare, safe_from_forks
 from .kernels.processor import Precision, processor_of
 from .lstm import BiLMState
 from .objectives import Objective
@@ -69,6 +69,7 @@ class BiLM(FastBidirectionalLM):
         cls, config: BiLMConfig, *, seed: int = 0, vocab: Sequence[str] | None = None
     ) -> "BiLM":
         """Return a biLM with random weights, as training starts from."""
+        prepare()
         bilm = cls(config, vocab)
         draw_weights(bilm, torch.Generator().manual_seed(seed))
         return bilm.eval()
@@ -129,6 +130,7 @@ class BiLM(FastBidirectionalLM):
     def token_vectors(self, words: Sequence[str]) -> Tensor:
         """Return context-independent vectors of distinct words, (V, H); where no
         gradient is asked for, from the cache those that it has."""
+        prepare()
         if torch.is_grad_enabled() or not self.token_cache.size:
             return self.compute_token_vectors(words)
         # What is kept must not depend on what this call is made under.
@@ -150,8 +152,8 @@ class BiLM(FastBidirectionalLM):
         """Return the layers of a packed batch, (L+1, N, D), and the state after it.
         state: what both directions start from, rows in packed order; None for zeros.
         dropout: rate on the input of every LSTM layer while training."""
-        state = state or self.zero_state(len(batch.positions))
         with safe_from_forks():
+            state = state or self.zero_state(len(batch.positions))
             layers_of, state = self._read_batch(batch, state, dropout)
             return layers_of(slice(None)), state
 
@@ -212,6 +214,7 @@ class BiLM(FastBidirectionalLM):
         """Yield the number and the layers of each sentence as they are computed, the
         longest first: only those of one batch are in memory. Arguments, layers and
         errors are those of `encode`."""
+        prepare()
         check_sentences(sentences)
         if batch_tokens is None:
             batch_tokens = processor_of(self.device).at_once.tokens
@@ -248,6 +251,7 @@ class BiLM(FastBidirectionalLM):
             ValueError: [EL024] The state has another number of rows. [EL025] These are
                 no sentences.
         """
+        prepare()
         check_sentences(sentences)
         if state is None:
             state = self.zero_state(len(sentences))
@@ -282,6 +286,7 @@ class BiLM(FastBidirectionalLM):
     @classmethod
     def from_stored(cls, stored: StoredBiLM) -> "BiLM":
         """Return the biLM that `files.load` has read."""
+        prepare()
         with torch.device("meta"):
             bilm = cls(stored.config, stored.vocab, stored.alphabet)
         bilm.load_state_dict(stored.arrays, strict=True, assign=True)
@@ -289,6 +294,7 @@ class BiLM(FastBidirectionalLM):
 
     def stored(self) -> StoredBiLM:
         """Return what files of this biLM hold; its arrays are those of this biLM."""
+        prepare()
         return StoredBiLM(self.config, self.vocab, self.alphabet, self.state_dict())
 
     def fingerprint(self) -> str:

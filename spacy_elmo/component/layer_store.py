@@ -12,7 +12,7 @@ from spacy.tokens import Doc
 from thinc.types import Floats3d
 
 from ..bilm.bilm import BiLM
-from ..bilm.kernels.forks import ProcessLock
+from ..bilm.kernels.forks import ProcessLock, prepare
 from ..errors import Warnings
 from ..layers.encoder import Encoder, cut, docs_at_once, shim_of
 from ..layers.layer_batch import LayerBatch
@@ -175,6 +175,7 @@ class LayerReader:
     def read(self, docs: Iterable[Doc | DocPieces]) -> Reading:
         """Return the layers of Docs, from the cache or computed; warn [ELW26] if the
         cache was removed or damaged meanwhile, and do without it from then on."""
+        prepare()
         cut_docs = cut(self.model, list(docs))
         if self.cache is not None:
             try:

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from ..bilm.batch import batch_by_tokens, check_finite, compute_what_fits, pack
 from ..bilm.config import BiLMConfig
+from ..bilm.kernels.forks import prepare
 from ..bilm.kernels.processor import Precision
 from ..bilm.token_cache import CACHE_WORDS
 from ..bilm.transfer import to_device
@@ -150,6 +151,7 @@ def _forward_sentences(
     shim: Any = model.shims[0]
     if not shim.has_weights:
         raise ValueError(Errors.EL050.format(name="spacy-elmo.BiLM.v1"))
+    prepare()
     tokens, rows, n_rows = sentences
     config, device = shim.bilm_config, shim.bilm.device
     options = {"dropout": model.attrs["dropout_rate"]} if is_train else {}

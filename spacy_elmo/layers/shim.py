@@ -40,6 +40,7 @@ from thinc.types import FloatsXd
 from ..bilm.bilm import BiLM
 from ..bilm.config import BiLMConfig, check_at_least
 from ..bilm.files import StoredBiLM, checked
+from ..bilm.kernels.forks import prepare, safe_from_forks
 from ..bilm.kernels.memo import Derived, state_of
 from ..bilm.kernels.processor import Precision, check_name, float32_mode, processor_of
 from ..bilm.token_cache import TokenCache
@@ -61,11 +62,11 @@ class TorchShim(PyTorchShim):
     def begin_update(self, inputs: ArgsKwargs) -> tuple[Any, Callable[[Any], Any]]:
         """Return what the module returns, and its backward pass, both without TF32."""
         mode = partial(float32_mode, "float32", self.device.type)
-        with mode():
+        with mode(), safe_from_forks():
             output, backprop = super().begin_update(inputs)
 
         def backprop_in_mode(gradients: Any) -> Any:
-            with mode():
+            with mode(), safe_from_forks():
                 return backprop(gradients)
 
         return output, backprop_in_mode
@@ -97,6 +98,7 @@ class TorchShim(PyTorchShim):
     @contextlib.contextmanager
     def use_params(self, params: Any) -> Iterator[None]:
         """Have the parameters hold averages, or other values, for a while."""
+        prepare()
         backup = []
         for name, parameter in self._model.named_parameters():
             if self.key(name) in params:

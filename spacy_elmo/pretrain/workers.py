@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from ..bilm.kernels.choose import choose_gradients
+from ..bilm.kernels.forks import prepare
 from ..bilm.kernels.processor import float32_mode
 from ..bilm.lstm import BiLMState
 from ..errors import Errors
@@ -164,6 +165,7 @@ def torch_settings(training: TrainingConfig, device: torch.device) -> Iterator[N
     gpus = [device] if device.type == "cuda" else []
     if training.threads:
         torch.set_num_threads(training.threads)
+    prepare()
     if low:  # what stays float32 may use TF32
         torch.set_float32_matmul_precision("high")
     try:

@@ -175,8 +175,8 @@ def test_in_other_processes(how):
     found, n_threads = queue.get(timeout=120)
     child.join(60)
     assert child.exitcode == 0 and close(found, expected)
-    if how == "fork":
-        assert n_threads == 2
+    if how == "fork":  # it has not the threads of this one
+        assert n_threads == 1
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
