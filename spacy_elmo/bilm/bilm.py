@@ -27,6 +27,7 @@ from .batch import (
     pack,
 )
 from .config import BiLMConfig, check_at_least
+from .default_settings import default_settings
 from .files import StoredBiLM
 from .files.own import VOCAB_CACHE
 from .initial_weights import draw_weights
@@ -65,6 +66,7 @@ class BiLM(FastBidirectionalLM):
         self.token_cache = TokenCache(CACHE_WORDS)
 
     @classmethod
+    @default_settings()
     def random(
         cls, config: BiLMConfig, *, seed: int = 0, vocab: Sequence[str] | None = None
     ) -> "BiLM":
@@ -134,8 +136,7 @@ class BiLM(FastBidirectionalLM):
         if torch.is_grad_enabled() or not self.token_cache.size:
             return self.compute_token_vectors(words)
         # What is kept must not depend on what this call is made under.
-        plain = torch.autocast(self.device.type, enabled=False)
-        with plain, torch.inference_mode(False), torch.no_grad():
+        with default_settings():
             cache, compute = self.token_cache, self.compute_token_vectors
             return cache.vectors(words, self.token_encoder, compute)
 
@@ -223,7 +224,7 @@ class BiLM(FastBidirectionalLM):
             raise ValueError(Errors.EL021.format(start=start))
         first = self.zero_state(1)
         if sentences and start == "boundary":  # the state that empty sentences lead to
-            first = steady_state(lambda state: self(pack([[]]), state)[1], first)
+            first = steady_state(lambda s: self._encode_batch([[]], s)[1], first)
 
         def encode_group(group: Sequence[int]) -> Iterable[np.ndarray]:
             state = first.map(lambda part: part.repeat(1, len(group), 1))
@@ -235,8 +236,7 @@ class BiLM(FastBidirectionalLM):
                 yield from zip(group, arrays)
                 del arrays  # before the next batch's layers are made
 
-    @torch.inference_mode(False)
-    @torch.no_grad()
+    @default_settings()
     def encode_stateful(
         self, sentences: Sequence[Sequence[str]], state: BiLMState | None = None
     ) -> tuple[list[np.ndarray], BiLMState]:
@@ -270,7 +270,7 @@ class BiLM(FastBidirectionalLM):
         the state after the last step, row by row in the order of the sentences."""
         batch, device = pack(sentences), self.device
         order_B = to_device(batch.order_B, device)
-        with safe_from_forks():
+        with default_settings(), safe_from_forks():
             layers_of, packed_state = self._read_batch(batch, state.select(order_B))
         found = on_the_host(layers_of, sentences, batch.positions, device)
         return found, packed_state.select(torch.argsort(order_B))
@@ -278,12 +278,14 @@ class BiLM(FastBidirectionalLM):
     # -- files --------------------------------------------------------------------
 
     @classmethod
+    @default_settings()
     def empty(cls, config: BiLMConfig) -> "BiLM":
         """Return a biLM whose parameters have shapes but no memory."""
         with torch.device("meta"):
             return cls(config)
 
     @classmethod
+    @default_settings()
     def from_stored(cls, stored: StoredBiLM) -> "BiLM":
         """Return the biLM that `files.load` has read."""
         prepare()
@@ -302,6 +304,7 @@ class BiLM(FastBidirectionalLM):
         return self.stored().fingerprint
 
     @classmethod
+    @default_settings()
     def load(cls, path: str | Path) -> "BiLM":
         """Return the biLM in a folder, or of a file in it, in any format. Raises as
         `files.load`."""

@@ -29,18 +29,17 @@ DEFAULT_CONFIG = {
 @takes_fields_of(ElmoSettings)
 def make_elmo(nlp: Language, name: str, model: Encoder, **settings: Any) -> Elmo:
     """Return an ELMo component; settings are those of `ElmoSettings`."""
+    shim_of(model).takes_sizes = shim_of(model).bilm_config.to_dict() == shipped.sizes()
     sizes = _sizes_of_weights(model, settings["weights"])
-    before = shim_of(model).bilm_config
     if sizes is not None:
         set_sizes(model, sizes)
     elmo = Elmo(nlp.vocab, model, name, lang=nlp.lang or "", **settings)
     place = weakref.ref(nlp), weakref.ref(elmo)
     elmo.when_loaded = partial(_store_version, *place)
     elmo.when_frozen = partial(_store_frozen, *place)
+    elmo.when_resized = partial(_store_sizes, *place)
     if sizes is not None:
-        store = partial(_store_sizes, *place)
-        elmo.when_linked = partial(store, sizes)
-        elmo.sizes_before = before, store
+        elmo.when_linked = partial(elmo.when_resized, sizes)
     return elmo
 
 
@@ -50,7 +49,7 @@ def _sizes_of_weights(model: Encoder, weights: str | None) -> BiLMConfig | None:
     None if they can't be read: a saved pipeline has weights of its own, and must load
     where there are no others. Where they are needed, an error says what is wrong.
     """
-    if weights is None or shim_of(model).bilm_config.to_dict() != shipped.sizes():
+    if weights is None or not shim_of(model).takes_sizes:
         return None
     try:
         return read_config(shipped.find(weights))

@@ -18,6 +18,7 @@ from thinc.types import Floats3d
 
 from .. import models as shipped
 from ..bilm.bilm import BiLM
+from ..bilm.default_settings import default_settings
 from ..errors import Errors, Warnings
 from ..layers.encoder import Encoder, cut, docs_at_once
 from ..layers.fine_tuning import FineTuning, ForwardPass
@@ -195,6 +196,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         """Add the gradient that a listener has for the layers of Docs."""
         self._tuning.add(docs, d_layers)
 
+    @default_settings()
     def layers_of(self, doc: Doc) -> Floats3d:
         """Return the layers of a Doc that the component has seen, (L+1, T, D)."""
         self._with_weights()
@@ -207,11 +209,13 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
 
     # -- prediction ---------------------------------------------------------------
 
+    @default_settings()
     def predict(self, docs: Iterable[Doc]) -> Reading:
         """Return Docs with the pieces that they were read in, and their layers."""
         self._with_weights()
         return self._reader.read(docs)
 
+    @default_settings()
     def set_annotations(self, docs: Iterable[Doc], scores: Reading) -> None:
         """Set `doc.tensor` (T, D) to the component's own mix, and hold the layers for
         the listeners; [EL058, EL078] if they are of other tokens or not finite."""
@@ -249,6 +253,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
 
     # -- training -----------------------------------------------------------------
 
+    @default_settings()
     def update(
         self,
         examples: Iterable[Example],
@@ -282,6 +287,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
             self.finish_update(sgd)
         return losses
 
+    @default_settings()
     def finish_update(self, sgd: Optimizer) -> None:
         """Let the biLM, if it is not frozen, learn from the listeners' gradients."""
         if not self.frozen:

@@ -9,9 +9,11 @@ from typing import Any
 from spacy.tokens import Doc, Span, Token
 from thinc.api import get_array_module
 
+from ..bilm.default_settings import default_settings
 from ..errors import Errors
 
 
+@default_settings()
 def similarity(
     a: Token | Span | Doc, b: Token | Span | Doc, *, layer: int | None = None
 ) -> float:

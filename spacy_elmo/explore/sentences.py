@@ -13,6 +13,7 @@ import torch
 
 from ..bilm.batch import pack
 from ..bilm.bilm import BiLM
+from ..bilm.default_settings import default_settings
 from ..bilm.objectives import Objective
 from ..bilm.words import UNK
 from ..errors import Errors
@@ -65,6 +66,7 @@ def sentence_view(
     return View("sentence", kind, about, data)
 
 
+@default_settings()
 def surprise(
     bilm: BiLM, softmax: Objective, sentence: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -80,10 +82,9 @@ def surprise(
     numbers = {word: i for i, word in enumerate(bilm.vocab or [])}
     targets = [numbers.get(token, numbers[UNK]) for token in sentence]
     target_T = torch.tensor(targets, device=bilm.device)
-    with torch.inference_mode():
-        layers_LND, _ = bilm(pack([sentence]))  # with <S> and </S> at the ends
-        ahead_NH, back_NH = layers_LND[-1].float().chunk(2, dim=1)
-        log_p = softmax(ahead_NH[:-2], target_T), softmax(back_NH[2:], target_T)
+    layers_LND, _ = bilm(pack([sentence]))  # with <S> and </S> at the ends
+    ahead_NH, back_NH = layers_LND[-1].float().chunk(2, dim=1)
+    log_p = softmax(ahead_NH[:-2], target_T), softmax(back_NH[2:], target_T)
     ahead_T, back_T = (-(x.double().cpu().numpy()) / math.log(2) for x in log_p)
     return ahead_T, back_T
 

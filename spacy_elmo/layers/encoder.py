@@ -13,6 +13,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+import srsly
 import torch
 from spacy.tokens import Doc
 from spacy.util import registry
@@ -22,12 +23,13 @@ from torch import Tensor
 
 from ..bilm.batch import batch_by_tokens, check_finite, compute_what_fits, pack
 from ..bilm.config import BiLMConfig
+from ..bilm.default_settings import default_settings
 from ..bilm.kernels.forks import prepare
 from ..bilm.kernels.processor import Precision
 from ..bilm.token_cache import CACHE_WORDS
 from ..bilm.transfer import to_device
 from ..errors import Errors
-from .checksums import CheckedModel
+from .checksums import SAVED, CheckedModel
 from .layer_batch import LayerBatch, nothing
 from .settings import takes_fields_of
 from .shim import BiLMShim
@@ -37,6 +39,22 @@ DROPOUT = {"dropout_rate": 0.0}  # of the LSTM layers' inputs; an update sets it
 PIPE_TOKENS = 16_384  # of a group of Docs at least, if there are as many
 
 Encoder = Model[Sequence[Doc | DocPieces], LayerBatch]
+
+
+class EncoderModel(CheckedModel):
+    """The model of a biLM, with the checksum of `CheckedModel`."""
+
+    def from_dict(self, msg: dict[str, Any]) -> "EncoderModel":
+        """Load what `to_dict` returned; sizes that nobody has chosen give way to those
+        of the weights. Raises ValueError [EL052] if other sizes were chosen."""
+        shim = shim_of(self)
+        _, (saved,) = msg["shims"]
+        sizes = BiLMConfig.from_dict(srsly.msgpack_loads(saved)["config"])
+        if shim.takes_sizes and not shim.has_weights:
+            set_sizes(self, sizes)
+        shim.check_sizes(sizes, SAVED)
+        super().from_dict(msg)
+        return self
 
 
 class Sentences(NamedTuple):
@@ -76,7 +94,7 @@ def build_bilm(
     """
     config = BiLMConfig.from_dict(sizes)
     shim = BiLMShim(config, cache_words, cast(Precision, precision), batch_tokens)
-    return CheckedModel(
+    return EncoderModel(
         "elmo-encoder",
         _forward,
         layers=[Model("bilm", _forward_sentences, shims=[shim], attrs=DROPOUT)],
@@ -145,6 +163,7 @@ def check_rows(layers_LND: Floats3d, sentences: Sentences) -> Callable[[], None]
     return check_finite(xp2torch(layers_LND), sentences.tokens, sentences.rows)
 
 
+@default_settings()
 def _forward_sentences(
     model: Model[Sentences, Floats3d], sentences: Sentences, is_train: bool
 ) -> tuple[Floats3d, Callable[[Floats3d], list[Any]]]:
@@ -156,7 +175,9 @@ def _forward_sentences(
     config, device = shim.bilm_config, shim.bilm.device
     options = {"dropout": model.attrs["dropout_rate"]} if is_train else {}
     # Layers of all sentences in one array, which every batch is written into.
-    layers_LND = torch.zeros(config.n_layers + 1, n_rows, config.width, device=device)
+    layers_LND = torch.zeros(
+        *(config.n_layers + 1, n_rows, config.width), dtype=torch.float32, device=device
+    )
     computed: list[tuple[Tensor, Tensor, Callable[[Any], Any]]] = []
 
     def compute(group: Sequence[int]) -> tuple[Tensor, Tensor, Callable[[Any], Any]]:
@@ -174,6 +195,7 @@ def _forward_sentences(
             if is_train:
                 computed.append(part)
 
+    @default_settings()
     def backprop(d_layers_LND: Any) -> list[Any]:
         d_LND = xp2torch(d_layers_LND, device=device)
         for (to_N, from_N), Y_LND, backprop_group in computed:

@@ -39,6 +39,7 @@ from thinc.types import FloatsXd
 
 from ..bilm.bilm import BiLM
 from ..bilm.config import BiLMConfig, check_at_least
+from ..bilm.default_settings import default_settings
 from ..bilm.files import StoredBiLM, checked
 from ..bilm.kernels.forks import prepare, safe_from_forks
 from ..bilm.kernels.memo import Derived, state_of
@@ -49,32 +50,40 @@ from ..errors import Errors, Warnings
 from ..untrusted_files import MAX_WORDS
 from .checksums import SAVED
 
+LARGEST = 93_600_848  # parameters of the largest published biLM
+
 
 class TorchShim(PyTorchShim):
-    """Holds a torch module, whose gradients Thinc's optimizer turns into updates."""
+    """Holds a torch module, whose gradients Thinc's optimizer turns into updates. What
+    the caller has set in torch and NumPy makes no difference."""
 
+    @default_settings()
+    def __init__(self, module: Any) -> None:
+        super().__init__(module)
+
+    @default_settings()
     def predict(self, inputs: ArgsKwargs) -> Any:
         """Return what the module returns in evaluation mode, without gradients."""
         self._model.eval()
-        with torch.inference_mode(False), torch.no_grad():
-            return self._model(*inputs.args, **inputs.kwargs)
+        return self._model(*inputs.args, **inputs.kwargs)
 
     def begin_update(self, inputs: ArgsKwargs) -> tuple[Any, Callable[[Any], Any]]:
         """Return what the module returns, and its backward pass, both without TF32."""
         mode = partial(float32_mode, "float32", self.device.type)
-        with mode(), safe_from_forks():
+        with default_settings(gradient=True), mode(), safe_from_forks():
             output, backprop = super().begin_update(inputs)
 
-        def backprop_in_mode(gradients: Any) -> Any:
-            with mode(), safe_from_forks():
+        def backprop_by_default(gradients: Any) -> Any:
+            with default_settings(), mode(), safe_from_forks():
                 return backprop(gradients)
 
-        return output, backprop_in_mode
+        return output, backprop_by_default
 
     def learns(self, name: str) -> bool:
         """Return whether the parameter of a name takes part in updates."""
         return True
 
+    @default_settings()
     def finish_update(self, optimizer: Optimizer) -> None:
         """Write the optimizer's updates into the parameters, and drop gradients."""
         for name, parameter in self._model.named_parameters():
@@ -100,16 +109,19 @@ class TorchShim(PyTorchShim):
         """Have the parameters hold averages, or other values, for a while."""
         prepare()
         backup = []
-        for name, parameter in self._model.named_parameters():
-            if self.key(name) in params:
-                backup.append((parameter, torch2xp(parameter.data.clone())))
-                _write(parameter, params[self.key(name)])
+        with default_settings():
+            for name, parameter in self._model.named_parameters():
+                if self.key(name) in params:
+                    backup.append((parameter, torch2xp(parameter.data.clone())))
+                    _write(parameter, params[self.key(name)])
         try:
             yield
         finally:
-            for parameter, weights in backup:
-                _write(parameter, weights)
+            with default_settings():
+                for parameter, weights in backup:
+                    _write(parameter, weights)
 
+    @default_settings()
     def copy(self) -> "TorchShim":
         """Return a copy with an id of its own."""
         copied = copy.deepcopy(self)
@@ -123,6 +135,7 @@ class TorchShim(PyTorchShim):
         state = self._model.state_dict()
         return serialize({k: v.detach().cpu().contiguous() for k, v in state.items()})
 
+    @default_settings()
     def from_bytes(self, bytes_data: bytes) -> "TorchShim":
         """Load the module's state; [EL010] if it is damaged, or of another module."""
         arrays = arrays_from_bytes(bytes_data)
@@ -141,6 +154,7 @@ def run(
     the backward pass, both of arrays."""
     Y, backprop = shim(ArgsKwargs(inputs, {}), is_train)
 
+    @default_settings()
     def backprop_array(dY: Any) -> None:
         gradient = xp2torch(dY, device=Y.device)
         backprop(ArgsKwargs(args=((Y,),), kwargs={"grad_tensors": (gradient,)}))
@@ -162,7 +176,6 @@ def arrays_from_bytes(data: bytes) -> dict[str, torch.Tensor]:
         raise ValueError(Errors.EL010.format(path=SAVED, error=error)) from error
 
 
-@torch.no_grad()
 def _write(parameter: torch.Tensor, values: Any) -> None:
     """Write an array into a parameter.
 
@@ -191,6 +204,8 @@ class BiLMShim(TorchShim):
         self.cache_words = cache_words
         self.precision = precision
         self.exact = False
+        # Whether weights of other sizes may come, as long as there are none.
+        self.takes_sizes = False
         self._fingerprint = Derived(_fingerprint)
         self.set_sizes(config)
 
@@ -211,11 +226,12 @@ class BiLMShim(TorchShim):
         """Whether the biLM has weights."""
         return self._model.device.type != "meta"
 
+    @default_settings()
     def set_weights(self, bilm: BiLM, source: object) -> None:
         """Take over a biLM from a source, which messages name; [EL052] if its sizes are
         others, [EL077] if the device does not have the precision. Raises MemoryError
         [EL076] if they don't fit it."""
-        self._check_sizes(bilm.config, source)
+        self.check_sizes(bilm.config, source)
         try:
             bilm = bilm.to(_device()).eval()
         except torch.OutOfMemoryError as error:
@@ -233,7 +249,10 @@ class BiLMShim(TorchShim):
     @property
     def max_bytes(self) -> int:
         """Size of the saved weights and words at most."""
-        return 8 * self._model.n_parameters + MAX_WORDS
+        n_parameters = self._model.n_parameters
+        if self.takes_sizes and not self.has_weights:
+            n_parameters = max(n_parameters, LARGEST)
+        return 8 * n_parameters + MAX_WORDS
 
     def set_exact(self, exact: bool) -> None:
         """Set `BiLM.set_exact` of these weights and of those to come."""
@@ -279,12 +298,13 @@ class BiLMShim(TorchShim):
             }
         )
 
+    @default_settings()
     def from_bytes(self, bytes_data: bytes) -> "BiLMShim":
         """Load weights, if there are some; [EL006-EL008, EL010] if they are damaged,
         [EL052] if their sizes are others."""
         message = srsly.msgpack_loads(bytes_data)
         config = BiLMConfig.from_dict(message["config"])
-        self._check_sizes(config, SAVED)
+        self.check_sizes(config, SAVED)
         if message["weights"]:  # none if saved before it had any
             arrays = arrays_from_bytes(message["weights"])
             stored = StoredBiLM(config, message["vocab"], message["alphabet"], arrays)
@@ -296,7 +316,8 @@ class BiLMShim(TorchShim):
             self.set_weights(BiLM.from_stored(stored), SAVED)
         return self
 
-    def _check_sizes(self, found: BiLMConfig, source: object) -> None:
+    def check_sizes(self, found: BiLMConfig, source: object) -> None:
+        """Raise ValueError [EL052] if the sizes of weights from a source are others."""
         ours, theirs = self.bilm_config.to_dict(), found.to_dict()
         differing = [
             f"{name} = {theirs[name]} (configured: {ours[name]})"

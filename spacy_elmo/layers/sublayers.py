@@ -17,6 +17,7 @@ from thinc.types import Floats2d
 from torch import Tensor, nn
 
 from ..bilm.config import BiLMConfig
+from ..bilm.default_settings import default_settings
 from ..bilm.initial_weights import draw_weights
 from ..bilm.kernels.fast import FastCharCnnEncoder
 from ..bilm.transfer import to_device
@@ -62,6 +63,7 @@ def build_char_cnn(
 
 
 class _CharCnn(nn.Module):
+    @default_settings()
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__()
         self.encoder = FastCharCnnEncoder(config)
@@ -73,6 +75,7 @@ class _CharCnn(nn.Module):
         return vectors_VH[word_N]
 
 
+@default_settings()
 def _forward_rows(
     model: Model[Any, Any], inputs: tuple[np.ndarray, np.ndarray], is_train: bool
 ) -> tuple[Any, Callable[[Any], None]]:

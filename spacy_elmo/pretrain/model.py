@@ -18,6 +18,7 @@ from torch.nn.functional import dropout
 
 from ..bilm import files, objectives
 from ..bilm.bilm import BiLM
+from ..bilm.default_settings import default_settings
 from ..bilm.kernels.fast import FastCharCnnEncoder
 from ..bilm.lstm import BiLMState
 from ..bilm.objectives import Objective
@@ -75,6 +76,7 @@ class LanguageModel(nn.Module):
         return log_p_P
 
     @classmethod
+    @default_settings()
     def load(cls, folder: Path, dropout: float = 0.0) -> "LanguageModel":
         """Read a model folder: a biLM, and its objective beside it.
 

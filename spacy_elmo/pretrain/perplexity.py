@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
+from ..bilm.default_settings import default_settings
 from ..bilm.words import word_to_bytes
 from ..text.corpus import BOS_ID, EOS_ID, SPECIALS, UNK_ID, Corpus
 from ..text.streams import Streams
@@ -49,6 +50,7 @@ class Perplexity:
         )
 
 
+@default_settings(matmul=False)
 def perplexity(
     model: LanguageModel,
     corpus: Corpus,

@@ -239,7 +239,7 @@ SAME_BITS = {"onednn", "onednn_in_place"}
 def works(form: str) -> bool:
     """Return whether a form computes on this CPU with this torch, most operators being
     private to torch: it is tried out once, on matrices of 1 x 1."""
-    one = torch.ones(1, 1)
+    one = torch.ones(1, 1, dtype=torch.float32, device="cpu")
     if form == "mkl" and not torch.backends.mkl.is_available():
         return False
     try:
