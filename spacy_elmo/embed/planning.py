@@ -16,6 +16,7 @@ from .. import __version__
 from ..bilm.bilm import BiLM
 from ..bilm.kernels.forced import forced_kernels
 from ..errors import Errors
+from ..models import FOLDER, MODELS
 from .checksums import new_checksum
 from .estimate import estimate, refuse_without_room
 from .folder import Workspace, publish
@@ -184,7 +185,10 @@ def make_encoder(
             [EL201] if a package has another version or other kernels are forced,
             [EL202] if the projection is damaged.
     """
-    bilm = bilm or load_model(plan.model, plan.mix_of)[0]
+    if bilm is None:  # a plan has absolute paths, or names of what is installed
+        is_shipped = plan.model in MODELS.values()
+        model = str(FOLDER / plan.model) if is_shipped else plan.model
+        bilm = load_model(model, plan.mix_of)[0]
     if bilm.fingerprint() != plan.fingerprint:
         raise ValueError(Errors.EL209.format(model=plan.model))
     if versions() != plan.versions:
