@@ -72,6 +72,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         self.sets_tensor = own.set_tensor
         self.listener_map: dict[str, list[Model[Any, Any]]] = {}
         self._asking = weakref.WeakSet[Model[Any, Any]]()
+        self._linked = weakref.WeakSet[Model[Any, Any]]()
         self._cache_advice = True  # until it is said, or a cache or none was chosen
         offer_replacement(self.model, frozen=self.frozen)
         # What belongs to the Docs in flight, and no copy takes along.
@@ -79,20 +80,26 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         self._tuning = FineTuning(model, own.learn_rate, own.unfreeze_every)
 
     def __reduce__(self) -> Any:
-        self._tuning.apply_what_is_due()
+        self._tuning.complete()
         settings, weights = asdict(self.settings), self.named_weights
         if weights is not None and weights.parent != shipped.FOLDER:
             settings["weights"] = str(weights)
         build = partial(Elmo, lang=self.lang, **settings)
         names = "listener_map", "error_handler"
         state = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        # Not the components that they are a part of, which are perhaps not copied.
+        state["linked"] = [(each, each.upstream is self) for each in self.linked]
         return build, (self.vocab, self.model, self.name), state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        for listener, is_first in state.pop("linked"):
+            if is_first or listener.upstream is None:
+                listener.connect(self)
+            else:
+                listener.connect_also(self)
+            self._linked.add(listener)
         for name, value in state.items():
             setattr(self, name, value)
-        for listener in self.listeners:
-            listener.connect(self)  # type: ignore[attr-defined]
 
     # -- settings -----------------------------------------------------------------
 
@@ -103,7 +110,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
 
     @frozen.setter
     def frozen(self, frozen: bool) -> None:
-        self._tuning.apply_what_is_due()
+        self._tuning.complete()
         self.settings = replace(self.settings, frozen=frozen)
         offer_replacement(self.model, frozen=self.frozen)
         self.when_frozen(frozen)
@@ -182,6 +189,8 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         self, listener: Model[Any, Any], docs: list[Doc], is_train: bool
     ) -> Iterator[LayerBatch]:
         """Yield layers of Docs for a listener, in order, some Docs at once."""
+        if not is_train:
+            self._tuning.complete_before(docs)
         if not self.has_weights:
             self._with_weights()
             if self.settings.weights is None:
@@ -201,9 +210,17 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         """Add the gradient that a listener has for the layers of Docs."""
         self._tuning.add(docs, d_layers)
 
+    def end_update(self, listener: Model[Any, Any]) -> None:
+        """Complete the update if the component of a listener, which has finished its
+        own, is the last one that listens."""
+        last = self.listening_components[-1:]
+        if any(listener in self.listener_map[name] for name in last):
+            self._tuning.complete()
+
     @default_settings()
     def layers_of(self, doc: Doc) -> Floats3d:
         """Return the layers of a Doc that the component has seen, (L+1, T, D)."""
+        self._tuning.complete_before([doc])
         self._with_weights()
         return self._reader.of_doc(doc)
 
@@ -217,6 +234,8 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
     @default_settings()
     def predict(self, docs: Iterable[Doc]) -> Reading:
         """Return Docs with the pieces that they were read in, and their layers."""
+        docs = list(docs)
+        self._tuning.complete_before(docs)
         self._with_weights()
         return self._reader.read(docs)
 
@@ -299,9 +318,9 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
             self._tuning.finish(sgd)
 
     def use_params(self, params: Any) -> Iterator[None]:
-        """Have the weights hold averages, or other values, for a while. Backward passes
-        that are due run before, with the weights that they were made for."""
-        with self._tuning.paused(), self.model.use_params(params):
+        """Have the weights hold averages, or other values, for a while."""
+        self._tuning.complete()  # with the weights that it was made for
+        with self.model.use_params(params):
             yield
 
     def get_loss(self, examples: Any, scores: Any) -> None:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from thinc.api import Model, use_ops
+from thinc.api import use_ops
 
 from .. import models as shipped
 from ..bilm.bilm import BiLM
@@ -32,7 +32,7 @@ class WithWeights:
     model: Any
     lang: str
     frozen: bool
-    connected: list[Model[Any, Any]]
+    linked: list[Any]
     _tuning: FineTuning
     # Called with the name and the version of weights that are loaded, in a pipeline.
     when_loaded: Callable[[dict[str, Any]], None] | None = None
@@ -56,7 +56,7 @@ class WithWeights:
     def bilm(self) -> BiLM:
         """The biLM with its weights; if there are none, ValueError [EL081] if that is
         because nothing ships for the language, else [EL050]."""
-        self._tuning.apply_what_is_due()
+        self._tuning.complete()
         return self._with_weights().bilm
 
     @property
@@ -72,7 +72,7 @@ class WithWeights:
 
     def fingerprint(self) -> str:
         """Return the fingerprint of the weights; errors as of `bilm`."""
-        self._tuning.apply_what_is_due()
+        self._tuning.complete()
         return self._with_weights().fingerprint()
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> Any:
@@ -106,8 +106,9 @@ class WithWeights:
             raise
         if self._shim.bilm_config != before:
             self.when_resized(self._shim.bilm_config)
-            for listener in self.connected:
-                listener.connect(self)  # type: ignore[attr-defined]
+            for listener in self.linked:
+                if listener.upstream is self:
+                    listener.connect(self)
 
     def load_weights(self, path: str | Path) -> None:
         """Take weights from a model folder in any format, or a shipped model by name.
@@ -168,12 +169,12 @@ class WithWeights:
             self._take(BiLM.random(config), "random")
 
     def _check_mixes(self) -> None:
-        for listener in self.connected:
-            listener.check_weights(self)  # type: ignore[attr-defined]
+        for listener in self.linked:
+            listener.check_weights(self)
 
     def _sign_mixes(self) -> None:
         """Tell listeners, which are saved after this component, what their mixes were
         trained with, unless they know."""
         self.fingerprint()  # takes the weights that are saved, if there are none
-        for listener in self.connected:
-            listener.sign(self)  # type: ignore[attr-defined]
+        for listener in self.linked:
+            listener.sign(self)

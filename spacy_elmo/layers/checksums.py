@@ -36,7 +36,8 @@ class CheckedModel(Model[Any, Any]):
 
 
 class MixChecksum(Shim):
-    """Saved with a mix, and compared when it is loaded; does nothing else."""
+    """Saved with a mix, and compared when it is loaded. It also tells the mix that its
+    component has finished an update: Thinc tells the shims of a model alone."""
 
     def to_bytes(self) -> bytes:
         """Return the checksum of the mix."""
@@ -57,7 +58,8 @@ class MixChecksum(Shim):
         return self
 
     def finish_update(self, optimizer: Any) -> None:
-        """Do nothing."""
+        """End the update of the mix."""
+        self._model.end_update()
 
     def to_device(self, device_type: str, device_id: int) -> None:
         """Do nothing."""

@@ -2,18 +2,37 @@
 
 In spaCy's own protocol the last listener runs the upstream's backward pass, so when
 that one is frozen or disabled the upstream silently learns nothing. Here listeners only
-add, and the component runs the pass when it finishes its update.
+add, and the component runs the pass when its update is finished.
+
+`nlp.update(sgd=...)` finishes its components in their order, this one before its
+listeners have added anything. So a component that learns is in one of three states:
+
+IDLE     no gradient is awaited.
+WAITING  a forward pass was made, and listeners may add gradients to it.
+READY    the update was finished before the gradients had come: they are still awaited,
+         and the step of the optimizer is due.
+
+           forward pass            finish, no gradient yet
+    IDLE -----------------> WAITING -----------------------> READY
+      ^                        |                               |
+      |   finish, gradients    |                               |   complete
+      +------------------------+<------------------------------+
+
+A READY update is completed as soon as the last listening component has finished its
+own. Where that one is frozen or excluded from the update, nothing says that the update
+is over, so it is completed before the weights are next looked at: by a prediction, a
+new update, or what saves, copies or replaces the weights.
 """
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from spacy.tokens import Doc
 from thinc.api import Adam, Optimizer, set_dropout_rate
 
+from ..bilm.kernels.forks import ProcessLock
 from ..errors import Warnings
 from .encoder import Encoder, shim_of
 from .layer_batch import LayerBatch
@@ -34,10 +53,13 @@ class ForwardPass:
         self.index = {id(doc): d for d, doc in enumerate(self.docs)}
         self.tokens = [tokens_of(doc) for doc in self.docs]
 
+    def holds(self, doc: Doc) -> bool:
+        """Return whether a Doc is one of the batch."""
+        return id(doc) in self.index
+
     def has_read(self, doc: Doc) -> bool:
         """Return whether a Doc is one of the batch, with the tokens that it had."""
-        d = self.index.get(id(doc))
-        return d is not None and self.tokens[d] == tokens_of(doc)
+        return self.holds(doc) and self.tokens[self.index[id(doc)]] == tokens_of(doc)
 
 
 class FineTuning:
@@ -54,6 +76,7 @@ class FineTuning:
         self.encoder = encoder
         self.learn_rate, self.unfreeze_every = learn_rate, unfreeze_every
         self._warned = False
+        self._completing = ProcessLock()
         self.restart()
 
     def restart(self) -> None:
@@ -65,40 +88,36 @@ class FineTuning:
         self._highest_rate = 0.0  # of the optimizer, so far
 
     def forget(self) -> None:
-        """Await no gradients any more."""
+        """Await no gradients any more: IDLE."""
         self._awaited: list[ForwardPass] = []
-        # For gradients that come after their update was finished.
-        self._late: Optimizer | None = None
+        # The optimizer of an update that is READY.
+        self._ready: Optimizer | None = None
 
     def begin(self, drop: float) -> None:
-        """Apply what is due, set the dropout, and thaw a layer when it is its turn."""
-        self.apply_what_is_due()
+        """Complete the update before, set the dropout, and unfreeze a layer when it is
+        its turn."""
+        self.complete()
         set_dropout_rate(self.encoder, drop)
         if self.unfreeze_every:
             shim, thawed = shim_of(self.encoder), self.n_updates // self.unfreeze_every
             shim.thawed = min(thawed, shim.bilm_config.n_layers) + 1
 
-    def apply_what_is_due(self) -> None:
-        """Learn what listeners have added since the last update.
+    def complete(self) -> None:
+        """Run the backward passes that have gradients, and the step of an update that
+        is READY."""
+        with self._completing:  # threads that predict complete it once
+            self._run_backward()
+            if self._ready is not None:
+                optimizer, self._ready = self._own or self._ready, None
+                self.encoder.finish_update(optimizer)
 
-        nlp.update finishes its components in their order, this one before the listeners
-        have added anything, so their gradients are due at the next update, or before
-        the weights are saved or frozen.
-        """
-        self.settle()
-        if self._late is not None:
-            self.encoder.finish_update(self._own or self._late)
-            self._late = None
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Learn nothing for a while, in which the weights are others."""
-        self.settle()
-        late, self._late = self._late, None
-        try:
-            yield
-        finally:
-            self._late = late
+    def complete_before(self, docs: Iterable[Doc]) -> None:
+        """Complete an update that is READY before Docs are read, unless they are its
+        own: a component of the same update has annotated them."""
+        if self._ready is not None and not any(
+            each.holds(doc) for doc in docs for each in self._awaited
+        ):
+            self.complete()
 
     def expect(self, forward_pass: ForwardPass) -> None:
         """Remember a forward pass whose gradients are to come."""
@@ -136,8 +155,9 @@ class FineTuning:
                 sum_LTD += d_LTD
 
     def finish(self, sgd: Optimizer) -> None:
-        """Run the backward passes that are due, and one step of the optimizer."""
-        self.settle()
+        """Run the backward passes that have gradients, and one step of the optimizer.
+        If the newest has none yet, the update is READY."""
+        self._run_backward()
         self.n_updates += 1
         if self._own is not None and self.learn_rate is not None:
             # Listeners that stand still must not be left with layers that still move.
@@ -145,10 +165,10 @@ class FineTuning:
             share = sgd.learn_rate / highest if highest else 1.0
             self._own.learn_rate = self.learn_rate * share
         self.encoder.finish_update(self._own or sgd)
-        self._late = sgd if self._awaited else None
+        self._ready = sgd if self._awaited else None
 
-    def settle(self) -> None:
-        """Run the backward passes of the batches that have got gradients."""
+    def _run_backward(self) -> None:
+        """Run the backward passes of the batches that have gradients."""
         # The newest may wait for listeners to come; older ones had their chance.
         waiting = [each for each in self._awaited if each.gradient is None]
         before, self._awaited = self._awaited, waiting[-1:]

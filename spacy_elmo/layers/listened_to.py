@@ -21,7 +21,8 @@ class ListenedTo:
     sets_tensor: bool  # `doc.tensor`, as spaCy's `tok2vec` does too
     when_linked: Callable[[], None] | None = None  # called once, in a pipeline
     _warned_of: frozenset[str] = frozenset()
-    _asking: weakref.WeakSet[Model[Any, Any]]
+    _asking: weakref.WeakSet[Model[Any, Any]]  # listeners that have asked for layers
+    _linked: weakref.WeakSet[Model[Any, Any]]  # all that were ever connected
 
     @property
     def listener_map(self) -> dict[str, list[Model[Any, Any]]]:
@@ -52,6 +53,12 @@ class ListenedTo:
         return [*self.listeners, *others]
 
     @property
+    def linked(self) -> list[Any]:
+        """All listeners of this component, in whatever pipeline: spaCy lists those of
+        the pipeline alone that was changed last, if it was sourced into another."""
+        return [model for model in self._linked if model.listens_to(self)]  # type: ignore[attr-defined]
+
+    @property
     def listening_components(self) -> list[str]:
         """Names of the components that have listeners."""
         return list(self.listener_map)
@@ -64,6 +71,7 @@ class ListenedTo:
             for name in previous.listening_components:
                 previous.remove_listener(listener, name)
         listener.connect(self)  # type: ignore[attr-defined]
+        self._linked.add(listener)
         models = self.listener_map.setdefault(component_name, [])
         if listener not in models:
             models.append(listener)

@@ -48,6 +48,9 @@ class Upstream(Protocol):
     def add_gradient(self, docs: list[Doc], d_layers: Callable[[], LayerBatch]) -> None:
         """Add to the gradient of the layers of Docs, if it learns from them."""
 
+    def end_update(self, listener: Model[Any, Any]) -> None:
+        """Note that the component of a listener has finished its update."""
+
 
 class ElmoListener(MixModel):
     """Model[list[Doc], list[Floats2d]]: the upstream's layers in a mix of its own."""
@@ -116,6 +119,14 @@ class ElmoListener(MixModel):
         # Weak, or a component sourced into another pipeline would keep this one alive.
         self._upstream = weakref.ref(upstream)
 
+    def connect_also(self, upstream: Upstream) -> None:
+        """Listen to a component too, which has read Docs of another pipeline."""
+        self._others.append(weakref.ref(upstream))
+
+    def listens_to(self, upstream: Upstream) -> bool:
+        """Return whether it listens to a component, in whatever pipeline."""
+        return any(each() is upstream for each in (self._upstream, *self._others))
+
     def upstream_of(self, docs: list[Doc]) -> Upstream | None:
         """Return the component that has read these Docs, or else the last connected."""
         found = [each() for each in (self._upstream, *self._others)]
@@ -123,6 +134,13 @@ class ElmoListener(MixModel):
             if upstream is not None and upstream.has_read(docs[0]):
                 return upstream
         return found[0]
+
+    def end_update(self) -> None:
+        """Tell the upstream that the component has finished its update."""
+        for each in (self._upstream, *self._others):
+            upstream = each()
+            if upstream is not None:
+                upstream.end_update(self)
 
     def sign(self, upstream: Upstream) -> None:
         """Tell what its mix was trained with, unless it knows."""

@@ -125,6 +125,9 @@ class MixModel(Model[Any, Any]):
         self.shims.append(MixChecksum(self))
         self.settings = settings
 
+    def end_update(self) -> None:
+        """Do something when the component has finished its update; here nothing."""
+
     @property
     def n_trained(self) -> int:
         """Layers that it has weights for, 0 if its mix is fixed."""
