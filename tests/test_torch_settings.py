@@ -270,3 +270,33 @@ def test_embed(setting, dtype, tmp_path):
         yield from (document.vectors for document in embed.open(output))
 
     both(setting, vectors)
+
+
+def test_numbers_so_small_that_their_squares_vanish(tmp_path):
+    """NumPy raises FloatingPointError for them if it is told to."""
+    bilm = BiLM.random(WIDE)
+    with torch.no_grad():
+        for name, weight in bilm.named_parameters():
+            if "weight_p" in name or "projection" in name:
+                weight.mul_(1e-25)
+    bilm.save(tmp_path / "model")
+    (tmp_path / "a.txt").write_text("A cat sat.\n")
+
+    def read():
+        nlp = spacy.blank("en")
+        config = {"weights": str(tmp_path / "model"), "layer_norm": True}
+        nlp.add_pipe("elmo", config=config)
+        yield from docs_of(nlp)
+        folder = Path(tempfile.mkdtemp(dir=tmp_path))
+        nlp.to_disk(folder / "nlp")
+        for chosen in ({"layers": "mix"}, {"dtype": "int8"}, {"dimensions": 2}):
+            output = folder / str(len(list(folder.iterdir())))
+            options = embed.Options(**chosen)
+            embed.make_plan(
+                str(folder / "nlp"), [str(tmp_path / "a.txt")], output, options
+            )
+            embed.run(output)
+            assert embed.verify(output, full=True).problems == []
+            yield from (document.vectors for document in embed.open(output))
+
+    both(SETTINGS["NumPy raises"], read)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import Errors
 from .bilm import BiLM
+from .default_settings import default_settings
 
 AT_ONCE = 1024  # sentences encoded from one look at their vectors to the next
 AROUND = 12  # tokens shown on each side
@@ -38,6 +39,7 @@ class Neighbour:
     cosine: float
 
 
+@default_settings()
 def nearest_contexts(
     bilm: BiLM,
     queries: Sequence[Context],
@@ -87,6 +89,7 @@ def _compile(pattern: str) -> re.Pattern[str]:
         raise ValueError(Errors.EL082.format(pattern=pattern, error=error)) from error
 
 
+@default_settings()
 def nearest_words(
     pattern: str, vocab: Sequence[str], vectors_VH: np.ndarray, n: int
 ) -> list[str]:
@@ -114,6 +117,7 @@ def unit_vectors(
     return unit_layers(bilm, contexts, [layer])[0]
 
 
+@default_settings()
 def unit_layers(
     bilm: BiLM, contexts: Sequence[Context], layers: Sequence[int]
 ) -> np.ndarray:

@@ -14,6 +14,7 @@ from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 
 from ..bilm.bilm import BiLM
+from ..bilm.default_settings import default_settings
 from ..bilm.kernels.forced import force
 from ..bilm.kernels.processor import Precision, cpu_model
 from ..component.mixes import LearnedMix, learned_mixes
@@ -153,6 +154,7 @@ class Encoder:
         depend."""
         self.bilm.set_exact(True)
 
+    @default_settings()
     def __call__(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
         """Return float32 (T, ..., D) for each sentence."""
         lengths = [len(sentence) for sentence in sentences]

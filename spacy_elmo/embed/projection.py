@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load, save
 
+from ..bilm.default_settings import default_settings
 from ..errors import Errors
 from ..untrusted_files import MAX_WORDS, reading
 from .checksums import new_checksum
@@ -19,6 +20,7 @@ FITTED_TOKENS = 20_000
 Projection = tuple[np.ndarray, np.ndarray]  # mean (D,) and axes (D, dimensions)
 
 
+@default_settings()
 def fit_projection(
     plan: Plan, encoder: Encoder, output: Path
 ) -> tuple[Projection, str, float]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..atomic_files import sync_folder
+from ..bilm.default_settings import default_settings
 from ..errors import Errors
 from ..untrusted_files import coded
 from .folder import SHARDS, names_of_shards
@@ -56,6 +57,7 @@ class Report:
     recomputed: int = 0
 
 
+@default_settings()
 def verify(
     output: str | Path,
     *,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..bilm.default_settings import default_settings
 from ..errors import Errors
 from .folder import SHARDS, Workspace, publish
 from .keep import DTYPES, Pooler, pack, unpack
@@ -99,6 +100,7 @@ class Worker:
         self._started = time.monotonic()
         self._n_bytes = self._n_tokens = 0
 
+    @default_settings()
     def make(self, number: int) -> int:
         """Make those shards of a job that are not there. Return the number of tokens.
 

@@ -22,6 +22,7 @@ from .page import View, visible
 MAX_TOKENS = 150  # of a sentence: the matrix has as many rows
 
 
+@default_settings()
 def sentence_view(
     bilm: BiLM,
     first: Sequence[str],

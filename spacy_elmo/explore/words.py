@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..bilm.bilm import BiLM
+from ..bilm.default_settings import default_settings
 from ..bilm.neighbours import AT_ONCE, Context, unit_layers
 from ..errors import Errors
 from .page import View, visible
@@ -25,6 +26,7 @@ ROUNDS = 50  # of k-means
 TYPICAL = 3  # words that describe a cluster
 
 
+@default_settings()
 def word_view(
     bilm: BiLM,
     contexts: Sequence[Context],

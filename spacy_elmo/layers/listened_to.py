@@ -54,7 +54,7 @@ class ListenedTo:
 
     @property
     def linked(self) -> list[Any]:
-        """All listeners of this component, in whatever pipeline: spaCy lists those of
+        """The listeners of this component, in whatever pipeline: spaCy lists those of
         the pipeline alone that was changed last, if it was sourced into another."""
         return [model for model in self._linked if model.listens_to(self)]  # type: ignore[attr-defined]
 
