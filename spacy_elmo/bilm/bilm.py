@@ -310,7 +310,7 @@ class BiLM(FastBidirectionalLM):
         `files.load`."""
         stored = files.load(path)
         if (Path(path) / VOCAB_CACHE).exists():
-            warnings.warn(Warnings.ELW50.format(path=path), stacklevel=2)
+            warnings.warn(Warnings.ELW50.format(path=path), stacklevel=3)
         return cls.from_stored(stored)
 
     def save(
