@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.kernels import processor
-from spacy_elmo.layers import encoder, shim
+from spacy_elmo.pipeline import encoder, shim
 
 GPU = processor.Processor("cuda", forms=frozenset({"torch", "cuda_float16"}))
 BUSY, IDLE = "wait for a part", "wait for all"

@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from ..errors import Errors, Warnings
-from . import files
+from ..machine import safe_from_forks, to_device
+from . import weights
 from .batch import (
     PackedBatch,
     batch_by_tokens,
@@ -27,17 +28,15 @@ from .batch import (
     pack,
 )
 from .config import BiLMConfig, check_at_least
-from .files import StoredBiLM
-from .files.own import VOCAB_CACHE
 from .initial_weights import draw_weights
 from .kernels.fast_bilm import FastBidirectionalLM
-from .kernels.forks import safe_from_forks
 from .kernels.processor import Precision, processor_of
 from .lstm import BiLMState
 from .objectives import Objective
 from .steady_state import steady_state
 from .token_cache import CACHE_WORDS, TokenCache
-from .transfer import to_device
+from .weights import StoredBiLM
+from .weights.own import VOCAB_CACHE
 from .words import WordReader
 
 Start = Literal["zeros", "boundary"]
@@ -281,7 +280,7 @@ class BiLM(FastBidirectionalLM):
 
     @classmethod
     def from_stored(cls, stored: StoredBiLM) -> "BiLM":
-        """Return the biLM that `files.load` has read."""
+        """Return the biLM that `weights.load` has read."""
         with torch.device("meta"):
             bilm = cls(stored.config, stored.vocab, stored.alphabet)
         bilm.load_state_dict(stored.arrays, strict=True, assign=True)
@@ -298,8 +297,8 @@ class BiLM(FastBidirectionalLM):
     @classmethod
     def load(cls, path: str | Path) -> "BiLM":
         """Return the biLM in a folder, or of a file in it, in any format. Raises as
-        `files.load`."""
-        stored = files.load(path)
+        `weights.load`."""
+        stored = weights.load(path)
         if (Path(path) / VOCAB_CACHE).exists():
             warnings.warn(Warnings.ELW50.format(path=path), stacklevel=2)
         return cls.from_stored(stored)
@@ -308,13 +307,13 @@ class BiLM(FastBidirectionalLM):
         self,
         path: str | Path,
         *,
-        format: str = files.OWN,
+        format: str = weights.OWN,
         dtype: str = "float32",
         softmax: Objective | None = None,
         card: Mapping[str, Any] | None = None,
     ) -> str:
         """Write the biLM into a folder, with the objective that it was trained with and
         the card that says where it comes from, if given. Arguments, fingerprint that is
-        returned, and errors are those of `files.save`."""
+        returned, and errors are those of `weights.save`."""
         stored, kinds = self.stored(), {"format": format, "dtype": dtype}
-        return files.save(stored, path, objective=softmax, card=card, **kinds)
+        return weights.save(stored, path, objective=softmax, card=card, **kinds)

@@ -55,7 +55,7 @@ def inference_cli(
     tokens/s from sentences to layers by model, threads, batch size and precision (cold:
     no token was read before), and their shares of that speed; single sentences, with
     the time that they take at least, and a few. Print what to choose."""
-    from ..speed import read_sentences, show
+    from .speed import read_sentences, show
 
     sentences = read_sentences(text, tokens)
     peaks = _peaks(device)
@@ -85,9 +85,9 @@ def _peaks(device: str) -> dict[str, float]:
     """Return FLOP/s of a large multiplication in each precision, on one thread."""
     import torch
 
-    from ..bilm.kernels.threads import thread_count
-    from ..speed import precisions
-    from ..speed_limits import matrix_peak
+    from ..machine import thread_count
+    from .speed import precisions
+    from .speed_limits import matrix_peak
 
     on = torch.device(device)
     names = precisions(device) if device == "cpu" else ["float32"]
@@ -101,7 +101,7 @@ def _instructions() -> dict[str, str]:
 
     from ..bilm.kernels.choose import choose_matmul, describe
     from ..bilm.kernels.processor import Case, processor_of
-    from ..speed import precisions
+    from .speed import precisions
 
     processor = processor_of(torch.device("cpu"))
     forms = {
@@ -123,9 +123,9 @@ def _measure(
     """Return rows of tokens/s for each batch size, with the shares of the large
     multiplication on as many threads; a row of milliseconds of one sentence, with what
     it takes at least; and rows of a few sentences at once."""
-    from .. import speed
-    from ..bilm.kernels.threads import thread_count
-    from ..speed_limits import flops_per_token, sentence_floors
+    from ..machine import thread_count
+    from . import speed
+    from .speed_limits import flops_per_token, sentence_floors
 
     settings: dict[str, Any] = {"model": name, "threads": n_threads}
     speeds = []
@@ -183,7 +183,7 @@ def precision_cli(
 ) -> None:
     """Measure what half precision and 8 bits cost a trained pipeline: errors of its
     vectors in units of their root mean square, and its scores."""
-    from ..speed import show
+    from .speed import show
 
     show({"precision": compare_precisions(pipeline, corpus)}, as_json)
 
@@ -196,9 +196,9 @@ def compare_precisions(pipeline: str | Path, corpus: Path) -> list[dict[str, Any
     import spacy
     from spacy.training import Corpus
 
-    from ..component.pipe import Elmo
     from ..errors import Errors
-    from ..speed import precisions
+    from ..pipeline import Elmo
+    from .speed import precisions
 
     rows: list[dict[str, Any]] = []
     exact: Any = None

@@ -13,7 +13,7 @@ import spacy
 import torch
 
 from .. import __version__
-from ..bilm.bilm import BiLM
+from ..bilm import BiLM
 from ..bilm.kernels.forced import forced_kernels
 from ..errors import Errors
 from .checksums import new_checksum

@@ -17,11 +17,10 @@ from safetensors import safe_open
 from torch import Tensor
 from torch.optim import Optimizer
 
-from ..atomic_files import write_files
-from ..bilm.lstm import BiLMState, LstmState
-from ..bilm.objectives.storage import read_header, read_signed, write_signed
+from ..bilm import BiLMState, LstmState
+from ..bilm.objectives import read_header, read_signed, write_signed
 from ..errors import Errors
-from ..untrusted_files import reading
+from ..files import reading, write_files
 from .model import LanguageModel
 
 FILE = "checkpoint.safetensors"

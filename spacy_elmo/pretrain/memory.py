@@ -13,7 +13,7 @@ import torch
 
 from ..bilm.kernels.processor import CPU_AT_ONCE, GPU_AT_ONCE
 from ..errors import Errors
-from ..text.corpus import SPECIALS
+from ..text import SPECIALS
 from .model import LanguageModel
 
 FLOAT = 4  # bytes

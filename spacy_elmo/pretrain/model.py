@@ -16,15 +16,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout
 
-from ..bilm import files, objectives
-from ..bilm.bilm import BiLM
+from ..bilm import BiLM, BiLMState, objectives, weights
 from ..bilm.kernels.fast import FastCharCnnEncoder
-from ..bilm.lstm import BiLMState
 from ..bilm.objectives import Objective
-from ..bilm.transfer import to_device
 from ..errors import Errors
-from ..text.corpus import check_vocab
-from ..text.streams import Batch
+from ..machine import to_device
+from ..text import Batch, check_vocab
 
 
 class LanguageModel(nn.Module):
@@ -83,7 +80,7 @@ class LanguageModel(nn.Module):
                 vocabulary; also as `BiLM.load` and `objectives.load`.
         """
         bilm = BiLM.load(folder)
-        path = files.folder_of(folder) / objectives.FILE
+        path = weights.folder_of(folder) / objectives.FILE
         if bilm.vocab is None or not path.exists():
             raise ValueError(Errors.EL036.format(path=folder))
         check_vocab(bilm.vocab, folder)

@@ -17,9 +17,9 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn import Parameter
 
+from ..bilm import BiLMState
 from ..bilm.kernels.choose import choose_gradients
 from ..bilm.kernels.processor import float32_mode
-from ..bilm.lstm import BiLMState
 from ..errors import Errors
 from .config import TrainingConfig
 from .optimizers import values

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from spacy_elmo import models as shipped
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.cli import app
-from spacy_elmo.models.model_card import render
+from spacy_elmo.models import render
 
 SHIPPED = shipped.FOLDER / shipped.MODELS["en"]
 

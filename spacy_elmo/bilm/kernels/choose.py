@@ -13,8 +13,9 @@ from math import inf
 import torch
 
 from ...errors import Errors, Warnings
+from ...machine import threads
 from ..config import BiLMConfig
-from . import cudnn_lstm, gpu_lstm, threads
+from . import cudnn_lstm, gpu_lstm
 from .forced import forced_kernels, pick
 from .matmul import FORMS, SAME_BITS, Rule, find_form
 from .processor import Case, Precision, Processor, check_name, processor_of

@@ -7,17 +7,11 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from ...machine import safe_from_forks, threads
 from ..config import BiLMConfig
 from ..lstm import LstmLayer
 from ..token_encoder import CharCnnEncoder, Highway
-from . import (
-    autograd_lstm,
-    char_cnn,
-    cpu_lstm,
-    cudnn_lstm,
-    one_row,
-    threads,
-)
+from . import autograd_lstm, char_cnn, cpu_lstm, cudnn_lstm, one_row
 from .choose import (
     can_share,
     choose_lstm,
@@ -25,7 +19,6 @@ from .choose import (
     choose_recurrent_matmul,
     choose_token_encoder,
 )
-from .forks import safe_from_forks
 from .matmul import Rule, TorchMatmul, Weight
 from .memo import Derived
 from .processor import Case, Settings, case_of, mode_of

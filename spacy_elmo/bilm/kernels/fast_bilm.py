@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding
 
+from ...machine import threads
 from ..config import BiLMConfig
 from ..lstm import BiLMState
 from ..model import BidirectionalLM, Parts
-from . import gpu_lstm, heap, one_by_one, one_row, threads
+from . import gpu_lstm, heap, one_by_one, one_row
 from .choose import (
     check_precision,
     choose_directions,

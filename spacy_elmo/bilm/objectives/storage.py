@@ -17,10 +17,9 @@ from safetensors import safe_open
 from safetensors.torch import save as serialize
 from torch import Tensor
 
-from ...checksums import add_entry, check_entry
 from ...errors import Errors
+from ...files import add_entry, check_entry, reading
 from ...registry import registry
-from ...untrusted_files import reading
 from .adaptive import AdaptiveSoftmax
 from .objective import Objective
 
