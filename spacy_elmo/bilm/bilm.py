@@ -7,7 +7,6 @@ Shapes: V distinct words, C characters, N packed positions, L LSTM layers, T tok
 H projection, D = 2H.
 """
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -16,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import Errors, Warnings
+from ..errors import Errors
 from ..machine import safe_from_forks, to_device
 from . import weights
 from .batch import (
@@ -36,7 +35,6 @@ from .objectives import Objective
 from .steady_state import steady_state
 from .token_cache import CACHE_WORDS, TokenCache
 from .weights import StoredBiLM
-from .weights.own import VOCAB_CACHE
 from .words import WordReader
 
 Start = Literal["zeros", "boundary"]
@@ -298,10 +296,7 @@ class BiLM(FastBidirectionalLM):
     def load(cls, path: str | Path) -> "BiLM":
         """Return the biLM in a folder, or of a file in it, in any format. Raises as
         `weights.load`."""
-        stored = weights.load(path)
-        if (Path(path) / VOCAB_CACHE).exists():
-            warnings.warn(Warnings.ELW50.format(path=path), stacklevel=2)
-        return cls.from_stored(stored)
+        return cls.from_stored(weights.load(path))
 
     def save(
         self,

@@ -17,11 +17,10 @@ from .untrusted import MAX_JSON, check_plain
 
 Writer = Callable[[Path], object]
 _JOURNAL, _UNFINISHED, _NAMES = ".previous.", ".unfinished.", "names.json"
-# Names with a token, which a user's own hidden files do not have. Version 0.1 made
-# journals with other letters in it.
+# Names with a token, which a user's own hidden files do not have.
 _ASIDE = re.compile(r"\..+\.[0-9a-f]{8}\.(new|back)")
 _REST = re.compile(re.escape(_UNFINISHED) + "[0-9a-f]{8}")
-_TO_PUT_BACK = re.compile(re.escape(_JOURNAL) + "[0-9a-z_]{8}")
+_TO_PUT_BACK = re.compile(re.escape(_JOURNAL) + "[0-9a-f]{8}")
 # What systems and disks say that sync no folders: Windows EACCES.
 _NO_SYNC = errno.EACCES, errno.EBADF, errno.EINVAL, errno.ENOTSUP, errno.EPERM
 

@@ -127,7 +127,7 @@ def context_of(shim: BiLMShim) -> str:
     parts = (
         VECTORS_OF,
         shim.fingerprint(),
-        "",  # for the caches of version 0.1, which say something else here
+        "",  # a part of the keys of older caches
         shim.precision,
         "exact" if shim.exact else "",
         _device_name(shim.bilm.device),

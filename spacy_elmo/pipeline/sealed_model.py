@@ -23,8 +23,8 @@ class CheckedModel(Model[Any, Any]):
         return bytes_with_checksum(super().to_bytes())
 
     def from_bytes(self, bytes_data: bytes) -> "CheckedModel":
-        """Load what `to_bytes` returned, now or in version 0.1, which had no checksum.
-        Raises ValueError if it was changed."""
+        """Load what `to_bytes` returned; warn [ELW52] if it has no checksum. Raises
+        ValueError if it was changed."""
         super().from_bytes(read_bytes(bytes_data, SAVED))
         return self
 

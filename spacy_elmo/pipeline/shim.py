@@ -285,8 +285,7 @@ class BiLMShim(TorchShim):
             arrays = arrays_from_bytes(message["weights"])
             stored = StoredBiLM(config, message["vocab"], message["alphabet"], arrays)
             stored = checked(stored, SAVED)
-            # Version 0.1 saved none.
-            if message.get("fingerprint") not in (None, stored.fingerprint):
+            if message.get("fingerprint") != stored.fingerprint:
                 problem = "its weights were changed after they were saved"
                 raise ValueError(Errors.EL010.format(path=SAVED, error=problem))
             self.set_weights(BiLM.from_stored(stored), SAVED)

@@ -142,12 +142,6 @@ def test_options_that_can_not_be(option, said):
     assert found.exit_code != 0 and re.search(said, found.output)
 
 
-@pytest.mark.parametrize("name", ["pretrain", "layer-cache"])
-def test_benchmarks_of_the_clone_say_where_they_are(name):
-    said = run(name, "corpus", "--size", "small", fails=True)
-    assert "EL110" in said and name.replace("-", "_") in said
-
-
 def test_all_have_their_turn():
     order = []
 

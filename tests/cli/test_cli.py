@@ -150,10 +150,6 @@ def test_interrupt_says_so(tmp_path, monkeypatch):
     assert "Stopped" in run("pretrain", "a.cfg", "--output", "out", fails=True)
 
 
-def test_vocab_cache_says_what_took_its_place():
-    assert "EL131" in run("vocab-cache", "model", "words.txt", fails=True)
-
-
 def test_models_that_ship():
     table = run("models")
     cards = json.loads(run("models", "--json"))

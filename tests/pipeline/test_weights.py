@@ -129,7 +129,7 @@ def test_damaged_pipeline(nlp, tmp_path):
 
     nlp.to_disk(tmp_path)
     path = tmp_path / "elmo" / "model"
-    content, _, _ = path.read_bytes().rpartition(b"\nsha256:")  # as version 0.1 wrote
+    content, _, _ = path.read_bytes().rpartition(b"\nsha256:")  # without its checksum
     message = srsly.msgpack_loads(content)
     shims = next(shims for shims in message["shims"] if shims)
     shim = srsly.msgpack_loads(shims[0])

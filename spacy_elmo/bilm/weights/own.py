@@ -31,8 +31,7 @@ from .text_files import (
 
 CONFIG, WEIGHTS, VOCAB = "config.json", "weights.safetensors", "vocab.txt"
 ALPHABET, CARD = "alphabet.json", "card.json"
-VOCAB_CACHE = "vocab_cache.safetensors"  # version 0.1 kept token vectors of words in it
-FILES = (CONFIG, WEIGHTS, VOCAB, ALPHABET, CARD, VOCAB_CACHE, objectives.FILE)
+FILES = (CONFIG, WEIGHTS, VOCAB, ALPHABET, CARD, objectives.FILE)
 FORMAT_VERSION = 1
 _SAFETENSORS_FLOATS = ("F64", "F32", "F16", "BF16")
 
@@ -63,7 +62,7 @@ class OwnFormat:
         path, header = folder / WEIGHTS, _header(folder / CONFIG)
         config = BiLMConfig.from_dict(header["bilm"])
         vocab = read_vocab(folder / VOCAB) if (folder / VOCAB).exists() else None
-        signed = header.get("vocab_sha256")  # not in version 0.1
+        signed = header.get("vocab_sha256")  # edited files may lack it
         if signed is not None and signed != sha256_of(vocab_text(vocab or [])):
             problem = "it was changed after it was written, or is not there"
             message = Errors.EL003.format(path=folder / VOCAB, problem=problem)

@@ -88,7 +88,7 @@ def test_any_word_of_a_vocabulary(tmp_path):
     vocab = ["<S>", "</S>", "<UNK>", "a\rb", "\u2028", "c\r", "나"]
     BiLM.random(tiny_config(), vocab=vocab).save(tmp_path)
     assert BiLM.load(tmp_path).vocab == vocab
-    # Version 0.1 wrote no hash of the vocabulary.
+    # Whoever edits the words removes their hash.
     config = json.loads((tmp_path / "config.json").read_text())
     del config["vocab_sha256"], config["sha256"]
     (tmp_path / "config.json").write_text(json.dumps(config))
