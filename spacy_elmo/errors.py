@@ -63,7 +63,7 @@ class Errors(metaclass=_Coded):
     )
     EL009 = (
         "Array '{name}' in '{path}' is {problem}. Only plain floating-point arrays "
-        "stored in the file itself are read; save it again without external links."
+        "stored in the file itself are read; save the model again as such."
     )
     EL010 = "Can't read '{path}' as safetensors: {error}. The file is damaged."
     EL012 = (
@@ -136,7 +136,8 @@ class Errors(metaclass=_Coded):
     EL036 = (
         "'{path}' has no softmax ('vocab.txt' and 'softmax.safetensors'), so it can't "
         "predict words. Published weights come without one: train one with 'spacy elmo "
-        "pretrain' and 'init' set to this folder."
+        "pretrain' and 'init' set to this folder. Training checkpoints of bilm-tf have "
+        "it: name the folder with 'model.ckpt-....index'."
     )
     EL037 = "Training configuration '{path}': {problem}."
     EL038 = (
@@ -219,6 +220,25 @@ class Errors(metaclass=_Coded):
     EL131 = (
         "'spacy elmo vocab-cache' is gone: vectors of words that were read are kept in "
         "memory (cache_words in [components.elmo.model])."
+    )
+    EL161 = (
+        "The softmax of '{path}' has {rows} rows, and the words that they stand for "
+        "are not there. Put the vocabulary that it was trained with beside it, as "
+        "'vocab.txt', one word a line."
+    )
+    EL162 = (
+        "'{path}' has {found} words, and the softmax beside it {rows} rows. Put the "
+        "vocabulary there that the model was trained with."
+    )
+    EL164 = (
+        "'{path}' has a softmax, which is left out: the words that its rows stand for "
+        "are not there. To keep it, put the vocabulary that it was trained with beside "
+        "it, as 'vocab.txt', one word a line, and convert again with --force."
+    )
+    EL163 = (
+        "'{path}' has a table of {found} characters, where a model that reads the "
+        "bytes of UTF-8 has 261. It reads characters of its own, and no file says "
+        "which ones, so it can't be read."
     )
     EL080 = (
         "The GPU's memory does not hold {tokens} tokens read at once. Read them in "
@@ -539,6 +559,11 @@ class Warnings(metaclass=_Coded):
         "'elmo'; or its tokens were merged or split after 'elmo' had read them: the "
         "biLM does not learn from it. Put 'elmo' after what merges tokens, freeze the "
         "biLM, or ignore the warning if others train it."
+    )
+    ELW60 = (
+        "'{path}' comes with a mix of its layers that was trained, and '{name}' makes "
+        "the plain average. For the trained one set mix_weights = {weights} and gamma "
+        "= {gamma} in [components.{name}], as 'spacy elmo info {path} --config' prints."
     )
     ELW50 = (
         "'{path}' holds token vectors of a vocabulary, which are no longer used: those "

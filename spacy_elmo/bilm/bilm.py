@@ -27,7 +27,7 @@ from .batch import (
     pack,
 )
 from .config import BiLMConfig, check_at_least
-from .files import StoredBiLM
+from .files import Mix, StoredBiLM
 from .files.own import VOCAB_CACHE
 from .initial_weights import draw_weights
 from .kernels.fast_bilm import FastBidirectionalLM
@@ -63,6 +63,7 @@ class BiLM(FastBidirectionalLM):
         self.alphabet = None if alphabet is None else list(alphabet)
         self.vocab = None if vocab is None else list(vocab)
         self.token_cache = TokenCache(CACHE_WORDS)
+        self.mix: Mix | None = None  # of its layers, that its files have
 
     @classmethod
     def random(
@@ -285,11 +286,13 @@ class BiLM(FastBidirectionalLM):
         with torch.device("meta"):
             bilm = cls(stored.config, stored.vocab, stored.alphabet)
         bilm.load_state_dict(stored.arrays, strict=True, assign=True)
+        bilm.mix = stored.mix
         return bilm.requires_grad_(True).eval()
 
     def stored(self) -> StoredBiLM:
         """Return what files of this biLM hold; its arrays are those of this biLM."""
-        return StoredBiLM(self.config, self.vocab, self.alphabet, self.state_dict())
+        arrays = self.state_dict()
+        return StoredBiLM(self.config, self.vocab, self.alphabet, arrays, self.mix)
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of everything that the vectors depend on."""

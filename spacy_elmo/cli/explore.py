@@ -95,13 +95,10 @@ def mix_cli(
 
 def _softmax(model: Path, bilm: "BiLM") -> "Objective | None":
     """Return what a model was trained with, if it is there."""
-    from ..bilm import files, objectives
+    from ..bilm import files
 
-    path = files.folder_of(model) / objectives.FILE
-    if bilm.vocab is None or not path.exists():
-        return None
-    softmax = objectives.load(path, bilm.config.projection_dim, len(bilm.vocab))
-    return softmax.to(bilm.device)
+    softmax = files.load_objective(model, bilm.config, bilm.vocab)
+    return None if softmax is None else softmax.to(bilm.device)
 
 
 def _write(view: "View", output: Path) -> None:

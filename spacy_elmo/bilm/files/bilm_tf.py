@@ -6,7 +6,7 @@ Foreign names stay in this file.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -64,28 +64,18 @@ class BilmTfFormat:
         """Return the sizes, from the options and the shapes of the arrays."""
         options_path, path = _pair(path)
         with open_file(path) as file:
-            return _config(options_path, array_shapes(file, path), path)
+            return read_sizes(options_path, array_shapes(file, path), path)
 
     def load(self, path: Path) -> StoredBiLM:
         """Read a model."""
         options_path, path = _pair(path)
         with open_file(path) as file:
             shapes = array_shapes(file, path)
-            config = _config(options_path, shapes, path)
+            config = read_sizes(options_path, shapes, path)
             vocab_path = path.parent / VOCAB
             vocab = read_vocab(vocab_path) if vocab_path.exists() else None
             check_words(path.parent, config, vocab, None)
-            expected = _to_theirs(empty_arrays(config), config)
-            # Others than weights of ours do no harm: counters and the like.
-            weights = {n for n in shapes if n.startswith(("CNN", "RNN"))} | set(
-                expected
-            )
-            found = {name: shapes[name] for name in shapes if name in weights}
-            check_shapes(path, found, expected)
-            arrays = {
-                ours: _to_ours(ours, np.asarray(file[theirs], dtype=np.float32))
-                for ours, theirs in _names(config).items()
-            }
+            arrays = read_weights(config, shapes, path, lambda name: file[name][()])
         return StoredBiLM(config, vocab, None, arrays)
 
     def save(
@@ -186,6 +176,37 @@ def _names(config: BiLMConfig) -> dict[str, str]:
     return names
 
 
+def read_weights(
+    config: BiLMConfig,
+    shapes: Mapping[str, tuple[int, ...]],
+    path: Path,
+    read: Callable[[str], np.ndarray],
+) -> dict[str, Tensor]:
+    """Return the parameters of a biLM, if all their shapes fit.
+
+    Args:
+        config: Its sizes.
+        shapes: The shapes of all arrays that were found, by their names.
+        path: The file, for messages.
+        read: Returns one of these arrays.
+
+    Raises:
+        ValueError: [EL006, EL007] The arrays are not those of the model.
+    """
+    expected = _to_theirs(empty_arrays(config), config)
+    # Others than weights of ours do no harm: counters and the like.
+    found = {
+        name: shape
+        for name, shape in shapes.items()
+        if name in expected or name.startswith(("CNN", "RNN"))
+    }
+    check_shapes(path, found, expected)
+    return {
+        ours: _to_ours(ours, np.asarray(read(theirs), dtype=np.float32))
+        for ours, theirs in _names(config).items()
+    }
+
+
 def _to_theirs(arrays: Mapping[str, Tensor], config: BiLMConfig) -> dict[str, Tensor]:
     """Return arrays of ours by their names, laid out as theirs are."""
     found: dict[str, Tensor] = {}
@@ -246,11 +267,30 @@ def _problem(config: BiLMConfig) -> str | None:
     return None
 
 
-def _config(
-    options_path: Path, shapes: dict[str, tuple[int, ...]], path: Path
+def read_sizes(
+    options_path: Path, shapes: Mapping[str, tuple[int, ...]], path: Path
 ) -> BiLMConfig:
-    """Return the sizes in the options; what they leave open is read from the arrays."""
-    options = read_json(options_path)
+    """Return the sizes in the options; what they leave open is read from the arrays.
+
+    Args:
+        options_path: The file of options.
+        shapes: The shapes of the arrays, by their names.
+        path: The file of the arrays, for messages.
+
+    Raises:
+        ValueError: [EL002, EL003, EL020] The options can't be read, or say sizes that
+            can't be; [EL006] the arrays have no table of characters or words.
+    """
+    return sizes_of(read_json(options_path), options_path, shapes, path)
+
+
+def sizes_of(
+    options: Any,
+    options_path: Path,
+    shapes: Mapping[str, tuple[int, ...]],
+    path: Path,
+) -> BiLMConfig:
+    """Return the sizes in options that were read. Raises as `read_sizes`."""
     try:
         lstm = {**_LSTM_DEFAULTS, **options["lstm"]}
         sizes: dict[str, Any] = {ours: lstm[theirs] for theirs, ours in _LSTM.items()}

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,6 +18,18 @@ from ..words import MARKS
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
 
 
+class Mix(NamedTuple):
+    """A mix of layers that was trained (paper, equation 1).
+
+    Attributes:
+        weights: Softmax weights, one a layer, the token layer first.
+        gamma: Scale.
+    """
+
+    weights: tuple[float, ...]
+    gamma: float
+
+
 @dataclass(frozen=True)
 class StoredBiLM:
     """Sizes, words and arrays of a biLM.
@@ -27,12 +39,15 @@ class StoredBiLM:
         vocab: The words of the softmax or of the word-embedding input, if known.
         alphabet: The characters and marks of a model that does not read bytes.
         arrays: The parameters by their names in the model's state dict.
+        mix: The mix of layers that was trained with the model, if it has one. Vectors
+            of layers do not depend on it, so the fingerprint does not either.
     """
 
     config: BiLMConfig
     vocab: list[str] | None
     alphabet: list[str] | None
     arrays: dict[str, Tensor]
+    mix: Mix | None = None
 
     @property
     def n_parameters(self) -> int:
