@@ -24,7 +24,7 @@ from ...registry import registry
 from ..config import BiLMConfig
 from ..objectives import Objective
 from .format import folder_of
-from .hdf5 import array_shapes, open_file
+from .hdf5 import open_file
 from .stored import StoredBiLM, check_shapes, check_words, empty_arrays
 from .text_files import check_can_be_read_again, read_json, read_vocab, vocab_text
 
@@ -64,18 +64,17 @@ class BilmTfFormat:
         """Return the sizes, from the options and the shapes of the arrays."""
         options_path, path = _pair(path)
         with open_file(path) as file:
-            return read_sizes(options_path, array_shapes(file, path), path)
+            return read_sizes(options_path, file.shapes, path)
 
     def load(self, path: Path) -> StoredBiLM:
         """Read a model."""
         options_path, path = _pair(path)
         with open_file(path) as file:
-            shapes = array_shapes(file, path)
-            config = read_sizes(options_path, shapes, path)
+            config = read_sizes(options_path, file.shapes, path)
             vocab_path = path.parent / VOCAB
             vocab = read_vocab(vocab_path) if vocab_path.exists() else None
             check_words(path.parent, config, vocab, None)
-            arrays = read_weights(config, shapes, path, lambda name: file[name][()])
+            arrays = read_weights(config, file.shapes, path, file.read)
         return StoredBiLM(config, vocab, None, arrays)
 
     def save(
