@@ -93,7 +93,6 @@ class Errors(metaclass=_Coded):
         "'{path}' has word-embedding input, which needs the vocabulary that its rows "
         "stand for: a text file 'vocab.txt', one word a line, beside the weights."
     )
-    EL024 = "The carried state has {found} rows, the batch {expected} sentences."
     EL025 = (
         "encode() takes a list of sentences, each a list of strings; found {found}. "
         "Split the text into tokens first."
