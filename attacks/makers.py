@@ -123,6 +123,16 @@ def make_hub_module(folder: Path) -> None:
     (folder / "tfhub_module.pb").write_bytes(b"\x08\x03")
 
 
+def make_zip(folder: Path) -> None:
+    with tempfile.TemporaryDirectory() as other:
+        make_bilm_tf(Path(other) / "model")
+        shutil.make_archive(str(folder / "model"), "zip", Path(other) / "model")
+
+
+def read_zip(folder: Path) -> Found:
+    return read_model(folder / "model.zip")
+
+
 def make_many_langs_legacy(folder: Path) -> None:
     """As PyTorch wrote files before version 1.6, and as the published ones are."""
     save_many_langs(folder)

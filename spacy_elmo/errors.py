@@ -229,6 +229,31 @@ class Errors(metaclass=_Coded):
         "'{path}' has {found} words, and the softmax beside it {rows} rows. Put the "
         "vocabulary there that the model was trained with."
     )
+    EL165 = (
+        "'{path}' names '{name}' in 'config.json', which is not there, and the arrays "
+        "alone don't say how it was trained. Find that file where the model comes from "
+        "and put it into '{path}'. Without it, write '{path}/{name}' with {content}: "
+        "the sizes are those of the arrays, but cell_clip, proj_clip, activation and "
+        "max_characters_per_token are those of the published models; correct them if "
+        "yours was trained with others."
+    )
+    EL166 = (
+        "'{path}' is not there, which the model needs: '{sizes}' says {kind}_dim = "
+        "{dim}. Put the file there that was made when the model was trained."
+    )
+    EL167 = (
+        "'{path}' says bidirectional = false: the model has one direction, and a biLM "
+        "needs two. No other file of it has the second; take a model that was trained "
+        "with bidirectional = true."
+    )
+    EL168 = (
+        "'{path}' is packed. Unpack it first, with 'gunzip' or what the system has for "
+        "it, and name the folder that the file is in."
+    )
+    EL169 = (
+        "'{path}' can't be read as a zip of a model: {error}. Unpack it, and name the "
+        "folder."
+    )
     EL164 = (
         "'{path}' has a softmax, which is left out: the words that its rows stand for "
         "are not there. To keep it, put the vocabulary that it was trained with beside "
@@ -558,6 +583,15 @@ class Warnings(metaclass=_Coded):
         "'elmo'; or its tokens were merged or split after 'elmo' had read them: the "
         "biLM does not learn from it. Put 'elmo' after what merges tokens, freeze the "
         "biLM, or ignore the warning if others train it."
+    )
+    ELW61 = (
+        "{error} The model is read without its vocabulary: vectors do not depend on "
+        "it, a softmax does."
+    )
+    ELW62 = (
+        "The vocabulary of '{path}' has no <UNK>, so words that it does not have are "
+        "read as its first one, {first!r}. In 'vocab.txt' name the entry that stands "
+        "for unknown words <UNK>."
     )
     ELW60 = (
         "'{path}' comes with a mix of its layers that was trained, and '{name}' makes "

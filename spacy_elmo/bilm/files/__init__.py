@@ -15,7 +15,7 @@ from ...untrusted_files import coded
 from .. import objectives
 from ..config import BiLMConfig
 from ..objectives import Objective
-from . import bilm_tf, many_langs, own, tf_checkpoint  # noqa: F401  (they register)
+from . import bilm_tf, many_langs, own, tf_checkpoint, zips  # noqa: F401  (they register)
 from .format import Format, MixedFormat, TrainedFormat, WritableFormat, folder_of
 from .stored import DTYPES, Mix, StoredBiLM, checked
 
@@ -43,6 +43,10 @@ def find_format(path: str | Path) -> Format:
     with coded(Errors.EL002, path, format="a biLM"):  # no permission
         found = [known for known in _formats().values() if known.matches(path)]
     if not found:
+        folder = path if path.is_dir() else path.parent
+        packed = [path] if path.suffix == ".gz" else sorted(folder.glob("*.h*5.gz"))
+        if packed and (path.is_dir() or path in packed):
+            raise ValueError(Errors.EL168.format(path=packed[0]))
         raise not_found(path)
     if len(found) > 1:
         names = ", ".join(f"one in the format {known.name}" for known in found)

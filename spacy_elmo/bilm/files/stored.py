@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,10 +11,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ...errors import Errors
+from ...errors import Errors, Warnings
 from ..config import BiLMConfig
 from ..model import BidirectionalLM
-from ..words import MARKS
+from ..words import MARKS, UNK
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
 
@@ -97,8 +98,14 @@ def checked(stored: StoredBiLM, path: str | Path) -> StoredBiLM:
 
     Raises:
         ValueError: As `check_words` and `check_shapes`; [EL008] on NaN or infinity.
+
+    Warns:
+        UserWarning: [ELW62] A model that reads words has no entry for unknown ones.
     """
     check_words(path, stored.config, stored.vocab, stored.alphabet)
+    if stored.config.n_words and stored.vocab and UNK not in stored.vocab:
+        found = {"path": path, "first": stored.vocab[0]}
+        warnings.warn(Warnings.ELW62.format(**found), stacklevel=4)
     shapes = {name: tuple(array.shape) for name, array in stored.arrays.items()}
     check_shapes(path, shapes, empty_arrays(stored.config))
     for name, array in stored.arrays.items():

@@ -21,31 +21,24 @@ from ...errors import Errors
 from ...registry import registry
 from ..config import BiLMConfig
 from ..objectives import FullSoftmax, Objective, SampledSoftmax
-from .bilm_tf import OPTIONS, VOCAB, read_sizes, read_weights, sizes_of
+from .bilm_tf import (
+    BYTES,
+    OPTIONS,
+    VOCAB,
+    read_sizes,
+    read_weights,
+    sizes_of,
+    standard_name,
+)
 from .format import folder_of
 from .stored import Mix, StoredBiLM, check_words
 from .tensor_bundle import INDEX, TensorBundle, latest
-from .text_files import read_json, read_vocab
+from .text_files import read_json, read_vocab_beside
 
 _SOFTMAX_W, _SOFTMAX_B = "softmax/W", "softmax/b"
 # Arrays of a biLM and its softmax. Others do no harm: counters, states and the like.
 _WEIGHTS = ("CNN", "RNN", "char_embed", "embedding", "softmax/")
 _MIX_WEIGHTS, _MIX_GAMMA = "aggregation/weights", "aggregation/scaling"
-# The names of an LSTM's arrays in TensorFlow 1.0 to 2, with one layer or several, and
-# in the graph that the module was made from.
-_CELL = re.compile(
-    r"(?P<rnn>RNN_[01])/(rnn|RNN)/"
-    r"((multi_rnn_cell|MultiRNNCell)/(cell_|Cell)(?P<layer>\d{1,3})/)?"
-    r"(rnn/)?(lstm_cell|LSTMCell)/(?P<array>[\w/]+)"
-)
-_CELL_ARRAYS = {
-    "kernel": "W_0",
-    "weights": "W_0",
-    "bias": "B",
-    "biases": "B",
-    "projection/kernel": "W_P_0",
-    "projection/weights": "W_P_0",
-}
 
 
 def _names(bundle: TensorBundle, scope: str) -> dict[str, str]:
@@ -58,11 +51,7 @@ def _names(bundle: TensorBundle, scope: str) -> dict[str, str]:
         inside = name.removeprefix(scope)
         if not inside.startswith(_WEIGHTS):
             continue
-        if cell := _CELL.fullmatch(inside):
-            array = _CELL_ARRAYS.get(cell["array"], cell["array"])
-            layer = int(cell["layer"] or 0)
-            inside = f"{cell['rnn']}/RNN/MultiRNNCell/Cell{layer}/LSTMCell/{array}"
-        found[name] = inside
+        found[name] = standard_name(inside)
     return found
 
 
@@ -109,8 +98,7 @@ class CheckpointFormat:
         """Read a model."""
         folder, arrays = folder_of(path), _open_checkpoint(path)
         config = read_sizes(folder / OPTIONS, arrays.shapes, arrays.path)
-        has_vocab = (folder / VOCAB).exists()
-        vocab = read_vocab(folder / VOCAB) if has_vocab else None
+        vocab = read_vocab_beside(folder / VOCAB, config)
         check_words(folder, config, vocab, None)
         weights = read_weights(config, arrays.shapes, arrays.path, arrays.read)
         return StoredBiLM(config, vocab, None, weights)
@@ -244,7 +232,7 @@ def _of_bytes(arrays: _Arrays, name: str) -> np.ndarray:
     """Return an array. bilm-tf's inference puts a row of zeros, that of the absent
     character 0, before those of the bytes: here it is left out."""
     array = arrays.read(name)
-    return array[-261:] if name == "char_embed" else array
+    return array[-BYTES:] if name == "char_embed" else array
 
 
 def _sizes_of_module(arrays: _Arrays) -> BiLMConfig:
@@ -252,7 +240,7 @@ def _sizes_of_module(arrays: _Arrays) -> BiLMConfig:
     shapes = arrays.shapes
     cell = "RNN_0/RNN/MultiRNNCell/Cell{}/LSTMCell/{}".format
     rows = (shapes.get("char_embed") or (0,))[0]
-    if rows not in (261, 262):
+    if rows not in (BYTES, BYTES + 1):
         raise ValueError(Errors.EL163.format(path=arrays.path, found=rows))
     try:
         n_layers = _count(shapes, lambda i: cell(i, "W_0"))
@@ -283,7 +271,7 @@ def _sizes_of_module(arrays: _Arrays) -> BiLMConfig:
         raise ValueError(
             Errors.EL006.format(path=arrays.path, problem=problem)
         ) from error
-    bytes_alone = {**shapes, "char_embed": (261, shapes["char_embed"][1])}
+    bytes_alone = {**shapes, "char_embed": (BYTES, shapes["char_embed"][1])}
     return sizes_of(options, arrays.path, bytes_alone, arrays.path)
 
 
