@@ -585,8 +585,8 @@ class Warnings(metaclass=_Coded):
         "biLM, or ignore the warning if others train it."
     )
     ELW61 = (
-        "{error} The model is read without its vocabulary: vectors do not depend on "
-        "it, a softmax does."
+        "The model is read without its vocabulary: {error} Vectors do not depend on "
+        "it, a softmax does. Replace that file, or remove it."
     )
     ELW62 = (
         "The vocabulary of '{path}' has no <UNK>, so words that it does not have are "

@@ -16,10 +16,12 @@ from ...errors import Errors
 from ...registry import registry
 from ...untrusted_files import check_plain, coded
 from ..config import BiLMConfig
+from .format import Format
 from .stored import StoredBiLM
 
 # What the files of a model end in.
 ENDINGS = (".json", ".hdf5", ".h5", ".txt", ".dic", ".pkl", ".safetensors")
+_NOTHING = "it holds no model in a format that is read"
 MAX_FILES = 1000
 MAX_COMPRESSION = 100  # how many times its zip a model may be
 
@@ -37,17 +39,25 @@ class ZipFormat:
 
     def read_config(self, path: Path) -> BiLMConfig:
         """Return the sizes of the model."""
-        from . import read_config
-
         with _unpacked(path) as folder:
-            return read_config(folder)
+            return _format_in(folder, path).read_config(folder)
 
     def load(self, path: Path) -> StoredBiLM:
         """Read the model."""
-        from . import load
-
         with _unpacked(path) as folder:
-            return load(folder)
+            return _format_in(folder, path).load(folder)
+
+
+def _format_in(folder: Path, path: Path) -> Format:
+    """Return the format of the model that was in a zip. Raises ValueError [EL169] if
+    there is none, or there are several."""
+    formats = [make() for make in registry.formats.get_all().values()]
+    found = [each for each in formats if each.matches(folder)]
+    if len(found) != 1:
+        names = ", ".join(each.name for each in found)
+        problem = f"it holds models in several formats, {names}" if found else _NOTHING
+        raise ValueError(Errors.EL169.format(path=path, error=problem))
+    return found[0]
 
 
 @contextmanager
