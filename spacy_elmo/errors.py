@@ -63,7 +63,7 @@ class Errors(metaclass=_Coded):
     )
     EL009 = (
         "Array '{name}' in '{path}' is {problem}. Only plain floating-point arrays "
-        "stored in the file itself are read; save it again without external links."
+        "stored in the file itself are read; save the model again as such."
     )
     EL010 = "Can't read '{path}' as safetensors: {error}. The file is damaged."
     EL012 = (
@@ -93,7 +93,6 @@ class Errors(metaclass=_Coded):
         "'{path}' has word-embedding input, which needs the vocabulary that its rows "
         "stand for: a text file 'vocab.txt', one word a line, beside the weights."
     )
-    EL024 = "The carried state has {found} rows, the batch {expected} sentences."
     EL025 = (
         "encode() takes a list of sentences, each a list of strings; found {found}. "
         "Split the text into tokens first."
@@ -136,7 +135,8 @@ class Errors(metaclass=_Coded):
     EL036 = (
         "'{path}' has no softmax ('vocab.txt' and 'softmax.safetensors'), so it can't "
         "predict words. Published weights come without one: train one with 'spacy elmo "
-        "pretrain' and 'init' set to this folder."
+        "pretrain' and 'init' set to this folder. Training checkpoints of bilm-tf have "
+        "it: name the folder with 'model.ckpt-....index'."
     )
     EL037 = "Training configuration '{path}': {problem}."
     EL038 = (
@@ -215,6 +215,50 @@ class Errors(metaclass=_Coded):
         "precision = '{precision}' is not for this {device}: half needs a GPU or "
         "a CPU with AVX2, bfloat16 a GPU or a CPU with AVX512-BF16 or AMX, int8 a CPU "
         "with AVX512-VNNI, tf32 a GPU. Choose another, or 'float32'."
+    )
+    EL161 = (
+        "The softmax of '{path}' has {rows} rows, and the words that they stand for "
+        "are not there. Put the vocabulary that it was trained with beside it, as "
+        "'vocab.txt', one word a line."
+    )
+    EL162 = (
+        "'{path}' has {found} words, and the softmax beside it {rows} rows. Put the "
+        "vocabulary there that the model was trained with."
+    )
+    EL165 = (
+        "'{path}' names '{name}' in 'config.json', which is not there, and the arrays "
+        "alone don't say how it was trained. Find that file where the model comes from "
+        "and put it into '{path}'. Without it, write '{path}/{name}' with {content}: "
+        "the sizes are those of the arrays, but cell_clip, proj_clip, activation and "
+        "max_characters_per_token are those of the published models; correct them if "
+        "yours was trained with others."
+    )
+    EL166 = (
+        "'{path}' is not there, which the model needs: '{sizes}' says {kind}_dim = "
+        "{dim}. Put the file there that was made when the model was trained."
+    )
+    EL167 = (
+        "'{path}' says bidirectional = false: the model has one direction, and a biLM "
+        "needs two. No other file of it has the second; take a model that was trained "
+        "with bidirectional = true."
+    )
+    EL168 = (
+        "'{path}' is packed. Unpack it first, with 'gunzip' or what the system has for "
+        "it, and name the folder that the file is in."
+    )
+    EL169 = (
+        "'{path}' can't be read as a zip of a model: {error}. Unpack it, and name the "
+        "folder."
+    )
+    EL164 = (
+        "'{path}' has a softmax, which is left out: the words that its rows stand for "
+        "are not there. To keep it, put the vocabulary that it was trained with beside "
+        "it, as 'vocab.txt', one word a line, and convert again with --force."
+    )
+    EL163 = (
+        "'{path}' has a table of {found} characters, where a model that reads the "
+        "bytes of UTF-8 has 261. It reads characters of its own, and no file says "
+        "which ones, so it can't be read."
     )
     EL080 = (
         "The GPU's memory does not hold {tokens} tokens read at once. Read them in "
@@ -526,6 +570,20 @@ class Warnings(metaclass=_Coded):
         "'elmo'; or its tokens were merged or split after 'elmo' had read them: the "
         "biLM does not learn from it. Put 'elmo' after what merges tokens, freeze the "
         "biLM, or ignore the warning if others train it."
+    )
+    ELW61 = (
+        "The model is read without its vocabulary: {error} Vectors do not depend on "
+        "it, a softmax does. Replace that file, or remove it."
+    )
+    ELW62 = (
+        "The vocabulary of '{path}' has no <UNK>, so words that it does not have are "
+        "read as its first one, {first!r}. In 'vocab.txt' name the entry that stands "
+        "for unknown words <UNK>."
+    )
+    ELW60 = (
+        "'{path}' comes with a mix of its layers that was trained, and '{name}' makes "
+        "the plain average. For the trained one set mix_weights = {weights} and gamma "
+        "= {gamma} in [components.{name}], as 'spacy elmo info {path} --config' prints."
     )
     ELW52 = (
         "'{path}' has no checksum, because it was edited or made by another program: "

@@ -34,7 +34,7 @@ from .lstm import BiLMState
 from .objectives import Objective
 from .steady_state import steady_state
 from .token_cache import CACHE_WORDS, TokenCache
-from .weights import StoredBiLM
+from .weights import Mix, StoredBiLM
 from .words import WordReader
 
 Start = Literal["zeros", "boundary"]
@@ -60,6 +60,7 @@ class BiLM(FastBidirectionalLM):
         self.alphabet = None if alphabet is None else list(alphabet)
         self.vocab = None if vocab is None else list(vocab)
         self.token_cache = TokenCache(CACHE_WORDS)
+        self.mix: Mix | None = None  # of its layers, that its files have
 
     @classmethod
     def random(
@@ -235,26 +236,34 @@ class BiLM(FastBidirectionalLM):
         self, sentences: Sequence[Sequence[str]], state: BiLMState | None = None
     ) -> tuple[list[np.ndarray], BiLMState]:
         """Return the layers of one batch, and the state after it. Row b continues row b
-        of a carried state, as in the published implementations from call to call.
+        of a carried state, as in AllenNLP and bilm-tf from call to call. A smaller
+        batch continues the first rows, and the others are kept for a later one; in a
+        larger batch the rows that are new start from zeros.
 
         Args:
-            sentences: As many as there are rows in the state.
+            sentences: The batch, each sentence a list of tokens.
             state: What the call before returned; None for zeros.
 
+        Returns:
+            The layers of each sentence, float32 (L+1, T, D), and the state, of as many
+            rows as the largest batch so far had.
+
         Raises:
-            ValueError: [EL024] The state has another number of rows. [EL025] These are
-                no sentences.
+            ValueError: [EL025] These are no sentences.
         """
         check_sentences(sentences)
+        n = len(sentences)
         if state is None:
-            state = self.zero_state(len(sentences))
-        rows = state.forward.h.shape[1]
-        if rows != len(sentences):
-            raise ValueError(Errors.EL024.format(found=rows, expected=len(sentences)))
-        if not sentences:
+            state = self.zero_state(n)
+        if not n:
             return [], state
-        layers, state = self._encode_batch(sentences, state)
-        return list(layers), state
+        new = self.zero_state(max(0, n - state.forward.h.shape[1]))
+        begin, kept = (
+            BiLMState.join([state.rows(slice(n)), new]),
+            state.rows(slice(n, None)),
+        )
+        layers, state = self._encode_batch(sentences, begin)
+        return list(layers), BiLMState.join([state, kept])
 
     def _encode_batch(
         self, sentences: Sequence[Sequence[str]], state: BiLMState
@@ -282,11 +291,13 @@ class BiLM(FastBidirectionalLM):
         with torch.device("meta"):
             bilm = cls(stored.config, stored.vocab, stored.alphabet)
         bilm.load_state_dict(stored.arrays, strict=True, assign=True)
+        bilm.mix = stored.mix
         return bilm.requires_grad_(True).eval()
 
     def stored(self) -> StoredBiLM:
         """Return what files of this biLM hold; its arrays are those of this biLM."""
-        return StoredBiLM(self.config, self.vocab, self.alphabet, self.state_dict())
+        arrays = self.state_dict()
+        return StoredBiLM(self.config, self.vocab, self.alphabet, arrays, self.mix)
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of everything that the vectors depend on."""

@@ -94,13 +94,10 @@ def mix_cli(
 
 def _softmax(model: Path, bilm: "BiLM") -> "Objective | None":
     """Return what a model was trained with, if it is there."""
-    from ..bilm import objectives, weights
+    from ..bilm import weights
 
-    path = weights.folder_of(model) / objectives.FILE
-    if bilm.vocab is None or not path.exists():
-        return None
-    softmax = objectives.load(path, bilm.config.projection_dim, len(bilm.vocab))
-    return softmax.to(bilm.device)
+    softmax = weights.load_objective(model, bilm.config, bilm.vocab)
+    return None if softmax is None else softmax.to(bilm.device)
 
 
 def _write(view: "View", output: Path) -> None:

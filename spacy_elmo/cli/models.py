@@ -77,7 +77,8 @@ def info_cli(
     if as_config:
         sizes = weights.read_config(model).to_dict()
         section = {"@architectures": "spacy-elmo.BiLM.v1", **sizes}
-        nested = {"components": {"elmo": {"factory": "elmo", "model": section}}}
+        component = {"factory": "elmo", "model": section, **_mix(model)}
+        nested = {"components": {"elmo": component}}
         typer.echo(Config(nested).to_str())
         return
     if kernels:
@@ -92,6 +93,8 @@ def info_cli(
         "format": weights.find_format(model).name,
         "fingerprint": stored.fingerprint,
     }
+    if stored.mix is not None:
+        found |= {"trained mix": list(stored.mix.weights), "gamma": stored.mix.gamma}
     card = read_card(weights.folder_of(model))
     if as_json:
         typer.echo(json.dumps({**found, "card": card}, ensure_ascii=False))
@@ -102,6 +105,14 @@ def info_cli(
         card["tokens_seen"] = tokens_read(card)  # by those that it started from, too
         short = {key: json.dumps(card.get(key), ensure_ascii=False) for key in IN_SHORT}
         msg.table(short)
+
+
+def _mix(model: Path) -> dict[str, Any]:
+    """Return the settings of a component that a model's trained mix stands for."""
+    from ..bilm import weights
+
+    mix = weights.read_mix(model)
+    return {} if mix is None else {"mix_weights": [*mix.weights], "gamma": mix.gamma}
 
 
 def _kernels(config: "BiLMConfig") -> list[list[str]]:
@@ -138,7 +149,7 @@ def convert_cli(
     force: bool = typer.Option(False, "--force", "-F", help="Replace what is there"),
 ) -> None:
     """Read a biLM and write it in another format, with the same vectors."""
-    from ..bilm import objectives, weights
+    from ..bilm import weights
     from ..errors import Errors
     from ..models import read_card
 
@@ -146,15 +157,17 @@ def convert_cli(
         raise ValueError(Errors.EL130.format(path=target))
     writer = weights.writable_format(to or weights.OWN)
     stored, folder = weights.load(source), weights.folder_of(source)
-    path, card = folder / objectives.FILE, read_card(folder)
+    card, has_objective = read_card(folder), weights.has_objective(source)
     training: dict[str, Any] = {}
     if writer.keeps_training:
-        if path.exists():
-            sizes = stored.config.projection_dim, len(stored.vocab or [])
-            training["objective"] = objectives.load(path, *sizes)
         training["card"] = card
-    elif path.exists() or card:
-        msg.info(f"The format {writer.name} has no place for softmax and card")
+        if has_objective and stored.vocab is None:
+            msg.warn(Errors.EL164.format(path=folder))
+        elif has_objective:
+            words = stored.config, stored.vocab
+            training["objective"] = weights.load_objective(source, *words)
+    elif has_objective or card or stored.mix:
+        msg.info(f"The format {writer.name} has no place for softmax, card and mix")
     dtype = "float16" if half else "float32"
     weights.save(stored, target, format=writer.name, dtype=dtype, **training)
     msg.good(f"Wrote {target} ({stored.n_parameters:,} parameters, {writer.name})")

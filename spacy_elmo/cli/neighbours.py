@@ -97,14 +97,13 @@ def _first(contexts: "Iterator[Context]", word: str, where: str) -> "Context":
 
 def _nearest_words(bilm: "BiLM", model: Path, word: str) -> str:
     """Return what the softmax, if there is one, says of a word without its context."""
-    from ..bilm import objectives, weights
+    from ..bilm import weights
     from ..explore import nearest_words
 
-    path = weights.folder_of(model) / objectives.FILE
-    if not path.exists() or bilm.vocab is None:
+    softmax = weights.load_objective(model, bilm.config, bilm.vocab)
+    if softmax is None or bilm.vocab is None:
         return ""
-    vectors_VH = objectives.load(path, bilm.config.projection_dim, len(bilm.vocab))
-    words = nearest_words(word, bilm.vocab, vectors_VH.vectors().numpy(), N_WORDS)
+    words = nearest_words(word, bilm.vocab, softmax.vectors().numpy(), N_WORDS)
     return (
         f"Nearest words without context: {', '.join(words) or 'not in the vocabulary'}"
     )

@@ -1,5 +1,6 @@
 """The registered factory `elmo`, and its settings."""
 
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -11,7 +12,8 @@ from spacy.language import Language
 
 from .. import models as shipped
 from ..bilm import BiLMConfig
-from ..bilm.weights import read_config
+from ..bilm.weights import read_config, read_mix
+from ..errors import Warnings
 from .component import Elmo
 from .encoder import Encoder, set_sizes, shim_of
 from .fields import takes_fields_of
@@ -33,6 +35,7 @@ def make_elmo(nlp: Language, name: str, model: Encoder, **settings: Any) -> Elmo
     before = shim_of(model).bilm_config
     if sizes is not None:
         set_sizes(model, sizes)
+    _warn_of_mix(name, settings)
     elmo = Elmo(nlp.vocab, model, name, lang=nlp.lang or "", **settings)
     place = weakref.ref(nlp), weakref.ref(elmo)
     elmo.when_loaded = partial(_store_version, *place)
@@ -56,6 +59,26 @@ def _sizes_of_weights(model: Encoder, weights: str | None) -> BiLMConfig | None:
         return read_config(shipped.find(weights))
     except (OSError, ValueError):
         return None
+
+
+def _warn_of_mix(name: str, settings: dict[str, Any]) -> None:
+    """Warn [ELW60] of named weights that have a trained mix, if the component has none.
+    Where they can't be read, an error says so when they are needed."""
+    default = ElmoSettings()
+    if settings["weights"] is None or any(
+        settings[key] != getattr(default, key)
+        for key in ("mix", "mix_weights", "gamma")
+    ):
+        return
+    try:
+        mix = read_mix(shipped.find(settings["weights"]))
+    except (OSError, ValueError):
+        return
+    if mix is not None:
+        values = {"path": settings["weights"], "name": name}
+        weights = [round(weight, 4) for weight in mix.weights]
+        message = Warnings.ELW60.format(weights=weights, gamma=mix.gamma, **values)
+        warnings.warn(message, stacklevel=2)
 
 
 Pipeline = Callable[[], Language | None]
@@ -92,10 +115,17 @@ def _store_version(
 
 def component_config(path: str | Path) -> dict[str, Any]:
     """Return the configuration of an `elmo` component that fits the weights in a model
-    folder or of a shipped model's name, for `nlp.add_pipe("elmo", config=...)`.
+    folder or of a shipped model's name, for `nlp.add_pipe("elmo", config=...)`; with
+    the mix of layers that was trained with them, if they have one.
 
     Raises:
         ValueError, FileNotFoundError: As `weights.read_config`.
     """
-    sizes = read_config(shipped.find(path)).to_dict()
-    return {"model": {"@architectures": "spacy-elmo.BiLM.v1", **sizes}}
+    path = shipped.find(path)
+    sizes = read_config(path).to_dict()
+    config: dict[str, Any] = {
+        "model": {"@architectures": "spacy-elmo.BiLM.v1", **sizes}
+    }
+    if (mix := read_mix(path)) is not None:
+        config |= {"mix_weights": list(mix.weights), "gamma": mix.gamma}
+    return config

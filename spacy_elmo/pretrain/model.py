@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout
 
-from ..bilm import BiLM, BiLMState, objectives, weights
+from ..bilm import BiLM, BiLMState, weights
 from ..bilm.kernels.fast import FastCharCnnEncoder
 from ..bilm.objectives import Objective
 from ..errors import Errors
@@ -80,11 +80,10 @@ class LanguageModel(nn.Module):
                 vocabulary; also as `BiLM.load` and `objectives.load`.
         """
         bilm = BiLM.load(folder)
-        path = weights.folder_of(folder) / objectives.FILE
-        if bilm.vocab is None or not path.exists():
+        softmax = weights.load_objective(folder, bilm.config, bilm.vocab)
+        if bilm.vocab is None or softmax is None:
             raise ValueError(Errors.EL036.format(path=folder))
         check_vocab(bilm.vocab, folder)
-        softmax = objectives.load(path, bilm.config.projection_dim, len(bilm.vocab))
         return cls(bilm, softmax, dropout).eval()
 
 

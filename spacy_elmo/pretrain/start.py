@@ -7,7 +7,7 @@ import torch
 from torch.optim import Optimizer
 
 from .. import models as shipped
-from ..bilm import BiLM, objectives, weights
+from ..bilm import BiLM, weights
 from ..bilm.objectives import MakeObjective, Objective
 from ..errors import Errors
 from ..text import Corpus, Streams, token_reader
@@ -79,8 +79,8 @@ def softmax_folder(training: TrainingConfig) -> Path | None:
     """Return the model whose softmax and vocabulary a run continues with, if any."""
     if training.init is None or training.new_softmax:
         return None
-    folder = weights.folder_of(shipped.find(training.init))
-    return folder if (folder / objectives.FILE).exists() else None
+    path = shipped.find(training.init)
+    return path if weights.has_objective(path) else None
 
 
 def _check_memory(

@@ -190,7 +190,6 @@ def test_carried_state_goes_on_row_by_row(tiny, sequences):
     ("code", "call"),
     [
         ("EL021", lambda bilm: bilm.encode([["a"]], start="warm")),
-        ("EL024", lambda bilm: bilm.encode_stateful([["a"]], bilm.zero_state(2))),
         ("EL025", lambda bilm: bilm.encode(["a sentence"])),
         ("EL025", lambda bilm: bilm.encode("a sentence")),
         ("EL025", lambda bilm: bilm.encode([["a", None]])),

@@ -12,18 +12,20 @@ import torch
 from ...errors import Errors
 from ...files import coded
 from ...registry import registry
+from .. import objectives
 from ..config import BiLMConfig
 from ..objectives import Objective
-from . import bilm_tf, many_langs, own  # noqa: F401  (they register their formats)
-from .format import Format, WritableFormat, folder_of
+from . import bilm_tf, many_langs, own, tf_checkpoint, zips  # noqa: F401  (they register)
+from .format import Format, MixedFormat, TrainedFormat, WritableFormat, folder_of
 from .own import CARD, FILES
-from .stored import DTYPES, StoredBiLM, checked
+from .stored import DTYPES, Mix, StoredBiLM, checked
 from .text_files import read_own_json
 
 __all__ = [
-    "CARD", "FILES", "OWN", "Format", "StoredBiLM", "WritableFormat", "checked",
-    "find_format", "folder_of", "load", "not_found", "read_config", "read_own_json",
-    "save", "writable_format",
+    "CARD", "FILES", "OWN", "Format", "Mix", "MixedFormat", "StoredBiLM",
+    "TrainedFormat", "WritableFormat", "checked", "find_format", "folder_of",
+    "has_objective", "load", "load_objective", "not_found", "read_config", "read_mix",
+    "read_own_json", "save", "writable_format",
 ]  # fmt: skip
 
 OWN = own.OwnFormat.name
@@ -44,6 +46,10 @@ def find_format(path: str | Path) -> Format:
     with coded(Errors.EL002, path, format="a biLM"):  # no permission
         found = [known for known in _formats().values() if known.matches(path)]
     if not found:
+        folder = path if path.is_dir() else path.parent
+        packed = [path] if path.suffix == ".gz" else sorted(folder.glob("*.h*5.gz"))
+        if packed and (path.is_dir() or path in packed):
+            raise ValueError(Errors.EL168.format(path=packed[0]))
         raise not_found(path)
     if len(found) > 1:
         names = ", ".join(f"one in the format {known.name}" for known in found)
@@ -54,6 +60,48 @@ def find_format(path: str | Path) -> Format:
 def read_config(path: str | Path) -> BiLMConfig:
     """Return the sizes of a model without reading its weights. Raises as `load`."""
     return find_format(path).read_config(Path(path))
+
+
+def read_mix(path: str | Path) -> Mix | None:
+    """Return the mix of layers that was trained with a model, None if it has none.
+    Raises as `load`."""
+    known = find_format(path)
+    return known.read_mix(Path(path)) if isinstance(known, MixedFormat) else None
+
+
+def has_objective(path: str | Path) -> bool:
+    """Return whether there is an objective that a model was trained with. Raises as
+    `load`."""
+    known, path = find_format(path), Path(path)
+    if isinstance(known, TrainedFormat):
+        return known.has_objective(path)
+    return (folder_of(path) / objectives.FILE).exists()
+
+
+def load_objective(
+    path: str | Path, config: BiLMConfig, vocab: Sequence[str] | None
+) -> Objective | None:
+    """Return the objective that a model was trained with, in evaluation mode, which is
+    exact over all words; None if there is none.
+
+    Args:
+        path: Model folder, or a file in it.
+        config: The sizes of the model.
+        vocab: Its words, None if they are not known.
+
+    Raises:
+        ValueError: [EL161, EL162] The words of a softmax are missing or others; also as
+            `objectives.load` and `load`.
+    """
+    known, path = find_format(path), Path(path)
+    sizes = config.projection_dim, len(vocab or [])
+    if isinstance(known, TrainedFormat):
+        if not known.has_objective(path):
+            return None
+        return known.load_objective(path, *sizes).eval()
+    if vocab is None or not has_objective(path):
+        return None
+    return objectives.load(folder_of(path) / objectives.FILE, *sizes).eval()
 
 
 def load(path: str | Path) -> StoredBiLM:

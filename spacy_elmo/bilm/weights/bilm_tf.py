@@ -6,7 +6,8 @@ Foreign names stay in this file.
 """
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -23,10 +24,16 @@ from ...registry import registry
 from ..config import BiLMConfig
 from ..objectives import Objective
 from .format import folder_of
-from .hdf5 import array_shapes, open_file
+from .hdf5 import Hdf5File, open_file
 from .stored import StoredBiLM, check_shapes, check_words, empty_arrays
-from .text_files import check_can_be_read_again, read_json, read_vocab, vocab_text
+from .text_files import (
+    check_can_be_read_again,
+    read_json,
+    read_vocab_beside,
+    vocab_text,
+)
 
+_HDF5 = (".hdf5", ".h5")  # endings of their weights
 OPTIONS, WEIGHTS, VOCAB = "options.json", "weights.hdf5", "vocab.txt"
 # Their names of our settings, and what those stand for that are not there.
 _LSTM = {
@@ -39,6 +46,22 @@ _LSTM = {
 }
 _LSTM_DEFAULTS = {"cell_clip": None, "proj_clip": None, "use_skip_connections": False}
 _DIRECTIONS = {"forward_lstm": "RNN_0", "backward_lstm": "RNN_1"}
+# The names of an LSTM's arrays in TensorFlow 1.0 to 2, with one layer or several, and
+# in the graph that TensorFlow Hub's module was made from.
+_CELL = re.compile(
+    r"(?P<rnn>RNN_[01])/(rnn|RNN)/"
+    r"((multi_rnn_cell|MultiRNNCell)/(cell_|Cell)(?P<layer>\d{1,3})/)?"
+    r"(rnn/)?(lstm_cell|LSTMCell)/(?P<array>[\w/]+)"
+)
+_CELL_ARRAYS = {
+    "kernel": "W_0",
+    "weights": "W_0",
+    "bias": "B",
+    "biases": "B",
+    "projection/kernel": "W_P_0",
+    "projection/weights": "W_P_0",
+}
+BYTES = 261  # rows of their table of characters, where these are bytes
 _THEIRS_TO_OURS = (3, 0, 2, 1)  # where our gates o, i, f, g stand among i, j, f, o
 _OURS_TO_THEIRS = (1, 3, 2, 0)
 
@@ -63,28 +86,19 @@ class BilmTfFormat:
         """Return the sizes, from the options and the shapes of the arrays."""
         options_path, path = _pair(path)
         with open_file(path) as file:
-            return _config(options_path, array_shapes(file, path), path)
+            return read_sizes(options_path, _shapes(file, path)[0], path)
 
     def load(self, path: Path) -> StoredBiLM:
         """Read a model."""
         options_path, path = _pair(path)
         with open_file(path) as file:
-            shapes = array_shapes(file, path)
-            config = _config(options_path, shapes, path)
-            vocab_path = path.parent / VOCAB
-            vocab = read_vocab(vocab_path) if vocab_path.exists() else None
+            shapes, theirs = _shapes(file, path)
+            config = read_sizes(options_path, shapes, path)
+            vocab = read_vocab_beside(path.parent / VOCAB, config)
             check_words(path.parent, config, vocab, None)
-            expected = _to_theirs(empty_arrays(config), config)
-            # Others than weights of ours do no harm: counters and the like.
-            weights = {n for n in shapes if n.startswith(("CNN", "RNN"))} | set(
-                expected
+            arrays = read_weights(
+                config, shapes, path, lambda name: file.read(theirs[name])
             )
-            found = {name: shapes[name] for name in shapes if name in weights}
-            check_shapes(path, found, expected)
-            arrays = {
-                ours: _to_ours(ours, np.asarray(file[theirs], dtype=np.float32))
-                for ours, theirs in _names(config).items()
-            }
         return StoredBiLM(config, vocab, None, arrays)
 
     def save(
@@ -99,7 +113,7 @@ class BilmTfFormat:
         check_can_be_read_again(stored.vocab, self.name)
         if problem := _problem(stored.config):
             raise ValueError(Errors.EL027.format(format=self.name, problem=problem))
-        others = [*folder.glob(f"*{OPTIONS}"), *folder.glob("*.hdf5")]
+        others = [each for found in _files(folder) for each in found]
         if names := [p.name for p in others if p.name not in (OPTIONS, WEIGHTS)]:
             names = [WEIGHTS, *sorted(names)]
             raise ValueError(Errors.EL005.format(path=folder, names=", ".join(names)))
@@ -109,6 +123,18 @@ class BilmTfFormat:
             contents[VOCAB] = vocab_text(stored.vocab)
         contents[OPTIONS] = json.dumps(_options(stored), indent=2)
         write_files(folder, contents, remove=[VOCAB])
+
+
+def _shapes(
+    file: Hdf5File, path: Path
+) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
+    """Return the shapes of a file's arrays, and their names there, by standard names.
+    Raises ValueError [EL006] if two arrays have one."""
+    theirs = {standard_name(name): name for name in file.shapes}
+    if len(theirs) < len(file.shapes):
+        problem = "has arrays twice, under names of two versions of TensorFlow"
+        raise ValueError(Errors.EL006.format(path=path, problem=problem))
+    return {name: file.shapes[there] for name, there in theirs.items()}, theirs
 
 
 # -- which files ------------------------------------------------------------------
@@ -127,12 +153,12 @@ def _files(path: Path) -> tuple[list[Path], list[Path]]:
     """Return the options files and the HDF5 files that a path could mean."""
     folder = folder_of(path)
     options = sorted(folder.glob(f"*{OPTIONS}"))
-    weights = sorted(folder.glob("*.hdf5"))
+    weights = sorted(each for end in _HDF5 for each in folder.glob(f"*{end}"))
     if path.is_file():
         path = folder / path.name
         if path.name.endswith(OPTIONS):
             return [path], _beside(path, weights)
-        return _beside(path, options), [path] if path.suffix == ".hdf5" else []
+        return _beside(path, options), [path] if path.suffix in _HDF5 else []
     if folder / OPTIONS in options:
         options = [folder / OPTIONS]
     elif len(weights) == 1:
@@ -150,7 +176,11 @@ def _beside(path: Path, others: list[Path]) -> list[Path]:
 
 def _stem(path: Path) -> str:
     """Return the name that options and weights have in common, up to its "_"."""
-    return path.name.removesuffix(OPTIONS).removesuffix(WEIGHTS).removesuffix(".hdf5")
+    name = path.name.removesuffix(OPTIONS)
+    for end in ("weights", "model"):
+        for suffix in _HDF5:
+            name = name.removesuffix(end + suffix)
+    return name.removesuffix(path.suffix)
 
 
 # -- arrays -----------------------------------------------------------------------
@@ -183,6 +213,48 @@ def _names(config: BiLMConfig) -> dict[str, str]:
             if config.lstm_projection:
                 names[f"{ours}.weight_p"] = f"{theirs}/W_P_0"
     return names
+
+
+def standard_name(name: str) -> str:
+    """Return the name of an array as HDF5 files of several layers have it. TensorFlow
+    does not wrap the cells of one layer alone, and its versions name them in other
+    ways."""
+    if not (cell := _CELL.fullmatch(name)):
+        return name
+    array = _CELL_ARRAYS.get(cell["array"], cell["array"])
+    layer = int(cell["layer"] or 0)
+    return f"{cell['rnn']}/RNN/MultiRNNCell/Cell{layer}/LSTMCell/{array}"
+
+
+def read_weights(
+    config: BiLMConfig,
+    shapes: Mapping[str, tuple[int, ...]],
+    path: Path,
+    read: Callable[[str], np.ndarray],
+) -> dict[str, Tensor]:
+    """Return the parameters of a biLM, if all their shapes fit.
+
+    Args:
+        config: Its sizes.
+        shapes: The shapes of all arrays that were found, by their names.
+        path: The file, for messages.
+        read: Returns one of these arrays.
+
+    Raises:
+        ValueError: [EL006, EL007] The arrays are not those of the model.
+    """
+    expected = _to_theirs(empty_arrays(config), config)
+    # Others than weights of ours do no harm: counters and the like.
+    found = {
+        name: shape
+        for name, shape in shapes.items()
+        if name in expected or name.startswith(("CNN", "RNN"))
+    }
+    check_shapes(path, found, expected)
+    return {
+        ours: _to_ours(ours, np.asarray(read(theirs), dtype=np.float32))
+        for ours, theirs in _names(config).items()
+    }
 
 
 def _to_theirs(arrays: Mapping[str, Tensor], config: BiLMConfig) -> dict[str, Tensor]:
@@ -240,16 +312,39 @@ def _problem(config: BiLMConfig) -> str | None:
         config.token_projection != (config.n_filters != config.projection_dim)
     ):
         return "they project tokens exactly if the filters don't sum to the projection"
+    if config.has_characters and config.n_characters != BYTES + 1:
+        return f"it has {config.n_characters} characters, theirs are {BYTES + 1}"
     if config.word_dim or config.characters != "bytes":
         return "it reads an alphabet of its own or words beside characters"
     return None
 
 
-def _config(
-    options_path: Path, shapes: dict[str, tuple[int, ...]], path: Path
+def read_sizes(
+    options_path: Path, shapes: Mapping[str, tuple[int, ...]], path: Path
 ) -> BiLMConfig:
-    """Return the sizes in the options; what they leave open is read from the arrays."""
-    options = read_json(options_path)
+    """Return the sizes in the options; what they leave open is read from the arrays.
+
+    Args:
+        options_path: The file of options.
+        shapes: The shapes of the arrays, by their names.
+        path: The file of the arrays, for messages.
+
+    Raises:
+        ValueError: [EL002, EL003, EL020] The options can't be read, or say sizes that
+            can't be; [EL006] the arrays have no table of characters or words.
+    """
+    return sizes_of(read_json(options_path), options_path, shapes, path)
+
+
+def sizes_of(
+    options: Any,
+    options_path: Path,
+    shapes: Mapping[str, tuple[int, ...]],
+    path: Path,
+) -> BiLMConfig:
+    """Return the sizes in options that were read. Raises as `read_sizes`."""
+    if isinstance(options, dict) and options.get("bidirectional") is False:
+        raise ValueError(Errors.EL167.format(path=options_path))
     try:
         lstm = {**_LSTM_DEFAULTS, **options["lstm"]}
         sizes: dict[str, Any] = {ours: lstm[theirs] for theirs, ours in _LSTM.items()}
@@ -265,6 +360,8 @@ def _config(
         n_rows = (shapes[table] or (0,))[0]
         if reads_words:
             sizes["n_words"] = n_rows
+        elif n_rows != BYTES:
+            raise ValueError(Errors.EL163.format(path=path, found=n_rows))
         else:
             cnn = options["char_cnn"]
             sizes |= {

@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 from ...files import folder_that_counts
 from ..config import BiLMConfig
 from ..objectives import Objective
-from .stored import StoredBiLM
+from .stored import Mix, StoredBiLM
 
 
 class Format(Protocol):
@@ -38,6 +38,30 @@ class Format(Protocol):
     def load(self, path: Path) -> StoredBiLM:
         """Read a model. `weights.load` checks what comes out: names and shapes, finite
         values, the number of words and characters."""
+        ...
+
+
+@runtime_checkable
+class TrainedFormat(Format, Protocol):
+    """A format with a place of its own for what a model was trained with. Other formats
+    have `softmax.safetensors` beside the weights."""
+
+    def has_objective(self, path: Path) -> bool:
+        """Return whether a model has an objective."""
+        ...
+
+    def load_objective(self, path: Path, width: int, n_words: int) -> Objective:
+        """Read the objective, which predicts n_words words (0 if the words are not
+        known) from vectors of a width."""
+        ...
+
+
+@runtime_checkable
+class MixedFormat(Format, Protocol):
+    """A format that can hold the mix of layers that was trained with a model."""
+
+    def read_mix(self, path: Path) -> Mix | None:
+        """Return the mix without reading the weights, None if there is none."""
         ...
 
 

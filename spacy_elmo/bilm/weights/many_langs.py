@@ -7,10 +7,11 @@ char-CNN. Their highway gate keeps x where ours opens the transform: sigmoid(-z)
 Foreign names stay in this file.
 """
 
+import json
 import zipfile
 from collections.abc import Callable
-from itertools import product
-from pathlib import Path
+from itertools import count, product
+from pathlib import Path, PureWindowsPath
 from typing import Any
 
 import torch
@@ -30,8 +31,17 @@ from .text_files import read_json, read_lines
 CONFIG, ENCODER, EMBEDDER = "config.json", "encoder.pkl", "token_embedder.pkl"
 WORDS, CHARACTERS = "word.dic", "char.dic"
 FILES = (CONFIG, CHARACTERS, WORDS, ENCODER, EMBEDDER)
+# The JSON that the published models name: it has the same sizes and settings for all
+# languages (issue 26 of the project, and `configs` in its package), and is in no zip.
+PUBLISHED_SIZES = (
+    "cnn_50_100_512_4096_sample.json",
+    "cnn_0_100_512_4096_sample.json",
+)
 # Bytes of a pickle beside its numbers.
 MAX_OVERHEAD = 16 << 20
+_TABLE = "emb_layer.embedding.weight"
+_FILTER, _HIGHWAY = "convolutions.{}.weight", "highways._layers.{}.weight"
+_PROJECTION = "forward_layer_{}.state_projection.weight"
 _SPECIAL_WORDS = {"<bos>": BOS, "<eos>": EOS, "<oov>": UNK}
 # Words of the text that are spelled as our special ones must not stand for them.
 _SPECIAL_WORDS |= {ours: theirs for theirs, ours in _SPECIAL_WORDS.items()}
@@ -48,10 +58,14 @@ class ManyLangsFormat:
     layout = f"the files of ELMoForManyLangs, {', '.join(map(repr, FILES))}"
 
     def matches(self, path: Path) -> bool:
-        """Return whether all its files are there."""
+        """Return whether its files are there; a model of words alone has no characters,
+        and the other way round."""
         if path.is_file() and path.name not in FILES:
             return False
-        return all((folder_of(path) / name).exists() for name in FILES)
+        folder = folder_of(path)
+        return all(
+            (folder / name).exists() for name in (CONFIG, ENCODER, EMBEDDER)
+        ) and ((folder / WORDS).exists() or (folder / CHARACTERS).exists())
 
     def read_config(self, path: Path) -> BiLMConfig:
         """Return the sizes, some of which are the numbers of words and characters."""
@@ -60,32 +74,23 @@ class ManyLangsFormat:
     def load(self, path: Path) -> StoredBiLM:
         """Read a model."""
         folder = folder_of(path)
-        config, vocab, alphabet = _read_texts(folder)
+        config, vocab, alphabet, word_dim = _read_texts(folder)
+        n_numbers = sum(array.numel() for array in empty_arrays(config).values())
+        n_numbers += word_dim * (config.n_words + config.projection_dim)
+        most = 4 * n_numbers + MAX_OVERHEAD
         with coded(Errors.EL002, folder, format=self.name):
-            arrays = _token_encoder(_getter(folder / EMBEDDER, config), config)
-            arrays |= _lstms(_getter(folder / ENCODER, config), config)
+            arrays = _token_encoder(_getter(folder / EMBEDDER, most), config)
+            arrays |= _lstms(_getter(folder / ENCODER, most), config)
         return StoredBiLM(config, vocab, alphabet, arrays)
 
 
-def _read_texts(folder: Path) -> tuple[BiLMConfig, list[str], list[str]]:
-    """Return sizes, words and characters, without reading weights."""
-    vocab = [_SPECIAL_WORDS.get(word, word) for word in _read_dic(folder / WORDS)]
-    alphabet = [_SWAPPED.get(c, c) for c in _read_dic(folder / CHARACTERS)]
-    return _config(folder, len(vocab), len(alphabet)), vocab, alphabet
-
-
-def _config(folder: Path, n_words: int, n_characters: int) -> BiLMConfig:
-    """Return the sizes in the JSON files."""
-    path = folder / CONFIG
+def _read_texts(
+    folder: Path,
+) -> tuple[BiLMConfig, list[str] | None, list[str] | None, int]:
+    """Return sizes, words, characters, and the width of the table of words; weights are
+    not read if the JSON of the sizes is there."""
+    path, sizes = _read_sizes(folder)
     try:
-        # The path is of the machine that trained it: the name is what counts here.
-        name = Path(read_json(path)["config_path"]).name
-        with reading(
-            path, Errors.EL002, format="a configuration"
-        ):  # a name of any length
-            places = folder / name, folder / "configs" / name
-            path = next((place for place in places if place.exists()), places[1])
-        sizes = read_json(path)
         lstm, tokens = sizes["encoder"], sizes["token_embedder"]
         settings: dict[str, Any] = {
             "hidden_dim": lstm["dim"],
@@ -93,30 +98,106 @@ def _config(folder: Path, n_words: int, n_characters: int) -> BiLMConfig:
             "n_layers": lstm["n_layers"],
             "cell_clip": lstm.get("cell_clip"),
             "proj_clip": lstm.get("proj_clip"),
-            "n_words": n_words,
-            "word_dim": tokens["word_dim"],
-            "characters": "alphabet",
-            "char_dim": tokens["char_dim"],
-            "filters": tokens["filters"],
-            "activation": tokens.get("activation", "relu"),
-            "n_highway": tokens["n_highway"],
-            "max_characters": tokens["max_characters_per_token"],
-            "n_characters": n_characters + 1,
             "forget_bias": 0.0,  # theirs is in the bias already
         }
+        word_dim, char_dim = tokens["word_dim"], tokens["char_dim"]
+        if char_dim:
+            settings |= {
+                "word_dim": word_dim,
+                "characters": "alphabet",
+                "char_dim": char_dim,
+                "filters": tokens["filters"],
+                "activation": tokens.get("activation", "relu"),
+                "n_highway": tokens["n_highway"],
+                "max_characters": tokens["max_characters_per_token"],
+            }
+    except (KeyError, TypeError, AttributeError) as error:
+        problem = f"a setting is missing or of the wrong kind ({error})"
+        raise ValueError(Errors.EL003.format(path=path, problem=problem)) from error
+    vocab = alphabet = None
+    for file, kind, dim in (WORDS, "word", word_dim), (CHARACTERS, "char", char_dim):
+        if dim and not (folder / file).exists():
+            values = {"path": folder / file, "kind": kind, "dim": dim, "sizes": path}
+            raise ValueError(Errors.EL166.format(**values))
+    if word_dim:
+        vocab = [_SPECIAL_WORDS.get(w, w) for w in _read_dic(folder / WORDS)]
+        settings["n_words"] = len(vocab)
+    if char_dim:
+        alphabet = [_SWAPPED.get(c, c) for c in _read_dic(folder / CHARACTERS)]
+        settings["n_characters"] = len(alphabet) + 1
+    return BiLMConfig.from_dict(settings), vocab, alphabet, word_dim
+
+
+def _read_sizes(folder: Path) -> tuple[Path, Any]:
+    """Return the JSON of the sizes and the file that it is in.
+
+    Raises:
+        ValueError: [EL002] A file can't be read; [EL165] the JSON is not there, and the
+            arrays don't say everything.
+    """
+    path = folder / CONFIG
+    try:
+        # The path is of the machine that trained it, perhaps of another system.
+        name = PureWindowsPath(read_json(path)["config_path"]).name
     except (KeyError, TypeError) as error:
         problem = f"a setting is missing or of the wrong kind ({error})"
         raise ValueError(Errors.EL003.format(path=path, problem=problem)) from error
-    return BiLMConfig.from_dict(settings)
+    with reading(path, Errors.EL002, format="a configuration"):  # a name of any length
+        folders = [folder, folder / "configs", *sorted(folder.iterdir())]
+        places = [each / name for each in folders if each.is_dir()]
+        found = next((place for place in places if place.is_file()), None)
+    if found is not None:
+        return found, read_json(found)
+    sizes = _sizes_of_arrays(folder)
+    if name not in PUBLISHED_SIZES:
+        content = json.dumps(sizes)
+        values = {"path": folder, "name": name, "content": content}
+        raise ValueError(Errors.EL165.format(**values))
+    return path, sizes
+
+
+def _sizes_of_arrays(folder: Path) -> dict[str, Any]:
+    """Return the sizes that arrays have, as their JSON has them. Clips, activation and
+    the length of words, which arrays don't say, are those of all published models."""
+    path = folder / EMBEDDER
+    tokens, lstm = _read_arrays(path), _read_arrays(folder / ENCODER)
+    with coded(Errors.EL002, path, format="arrays of ELMoForManyLangs"):
+        none = torch.empty(0, 0)
+        word, char = (tokens.get(f"{kind}_{_TABLE}", none) for kind in ("word", "char"))
+        filters = [tokens[f"convolutions.{i}.weight"] for i in _count(tokens, _FILTER)]
+        H, C = lstm[_PROJECTION.format(0)].shape
+        return {
+            "encoder": {
+                "name": "elmo", "projection_dim": H, "cell_clip": 3, "proj_clip": 3,
+                "dim": C, "n_layers": len(_count(lstm, _PROJECTION)),
+            },
+            "token_embedder": {
+                "name": "cnn", "activation": "relu",
+                "filters": [[each.shape[2], each.shape[0]] for each in filters],
+                "n_highway": len(_count(tokens, _HIGHWAY)),
+                "word_dim": word.shape[1], "char_dim": char.shape[1],
+                "max_characters_per_token": 50,
+            },
+        }  # fmt: skip
+
+
+def _count(arrays: dict[str, Tensor], name: str) -> range:
+    """Return the numbers of arrays with a numbered name."""
+    return range(next(i for i in count() if name.format(i) not in arrays))
 
 
 def _token_encoder(get: Getter, config: BiLMConfig) -> dict[str, Tensor]:
+    weight, bias = get("projection.weight").t(), get("projection.bias")
+    if not config.has_characters:  # the projection of each word, once
+        words = get(f"word_{_TABLE}").double() @ weight.double() + bias
+        return {"token_encoder.embedding": words.float()}
     ours = {
-        "char_embedding": F.pad(get("char_emb_layer.embedding.weight"), (0, 0, 1, 0)),
-        "word_embedding": get("word_emb_layer.embedding.weight"),
-        "projection_weight": get("projection.weight").t(),
-        "projection_bias": get("projection.bias"),
+        "char_embedding": F.pad(get(f"char_{_TABLE}"), (0, 0, 1, 0)),
+        "projection_weight": weight,
+        "projection_bias": bias,
     }
+    if config.n_words:
+        ours["word_embedding"] = get(f"word_{_TABLE}")
     for i in range(len(config.filters)):
         ours[f"conv_weights.{i}"] = get(f"convolutions.{i}.weight")
         ours[f"conv_biases.{i}"] = get(f"convolutions.{i}.bias")
@@ -146,11 +227,10 @@ def _gates(array: Tensor) -> Tensor:
     return torch.cat([o, *others]).t()
 
 
-def _getter(path: Path, config: BiLMConfig) -> Getter:
+def _getter(path: Path, max_bytes: int) -> Getter:
     """Return a function that gives a file's arrays by name, with as many axes as each
     must have."""
-    n_parameters = sum(array.numel() for array in empty_arrays(config).values())
-    arrays = _read_arrays(path, 4 * n_parameters + MAX_OVERHEAD)
+    arrays = _read_arrays(path, max_bytes)
 
     def get(name: str) -> Tensor:
         array = arrays.get(name)
@@ -163,7 +243,7 @@ def _getter(path: Path, config: BiLMConfig) -> Getter:
     return get
 
 
-def _read_arrays(path: Path, max_bytes: int) -> dict[str, Tensor]:
+def _read_arrays(path: Path, max_bytes: int | None = None) -> dict[str, Tensor]:
     """Return the arrays of a pickle, none of whose code is run."""
     with reading(path, Errors.EL002, max_bytes=max_bytes, format="arrays of PyTorch"):
         _check_zip(path)

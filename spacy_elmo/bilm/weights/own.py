@@ -4,6 +4,7 @@ safetensors holds plain arrays and no code, and says their shapes before any is 
 """
 
 import json
+import math
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from .. import objectives
 from ..config import BiLMConfig
 from ..objectives.storage import write_safetensors
 from .format import folder_of
-from .stored import DTYPES, StoredBiLM, check_shapes, check_words, empty_arrays
+from .stored import DTYPES, Mix, StoredBiLM, check_shapes, check_words, empty_arrays
 from .text_files import (
     check_can_be_read_again,
     read_json,
@@ -56,6 +57,11 @@ class OwnFormat:
         """Return the sizes."""
         return BiLMConfig.from_dict(_header(folder_of(path) / CONFIG)["bilm"])
 
+    def read_mix(self, path: Path) -> Mix | None:
+        """Return the mix of layers that was trained with the model, if it has one."""
+        header = _header(place := folder_of(path) / CONFIG)
+        return _mix(header, BiLMConfig.from_dict(header["bilm"]), place)
+
     def load(self, path: Path) -> StoredBiLM:
         """Read a model whose weights have the fingerprint that was saved."""
         folder = folder_of(path)
@@ -70,7 +76,8 @@ class OwnFormat:
         has_alphabet = config.characters == "alphabet"
         alphabet = read_json(folder / ALPHABET) if has_alphabet else None
         check_words(folder, config, vocab, alphabet)
-        stored = StoredBiLM(config, vocab, alphabet, _read_arrays(path, config))
+        arrays, mix = _read_arrays(path, config), _mix(header, config, folder / CONFIG)
+        stored = StoredBiLM(config, vocab, alphabet, arrays, mix)
         found, expected = stored.fingerprint, header.get("fingerprint")
         if expected is not None and found != expected:
             both = {"found": found, "expected": expected, "config": folder / CONFIG}
@@ -96,6 +103,8 @@ class OwnFormat:
             "fingerprint": stored.fingerprint,
             "bilm": stored.config.to_dict(),
         }
+        if stored.mix is not None:
+            header["mix"] = {"weights": stored.mix.weights, "gamma": stored.mix.gamma}
         dtype = next(iter(stored.arrays.values())).dtype
         contents: dict[str, str | Writer] = {
             WEIGHTS: partial(write_safetensors, arrays=stored.arrays)
@@ -139,6 +148,20 @@ def _header(path: Path) -> dict[str, Any]:
         versions = {"found": version, "known": FORMAT_VERSION}
         raise ValueError(Errors.EL014.format(path=path, **versions))
     return header
+
+
+def _mix(header: dict[str, Any], config: BiLMConfig, path: Path) -> Mix | None:
+    """Return the mix of layers in a configuration, None if there is none."""
+    if (found := header.get("mix")) is None:
+        return None
+    try:
+        numbers = [float(number) for number in (*found["weights"], found["gamma"])]
+    except (KeyError, TypeError, ValueError, OverflowError):
+        numbers = []
+    if len(numbers) != config.n_layers + 2 or not all(map(math.isfinite, numbers)):
+        problem = "its 'mix' is no number a layer and a scale"
+        raise ValueError(Errors.EL003.format(path=path, problem=problem))
+    return Mix(tuple(numbers[:-1]), numbers[-1])
 
 
 def _read_arrays(path: Path, config: BiLMConfig) -> dict[str, Tensor]:

@@ -2,20 +2,33 @@
 
 import hashlib
 import json
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from ...errors import Errors
+from ...errors import Errors, Warnings
 from ..config import BiLMConfig
 from ..model import BidirectionalLM
-from ..words import MARKS
+from ..words import MARKS, UNK
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
+
+
+class Mix(NamedTuple):
+    """A mix of layers that was trained (paper, equation 1).
+
+    Attributes:
+        weights: Softmax weights, one a layer, the token layer first.
+        gamma: Scale.
+    """
+
+    weights: tuple[float, ...]
+    gamma: float
 
 
 @dataclass(frozen=True)
@@ -27,12 +40,15 @@ class StoredBiLM:
         vocab: The words of the softmax or of the word-embedding input, if known.
         alphabet: The characters and marks of a model that does not read bytes.
         arrays: The parameters by their names in the model's state dict.
+        mix: The mix of layers that was trained with the model, if it has one. Vectors
+            of layers do not depend on it, so the fingerprint does not either.
     """
 
     config: BiLMConfig
     vocab: list[str] | None
     alphabet: list[str] | None
     arrays: dict[str, Tensor]
+    mix: Mix | None = None
 
     @property
     def n_parameters(self) -> int:
@@ -82,8 +98,14 @@ def checked(stored: StoredBiLM, path: str | Path) -> StoredBiLM:
 
     Raises:
         ValueError: As `check_words` and `check_shapes`; [EL008] on NaN or infinity.
+
+    Warns:
+        UserWarning: [ELW62] A model that reads words has no entry for unknown ones.
     """
     check_words(path, stored.config, stored.vocab, stored.alphabet)
+    if stored.config.n_words and stored.vocab and UNK not in stored.vocab:
+        found = {"path": path, "first": stored.vocab[0]}
+        warnings.warn(Warnings.ELW62.format(**found), stacklevel=4)
     shapes = {name: tuple(array.shape) for name, array in stored.arrays.items()}
     check_shapes(path, shapes, empty_arrays(stored.config))
     for name, array in stored.arrays.items():

@@ -36,6 +36,109 @@ def test_gold(gold_model):
             assert abs(found - expected[str(k)]).max() < 1e-5
 
 
+# -- as it is published -----------------------------------------------------------
+
+
+def name_sizes(folder, path):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "config_path": path}))
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("/home/author/sizes.json", "sizes.json"),
+        ("C:\\elmo\\sizes.json", "sizes.json"),
+        ("..\\configs/sizes.json", "configs/sizes.json"),
+        ("/users/author/sizes.json", "zht.model/sizes.json"),
+    ],
+)
+def test_where_the_sizes_are(made, path, place):
+    expected = BiLM.load(made).fingerprint()
+    name_sizes(made, path)
+    (made / place).parent.mkdir(exist_ok=True)
+    (made / "sizes.json").rename(made / place)
+    assert BiLM.load(made).fingerprint() == expected
+
+
+@pytest.mark.parametrize("name", ["cnn_50_100_512_4096_sample.json", "mine.json"])
+def test_without_the_sizes(made, name):
+    """The zips lack the file that all of them name; it says the same for each."""
+    expected = BiLM.load(made)
+    name_sizes(made, f"/Users/author/models/word_elmo/{name}")
+    (made / "sizes.json").unlink()
+    if name == "mine.json":
+        with pytest.raises(ValueError, match=r"EL165.*mine\.json' with {") as raised:
+            BiLM.load(made)
+        content = str(raised.value).partition("mine.json' with ")[2]
+        (made / name).write_text(content.partition("}}")[0] + "}}")
+    assert BiLM.load(made).config == files.read_config(made) == expected.config
+    assert BiLM.load(made).fingerprint() == expected.fingerprint()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_files_with_marks(made, encoding):
+    expected = BiLM.load(made).fingerprint()
+    for name in ("config.json", "sizes.json", "word.dic", "char.dic"):
+        text = (made / name).read_text(encoding="utf-8")
+        (made / name).write_text(text, encoding=encoding, newline="\r\n")
+        assert BiLM.load(made).fingerprint() == expected
+
+
+def set_dims(folder, **dims):
+    sizes = json.loads((folder / "sizes.json").read_text())
+    sizes["token_embedder"] |= dims
+    (folder / "sizes.json").write_text(json.dumps(sizes))
+
+
+def keep_columns(folder, drop, columns):
+    """Leave out a table and its columns of the projection: first are those of words,
+    then those of characters."""
+
+    def change(arrays):
+        weight = arrays["projection.weight"]
+        arrays["projection.weight"] = weight[:, columns].clone()
+        for name in [name for name in arrays if name.startswith(drop)]:
+            del arrays[name]
+
+    edit("token_embedder.pkl", change)(folder)
+
+
+def test_words_alone(made):
+    """Each word is a row of the table, projected."""
+    arrays = torch.load(made / "token_embedder.pkl", weights_only=True)
+    set_dims(made, char_dim=0)
+    keep_columns(made, ("char_", "convolutions", "highways"), slice(0, 3))
+    (made / "char.dic").unlink()
+    bilm = BiLM.load(made)
+    assert not bilm.config.has_characters and bilm.alphabet is None
+    weight, bias = arrays["projection.weight"][:, :3], arrays["projection.bias"]
+    words = arrays["word_emb_layer.embedding.weight"] @ weight.T + bias
+    found = bilm.encode([["cat", "other"]])[0][0]
+    expected = words[[4, 0]].numpy()  # <oov> for what it does not have
+    assert abs(found[:, :6] - expected).max() < 1e-6
+    (made / "sizes.json").unlink()
+    name_sizes(made, "cnn_0_100_512_4096_sample.json")
+    assert BiLM.load(made).fingerprint() == bilm.fingerprint()
+
+
+def test_characters_alone(made):
+    """The words, which are not in the vocabulary, as if their row were 0."""
+    arrays = torch.load(made / "token_embedder.pkl", weights_only=True)
+    zeros = dict(arrays)
+    zeros["word_emb_layer.embedding.weight"] = torch.zeros(6, 3)
+    torch.save(zeros, made / "token_embedder.pkl")
+    expected = BiLM.load(made).encode(SENTENCES)
+    torch.save(arrays, made / "token_embedder.pkl")
+    set_dims(made, word_dim=0)
+    keep_columns(made, ("word_",), slice(3, None))
+    (made / "word.dic").unlink()
+    bilm = BiLM.load(made)
+    assert bilm.vocab is None and bilm.config.n_words == 0
+    for found, wanted in zip(bilm.encode(SENTENCES), expected):
+        assert abs(found - wanted).max() < 1e-6
+
+
 # -- a model made here ------------------------------------------------------------
 
 
@@ -178,7 +281,7 @@ BAD = {
         ),
     ),
     "nan": ("EL008", edit("token_embedder.pkl", nan)),
-    "no dic": ("EL001", lambda f: (f / "char.dic").unlink()),
+    "no dic": ("EL166", lambda f: (f / "char.dic").unlink()),
     "no embedder": ("EL001", lambda f: (f / "token_embedder.pkl").unlink()),
     "dic not utf-8": ("EL002", lambda f: (f / "char.dic").write_bytes(b"\xff\t0\n")),
     "dic with words for numbers": (
@@ -201,7 +304,11 @@ BAD = {
         lambda f: (f / "word.dic").write_text("a\t0\nb\t5\n"),
     ),
     "dic without marks": ("EL003", lambda f: swap(f / "char.dic", "<pad>", "p")),
-    "no sizes": ("EL002", lambda f: (f / "sizes.json").unlink()),
+    "no sizes": ("EL165", lambda f: (f / "sizes.json").unlink()),
+    "no dic at all": (
+        "EL001",
+        lambda f: [(f / name).unlink() for name in ("char.dic", "word.dic")],
+    ),
     "other sizes": ("EL003", lambda f: (f / "sizes.json").write_text("{}")),
     "name of any length": (
         "EL002",
