@@ -128,7 +128,7 @@ def _plan(
     fits = BLOCK_BYTES // (4 * int(np.prod(kept.row_shape)))
     computing = replace(
         computing,
-        exact=rows_are_exact(bilm, computing, kept),
+        exact=rows_are_exact(computing, kept),
         block_tokens=max(1, min(computing.block_tokens, fits)),
         kernels=_forced(),
     )

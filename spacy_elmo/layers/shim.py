@@ -40,8 +40,8 @@ from thinc.types import FloatsXd
 from ..bilm.bilm import BiLM
 from ..bilm.config import BiLMConfig, check_at_least
 from ..bilm.files import StoredBiLM, checked
-from ..bilm.kernels.memo import Derived, state_of
-from ..bilm.kernels.processor import Precision, check_name, float32_mode, processor_of
+from ..bilm.kernels.prepared import Prepared, key_of
+from ..bilm.kernels.processor import Precision, at_once, check_name, float32_mode
 from ..bilm.token_cache import TokenCache
 from ..bilm.transfer import to_device
 from ..errors import Errors, Warnings
@@ -188,8 +188,7 @@ class BiLMShim(TorchShim):
         self._batch_tokens = batch_tokens
         self.cache_words = cache_words
         self.precision = precision
-        self.exact = False
-        self._fingerprint = Derived(_fingerprint)
+        self._fingerprint = Prepared[str]()
         self.set_sizes(config)
 
     def set_sizes(self, config: BiLMConfig) -> None:
@@ -218,7 +217,7 @@ class BiLMShim(TorchShim):
             bilm = bilm.to(_device()).eval()
         except torch.OutOfMemoryError as error:
             raise MemoryError(Errors.EL076) from error
-        bilm.set_precision(self.precision).set_exact(self.exact)
+        bilm.set_precision(self.precision)
         bilm.token_cache = TokenCache(self.cache_words)
         self._model, self._taken = bilm, object()
         self._fingerprint.clear()
@@ -226,27 +225,23 @@ class BiLMShim(TorchShim):
     @property
     def batch_tokens(self) -> int:
         """Tokens computed at once at most."""
-        return self._batch_tokens or processor_of(self._model.device).at_once.tokens
+        return self._batch_tokens or at_once(self._model.device).tokens
 
     @property
     def max_bytes(self) -> int:
         """Size of the saved weights and words at most."""
         return 8 * self._model.n_parameters + MAX_WORDS
 
-    def set_exact(self, exact: bool) -> None:
-        """Set `BiLM.set_exact` of these weights and of those to come."""
-        self.exact = exact
-        if self.has_weights:
-            self._model.set_exact(exact)
-
     def fingerprint(self) -> str:
         """Return `BiLM.fingerprint`, computed again when the weights change."""
-        return self._fingerprint(*self._model.parameters(), bilm=self._model)
+        bilm = self._model
+        return self._fingerprint(bilm.parameters(), bilm.fingerprint)
 
     def state(self) -> tuple[object, ...]:
-        """Return what differs once weights were changed or replaced, also by the same
-        again, but through `.data`, as long as they are kept alive."""
-        return self._taken, *map(state_of, self._model.parameters())
+        """Return a key that changes when any weight is replaced or written to (writes
+        through `.data` are not seen). It is valid as long as the weights are kept
+        alive."""
+        return self._taken, *map(key_of, self._model.parameters())
 
     def begin_update(self, inputs: ArgsKwargs) -> tuple[Any, Callable[[Any], Any]]:
         """Return the layers, and the backward pass down to the lowest that learns."""
@@ -314,7 +309,3 @@ def _device() -> torch.device:
         return device
     warnings.warn(Warnings.ELW53.format(device=device.type), stacklevel=4)
     return torch.device("cpu")
-
-
-def _fingerprint(*weights: torch.Tensor, bilm: BiLM) -> str:
-    return bilm.fingerprint()

@@ -18,7 +18,9 @@ from torch import Tensor, nn
 
 from ..bilm.config import BiLMConfig
 from ..bilm.initial_weights import draw_weights
-from ..bilm.kernels.fast import FastCharCnnEncoder
+from ..bilm.kernels import char_cnn
+from ..bilm.kernels.kernel import case_of
+from ..bilm.token_encoder import CharCnnEncoder
 from ..bilm.transfer import to_device
 from ..bilm.words import encode_words, trim
 from .encode import TokenVectors
@@ -64,13 +66,14 @@ def build_char_cnn(
 class _CharCnn(nn.Module):
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__()
-        self.encoder = FastCharCnnEncoder(config)
+        self.encoder = CharCnnEncoder(config)
         seed = torch.initial_seed() % (1 << 62)
         draw_weights(self.encoder, torch.Generator().manual_seed(seed))
 
     def forward(self, ids_VC: Tensor, word_N: Tensor) -> Tensor:
-        vectors_VH: Tensor = self.encoder(ids_VC)
-        return vectors_VH[word_N]
+        case = case_of(self.encoder.char_embedding, "float32")
+        weights = char_cnn.prepare(self.encoder, case)
+        return char_cnn.encode(self.encoder, weights, ids_VC)[word_N]
 
 
 def _forward_rows(

@@ -16,8 +16,7 @@ import numpy as np
 import torch
 from wasabi import Printer
 
-from ..bilm.kernels.choose import check_training_precision, choose_training_matmul
-from ..bilm.kernels.processor import processor_of
+from ..bilm.kernels.plan import check_training_precision, choose_training_matmul
 from ..bilm.kernels.training_matmul import training_matmul
 from ..bilm.lstm import BiLMState
 from ..checksums import sha256_of
@@ -78,7 +77,7 @@ def pretrain(
         depends_on = identity(config, hashes)
         saved = None if overwrite else read_saved(output, depends_on, workers)
         before = saved["matmul"] if saved and "matmul" in saved else None
-        matmul = choose_training_matmul(processor_of(workers.device), before)
+        matmul = choose_training_matmul(workers.device.type, before)
         scope.enter_context(training_matmul(matmul))
         loop = Loop(config, output, command, corpora, depends_on, workers, matmul)
         if saved is not None:

@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn import Parameter
 
-from ..bilm.kernels.choose import choose_gradients
+from ..bilm.kernels.plan import choose_gradients
 from ..bilm.kernels.processor import float32_mode
 from ..bilm.lstm import BiLMState
 from ..errors import Errors
