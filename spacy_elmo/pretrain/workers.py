@@ -90,7 +90,7 @@ class Workers:
             while waiting and id(waiting[0]) in ready:
                 send(waiting.pop(0))
 
-        overlaps = self.control and choose_gradients(self.device) == "overlapped"
+        overlaps = self.control and choose_gradients(self.device.type) == "overlapped"
         early = waiting if overlaps else []
         hooks = [p.register_post_accumulate_grad_hook(send_in_order) for p in early]
         try:

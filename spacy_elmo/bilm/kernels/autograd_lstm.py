@@ -52,7 +52,7 @@ def read(
     if torch.is_autocast_enabled(device):
         dtype = torch.get_autocast_dtype(device)
     return layer_by_layer.read(
-        lambda layer, _, *inputs: run(layer, *inputs, dtype),
+        lambda layer, _, x, sizes, h, c: run(layer, x, sizes, h, c, dtype),
         *(model, prepared, x_VH, forward_N, backward_N, batch_sizes, state, dropout),
     )
 

@@ -43,16 +43,20 @@ def can_run(case: Case, config: BiLMConfig) -> bool:
 
 def prepare(encoder: CharCnnEncoder, case: Case) -> Weights:
     """Return the weights to multiply by."""
-    projection = encoder.projection_weight
+    projection, highways = encoder.projection_weight, encoder.highways
     return Weights(
         case,
         prepare_matmul(join_filters(*encoder.conv_weights), case),
         [
-            tuple(prepare_matmul(w, case) for w in (h.carry_weight, h.transform_weight))
-            for h in encoder.highways
+            (prepare_matmul(carry, case), prepare_matmul(transform, case))
+            for carry, transform in map(_weights_of, highways)
         ],
         None if projection is None else prepare_matmul(projection, case),
     )
+
+
+def _weights_of(highway: Any) -> tuple[Tensor, Tensor]:
+    return highway.carry_weight, highway.transform_weight
 
 
 def encode(
@@ -79,10 +83,11 @@ def encode_parts(
     parts: Sequence[Tensor],
     word_ids_V: Tensor | None = None,
 ) -> Tensor:
-    """Return token vectors (V, H) of words in several parts, each as wide as its longest
-    word needs it; on a CPU sorted by length."""
+    """Return token vectors (V, H) of words in several parts, each as wide as its
+    longest word needs it; on a CPU sorted by length."""
+    highways: Any = encoder.highways
     x_VS = torch.cat([char_features(encoder, weights, part) for part in parts])
-    for highway, (carry, transform) in zip(encoder.highways, weights.highways):
+    for highway, (carry, transform) in zip(highways, weights.highways):
         carry_VS = carry.linear(x_VS, highway.carry_bias).sigmoid()
         new_VS = transform.linear(x_VS, highway.transform_bias).relu()
         # Where matrices are multiplied in bfloat16, the sum is not formed in it.

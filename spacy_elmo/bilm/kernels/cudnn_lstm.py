@@ -21,7 +21,8 @@ from .torch_lstm import gate_bias
 
 
 def can_run(case: Case, config: BiLMConfig) -> bool:
-    """Return whether torch's LSTM can express a layer. It rounds to nothing but TF32."""
+    """Return whether torch's LSTM can express a layer. It rounds to nothing but
+    TF32."""
     narrower = config.projection_dim < config.hidden_dim
     clips = config.cell_clip, config.proj_clip if config.lstm_projection else None
     expressed = config.lstm_projection == narrower and clips == (None, None)

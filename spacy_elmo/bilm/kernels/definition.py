@@ -1,4 +1,5 @@
-"""The definition itself, as kernels: for what no other computes, and to compare with."""
+"""The definition itself, as kernels: for what no other computes, and to compare
+with."""
 
 from collections.abc import Sequence
 from typing import Any

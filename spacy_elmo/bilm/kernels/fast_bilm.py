@@ -92,7 +92,15 @@ class FastBiLM:
         case, name, weights = self._lstm(batch_sizes)
         with _float32_mode(case):
             return LSTM_KERNELS[name].read(
-                *(self._model, weights, x_VH, forward_N, backward_N, batch_sizes, state),
+                *(
+                    self._model,
+                    weights,
+                    x_VH,
+                    forward_N,
+                    backward_N,
+                    batch_sizes,
+                    state,
+                ),
                 dropout,
             )
 

@@ -30,9 +30,9 @@ _forced: ContextVar[Mapping[str, str]] = ContextVar("forced", default={})  # noq
 
 @contextmanager
 def force(**kernels: str) -> Iterator[None]:
-    """Use these kernels, by part as in KERNELS, in this thread inside. Raises ValueError
-    [EL073] if a part or kernel is not known, and inside [EL150] where a kernel can't
-    compute what it is asked for."""
+    """Use these kernels, by part as in KERNELS, in this thread inside. Raises
+    ValueError [EL073] if a part or kernel is not known, and inside [EL150] where a
+    kernel can't compute what it is asked for."""
     _check_names(kernels)
     token = _forced.set({**_forced.get(), **kernels})
     try:
@@ -65,8 +65,8 @@ def _check_names(kernels: Mapping[str, str]) -> None:
 
 
 def pick(part: str, best: str, can_run: Mapping[str, bool]) -> str:
-    """Return the kernel of a part: the best, unless another is forced. Raises ValueError
-    [EL150] if that can't run."""
+    """Return the kernel of a part: the best, unless another is forced. Raises
+    ValueError [EL150] if that can't run."""
     name = forced_kernels().get(part, best)
     if not can_run[name]:
         raise ValueError(Errors.EL150.format(part=part, name=name))

@@ -20,9 +20,9 @@ from torch.nn.functional import embedding
 from ..config import BiLMConfig
 from ..lstm import BiLMState, LstmLayer, LstmStack, LstmState
 from ..model import BidirectionalLM
+from .gpu_steps import DEFINITION, Clip, Steps
 from .kernel import Case
 from .torch_lstm import gate_bias
-from .gpu_steps import DEFINITION, Clip, Steps
 
 Seven = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 

@@ -1,9 +1,9 @@
 """What a kernel is: the protocol that plan.py chooses by, and fast_bilm.py calls.
 
 A kernel computes one part of the biLM, as the definition does up to rounding, for the
-cases that it can run. It is a file here with the functions of a protocol below, named in
-the list of its part in plan.py; `tests/bilm/kernels/test_kernels.py` then compares it
-with the definition.
+cases that it can run. It is a file here with the functions of a protocol below, named
+in the list of its part in plan.py; `tests/bilm/kernels/test_kernels.py` then compares
+it with the definition.
 
 Shapes: as in model.py.
 """
@@ -44,15 +44,16 @@ class Case(NamedTuple):
 
 
 def case_of(weight: Tensor, precision: Precision) -> Case:
-    """Return the case of a model with this weight. What torch traces must be torch's."""
-    traced = torch.jit.is_tracing() or torch.compiler.is_compiling()
-    library = None if traced else find_library()
-    return Case(
+    """Return the case of a model with this weight. What torch traces must be
+    torch's."""
+    traced = torch.compiler.is_compiling() or torch.compiler.is_exporting()
+    library = None if traced or torch._C._get_tracing_state() else find_library()  #
+    noqa: SLF001 return Case(
         weight.device.type,
         precision,
         torch.is_grad_enabled(),
         weight.dtype,
-        library and library.instructions,
+        None if library is None else library.instructions,
     )
 
 

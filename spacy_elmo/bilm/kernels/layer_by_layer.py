@@ -11,16 +11,18 @@ from torch import Tensor
 from torch.nn.functional import dropout as drop
 from torch.nn.functional import embedding
 
-from ..lstm import BiLMState, LstmLayer, LstmStack, LstmState
+from ..lstm import BiLMState, LstmStack, LstmState
 from ..model import BidirectionalLM
 
-# (layer, its prepared weights, inputs (N, H), batch_sizes, h (B, H), c (B, C)) ->
-# outputs (N, H), last h and last c
-ReadLayer = Callable[..., tuple[Tensor, Tensor, Tensor]]
+# A layer, its prepared weights, inputs (N, H), batch_sizes, h (B, H) and c (B, C) ->
+# outputs (N, H), last h and last c.
+ReadLayer = Callable[
+    [Any, Any, Tensor, Sequence[int], Tensor, Tensor], tuple[Tensor, Tensor, Tensor]
+]
 
 
 def prepare_layers(
-    model: BidirectionalLM, prepare: Callable[[LstmLayer], Any]
+    model: BidirectionalLM, prepare: Callable[[Any], Any]
 ) -> list[list[Any]]:
     """Return what `prepare` makes of each layer of each direction."""
     stacks = model.forward_lstm, model.backward_lstm
@@ -38,9 +40,9 @@ def read(
     state: BiLMState,
     dropout: float = 0.0,
 ) -> tuple[list[Tensor], list[Tensor], BiLMState]:
-    """Return what `model.read` returns. Autocast is off inside: a kernel rounds as it is
-    told to, and states are carried in the dtype of the weights, since their errors would
-    add up over a text."""
+    """Return what `model.read` returns. Autocast is off inside: a kernel rounds as it
+    is told to, and states are carried in the dtype of the weights, since their errors
+    would add up over a text."""
     with torch.autocast(x_VH.device.type, enabled=False):
         # The gradient of x_VH[...] was 6 % of a training step on an NVIDIA H200.
         inputs = [embedding(rows_N, x_VH) for rows_N in (forward_N, backward_N)]

@@ -46,7 +46,11 @@ class MatmulInBlocks(Matmul):
         padding = 0, len(self.weight_KN) - K, 0, -M % BLOCK
         padded = F.pad(x_MK, padding) if any(padding) else x_MK
         blocks = [torch.mm(block, self.weight_KN) for block in padded.split(BLOCK)]
-        y_MN = torch.cat(blocks)[:M, : self.n_out] if blocks else x_MK.new_empty(0, self.n_out)
+        y_MN = (
+            torch.cat(blocks)[:M, : self.n_out]
+            if blocks
+            else x_MK.new_empty(0, self.n_out)
+        )
         return y_MN.contiguous() if bias_N is None else y_MN + bias_N
 
     def add_to(self, z_MN: Tensor, x_MK: Tensor) -> None:

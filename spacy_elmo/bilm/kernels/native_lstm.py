@@ -10,16 +10,15 @@ import torch
 from torch import Tensor
 
 from ..config import BiLMConfig
-from ..lstm import BiLMState, LstmLayer, LstmState
+from ..lstm import BiLMState, LstmState
 from ..model import BidirectionalLM
+from . import native
 from .kernel import Case
 from .native import (
     Library,
     address,
     checked_floats,
     checked_rows,
-    ffi,
-    find_library,
     pick,
 )
 from .torch_lstm import gate_bias
@@ -41,11 +40,11 @@ def can_run(case: Case, config: BiLMConfig) -> bool:
 
 def prepare(model: BidirectionalLM, case: Case) -> Weights:
     """Return the weights of both directions, packed."""
-    library = find_library()
-    assert library is not None
-    mode, tensors, directions = library.mode(case.precision), [], []
+    library = native.library()
+    mode, directions = library.mode(case.precision), []
+    tensors: list[Tensor] = []
     for stack in (model.forward_lstm, model.backward_lstm):
-        structs = ffi.new("elmo_layer[]", len(stack.layers))
+        structs = library.array("elmo_layer", len(stack.layers))
         for struct, layer in zip(structs, stack.layers):
             packed = _pack(library, layer, mode)
             tensors += packed.values()
@@ -55,7 +54,7 @@ def prepare(model: BidirectionalLM, case: Case) -> Weights:
     return Weights(library, mode, (directions[0], directions[1]), tensors)
 
 
-def _pack(library: Library, layer: LstmLayer, mode: int) -> dict[str, Tensor]:
+def _pack(library: Library, layer: Any, mode: int) -> dict[str, Tensor]:
     """Return a layer's weights by the names that they have in elmo.h. A group has the
     gates of the same cells: its sums are all that these cells need."""
     gates = library.columns(layer.config.hidden_dim, 4)
@@ -83,10 +82,8 @@ def read(
     """Return what `model.read` returns. The library drops nothing out: that is for
     training."""
     in_order = torch.arange(len(forward_N))
-    layers_LN2H, state = _read(
-        model, weights, x_VH, (forward_N, backward_N), (in_order, in_order), batch_sizes,
-        state,
-    )  # fmt: skip
+    rows = (forward_N, backward_N), (in_order, in_order)
+    layers_LN2H, state = _read(model, weights, x_VH, *rows, batch_sizes, state)
     ahead, back = layers_LN2H[1:].unbind(dim=2)
     return list(ahead), list(back), state
 
@@ -103,10 +100,8 @@ def read_layers(
     """Return the layers, (L+1, N, D), which `model.join` makes of what it has read, and
     the last state. Arguments are those of `model.forward`."""
     in_order = torch.arange(len(word_N))
-    layers_LN2H, state = _read(
-        model, weights, x_VH, (word_N, word_N[reversed_N]), (in_order, reversed_N),
-        batch_sizes, state,
-    )  # fmt: skip
+    rows = (word_N, word_N[reversed_N]), (in_order, reversed_N)
+    layers_LN2H, state = _read(model, weights, x_VH, *rows, batch_sizes, state)
     return layers_LN2H.flatten(2), state
 
 
@@ -132,7 +127,7 @@ def _read(
     h = [checked_floats(direction.h, L, B, H).clone() for direction in state]
     c = [checked_floats(direction.c, L, B, C).clone() for direction in state]
     layers = torch.empty(L + 1, N, 2, H, dtype=torch.float32, device="cpu")
-    sizes = ffi.new("int64_t[]", list(batch_sizes))
+    sizes = library.array("int64_t", list(batch_sizes))
     task = library.new(
         "elmo_reading",
         mode=weights.mode,

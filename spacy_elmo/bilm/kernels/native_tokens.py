@@ -7,15 +7,17 @@ Shapes: V distinct words, C characters, d width of a character, S filters, M row
 output.
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from ..config import BiLMConfig
-from ..token_encoder import CharCnnEncoder, Highway
+from ..token_encoder import CharCnnEncoder
+from . import native
 from .kernel import Case
-from .native import BFLOAT16, Library, checked_floats, checked_rows, find_library, pick
+from .native import BFLOAT16, Library, checked_floats, checked_rows, pick
 
 # Words that are encoded at once: what is kept of them between the layers stays small.
 WORDS_AT_ONCE = 288
@@ -60,30 +62,31 @@ def can_run(case: Case, config: BiLMConfig) -> bool:
 @torch.no_grad()
 def prepare(encoder: CharCnnEncoder, case: Case) -> Weights:
     """Return the weights of a token encoder, packed."""
-    library = find_library()
-    assert library is not None
+    library = native.library()
     mode, projection = library.mode(case.precision), None
     if encoder.projection_weight is not None and encoder.projection_bias is not None:
         projection = _matrix(
             library, mode, [encoder.projection_weight], [encoder.projection_bias]
         )
     highways = [_pack_highway(library, mode, each) for each in encoder.highways]
-    return Weights(library, mode, _filters(library, mode, encoder), highways, projection)
+    return Weights(
+        library, mode, _filters(library, mode, encoder), highways, projection
+    )
 
 
-def _pack_highway(library: Library, mode: int, highway: Highway) -> Matrix:
+def _pack_highway(library: Library, mode: int, highway: Any) -> Matrix:
     """Return both matrices of a highway layer: a group has as many columns of each."""
     weights = [highway.carry_weight, highway.transform_weight]
     return _matrix(library, mode, weights, [highway.carry_bias, highway.transform_bias])
 
 
 def _matrix(
-    library: Library, mode: int, weights: list[Tensor], biases: list[Tensor]
+    library: Library, mode: int, weights: Sequence[Tensor], biases: Sequence[Tensor]
 ) -> Matrix:
     K, N = weights[0].shape
     columns = library.columns(N, len(weights))
-    packed = library.pack(torch.cat(weights, dim=1), columns, mode)
-    return Matrix(packed, pick(torch.cat(biases), columns), K, N)
+    packed = library.pack(torch.cat(list(weights), dim=1), columns, mode)
+    return Matrix(packed, pick(torch.cat(list(biases)), columns), K, N)
 
 
 def _filters(library: Library, mode: int, encoder: CharCnnEncoder) -> Filters:
@@ -140,7 +143,7 @@ def encode(
     """Return token vectors, (V, H)."""
     ids_VC = checked_rows(ids_VC, len(weights.filters.table))
     parts = []
-    for first in range(0, len(ids_VC), WORDS_AT_ONCE):
+    for first in range(0, max(1, len(ids_VC)), WORDS_AT_ONCE):
         some = slice(first, first + WORDS_AT_ONCE)
         x_VS = _char_cnn(weights, ids_VC[some])
         for highway in weights.highways:
@@ -151,8 +154,6 @@ def encode(
         if weights.projection is not None:
             x_VS = _multiply("linear", weights, weights.projection, x_VS)
         parts.append(x_VS)
-    if not parts:
-        return encoder.char_embedding.new_empty(0, encoder.width)
     return torch.cat(parts)
 
 
@@ -160,7 +161,7 @@ def _char_cnn(weights: Weights, ids_VC: Tensor) -> Tensor:
     """Return the maximum of each filter, activated, (V, S)."""
     filters, library = weights.filters, weights.library
     V, C = ids_VC.shape
-    if C < int(filters.widths.max()):
+    if int(filters.widths.max()) > C:
         raise ValueError(f"words of {C} characters for filters that are wider")
     found_VS = torch.empty(V, len(filters.bias), dtype=torch.float32, device="cpu")
     task = library.new(

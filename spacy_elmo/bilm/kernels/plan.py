@@ -118,10 +118,10 @@ def check_precision(precision: Precision, case: Case) -> None:
 
 def check_training_precision(precision: str, device: torch.device) -> None:
     """Check that training in a precision pays on a device. Raises as above."""
-    if device.type == "cpu" and precision != "float32":
-        if precision == "tf32" or not has_bfloat16_products():
-            message = Errors.EL077.format(precision=precision, device=device.type)
-            raise ValueError(message)
+    if device.type != "cpu" or precision == "float32":
+        return
+    if precision == "tf32" or not has_bfloat16_products():
+        raise ValueError(Errors.EL077.format(precision=precision, device="cpu"))
 
 
 def _first(can_run: dict[str, bool]) -> str:

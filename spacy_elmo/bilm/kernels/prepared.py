@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Prepared(Generic[T]):
-    """A value that is made from weights and settings once, until one of them changes."""
+    """A value that is made of weights and settings once, until one of them changes."""
 
     def __init__(self) -> None:
         self._kept: tuple[object, object, T] | None = None
@@ -49,7 +49,7 @@ class Prepared(Generic[T]):
 
 
 def key_of(weight: Tensor) -> tuple[int, int, int]:
-    """Return a key that changes when the weight is replaced or written to, even with the
-    values that it has. It is valid as long as the weight is kept alive."""
+    """Return a key that changes when the weight is replaced or written to, even with
+    the values that it has. It is valid as long as the weight is kept alive."""
     version = 0 if weight.is_inference() else weight._version  # noqa: SLF001
     return id(weight), weight.data_ptr(), version

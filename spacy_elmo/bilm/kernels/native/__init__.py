@@ -18,7 +18,7 @@ from ....errors import Errors
 from ..forced import forced_kernels
 
 try:
-    from ._elmo import ffi, lib
+    from ._elmo import ffi, lib  # type: ignore[import-not-found,unused-ignore]
 except ImportError:  # the package was installed without a C compiler
     ffi = lib = None
 
@@ -40,8 +40,9 @@ class Library:
         self.vector = int(functions.vector)
 
     def mode(self, precision: str) -> int:
-        """Return how matrices are multiplied in a precision. Half precision is bfloat16;
-        processors without such products widen it to float32 as they read it."""
+        """Return how matrices are multiplied in a precision. Half precision is
+        bfloat16; processors without such products widen it to float32 as they read
+        it."""
         if precision == "float32":
             return FLOAT32
         return BFLOAT16 if self._functions.has_bfloat16 else WIDENED
@@ -65,13 +66,17 @@ class Library:
         return packed.to(torch.float32 if pairs == 1 else torch.bfloat16).contiguous()
 
     def new(self, kind: str, **fields: Any) -> Any:
-        """Return a struct of elmo.h; a tensor stands for the address of its numbers, and
-        must outlive the struct."""
+        """Return a struct of elmo.h; a tensor stands for the address of its numbers,
+        and must outlive the struct."""
         struct = ffi.new(f"{kind} *")
         for name, value in fields.items():
             is_tensor = isinstance(value, Tensor)
             setattr(struct, name, address(value) if is_tensor else value)
         return struct
+
+    def array(self, kind: str, values: Any) -> Any:
+        """Return an array of values, or of so many structs, of C."""
+        return ffi.new(f"{kind}[]", values)
 
     def call(self, name: str, task: Any) -> None:
         """Call a function, on as many threads as torch would take. Raises MemoryError
@@ -95,6 +100,14 @@ def find_library() -> Library | None:
     return library
 
 
+def library() -> Library:
+    """Return what `find_library` does. Raises ValueError [EL150] if it is not there."""
+    found = find_library()
+    if found is None:
+        raise ValueError(Errors.EL150.format(part="instructions", name="none"))
+    return found
+
+
 @cache
 def _load(instructions: str) -> Library | None:
     functions = ffi and lib.elmo_find(instructions.encode())
@@ -113,16 +126,16 @@ def pick(values_N: Tensor, columns: Tensor) -> Tensor:
 
 
 def checked_floats(x: Tensor, *shape: int) -> Tensor:
-    """Return a tensor as the library reads it. Raises TypeError if it is of another shape
-    or type, which would have the library read what lies behind it."""
+    """Return a tensor as the library reads it. Raises TypeError if it is of another
+    shape or type, which would have the library read what lies behind it."""
     if x.shape != shape or x.dtype != torch.float32 or x.device.type != "cpu":
         raise TypeError(f"float32 {shape} on a CPU expected, not {x.dtype} {x.shape}")
     return x.detach().contiguous()
 
 
 def checked_rows(rows: Tensor, n_rows: int) -> Tensor:
-    """Return numbers of rows as the library reads them. Raises IndexError if one of them
-    is no row of n_rows."""
+    """Return numbers of rows as the library reads them. Raises IndexError if one of
+    them is no row of n_rows."""
     rows = rows.to("cpu", torch.int64).contiguous()
     if rows.numel():
         least, most = (int(bound) for bound in rows.aminmax())

@@ -1,8 +1,8 @@
 """How the C library is built: `pip install` does it where there is a C compiler.
 
-cffi, since it makes one library for every Python from 3.11 on (the limited API), calls it
-without the interpreter's lock in a third of a microsecond, and needs no line of C of ours
-for it: the declarations are those of elmo.h.
+cffi, since it makes one library for every Python from 3.11 on (the limited API), calls
+it without the interpreter's lock in a third of a microsecond, and needs no line of C of
+ours for it: the declarations are those of elmo.h.
 """
 
 import re
