@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
+from torch.jit import is_tracing  # type: ignore[attr-defined]
 
 from ..config import BiLMConfig
 from ..lstm import BiLMState
@@ -47,8 +48,8 @@ def case_of(weight: Tensor, precision: Precision) -> Case:
     """Return the case of a model with this weight. What torch traces must be
     torch's."""
     traced = torch.compiler.is_compiling() or torch.compiler.is_exporting()
-    library = None if traced or torch._C._get_tracing_state() else find_library()  #
-    noqa: SLF001 return Case(
+    library = None if traced or is_tracing() else find_library()
+    return Case(
         weight.device.type,
         precision,
         torch.is_grad_enabled(),
