@@ -120,10 +120,11 @@ class BiLM(BidirectionalLM):
         return self
 
     def train(self, mode: bool = True) -> "BiLM":
-        """Put the biLM into training mode, or out of it, as `nn.Module.train`. Weights
-        that were prepared for inference are dropped."""
+        """Put the biLM into training mode, or out of it, as `nn.Module.train`. What was
+        made of its weights before is dropped (kernels/prepared.py)."""
         if mode != self.training:
             self.fast.clear()
+            self.token_cache.clear()
         return super().train(mode)
 
     # -- words --------------------------------------------------------------------

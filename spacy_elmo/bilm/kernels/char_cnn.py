@@ -65,12 +65,17 @@ def encode(
     ids_VC: Tensor,
     word_ids_V: Tensor | None = None,
 ) -> Tensor:
-    """Return token vectors, (V, H)."""
+    """Return token vectors, (V, H). Without a gradient a CPU encodes one word after
+    another, so that no vector depends on the other words (see torch_lstm.py)."""
     if weights.case.device != "cpu":
         return encode_parts(encoder, weights, [ids_VC], word_ids_V)
+    if not weights.case.gradient:
+        word_ids = [None] * len(ids_VC) if word_ids_V is None else word_ids_V.split(1)
+        words = zip(ids_VC.split(1), word_ids)
+        return torch.cat([encode_parts(encoder, weights, [w], i) for w, i in words])
     order_V = torch.argsort(lengths(ids_VC))
     # The shortest word is read more than once.
-    n = n_more(len(ids_VC)) if weights.case.gradient else 0
+    n = n_more(len(ids_VC))
     read_V = torch.cat([order_V[:1].expand(n), order_V])
     word_ids_V = None if word_ids_V is None else word_ids_V[read_V]
     encoded_VH = encode_parts(encoder, weights, [ids_VC[read_V]], word_ids_V)

@@ -58,7 +58,8 @@ class FastBiLM:
 
         Args:
             ids: What the token encoder reads: character ids (V, C), in several parts
-                too, each as wide as its longest word needs it, or word ids (V,).
+                of words sorted by length too, each as wide as its longest word needs
+                it, or word ids (V,).
             word_ids_V: Word ids beside the characters, in models that read both.
         """
         encoder = self._model.token_encoder

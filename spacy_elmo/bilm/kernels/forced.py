@@ -15,8 +15,8 @@ KERNELS = {
         "native_lstm",
         "cudnn_lstm",
         "gpu_lstm",
-        "autograd_lstm",
         "torch_lstm",
+        "autograd_lstm",
         "definition",
     ),
     # Of the C library; "none": without it.

@@ -122,8 +122,8 @@ def _read(
     if sum(batch_sizes) != N or list(batch_sizes) != sorted(batch_sizes)[::-1]:
         raise ValueError(f"batch sizes of {sum(batch_sizes)} rows for {N}")
     x_VH = checked_floats(x_VH, len(x_VH), H)
-    before = [checked_rows(rows, len(x_VH)) for rows in read_rows]
-    after = [checked_rows(rows, N) for rows in write_rows]
+    before = [checked_rows(rows, len(x_VH), N) for rows in read_rows]
+    after = [checked_rows(rows, N, N) for rows in write_rows]
     h = [checked_floats(direction.h, L, B, H).clone() for direction in state]
     c = [checked_floats(direction.c, L, B, C).clone() for direction in state]
     layers = torch.empty(L + 1, N, 2, H, dtype=torch.float32, device="cpu")

@@ -141,7 +141,7 @@ def encode(
     word_ids_V: Tensor | None = None,
 ) -> Tensor:
     """Return token vectors, (V, H)."""
-    ids_VC = checked_rows(ids_VC, len(weights.filters.table))
+    ids_VC = checked_rows(ids_VC, len(weights.filters.table), *ids_VC.shape)
     parts = []
     for first in range(0, max(1, len(ids_VC)), WORDS_AT_ONCE):
         some = slice(first, first + WORDS_AT_ONCE)

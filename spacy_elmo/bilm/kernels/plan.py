@@ -39,8 +39,8 @@ LSTM_KERNELS: dict[str, LstmKernel] = {
     "native_lstm": native_lstm,
     "cudnn_lstm": cudnn_lstm,
     "gpu_lstm": gpu_lstm,
-    "autograd_lstm": autograd_lstm,
     "torch_lstm": torch_lstm,
+    "autograd_lstm": autograd_lstm,
     "definition": definition.LSTM,
 }
 

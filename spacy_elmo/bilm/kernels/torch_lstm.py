@@ -1,7 +1,10 @@
-"""The LSTM layer without a gradient in PyTorch, for GPUs, for weights that are not
+"""The LSTM layers without a gradient in PyTorch, for GPUs, for weights that are not
 float32, and for CPUs without the C library.
 
-How it differs from the definition:
+On a CPU sequences are read one after another: torch's functions, sigmoid and addcmul
+among them, round a number by its place in a tensor, so a row would depend on the others.
+
+How a layer differs from the definition:
 
 - tanh(x) = 2 sigmoid(2x) - 1, since torch's tanh takes ten times as long as its
   sigmoid. The state is kept as 2c, and what else is doubled or negated is so in the
@@ -21,7 +24,7 @@ import torch
 from torch import Tensor
 
 from ..config import BiLMConfig
-from ..lstm import LstmLayer
+from ..lstm import BiLMState, LstmLayer
 from ..model import BidirectionalLM
 from . import layer_by_layer
 from .kernel import Case
@@ -108,7 +111,40 @@ def run(
     return y_NH, last_rows(y_NH, batch_sizes), c2_BC / 2
 
 
-read = partial(layer_by_layer.read, run)
+def read(
+    model: BidirectionalLM,
+    prepared: list[list[PackedWeights]],
+    x_VH: Tensor,
+    forward_N: Tensor,
+    backward_N: Tensor,
+    batch_sizes: Sequence[int],
+    state: BiLMState,
+    dropout: float = 0.0,
+) -> tuple[list[Tensor], list[Tensor], BiLMState]:
+    """Return what `model.read` returns."""
+    read_some = partial(layer_by_layer.read, run, model, prepared, x_VH)
+    if x_VH.device.type != "cpu":
+        return read_some(forward_N, backward_N, batch_sizes, state, dropout)
+    sizes_T = torch.tensor(batch_sizes)
+    first_T = sizes_T.cumsum(0) - sizes_T
+    rows = [first_T[sizes_T > b] + b for b in range(batch_sizes[0])]
+    found = [
+        read_some(
+            forward_N[rows_T],
+            backward_N[rows_T],
+            [1] * len(rows_T),
+            state.rows(slice(b, b + 1)),
+            dropout,
+        )
+        for b, rows_T in enumerate(rows)
+    ]
+    aheads, backs, states = zip(*found)
+    packed_N = torch.argsort(torch.cat(rows))
+    ahead, back = (
+        [torch.cat(outputs)[packed_N] for outputs in zip(*sequences)]
+        for sequences in (aheads, backs)
+    )
+    return ahead, back, BiLMState.join(states)
 
 
 def last_rows(rows_N: Tensor, batch_sizes: Sequence[int]) -> Tensor:

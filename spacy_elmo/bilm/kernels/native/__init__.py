@@ -133,9 +133,11 @@ def checked_floats(x: Tensor, *shape: int) -> Tensor:
     return x.detach().contiguous()
 
 
-def checked_rows(rows: Tensor, n_rows: int) -> Tensor:
-    """Return numbers of rows as the library reads them. Raises IndexError if one of
-    them is no row of n_rows."""
+def checked_rows(rows: Tensor, n_rows: int, *shape: int) -> Tensor:
+    """Return numbers of rows as the library reads them. Raises TypeError if they are of
+    another shape, IndexError if one of them is no row of n_rows."""
+    if rows.shape != shape:
+        raise TypeError(f"{shape} numbers expected, not {tuple(rows.shape)}")
     rows = rows.to("cpu", torch.int64).contiguous()
     if rows.numel():
         least, most = (int(bound) for bound in rows.aminmax())
