@@ -200,7 +200,7 @@ def test_a_variable_forces_kernels(monkeypatch, tiny):
 @pytest.mark.parametrize(
     ("kernels", "said"),
     [
-        ({"lstm": "quick"}, "'quick'.*torch_lstm, definition"),
+        ({"lstm": "quick"}, "'quick'.*torch_lstm, autograd_lstm, definition"),
         ({"lstn": "torch_lstm"}, "'lstn'.*token_encoder, lstm"),
     ],
 )
