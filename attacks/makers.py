@@ -21,13 +21,13 @@ import torch
 
 from spacy_elmo import BiLM, embed
 from spacy_elmo.bilm import objectives
-from spacy_elmo.component.file_cache import FileCache
-from spacy_elmo.component.layer_cache import key_of
-from spacy_elmo.models.model_card import read_card
+from spacy_elmo.models import read_card
+from spacy_elmo.pipeline.file_cache import FileCache
+from spacy_elmo.pipeline.layer_cache import key_of
 from spacy_elmo.pretrain import checkpoint, optimizers
 from spacy_elmo.pretrain.config_file import read_config
 from spacy_elmo.pretrain.model import LanguageModel
-from spacy_elmo.text.prepare import Request, prepare
+from spacy_elmo.text import Request, prepare
 from spacy_elmo.text.reading import read_lines
 from spacy_elmo.text.shards import open_corpus
 from tests.bilm.many_langs import save_many_langs

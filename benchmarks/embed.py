@@ -18,6 +18,13 @@ import typer
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.cli.speed import (
+    Sentences,
+    load_model,
+    made_up_sentences,
+    made_up_words,
+    show,
+)
 from spacy_elmo.embed import Options, make_plan, run, verify
 from spacy_elmo.embed.estimate import readable, size_on_disk
 from spacy_elmo.embed.folder import SHARDS
@@ -25,13 +32,6 @@ from spacy_elmo.embed.inputs import Input
 from spacy_elmo.embed.keep import Kept
 from spacy_elmo.embed.plan import Plan, read_plan
 from spacy_elmo.embed.sentences import Reading
-from spacy_elmo.speed import (
-    Sentences,
-    load_model,
-    made_up_sentences,
-    made_up_words,
-    show,
-)
 
 from .timing import MODEL
 

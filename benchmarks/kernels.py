@@ -20,9 +20,9 @@ from tqdm import tqdm
 from spacy_elmo.bilm.config import PUBLISHED
 from spacy_elmo.bilm.kernels.choose import choose_matmul, choose_recurrent_matmul
 from spacy_elmo.bilm.kernels.matmul import FORMS, TorchMatmul, find_form
-from spacy_elmo.bilm.kernels.processor import Case, Precision, processor_of
-from spacy_elmo.bilm.kernels.threads import thread_count
-from spacy_elmo.speed import show
+from spacy_elmo.machine.processor import Case, Precision, processor_of
+from spacy_elmo.cli.speed import show
+from spacy_elmo.machine import thread_count
 
 FORMS_OF: dict[Precision, tuple[str, ...]] = {
     "float32": ("torch", "mkl", "onednn", "onednn_in_place"),

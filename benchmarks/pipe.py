@@ -22,8 +22,7 @@ from torch import nn
 from tqdm import tqdm
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.kernels.threads import thread_count
-from spacy_elmo.speed import (
+from spacy_elmo.cli.speed import (
     Run,
     Sentences,
     in_turn,
@@ -31,6 +30,7 @@ from spacy_elmo.speed import (
     read_sentences,
     show,
 )
+from spacy_elmo.machine import thread_count
 
 from .timing import MODEL, TEXT
 

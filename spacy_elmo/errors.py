@@ -225,10 +225,6 @@ class Errors(metaclass=_Coded):
         "There is no memory for what is computed at once. Set a smaller batch_tokens, "
         "or read fewer sentences at once."
     )
-    EL131 = (
-        "'spacy elmo vocab-cache' is gone: vectors of words that were read are kept in "
-        "memory (cache_words in [components.elmo.model])."
-    )
     EL080 = (
         "The GPU's memory does not hold {tokens} tokens read at once. Read them in "
         "shorter pieces (get_spans = spacy-elmo.Windows.v1, length = {fits}) or on the "
@@ -450,15 +446,6 @@ class Errors(metaclass=_Coded):
         "folder, or remove that file."
     )
     EL073 = "'{found}' is not known here. Choose from: {known}."
-    EL119 = (
-        "'spacy_elmo.workflows' is now 'experiments', beside the package: it is not "
-        "installed with it. Clone the repository, and run 'python -m experiments.train "
-        "NAME' or another of those that experiments/README.md lists."
-    )
-    EL110 = (
-        "'spacy elmo benchmark {name}' is no longer in the package: run 'python -m "
-        "benchmarks.{module}' in a clone of the repository."
-    )
     EL074 = "Can't draw '{path}': {problem}."
     EL075 = 'Plots need matplotlib: pip install "spacy-elmo[plot]" ({error}).'
 
@@ -549,13 +536,9 @@ class Warnings(metaclass=_Coded):
         "biLM does not learn from it. Put 'elmo' after what merges tokens, freeze the "
         "biLM, or ignore the warning if others train it."
     )
-    ELW50 = (
-        "'{path}' holds token vectors of a vocabulary, which are no longer used: those "
-        "of words that were read are kept in memory. Remove 'vocab_cache.safetensors'."
-    )
     ELW52 = (
-        "'{path}' has no checksum, as files of version 0.1 and edited ones: damage to "
-        "it is not noticed. Load it and save it again for one."
+        "'{path}' has no checksum, because it was edited or made by another program: "
+        "damage to it is not noticed. Load it and save it again for one."
     )
     ELW51 = (
         "The state that empty sentences lead to is not reached in {passes} passes: "

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.kernels import processor
-from spacy_elmo.layers import encoder, shim
+from spacy_elmo.pipeline import encoder, shim
 
 GPU = processor.Processor("cuda", forms=frozenset({"torch", "cuda_float16"}))
 BUSY, IDLE = "wait for a part", "wait for all"
@@ -38,11 +38,11 @@ class Stream:
 
 
 class Waits(TorchDispatchMode):
-    """Lists what would make a GPU be waited for; counts copies to and from it."""
+    """Lists what would make a GPU be waited for."""
 
     def __init__(self):
         super().__init__()
-        self.found, self.copied, self.launched = [], 0, 0
+        self.found, self.launched = [], 0
         self.finite = True  # whether vectors are
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -74,7 +74,6 @@ class Waits(TorchDispatchMode):
             to_gpu = tensors[0].device.type == "cpu" or name == "copy_"
             if not (free and to_gpu):
                 self.found.append(f"{name} {devices}")
-            self.copied += 1
         return func(*args, **kwargs)
 
 

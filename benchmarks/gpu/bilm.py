@@ -14,7 +14,7 @@ from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.kernels import cudnn_lstm
 from spacy_elmo.bilm.kernels.forced import force
 from spacy_elmo.bilm.token_cache import TokenCache
-from spacy_elmo.speed import (
+from spacy_elmo.cli.speed import (
     Run,
     Sentences,
     in_turn,

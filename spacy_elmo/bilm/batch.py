@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from ..errors import Errors, Warnings
-from .kernels.forks import safe_from_forks
-from .transfer import to_device, to_host
+from ..machine import safe_from_forks, to_device, to_host
 from .words import BOS, EOS
 
 # Rows whose layers are joined at once on a CPU: few enough to stay in its cache.

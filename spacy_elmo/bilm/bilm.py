@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from ..errors import Errors, Warnings
-from . import files
+from ..machine import Precision, at_once, safe_from_forks, to_device
+from . import weights
 from .batch import (
     PackedBatch,
     batch_by_tokens,
@@ -26,18 +27,14 @@ from .batch import (
     pack,
 )
 from .config import BiLMConfig, check_at_least
-from .files import StoredBiLM
-from .files.own import VOCAB_CACHE
 from .initial_weights import draw_weights
-from .kernels.fast_bilm import FastBiLM
-from .kernels.forks import safe_from_forks
-from .kernels.processor import Precision, at_once
+from .kernels import FastBiLM
 from .lstm import BiLMState
 from .model import BidirectionalLM
 from .objectives import Objective
 from .steady_state import steady_state
 from .token_cache import CACHE_WORDS, TokenCache
-from .transfer import to_device
+from .weights import StoredBiLM
 from .words import WordReader
 
 Start = Literal["zeros", "boundary"]
@@ -279,7 +276,7 @@ class BiLM(BidirectionalLM):
 
     @classmethod
     def from_stored(cls, stored: StoredBiLM) -> "BiLM":
-        """Return the biLM that `files.load` has read."""
+        """Return the biLM that `weights.load` has read."""
         with torch.device("meta"):
             bilm = cls(stored.config, stored.vocab, stored.alphabet)
         bilm.load_state_dict(stored.arrays, strict=True, assign=True)
@@ -296,23 +293,20 @@ class BiLM(BidirectionalLM):
     @classmethod
     def load(cls, path: str | Path) -> "BiLM":
         """Return the biLM in a folder, or of a file in it, in any format. Raises as
-        `files.load`."""
-        stored = files.load(path)
-        if (Path(path) / VOCAB_CACHE).exists():
-            warnings.warn(Warnings.ELW50.format(path=path), stacklevel=2)
-        return cls.from_stored(stored)
+        `weights.load`."""
+        return cls.from_stored(weights.load(path))
 
     def save(
         self,
         path: str | Path,
         *,
-        format: str = files.OWN,
+        format: str = weights.OWN,
         dtype: str = "float32",
         softmax: Objective | None = None,
         card: Mapping[str, Any] | None = None,
     ) -> str:
         """Write the biLM into a folder, with the objective that it was trained with and
         the card that says where it comes from, if given. Arguments, fingerprint that is
-        returned, and errors are those of `files.save`."""
+        returned, and errors are those of `weights.save`."""
         stored, kinds = self.stored(), {"format": format, "dtype": dtype}
-        return files.save(stored, path, objective=softmax, card=card, **kinds)
+        return weights.save(stored, path, objective=softmax, card=card, **kinds)

@@ -15,9 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .kernels.forks import ProcessLock
-from .kernels.prepared import Prepared
-from .transfer import to_device
+from ..machine import ProcessLock, to_device
+from .kernels import Prepared
 
 # Words whose token vectors are kept by default: 25 MB at the small published size.
 CACHE_WORDS = 50_000

@@ -55,7 +55,7 @@ def inference_cli(
     tokens/s from sentences to layers by model, threads, batch size and precision (cold:
     no token was read before), and their shares of that speed; single sentences, with
     the time that they take at least, and a few. Print what to choose."""
-    from ..speed import read_sentences, show
+    from .speed import read_sentences, show
 
     sentences = read_sentences(text, tokens)
     peaks = _peaks(device)
@@ -85,8 +85,8 @@ def _peaks(device: str) -> dict[str, float]:
     """Return FLOP/s of a large multiplication in each precision, on one thread."""
     import torch
 
-    from ..speed import on_threads, precisions
-    from ..speed_limits import matrix_peak
+    from .speed import on_threads, precisions
+    from .speed_limits import matrix_peak
 
     on = torch.device(device)
     names = precisions(device) if device == "cpu" else ["float32"]
@@ -96,8 +96,8 @@ def _peaks(device: str) -> dict[str, float]:
 
 def _instructions() -> dict[str, str]:
     """Return the instructions of the processor for torch, and for the C library."""
-    from ..bilm.kernels.native import find_library
-    from ..bilm.kernels.processor import instructions
+    from ..bilm.kernels import find_library
+    from ..machine import instructions
 
     library = find_library()
     return {"torch": instructions(), "library": library.instructions if library else ""}
@@ -115,8 +115,8 @@ def _measure(
     """Return rows of tokens/s for each batch size, with the shares of the large
     multiplication on as many threads; a row of milliseconds of one sentence, with what
     it takes at least; and rows of a few sentences at once."""
-    from .. import speed
-    from ..speed_limits import flops_per_token, sentence_floors
+    from . import speed
+    from .speed_limits import flops_per_token, sentence_floors
 
     settings: dict[str, Any] = {"model": name, "threads": n_threads}
     speeds = []
@@ -174,7 +174,7 @@ def precision_cli(
 ) -> None:
     """Measure what half precision costs a trained pipeline: errors of its
     vectors in units of their root mean square, and its scores."""
-    from ..speed import show
+    from .speed import show
 
     show({"precision": compare_precisions(pipeline, corpus)}, as_json)
 
@@ -187,9 +187,9 @@ def compare_precisions(pipeline: str | Path, corpus: Path) -> list[dict[str, Any
     import spacy
     from spacy.training import Corpus
 
-    from ..component.pipe import Elmo
     from ..errors import Errors
-    from ..speed import precisions
+    from ..pipeline import Elmo
+    from .speed import precisions
 
     rows: list[dict[str, Any]] = []
     exact: Any = None

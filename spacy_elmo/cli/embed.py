@@ -12,8 +12,7 @@ from wasabi import msg
 from .group import AsJson, GpuId, Lang, Sentences, Tokenizer, app, clear_errors
 
 if TYPE_CHECKING:
-    from ..embed.plan import Plan
-    from ..embed.verify import Report
+    from ..embed import Plan, Report
 
 embed = typer.Typer(
     name="embed",
@@ -102,10 +101,7 @@ def _plan_or_run(*, is_run: bool) -> Any:
         shards: str = SHARE,
         ray: str | None = RAY,
     ) -> None:
-        from ..embed import Options, make_plan
-        from ..embed.model import Computing
-        from ..embed.plan import read_plan
-        from ..embed.sentences import Reading
+        from ..embed import Computing, Options, Reading, make_plan, read_plan
 
         device = "cpu" if gpu_id < 0 else "cuda"
         fields = (text_field, id_field, tokens_field)
@@ -163,7 +159,7 @@ def _run(
     gpu_id: int,
     ray: str | None = None,
 ) -> None:
-    from ..embed.run import Terminated, run
+    from ..embed import Terminated, run
     from ..errors import Errors
 
     part, _, parts = shards.partition("/")
@@ -196,7 +192,7 @@ def _show_plan(plan: "Plan", output: Path, processes: int) -> None:
 
     from tqdm import tqdm
 
-    from ..embed.estimate import readable
+    from ..embed import readable
 
     known, n = plan.estimate, max(1, min(processes, plan.n_jobs))
     seconds = known["tokens"] / max(1, known["tokens_per_second"]) / n
@@ -224,8 +220,7 @@ def status_cli(output: Path = FOLDER, as_json: AsJson = False) -> None:
 
     from tqdm import tqdm
 
-    from ..embed.plan import read_plan
-    from ..embed.progress import Progress, rounding_error
+    from ..embed import Progress, read_plan, rounding_error
 
     with clear_errors():
         plan = read_plan(output)

@@ -9,7 +9,7 @@ from wasabi import msg
 from .group import GpuId, Lang, Model, Tokenizer, app, clear_errors, load_bilm
 
 if TYPE_CHECKING:
-    from ..bilm.bilm import BiLM
+    from ..bilm import BiLM
     from ..bilm.objectives import Objective
     from ..explore import View
 
@@ -43,8 +43,7 @@ def word_cli(
     gpu_id: GpuId = -1,
 ) -> None:
     """Show all contexts of a word as points of a plane, layer by layer."""
-    from ..explore import word_view
-    from ..explore.labelled import read_contexts
+    from ..explore import read_contexts, word_view
 
     settings = {"lang": lang, "tokenizer": tokenizer, "label": label}
     contexts, labels = read_contexts(text, word, **settings, limit=max_contexts)
@@ -69,7 +68,7 @@ def sentence_cli(
     """Show how alike the tokens of two sentences are, layer by layer, and how well the
     model predicts each, if it has its softmax."""
     from ..explore import sentence_view
-    from ..text.reading import tokenize_with
+    from ..text import tokenize_with
 
     tokenize = tokenize_with(lang, tokenizer, False)
     texts = [sentence] if other is None else [sentence, other]
@@ -95,9 +94,9 @@ def mix_cli(
 
 def _softmax(model: Path, bilm: "BiLM") -> "Objective | None":
     """Return what a model was trained with, if it is there."""
-    from ..bilm import files, objectives
+    from ..bilm import objectives, weights
 
-    path = files.folder_of(model) / objectives.FILE
+    path = weights.folder_of(model) / objectives.FILE
     if bilm.vocab is None or not path.exists():
         return None
     softmax = objectives.load(path, bilm.config.projection_dim, len(bilm.vocab))

@@ -11,7 +11,7 @@ from spacy.cli import app as spacy_app
 from wasabi import msg
 
 if TYPE_CHECKING:
-    from ..bilm.bilm import BiLM
+    from ..bilm import BiLM
 
 app = typer.Typer(
     name="elmo",
@@ -65,7 +65,7 @@ def device(gpu_id: int) -> str:
 
 def load_bilm(model: Path, gpu_id: int) -> "BiLM":
     """Return a model, on a GPU or the CPU. Raises as `BiLM.load`."""
-    from ..bilm.bilm import BiLM
+    from ..bilm import BiLM
 
     return BiLM.load(model).to(device(gpu_id))
 

@@ -42,9 +42,9 @@ def init_config_cli(
     force: bool = typer.Option(False, "--force", "-F", help="Write over a file"),
 ) -> None:
     """A complete configuration for 'spacy train', with ELMo in every component."""
-    from ..atomic_files import write_file
-    from ..component.training_config import make_config
     from ..errors import Errors
+    from ..files import write_file
+    from ..pipeline import make_config
 
     if layer_cache is None and frozen:
         layer_cache = "memory"

@@ -22,11 +22,11 @@ def mix_cli(
     """Softmax weights and gamma of every listener, as a table and a plot."""
     import spacy
 
-    from ..component.mixes import draw, learned_mixes
+    from ..pipeline import draw_mixes, learned_mixes
 
     mixes = learned_mixes(spacy.load(pipeline))
     if output is not None:
-        draw(mixes, output)
+        draw_mixes(mixes, output)
         if str(output) == "-":
             return
     if as_json:

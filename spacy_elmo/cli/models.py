@@ -10,7 +10,7 @@ from wasabi import msg
 from .group import AsJson, Model, app, clear_errors
 
 if TYPE_CHECKING:
-    from ..bilm.config import BiLMConfig
+    from ..bilm import BiLMConfig
 
 TEXTS, MARKS = ("dev", "test"), ("forward", "backward", "bits_per_character")
 IN_SHORT = ("version", "text", "tokens_seen", "dev_perplexity", "hardware", "command")
@@ -26,7 +26,7 @@ def models_cli(
 ) -> None:
     """The biLMs inside this package: what they are for and how they were made."""
     from .. import models as shipped
-    from ..models.model_card import read_card, render
+    from ..models import read_card, render
 
     cards: dict[str, Any] = {}
     for lang, model in shipped.MODELS.items():
@@ -48,7 +48,7 @@ def models_cli(
 
 
 def _row(model: str, card: dict[str, Any]) -> tuple[str, ...]:
-    from ..models.model_card import tokens_read
+    from ..models import tokens_read
 
     numbers = f"{card.get('parameters', 0):,}", f"{tokens_read(card):,}"
     perplexities = [card.get(f"{text}_perplexity", {}) for text in TEXTS]
@@ -71,28 +71,28 @@ def info_cli(
     """Sizes, fingerprint and card of a biLM, or the kernels that compute it here."""
     from confection import Config
 
-    from ..bilm import files
-    from ..models.model_card import read_card, tokens_read
+    from ..bilm import weights
+    from ..models import read_card, tokens_read
 
     if as_config:
-        sizes = files.read_config(model).to_dict()
+        sizes = weights.read_config(model).to_dict()
         section = {"@architectures": "spacy-elmo.BiLM.v1", **sizes}
         nested = {"components": {"elmo": {"factory": "elmo", "model": section}}}
         typer.echo(Config(nested).to_str())
         return
     if kernels:
-        msg.table(_kernels(files.read_config(model)), header=["", *CASES])
+        msg.table(_kernels(weights.read_config(model)), header=["", *CASES])
         return
-    stored = files.load(model)
+    stored = weights.load(model)
     found = {
         **stored.config.to_dict(),
         "vector width": stored.config.width,
         "parameters": stored.n_parameters,
         "vocabulary": len(stored.vocab) if stored.vocab else None,
-        "format": files.find_format(model).name,
+        "format": weights.find_format(model).name,
         "fingerprint": stored.fingerprint,
     }
-    card = read_card(files.folder_of(model))
+    card = read_card(weights.folder_of(model))
     if as_json:
         typer.echo(json.dumps({**found, "card": card}, ensure_ascii=False))
         return
@@ -108,8 +108,7 @@ def _kernels(config: "BiLMConfig") -> list[list[str]]:
     """Return a row for each part of a model: its kernel in each of CASES."""
     import torch
 
-    from ..bilm.kernels.kernel import case_of
-    from ..bilm.kernels.plan import choose_all
+    from ..bilm.kernels import case_of, choose_all
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     case = case_of(torch.empty(0, device=device), "float32")
@@ -138,14 +137,14 @@ def convert_cli(
     force: bool = typer.Option(False, "--force", "-F", help="Replace what is there"),
 ) -> None:
     """Read a biLM and write it in another format, with the same vectors."""
-    from ..bilm import files, objectives
+    from ..bilm import objectives, weights
     from ..errors import Errors
-    from ..models.model_card import read_card
+    from ..models import read_card
 
     if not force and target.exists() and not _is_empty(target):
         raise ValueError(Errors.EL130.format(path=target))
-    writer = files.writable_format(to or files.OWN)
-    stored, folder = files.load(source), files.folder_of(source)
+    writer = weights.writable_format(to or weights.OWN)
+    stored, folder = weights.load(source), weights.folder_of(source)
     path, card = folder / objectives.FILE, read_card(folder)
     training: dict[str, Any] = {}
     if writer.keeps_training:
@@ -156,5 +155,5 @@ def convert_cli(
     elif path.exists() or card:
         msg.info(f"The format {writer.name} has no place for softmax and card")
     dtype = "float16" if half else "float32"
-    files.save(stored, target, format=writer.name, dtype=dtype, **training)
+    weights.save(stored, target, format=writer.name, dtype=dtype, **training)
     msg.good(f"Wrote {target} ({stored.n_parameters:,} parameters, {writer.name})")

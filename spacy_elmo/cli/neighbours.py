@@ -21,8 +21,8 @@ from .group import (
 )
 
 if TYPE_CHECKING:
-    from ..bilm.bilm import BiLM
-    from ..bilm.neighbours import Context
+    from ..bilm import BiLM
+    from ..explore import Context
 
 N_WORDS = 8  # shown beside the contexts
 HEADER = ("context", "nearest contexts", "cosine")
@@ -54,10 +54,9 @@ def neighbours_cli(
     as_json: AsJson = False,
 ) -> None:
     """Nearest contexts of a word, as in the paper's table 4."""
-    from ..atomic_files import write_file
-    from ..bilm.neighbours import contexts_of, nearest_contexts
-    from ..explore.labelled import read_contexts
-    from ..text.reading import tokenize_with
+    from ..explore import contexts_of, nearest_contexts, read_contexts
+    from ..files import write_file
+    from ..text import tokenize_with
 
     bilm = load_bilm(model, gpu_id)
     found, _ = read_contexts(
@@ -98,10 +97,10 @@ def _first(contexts: "Iterator[Context]", word: str, where: str) -> "Context":
 
 def _nearest_words(bilm: "BiLM", model: Path, word: str) -> str:
     """Return what the softmax, if there is one, says of a word without its context."""
-    from ..bilm import files, objectives
-    from ..bilm.neighbours import nearest_words
+    from ..bilm import objectives, weights
+    from ..explore import nearest_words
 
-    path = files.folder_of(model) / objectives.FILE
+    path = weights.folder_of(model) / objectives.FILE
     if not path.exists() or bilm.vocab is None:
         return ""
     vectors_VH = objectives.load(path, bilm.config.projection_dim, len(bilm.vocab))

@@ -48,7 +48,7 @@ def prepare_cli(
 ) -> None:
     """Tokenize text once, and write what training reads. The same command resumes it;
     what it writes does not depend on the number of processes."""
-    from ..text.prepare import Request, prepare
+    from ..text import Request, prepare
 
     request = Request(lang, tokenizer, sentences, vocab_size, min_count, max_tokens)
     started = time.time()
@@ -110,12 +110,8 @@ def perplexity_cli(
     as_json: AsJson = False,
 ) -> None:
     """Perplexity of held-out text, exact: forward, backward, mean."""
-    from ..pretrain.corpora import prepared_folder
-    from ..pretrain.model import LanguageModel
-    from ..pretrain.perplexity import perplexity
-    from ..text.corpus import build_corpus
-    from ..text.reading import read_sentences
-    from ..text.shards import open_corpus
+    from ..pretrain import LanguageModel, perplexity, prepared_folder
+    from ..text import build_corpus, open_corpus, read_sentences
 
     language_model = LanguageModel.load(model).to(device(gpu_id))
     vocab = language_model.bilm.vocab or []
@@ -153,8 +149,8 @@ def curve_cli(
     ),
 ) -> None:
     """Loss and dev perplexity against tokens read, of one run or several."""
-    from ..pretrain.curve import draw
+    from ..pretrain import draw_curve
 
-    draw(runs, output)
+    draw_curve(runs, output)
     if str(output) != "-":
         msg.good(f"Wrote {output}")

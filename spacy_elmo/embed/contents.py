@@ -4,7 +4,7 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
-from ..text.reading import MAX_TOKEN
+from ..text import MAX_TOKEN
 from .records import Record
 
 CHARACTERS_AT_ONCE = 1 << 17  # of a text, that are tokenised together

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import IO
 
 from ..errors import Errors
-from ..text.unpack import CHUNK, DAMAGED, UNPACK
-from ..untrusted_files import check_plain
+from ..files import check_plain
+from ..text import CHUNK, DAMAGED, UNPACK
 from .keep import choose
 
 KINDS = {

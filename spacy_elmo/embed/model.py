@@ -13,15 +13,12 @@ import torch
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 
-from ..bilm.bilm import BiLM
-from ..bilm.kernels.forced import force
-from ..bilm.kernels.processor import Precision, cpu_model
-from ..component.mixes import LearnedMix, learned_mixes
-from ..component.pipe import Elmo
+from ..bilm import BiLM
+from ..bilm.kernels import force
 from ..errors import Errors
-from ..layers.listener import ElmoListener
-from ..layers.mix import shares
+from ..machine import Precision, cpu_model
 from ..models import find
+from ..pipeline import Elmo, ElmoListener, LearnedMix, learned_mixes, shares
 from .keep import Kept, choose
 
 

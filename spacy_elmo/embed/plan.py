@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 from pydantic import TypeAdapter
 
 from ..errors import Errors
-from ..untrusted_files import MAX_WORDS, reading
+from ..files import MAX_WORDS, reading
 from .checksums import new_checksum
 from .folder import SHARDS, Workspace, names_of_shards, publish
 from .inputs import Input

@@ -13,8 +13,8 @@ import spacy
 import torch
 
 from .. import __version__
-from ..bilm.bilm import BiLM
-from ..bilm.kernels.forced import forced_kernels
+from ..bilm import BiLM
+from ..bilm.kernels import forced_kernels
 from ..errors import Errors
 from .checksums import new_checksum
 from .estimate import estimate, refuse_without_room

@@ -13,8 +13,9 @@ import spacy
 from spacy.tokens import Doc, DocBin
 
 from ..errors import Errors
-from ..untrusted_docs import CHUNK, read_docs
-from ..untrusted_files import coded
+from ..files import coded
+from ..text import read_docs
+from ..text.docs import CHUNK
 from .checksums import new_checksum
 from .inputs import ByteStream, Input
 

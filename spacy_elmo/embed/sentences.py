@@ -21,7 +21,7 @@ from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc
 
 from ..errors import Errors
-from ..text.reading import MAX_TOKEN, short_words
+from ..text import MAX_TOKEN, short_words
 from .contents import (
     CHARACTERS_AT_ONCE,
     Content,

@@ -4,11 +4,10 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
-from ..bilm.neighbours import Context, contexts_of, lines_with
 from ..errors import Errors
-from ..text.reading import kind_of, read_lines, tokenize_with
-from ..untrusted_docs import sentences_of
-from ..untrusted_files import check_plain, coded
+from ..files import check_plain, coded
+from ..text import kind_of, read_lines, sentences_of, tokenize_with
+from .neighbours import Context, contexts_of, lines_with
 
 TOKEN_LABELS = ("pos", "tag", "dep", "ent_type", "lemma")
 Labelled = tuple[Context, str]

@@ -11,10 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..bilm.batch import pack
-from ..bilm.bilm import BiLM
+from ..bilm import UNK, BiLM, pack
 from ..bilm.objectives import Objective
-from ..bilm.words import UNK
 from ..errors import Errors
 from .page import View, visible
 

@@ -5,9 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..bilm.files.format import folder_of
-from ..bilm.files.own import CARD
-from ..bilm.files.text_files import read_own_json
+from ..bilm.weights import CARD, folder_of, read_own_json
 from ..errors import Errors
 
 FILE = "README.md"

@@ -7,9 +7,17 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..errors import Errors, Warnings
-from ..text.corpus import Corpus
-from ..text.prepare import Request, move, prepare, refuse_to_write_over
-from ..text.shards import is_prepared, manifest_hash, open_corpus, read_manifest
+from ..text import (
+    Corpus,
+    Request,
+    is_prepared,
+    manifest_hash,
+    move,
+    open_corpus,
+    prepare,
+    read_manifest,
+    refuse_to_write_over,
+)
 from .config import PretrainConfig
 from .model import LanguageModel
 from .workers import Workers

@@ -16,21 +16,23 @@ import numpy as np
 import torch
 from wasabi import Printer
 
-from ..bilm.kernels.plan import check_training_precision, choose_training_matmul
-from ..bilm.kernels.training_matmul import training_matmul
-from ..bilm.lstm import BiLMState
-from ..checksums import sha256_of
+from ..bilm import BiLMState
+from ..bilm.kernels import (
+    check_training_precision,
+    choose_training_matmul,
+    training_matmul,
+)
 from ..errors import Errors
-from ..folder_lock import held
-from ..text.streams import Batch, read_ahead
+from ..files import held, sha256_of
+from ..text import Batch, read_ahead
 from . import checkpoint
 from .config import PretrainConfig
 from .corpora import DEV, TRAIN, Corpora, describe, open_corpora, replace_text
+from .evaluation import perplexity
 from .identity import check_processes, check_schedule, identity, read_saved
 from .loggers import Log
 from .memory import gigabytes
 from .optimizers import set_learn_rate
-from .perplexity import perplexity
 from .results import BEST, Results, prepare_output, remove_models
 from .start import divide_streams, make_optimizers, softmax_folder, start_model
 from .step import train_step

@@ -16,14 +16,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout
 
-from ..bilm import files, objectives
-from ..bilm.bilm import BiLM
-from ..bilm.lstm import BiLMState
+from ..bilm import BiLM, BiLMState, objectives, weights
 from ..bilm.objectives import Objective
-from ..bilm.transfer import to_device
 from ..errors import Errors
-from ..text.corpus import check_vocab
-from ..text.streams import Batch
+from ..machine import to_device
+from ..text import Batch, check_vocab
 
 
 class LanguageModel(nn.Module):
@@ -79,7 +76,7 @@ class LanguageModel(nn.Module):
                 vocabulary; also as `BiLM.load` and `objectives.load`.
         """
         bilm = BiLM.load(folder)
-        path = files.folder_of(folder) / objectives.FILE
+        path = weights.folder_of(folder) / objectives.FILE
         if bilm.vocab is None or not path.exists():
             raise ValueError(Errors.EL036.format(path=folder))
         check_vocab(bilm.vocab, folder)

@@ -7,12 +7,10 @@ import torch
 from torch.optim import Optimizer
 
 from .. import models as shipped
-from ..bilm import files, objectives
-from ..bilm.bilm import BiLM
+from ..bilm import BiLM, objectives, weights
 from ..bilm.objectives import MakeObjective, Objective
 from ..errors import Errors
-from ..text.corpus import Corpus
-from ..text.streams import Streams, token_reader
+from ..text import Corpus, Streams, token_reader
 from .config import PretrainConfig, TrainingConfig
 from .memory import Plan, available_memory, check_fits
 from .model import LanguageModel
@@ -81,7 +79,7 @@ def softmax_folder(training: TrainingConfig) -> Path | None:
     """Return the model whose softmax and vocabulary a run continues with, if any."""
     if training.init is None or training.new_softmax:
         return None
-    folder = files.folder_of(shipped.find(training.init))
+    folder = weights.folder_of(shipped.find(training.init))
     return folder if (folder / objectives.FILE).exists() else None
 
 

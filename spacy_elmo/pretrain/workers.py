@@ -17,10 +17,10 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn import Parameter
 
-from ..bilm.kernels.plan import choose_gradients
-from ..bilm.kernels.processor import float32_mode
-from ..bilm.lstm import BiLMState
+from ..bilm import BiLMState
+from ..bilm.kernels import choose_gradients
 from ..errors import Errors
+from ..machine import float32_mode
 from .config import TrainingConfig
 from .optimizers import values
 

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..bilm.words import BOS, EOS, UNK, encode_words
+from ..bilm import BOS, EOS, UNK, encode_words
 from ..errors import Errors
 
 SPECIALS = (BOS, EOS, UNK)

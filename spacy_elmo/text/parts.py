@@ -23,8 +23,8 @@ from zipfile import BadZipFile
 import numpy as np
 from tqdm import tqdm
 
-from ..atomic_files import write_files
 from ..errors import Errors
+from ..files import write_files
 from .corpus import count_tokens, number_words, sentence_end
 from .reading import read_lines, tokenize_with
 

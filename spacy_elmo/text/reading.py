@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..errors import Errors, Warnings
-from ..untrusted_files import check_plain, coded
+from ..files import check_plain, coded
 from .unpack import DAMAGED, UNPACK
 
 Tokenize = Callable[[Iterable[str]], Iterator[list[str]]]
@@ -116,7 +116,7 @@ def _json_lines(text: IO[str], path: Path) -> Iterator[tuple[int, str]]:
 
 def _docs(file: IO[bytes], path: Path) -> Iterator[tuple[int, str]]:
     """Yield the sentences of Docs, numbered by Doc."""
-    from ..untrusted_docs import sentences_of
+    from .docs import sentences_of
 
     with coded(Errors.EL030, path):
         for number, sentence in sentences_of(file):

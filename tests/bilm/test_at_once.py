@@ -9,11 +9,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.kernels import processor
-from spacy_elmo.bilm.kernels.processor import CPU_AT_ONCE, GPU_AT_ONCE, Processor
+from spacy_elmo.machine.processor import CPU_AT_ONCE, GPU_AT_ONCE, Processor
 from spacy_elmo.bilm.objectives import AdaptiveSoftmax, FullSoftmax
-from spacy_elmo.layers.encoder import docs_at_once
+from spacy_elmo.pipeline.encoder import docs_at_once
+from spacy_elmo.pretrain import perplexity
 from spacy_elmo.pretrain.model import LanguageModel
-from spacy_elmo.pretrain.perplexity import perplexity
 from spacy_elmo.text.corpus import build_corpus
 
 from ..models import tiny_config

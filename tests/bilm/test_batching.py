@@ -15,7 +15,7 @@ from spacy_elmo.bilm.batch import batch_by_tokens, pack
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.kernels.forced import force
-from spacy_elmo.bilm.kernels.processor import processor_of
+from spacy_elmo.machine.processor import processor_of
 from spacy_elmo.bilm.steady_state import PASSES
 
 from ..models import EVEN_SIZES, any_sentence, sentences, tiny_config

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from spacy_elmo import models as shipped
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.cli import app
-from spacy_elmo.models.model_card import render
+from spacy_elmo.models import render
 
 SHIPPED = shipped.FOLDER / shipped.MODELS["en"]
 
@@ -148,10 +148,6 @@ def test_interrupt_says_so(tmp_path, monkeypatch):
 
     monkeypatch.setattr(main, "read_config", interrupted)
     assert "Stopped" in run("pretrain", "a.cfg", "--output", "out", fails=True)
-
-
-def test_vocab_cache_says_what_took_its_place():
-    assert "EL131" in run("vocab-cache", "model", "words.txt", fails=True)
 
 
 def test_models_that_ship():

@@ -12,8 +12,8 @@ from spacy.training import Example
 from thinc.api import SGD, prefer_gpu, require_cpu, require_gpu
 from thinc.util import has_cupy_gpu
 
-from ..component.test_replaced import TOK2VEC
 from ..models import tiny_config
+from ..pipeline.test_replaced import TOK2VEC
 from ..pipelines import (
     TAGGER,
     add_elmo,

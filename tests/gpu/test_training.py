@@ -10,13 +10,12 @@ import pytest
 import torch
 
 from spacy_elmo.bilm.kernels.forced import force
-from spacy_elmo.models.model_card import read_card
-from spacy_elmo.pretrain import checkpoint
+from spacy_elmo.models import read_card
+from spacy_elmo.pretrain import checkpoint, perplexity
 from spacy_elmo.pretrain.config_file import read_config
 from spacy_elmo.pretrain.loop import pretrain
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.pretrain.optimizers import adam
-from spacy_elmo.pretrain.perplexity import perplexity
 from spacy_elmo.text.corpus import build_corpus
 
 from ..pretrain.runs import (

@@ -11,16 +11,16 @@ import torch
 from safetensors.torch import save_file
 
 from spacy_elmo import BiLM
-from spacy_elmo import atomic_files as files
 from spacy_elmo.bilm.kernels.choose import choose_training_matmul
 from spacy_elmo.bilm.kernels.forced import force
-from spacy_elmo.bilm.kernels.processor import Processor
-from spacy_elmo.models.model_card import read_card
+from spacy_elmo.machine.processor import Processor
+from spacy_elmo.files import atomic as files
+from spacy_elmo.models import read_card
 from spacy_elmo.pretrain import checkpoint, loggers, loop
 from spacy_elmo.pretrain.config_file import read_config
 from spacy_elmo.pretrain.loop import pretrain
 from spacy_elmo.pretrain.stop import Stopped
-from spacy_elmo.text.prepare import Request, prepare
+from spacy_elmo.text import Request, prepare
 
 from .runs import (
     ADAPTIVE,

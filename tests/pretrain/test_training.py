@@ -4,12 +4,11 @@ import pytest
 import torch
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.kernels.processor import Processor, probe
-from spacy_elmo.models.model_card import read_card
-from spacy_elmo.pretrain import loop
+from spacy_elmo.machine.processor import Processor, probe
+from spacy_elmo.models import read_card
+from spacy_elmo.pretrain import loop, perplexity
 from spacy_elmo.pretrain.loop import pretrain
 from spacy_elmo.pretrain.model import LanguageModel
-from spacy_elmo.pretrain.perplexity import perplexity
 from spacy_elmo.text.corpus import build_corpus
 
 from ..models import tiny_config

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...machine import Precision, float32_mode
 from ..lstm import BiLMState
 from ..model import BidirectionalLM
 from ..token_encoder import CharCnnEncoder
@@ -24,7 +25,6 @@ from .plan import (
     choose_token_encoder,
 )
 from .prepared import Prepared
-from .processor import Precision, float32_mode
 
 
 class FastBiLM:

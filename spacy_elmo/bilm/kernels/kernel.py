@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 from torch.jit import is_tracing  # type: ignore[attr-defined]
 
+from ...machine import Precision
 from ..config import BiLMConfig
 from ..lstm import BiLMState
 from ..model import BidirectionalLM
 from ..token_encoder import CharCnnEncoder
 from .native import find_library
-from .processor import Precision
 
 
 class Case(NamedTuple):

@@ -9,6 +9,13 @@ import warnings
 import torch
 
 from ...errors import Errors, Warnings
+from ...machine import (
+    Precision,
+    check_name,
+    has_bfloat16_products,
+    instructions,
+    onednn_is_on,
+)
 from ..config import BiLMConfig
 from . import (
     autograd_lstm,
@@ -22,13 +29,6 @@ from . import (
 )
 from .forced import pick
 from .kernel import Case, LstmKernel, TokenKernel
-from .processor import (
-    Precision,
-    check_name,
-    has_bfloat16_products,
-    instructions,
-    onednn_is_on,
-)
 
 TOKEN_KERNELS: dict[str, TokenKernel] = {
     "native_tokens": native_tokens,

@@ -2,7 +2,8 @@
 float32, and for CPUs without the C library.
 
 On a CPU sequences are read one after another: torch's functions, sigmoid and addcmul
-among them, round a number by its place in a tensor, so a row would depend on the others.
+among them, round a number by its place in a tensor, so a row would depend on the
+others.
 
 How a layer differs from the definition:
 

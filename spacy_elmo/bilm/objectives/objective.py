@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from ..kernels.processor import at_once
+from ...machine import at_once
 
 
 class Objective(nn.Module):

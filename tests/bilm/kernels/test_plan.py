@@ -20,7 +20,7 @@ from spacy_elmo.bilm.kernels.plan import (
     choose_token_encoder,
     choose_training_matmul,
 )
-from spacy_elmo.bilm.kernels.processor import INSTRUCTIONS, instructions
+from spacy_elmo.machine.processor import INSTRUCTIONS, instructions
 
 from ...models import SENTENCES, tiny_config
 

@@ -9,9 +9,9 @@ from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.kernels import processor
 from spacy_elmo.bilm.kernels.choose import choose_directions, choose_lstm
 from spacy_elmo.bilm.kernels.forced import force
-from spacy_elmo.bilm.kernels.processor import Case, Processor, float32_mode
-from spacy_elmo.component import layer_cache
-from spacy_elmo.layers.encoder import build_bilm, shim_of
+from spacy_elmo.machine.processor import Case, Processor, float32_mode
+from spacy_elmo.pipeline import layer_cache
+from spacy_elmo.pipeline.encoder import build_bilm, shim_of
 from spacy_elmo.pretrain.config import TrainingConfig
 from spacy_elmo.pretrain.workers import torch_settings
 

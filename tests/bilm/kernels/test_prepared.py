@@ -83,7 +83,7 @@ def test_importing_leaves_other_optimizers_and_forks_alone():
 import os, torch
 from torch.optim import optimizer
 torch.set_num_threads(2)
-import spacy_elmo.bilm.bilm, spacy_elmo.component.factory, spacy_elmo.pretrain.loop
+import spacy_elmo.bilm.bilm, spacy_elmo.pipeline, spacy_elmo.pretrain
 assert not optimizer._global_optimizer_post_hooks
 child = os.fork()
 if child:
