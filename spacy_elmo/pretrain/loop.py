@@ -20,7 +20,7 @@ from ..bilm import BiLMState
 from ..bilm.kernels import (
     check_training_precision,
     choose_training_matmul,
-    training_matmul,
+    multiply_by,
 )
 from ..errors import Errors
 from ..files import held, sha256_of
@@ -80,7 +80,7 @@ def pretrain(
         saved = None if overwrite else read_saved(output, depends_on, workers)
         before = saved["matmul"] if saved and "matmul" in saved else None
         matmul = choose_training_matmul(workers.device.type, before)
-        scope.enter_context(training_matmul(matmul))
+        scope.enter_context(multiply_by(matmul))
         loop = Loop(config, output, command, corpora, depends_on, workers, matmul)
         if saved is not None:
             loop.restore(saved)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_elmo.bilm.kernels.plan import choose_training_matmul
-from spacy_elmo.bilm.kernels.training_matmul import training_matmul
+from spacy_elmo.bilm.kernels.training_matmul import multiply_by
 
 FORM = choose_training_matmul("cpu")
 
@@ -20,7 +20,7 @@ def test_matmul_of_training_is_rounded_as_float32(m, k, n):
     rng = np.random.default_rng(m + k + n)
     x, weight = rng.normal(size=(m, k)), rng.normal(size=(k, n))
     a, b = (torch.tensor(array, dtype=torch.float32) for array in (x, weight))
-    with training_matmul(FORM):
+    with multiply_by(FORM):
         found = (a @ b).numpy()
     expected = a.double().numpy() @ b.double().numpy()
     largest = np.abs(a.double().numpy()) @ np.abs(b.double().numpy())
@@ -39,11 +39,11 @@ def test_matmul_of_training_leaves_settings_that_torch_can_read(before):
     torch.set_float32_matmul_precision(before)
     try:
         each = precisions()
-        with training_matmul("onednn"):
+        with multiply_by("onednn"):
             assert torch.get_float32_matmul_precision() == "medium"
         assert torch.get_float32_matmul_precision() == before
         assert precisions() == each
-        with training_matmul("torch"):
+        with multiply_by("torch"):
             assert precisions() == each
     finally:
         torch.set_float32_matmul_precision(own)
@@ -56,7 +56,7 @@ def test_matmul_of_training_after_precisions_of_single_backends():
     matmul.fp32_precision = "tf32"
     try:
         each = precisions()
-        with training_matmul("onednn"):
+        with multiply_by("onednn"):
             assert torch.backends.mkldnn.matmul.fp32_precision == "bf16"
             torch.randn(9, 9) @ torch.randn(9, 9)
         assert precisions() == each
