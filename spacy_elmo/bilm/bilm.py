@@ -219,8 +219,11 @@ class BiLM(BidirectionalLM):
             first = steady_state(lambda state: self(pack([[]]), state)[1], first)
 
         def encode_group(group: Sequence[int]) -> Iterable[np.ndarray]:
-            state = first.map(lambda part: part.repeat(1, len(group), 1))
-            return self._encode_batch([sentences[b] for b in group], state)[0]
+            state = first.map(lambda part: part.expand(-1, len(group), -1))
+            some = [sentences[b] for b in group]
+            batch = pack(some)
+            layers_LND, _ = self(batch, state)
+            return on_the_host(layers_LND, some, batch.positions)
 
         length = [len(sentence) + 2 for sentence in sentences].__getitem__
         for whole in batch_by_tokens(sentences, batch_tokens):
@@ -252,19 +255,11 @@ class BiLM(BidirectionalLM):
             raise ValueError(Errors.EL024.format(found=rows, expected=len(sentences)))
         if not sentences:
             return [], state
-        layers, state = self._encode_batch(sentences, state)
-        return list(layers), state
-
-    def _encode_batch(
-        self, sentences: Sequence[Sequence[str]], state: BiLMState
-    ) -> tuple[Iterable[np.ndarray], BiLMState]:
-        """Return float32 layers (L+1, T, D) of each sentence, boundaries removed, and
-        the state after the last step, row by row in the order of the sentences."""
-        batch, device = pack(sentences), self.device
-        order_B = to_device(batch.order_B, device)
-        layers_LND, packed_state = self(batch, state.select(order_B))
-        found = on_the_host(layers_LND, sentences, batch.positions)
-        return found, packed_state.select(torch.argsort(order_B))
+        batch = pack(sentences)
+        order_B = to_device(batch.order_B, self.device)
+        layers_LND, state = self(batch, state.select(order_B))
+        layers = on_the_host(layers_LND, sentences, batch.positions)
+        return list(layers), state.select(torch.argsort(order_B))
 
     # -- files --------------------------------------------------------------------
 

@@ -59,7 +59,7 @@ class TokenCache:
         """Return the vectors of distinct words, (V, H). compute: returns those of words
         that are missing, by the weights of the encoder."""
         with self._lock:
-            rows = self._rows(encoder.parameters(), _Rows)
+            rows = self._rows(encoder, _Rows)
             known = [word for word in words if word in rows.numbers]
             known_KH = rows.take(known) if known else None
         if known_KH is not None and len(known) == len(words):

@@ -24,7 +24,7 @@ from .plan import (
     choose_lstm,
     choose_token_encoder,
 )
-from .prepared import Prepared
+from .prepared import Prepared, weights_of
 
 
 class FastBiLM:
@@ -139,12 +139,11 @@ class FastBiLM:
     ) -> Any:
         if case.gradient:
             return kernel.prepare(module, case)
-        weights = module.parameters()
-        return prepared(weights, lambda: kernel.prepare(module, case), name, case)
+        return prepared(module, lambda: kernel.prepare(module, case), name, case)
 
     def case(self) -> Case:
         """Return the case that kernels are chosen by now."""
-        return case_of(next(self._model.parameters()), self._precision)
+        return case_of(next(weights_of(self._model)), self._precision)
 
 
 def _in_parts(
