@@ -28,7 +28,7 @@ from .batch import (
 )
 from .config import BiLMConfig, check_at_least
 from .initial_weights import draw_weights
-from .kernels import FastBiLM
+from .kernels import FastBiLM, PreparedWeights
 from .lstm import BiLMState
 from .model import BidirectionalLM
 from .objectives import Objective
@@ -58,7 +58,7 @@ class BiLM(BidirectionalLM):
         alphabet: Sequence[str] | None = None,
     ) -> None:
         super().__init__(config)
-        self.fast = FastBiLM(self)
+        self._prepared = PreparedWeights()
         self.alphabet = None if alphabet is None else list(alphabet)
         self.vocab = None if vocab is None else list(vocab)
         self.token_cache = TokenCache(CACHE_WORDS)
@@ -94,13 +94,19 @@ class BiLM(BidirectionalLM):
         return sum(p.numel() for p in self.parameters())
 
     @property
+    def fast(self) -> FastBiLM:
+        """This biLM, computed by the kernels that suit its device. It is made anew each
+        time: kept here, it would keep the weights in memory when nobody needs them."""
+        return FastBiLM(self, self._prepared)
+
+    @property
     def precision(self) -> Precision:
         """The precision that it computes in without gradients."""
         return self.fast.precision
 
     def set_precision(self, precision: Precision) -> "BiLM":
         """Compute without gradients in "float32", in "half", which is faster and less
-        exact, or on a GPU in "tf32" (kernels/processor.py), and return the biLM itself.
+        exact, or on a GPU in "tf32" (machine/processor.py), and return the biLM itself.
 
         Raises:
             ValueError: [EL073] There is no such precision. [EL077] This device does not
@@ -120,7 +126,7 @@ class BiLM(BidirectionalLM):
         """Put the biLM into training mode, or out of it, as `nn.Module.train`. What was
         made of its weights before is dropped (kernels/prepared.py)."""
         if mode != self.training:
-            self.fast.clear()
+            self._prepared.clear()
             self.token_cache.clear()
         return super().train(mode)
 

@@ -8,7 +8,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.kernels import processor
+from spacy_elmo.machine import processor
 from spacy_elmo.machine.processor import CPU_AT_ONCE, GPU_AT_ONCE, Processor
 from spacy_elmo.bilm.objectives import AdaptiveSoftmax, FullSoftmax
 from spacy_elmo.pipeline.encoder import docs_at_once

@@ -18,12 +18,12 @@ from .plan import (
     choose_gradients,
     choose_training_matmul,
 )
-from .prepared import Prepared, key_of
+from .prepared import Prepared, PreparedWeights, key_of
 from .training_matmul import multiply_by
 
 __all__ = [
-    "Case", "FastBiLM", "LstmKernel", "Prepared", "TokenKernel", "case_of",
-    "check_precision", "check_training_precision", "choose_all", "choose_gradients",
-    "choose_training_matmul", "encode_characters", "find_library", "force",
-    "forced_kernels", "key_of", "multiply_by", "prepare_characters",
+    "Case", "FastBiLM", "LstmKernel", "Prepared", "PreparedWeights", "TokenKernel",
+    "case_of", "check_precision", "check_training_precision", "choose_all",
+    "choose_gradients", "choose_training_matmul", "encode_characters", "find_library",
+    "force", "forced_kernels", "key_of", "multiply_by", "prepare_characters",
 ]  # fmt: skip

@@ -1,5 +1,4 @@
-"""A biLM computed by the kernels that plan.py chooses: it holds the model, and prepares
-its weights for them.
+"""A biLM computed by the kernels that plan.py chooses, with weights prepared for them.
 
 Shapes: as in model.py.
 """
@@ -24,32 +23,25 @@ from .plan import (
     choose_lstm,
     choose_token_encoder,
 )
-from .prepared import Prepared, weights_of
+from .prepared import Prepared, PreparedWeights, weights_of
 
 
 class FastBiLM:
-    """Computes a model in a precision."""
+    """Computes a model in a precision, with what is kept of it from call to call."""
 
-    def __init__(self, model: BidirectionalLM) -> None:
-        self._model = model
-        self._precision: Precision = "float32"
-        self._tokens, self._layers = Prepared[Any](), Prepared[Any]()
+    def __init__(self, model: BidirectionalLM, prepared: PreparedWeights) -> None:
+        self._model, self._prepared = model, prepared
 
     @property
     def precision(self) -> Precision:
         """The precision of inference. Setting it raises as `check_precision`."""
-        return self._precision
+        return self._prepared.precision
 
     @precision.setter
     def precision(self, precision: Precision) -> None:
         check_precision(precision, self.case())
-        self._precision = precision
-        self.clear()
-
-    def clear(self) -> None:
-        """Drop prepared weights."""
-        self._tokens.clear()
-        self._layers.clear()
+        self._prepared.precision = precision
+        self._prepared.clear()
 
     def token_vectors(
         self, ids: Sequence[Tensor], word_ids_V: Tensor | None = None
@@ -69,7 +61,7 @@ class FastBiLM:
         name = choose_token_encoder(case, self._model.config)
         kernel = TOKEN_KERNELS[name]
         with _float32_mode(case):
-            weights = self._prepare(self._tokens, name, kernel, encoder, case)
+            weights = self._prepare(self._prepared.tokens, name, kernel, encoder, case)
             if len(ids) == 1:
                 return kernel.encode(encoder, weights, ids[0], word_ids_V)
             if kernel is char_cnn:
@@ -132,7 +124,8 @@ class FastBiLM:
         rows = sum(batch_sizes) / len(batch_sizes)
         name = choose_lstm(case, model.config, rows)
         kernel = LSTM_KERNELS[name]
-        return case, name, self._prepare(self._layers, name, kernel, model, case)
+        weights = self._prepare(self._prepared.layers, name, kernel, model, case)
+        return case, name, weights
 
     def _prepare(
         self, prepared: Prepared[Any], name: str, kernel: Any, module: Any, case: Case
@@ -143,7 +136,7 @@ class FastBiLM:
 
     def case(self) -> Case:
         """Return the case that kernels are chosen by now."""
-        return case_of(next(weights_of(self._model)), self._precision)
+        return case_of(next(weights_of(self._model)), self.precision)
 
 
 def _in_parts(

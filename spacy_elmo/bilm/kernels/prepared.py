@@ -12,6 +12,8 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
+from ...machine import Precision
+
 T = TypeVar("T")
 
 
@@ -46,6 +48,20 @@ class Prepared(Generic[T]):
     def __reduce__(self) -> Any:
         """A copy, in this process or another, makes its own value."""
         return Prepared, ()
+
+
+class PreparedWeights:
+    """What is kept of a biLM that kernels compute: its precision, and the weights of
+    the token encoder and of the LSTM layers as the kernels read them."""
+
+    def __init__(self) -> None:
+        self.precision: Precision = "float32"
+        self.tokens, self.layers = Prepared[Any](), Prepared[Any]()
+
+    def clear(self) -> None:
+        """Drop the weights."""
+        self.tokens.clear()
+        self.layers.clear()
 
 
 def weights_of(module: nn.Module) -> Iterator[Tensor]:

@@ -50,7 +50,8 @@ def models(seed=0, projected=True, clips=(None, None), **sizes):
         width = sizes.get("hidden_dim", 12)
         sizes |= {"projection_dim": width, "lstm_projection": False}
     config = tiny_config(cell_clip=clips[0], proj_clip=clips[1], **sizes)
-    bilm, generator = BiLM.random(config, seed=seed), torch.Generator().manual_seed(seed)
+    bilm = BiLM.random(config, seed=seed)
+    generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, weight in bilm.named_parameters():
             if name.endswith("bias"):

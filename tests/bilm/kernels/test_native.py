@@ -1,5 +1,5 @@
-"""The C library: the same bits alone and in any batch, on any number of threads and with
-any instructions; what it is given is checked first."""
+"""The C library: the same bits alone and in any batch, on any number of threads and
+with any instructions; what it is given is checked first."""
 
 import copy
 import math
@@ -26,7 +26,9 @@ from ...models import SENTENCES, any_token, tiny_config
 
 HERE = [name for name in INSTRUCTIONS if _load(name)]
 # Sizes that fill no vector, and sizes that fill several groups.
-ODD = tiny_config(hidden_dim=37, projection_dim=19, char_dim=3, filters=((1, 5), (4, 71)))
+ODD = tiny_config(
+    hidden_dim=37, projection_dim=19, char_dim=3, filters=((1, 5), (4, 71))
+)
 LARGE = BiLMConfig(hidden_dim=96, projection_dim=80, filters=((1, 48), (3, 100)))
 TEXT = [[f"w{i * j % 7}" for i in range(j)] for j in (3, 9, 5, 17, 1, 12, 30, 2, 2, 8)]
 
@@ -105,7 +107,8 @@ def test_the_first_state_is_carried(bilm):
         again, found = bilm.encode_stateful(words, found)
     for a, b in zip(again, expected):
         assert a == pytest.approx(b, abs=1e-5)
-    for a, b in zip([*found.forward, *found.backward], [*state.forward, *state.backward]):
+    found, state = ([*both.forward, *both.backward] for both in (found, state))
+    for a, b in zip(found, state, strict=True):
         assert a.numpy() == pytest.approx(b.numpy(), abs=1e-5)
     assert not same(whole, again)
 
@@ -207,7 +210,8 @@ def test_without_the_library_torch_computes(bilm):
 def test_instructions_that_are_not_there_are_refused():
     missing = [n for n in KERNELS["instructions"] if n not in (*HERE, "none")]
     for name in missing:
-        with pytest.raises(ValueError, match=f"EL150.*{name}"), force(instructions=name):
+        refused = pytest.raises(ValueError, match=f"EL150.*{name}")
+        with refused, force(instructions=name):
             BiLM.random(tiny_config()).encode(SENTENCES)
 
 
@@ -218,17 +222,16 @@ def test_a_variable_forces_instructions():
     )
     for name in (*HERE, "none"):
         environment = {**os.environ, "SPACY_ELMO_KERNELS": f"instructions={name}"}
-        done = subprocess.run(
-            [sys.executable, "-c", code], env=environment, capture_output=True, text=True
-        )
-        assert done.stdout.strip() == ("None" if name == "none" else name), done.stderr
+        command = [sys.executable, "-c", code]
+        found = subprocess.check_output(command, env=environment, text=True)
+        assert found.strip() == ("None" if name == "none" else name)
 
 
 def test_the_english_model_in_float64():
     """Every layer within 1e-6 of its largest value."""
     bilm = BiLM.load(find("en_elmo_sm"))
     text = "She opened an account at the bank , then sat on the bank of the river ."
-    sentences = [text.split(), ["Bank"], "They sat".split() * 10]
+    sentences = [text.split(), ["Bank"], ["They", "sat"] * 10]
     found = bilm.encode(sentences)
     with force(token_encoder="definition", lstm="definition"):
         bilm.double().token_cache.clear()
