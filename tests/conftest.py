@@ -37,4 +37,3 @@ def gold() -> Path:
 @pytest.fixture
 def tiny() -> BiLM:
     return BiLM.random(tiny_config(), seed=1)
-

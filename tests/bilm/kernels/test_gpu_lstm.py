@@ -16,8 +16,8 @@ from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.kernels import gpu_lstm, gpu_steps
 from spacy_elmo.bilm.kernels.forced import force
-from spacy_elmo.machine.processor import float32_mode
 from spacy_elmo.bilm.lstm import LstmLayer
+from spacy_elmo.machine.processor import float32_mode
 
 from ...models import SENTENCES, tiny_config
 

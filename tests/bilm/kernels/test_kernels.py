@@ -13,15 +13,11 @@ from spacy_elmo.bilm.batch import pack
 from spacy_elmo.bilm.kernels import char_cnn, cudnn_lstm
 from spacy_elmo.bilm.kernels.forced import force
 from spacy_elmo.bilm.kernels.kernel import Case, case_of
-from spacy_elmo.bilm.kernels.plan import (
-    LSTM_KERNELS,
-    TOKEN_KERNELS,
-    check_precision,
-)
+from spacy_elmo.bilm.kernels.plan import LSTM_KERNELS, TOKEN_KERNELS
 from spacy_elmo.bilm.lstm import BiLMState, LstmState
 from spacy_elmo.bilm.model import BidirectionalLM
 
-from ...models import any_token, tiny_config
+from ...models import any_token, needs, tiny_config
 
 # Errors of values, relative to the largest value, after up to 40 steps.
 TOLERANCE = {"float64": 1e-13, "float32": 2e-6, "half": 0.03}
@@ -29,13 +25,6 @@ TOLERANCE = {"float64": 1e-13, "float32": 2e-6, "half": 0.03}
 GRADIENT_TOLERANCE = {"float64": 1e-12, "float32": 1e-5}
 CLIPS = [(None, None), (0.3, None), (0.3, 0.2), (None, 0.2)]
 LEARNING = [name for name in LSTM_KERNELS if name not in ("native_lstm", "torch_lstm")]
-
-
-def needs(precision):
-    try:
-        check_precision(precision, case_of(torch.empty(0), precision))
-    except ValueError:
-        pytest.skip(f"no {precision} on this processor")
 
 
 def error(found, expected):

@@ -12,8 +12,6 @@ from spacy_elmo.bilm.kernels.training_matmul import multiply_by
 FORM = choose_training_matmul("cpu")
 
 
-
-
 @given(st.integers(1, 90), st.integers(1, 300), st.integers(1, 90))
 @settings(deadline=None, max_examples=40)
 def test_matmul_of_training_is_rounded_as_float32(m, k, n):
