@@ -15,14 +15,14 @@ from typing import Any
 
 import torch
 import typer
+from spacy_elmo.bilm.kernels.choose import choose_matmul, choose_recurrent_matmul
 from tqdm import tqdm
 
 from spacy_elmo.bilm.config import PUBLISHED
-from spacy_elmo.bilm.kernels.choose import choose_matmul, choose_recurrent_matmul
 from spacy_elmo.bilm.kernels.matmul import FORMS, TorchMatmul, find_form
-from spacy_elmo.bilm.kernels.processor import Case, Precision, processor_of
 from spacy_elmo.cli.speed import show
 from spacy_elmo.machine import thread_count
+from spacy_elmo.machine.processor import Case, Precision, processor_of
 
 FORMS_OF: dict[Precision, tuple[str, ...]] = {
     "float32": ("torch", "mkl", "onednn", "onednn_in_place"),

@@ -212,9 +212,18 @@ class Errors(metaclass=_Coded):
         "...), which may also change on the way."
     )
     EL077 = (
-        "precision = '{precision}' is not for this {device}: half needs a GPU or "
-        "a CPU with AVX2, bfloat16 a GPU or a CPU with AVX512-BF16 or AMX, int8 a CPU "
-        "with AVX512-VNNI, tf32 a GPU. Choose another, or 'float32'."
+        "precision = '{precision}' is not for this {device}. For inference, half needs "
+        "a GPU or, on a CPU, the compiled library ('spacy elmo info MODEL --kernels' "
+        "says whether it is there); tf32 needs a GPU. For training, bfloat16 needs a "
+        "GPU or a CPU with AVX512-BF16 or AMX. Choose another, or 'float32'."
+    )
+    EL097 = (
+        "precision = 'int8' is gone: 'half' is faster now, and ten times as exact. Set "
+        "precision = 'half' ('float32' where there is no half)."
+    )
+    EL096 = (
+        "There is no memory for what is computed at once. Set a smaller batch_tokens, "
+        "or read fewer sentences at once."
     )
     EL161 = (
         "The softmax of '{path}' has {rows} rows, and the words that they stand for "
@@ -598,10 +607,9 @@ class Warnings(metaclass=_Coded):
         "The biLM is on the CPU: on {device}, which spaCy prefers here, its recurrent "
         "steps would wait for each other. Other components use {device}."
     )
-    ELW54 = (
-        "precision = '{precision}' is slower than float32 on this processor: matrices "
-        "were multiplied at {speeds[0]} GFLOP/s on one of its kind, and at {speeds[1]} "
-        "in float32. Choose 'float32'."
+    ELW57 = (
+        "set_exact does nothing any more: on a CPU a sentence always has the same "
+        "vectors, bit for bit, in any batch. Leave it out."
     )
     ELW56 = (
         "The corpora of this run were split into words in different ways, so words of "

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .model import BidirectionalLM as BidirectionalLM
     from .token_cache import CACHE_WORDS as CACHE_WORDS
     from .token_cache import TokenCache as TokenCache
+    from .token_encoder import CharCnnEncoder as CharCnnEncoder
     from .words import BOS as BOS
     from .words import EOS as EOS
     from .words import PADDING as PADDING
@@ -39,6 +40,7 @@ _NAMES = {
     "lstm": ("BiLMState", "LstmState"),
     "model": ("BidirectionalLM",),
     "token_cache": ("CACHE_WORDS", "TokenCache"),
+    "token_encoder": ("CharCnnEncoder",),
     "words": ("BOS", "EOS", "PADDING", "UNK", "encode_words", "trim", "word_to_bytes"),
 }
 LATE = {name: file for file, names in _NAMES.items() for name in names}

@@ -1,13 +1,13 @@
 """The biLM that users hold: it reads words, encodes sentences, loads and saves itself.
 
-The model is in model.py, what computes it in kernels/, files are read and written in
-files/.
+The model is in model.py, kernels/ computes it, files/ reads and writes it.
 
 Shapes: V distinct words, C characters, N packed positions, L LSTM layers, T tokens,
 H projection, D = 2H.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import Errors
-from ..machine import safe_from_forks, to_device
+from ..errors import Errors, Warnings
+from ..machine import Precision, at_once, safe_from_forks, to_device
 from . import weights
 from .batch import (
     PackedBatch,
@@ -28,9 +28,9 @@ from .batch import (
 )
 from .config import BiLMConfig, check_at_least
 from .initial_weights import draw_weights
-from .kernels.fast_bilm import FastBidirectionalLM
-from .kernels.processor import Precision, processor_of
+from .kernels import FastBiLM, PreparedWeights
 from .lstm import BiLMState
+from .model import BidirectionalLM
 from .objectives import Objective
 from .steady_state import steady_state
 from .token_cache import CACHE_WORDS, TokenCache
@@ -40,8 +40,9 @@ from .words import WordReader
 Start = Literal["zeros", "boundary"]
 
 
-class BiLM(FastBidirectionalLM):
-    """A bidirectional language model over characters, in pure PyTorch.
+class BiLM(BidirectionalLM):
+    """A bidirectional language model over characters: the definition, computed by the
+    kernels that suit the device, with the words that it reads.
 
     Args:
         config: All sizes.
@@ -57,6 +58,7 @@ class BiLM(FastBidirectionalLM):
         alphabet: Sequence[str] | None = None,
     ) -> None:
         super().__init__(config)
+        self._prepared = PreparedWeights()
         self.alphabet = None if alphabet is None else list(alphabet)
         self.vocab = None if vocab is None else list(vocab)
         self.token_cache = TokenCache(CACHE_WORDS)
@@ -92,27 +94,42 @@ class BiLM(FastBidirectionalLM):
         """The number of its weights."""
         return sum(p.numel() for p in self.parameters())
 
+    @property
+    def fast(self) -> FastBiLM:
+        """This biLM, computed by the kernels that suit its device. It is made anew each
+        time: kept here, it would keep the weights in memory when nobody needs them."""
+        return FastBiLM(self, self._prepared)
+
+    @property
+    def precision(self) -> Precision:
+        """The precision that it computes in without gradients."""
+        return self.fast.precision
+
     def set_precision(self, precision: Precision) -> "BiLM":
-        """Compute without gradients in "float32", or in "tf32" (a GPU alone), "half" or
-        "int8", which are faster and less exact (kernels/processor.py), and return the
-        biLM itself.
+        """Compute without gradients in "float32", in "half", which is faster and less
+        exact, or on a GPU in "tf32" (machine/processor.py), and return the biLM itself.
 
         Raises:
-            ValueError: [EL073] There is no such precision. [EL077] It does not pay on
-                this device.
+            ValueError: [EL073] There is no such precision. [EL077] This device does not
+                have it. [EL097] int8 is gone.
         """
-        self.set_settings(self.settings._replace(precision=precision))
+        self.fast.precision = precision
         self.token_cache.clear()
         return self
 
     def set_exact(self, exact: bool) -> "BiLM":
-        """Give a sentence the same vectors in any batch, bit for bit, on a CPU and
-        without gradients, if all sizes are multiples of 16: processors round what is
-        left over otherwise (in half precision without AVX-512 in any case). Without it
-        a single sentence takes half of the time. Return the biLM itself."""
-        self.set_settings(self.settings._replace(exact=exact))
-        self.token_cache.clear()
+        """Return the biLM itself, with a warning [ELW57]: on a CPU a sentence has the
+        same vectors in any batch, bit for bit, in any case."""
+        warnings.warn(Warnings.ELW57, DeprecationWarning, stacklevel=2)
         return self
+
+    def train(self, mode: bool = True) -> "BiLM":
+        """Put the biLM into training mode, or out of it, as `nn.Module.train`. What was
+        made of its weights before is dropped (kernels/prepared.py)."""
+        if mode != self.training:
+            self._prepared.clear()
+            self.token_cache.clear()
+        return super().train(mode)
 
     # -- words --------------------------------------------------------------------
 
@@ -137,8 +154,8 @@ class BiLM(FastBidirectionalLM):
 
     def compute_token_vectors(self, words: Sequence[str]) -> Tensor:
         """Return what `token_vectors` does, without the cache."""
-        ids = self._reader.ids(words)
-        return self.token_encoder(*(to_device(array, self.device) for array in ids))
+        ids = [to_device(array, self.device) for array in self._reader.ids(words)]
+        return self.fast.token_vectors(ids[:1], *ids[1:])
 
     # -- sentences ----------------------------------------------------------------
 
@@ -149,25 +166,13 @@ class BiLM(FastBidirectionalLM):
         state: what both directions start from, rows in packed order; None for zeros.
         dropout: rate on the input of every LSTM layer while training."""
         state = state or self.zero_state(len(batch.positions))
-        with safe_from_forks():
-            layers_of, state = self._read_batch(batch, state, dropout)
-            return layers_of(slice(None)), state
-
-    def _read_batch(
-        self, batch: PackedBatch, state: BiLMState, dropout: float = 0.0
-    ) -> tuple[Callable[[slice | Tensor], Tensor], BiLMState]:
-        """Return what joins the layers of packed positions, and the last state."""
         numbers = batch.word_N, batch.reversed_N
-        word_N, reversed_N = (to_device(array, self.device) for array in numbers)
-        x_VH, sizes = self.token_vectors(batch.words), batch.batch_sizes
-        order = word_N, word_N[reversed_N]
-        ahead, back, state = self.read(x_VH, *order, sizes, state, dropout)
-
-        def layers_of(rows: slice | Tensor) -> Tensor:
-            some = [y_NH[rows] for y_NH in ahead]
-            return self.join(x_VH[word_N[rows]], some, back, reversed_N[rows])
-
-        return layers_of, state
+        with safe_from_forks():
+            word_N, reversed_N = (to_device(array, self.device) for array in numbers)
+            x_VH = self.token_vectors(batch.words)
+            return self.fast.layers(
+                x_VH, word_N, reversed_N, batch.batch_sizes, state, dropout
+            )
 
     def zero_state(self, batch_size: int) -> BiLMState:
         """Return the state of new sequences."""
@@ -212,7 +217,7 @@ class BiLM(FastBidirectionalLM):
         errors are those of `encode`."""
         check_sentences(sentences)
         if batch_tokens is None:
-            batch_tokens = processor_of(self.device).at_once.tokens
+            batch_tokens = at_once(self.device).tokens
         check_at_least(1, batch_tokens=batch_tokens)
         if start not in get_args(Start):
             raise ValueError(Errors.EL021.format(start=start))
@@ -221,8 +226,11 @@ class BiLM(FastBidirectionalLM):
             first = steady_state(lambda state: self(pack([[]]), state)[1], first)
 
         def encode_group(group: Sequence[int]) -> Iterable[np.ndarray]:
-            state = first.map(lambda part: part.repeat(1, len(group), 1))
-            return self._encode_batch([sentences[b] for b in group], state)[0]
+            state = first.map(lambda part: part.expand(-1, len(group), -1))
+            some = [sentences[b] for b in group]
+            batch = pack(some)
+            layers_LND, _ = self(batch, state)
+            return on_the_host(layers_LND, some, batch.positions)
 
         length = [len(sentence) + 2 for sentence in sentences].__getitem__
         for whole in batch_by_tokens(sentences, batch_tokens):
@@ -258,24 +266,14 @@ class BiLM(FastBidirectionalLM):
         if not n:
             return [], state
         new = self.zero_state(max(0, n - state.forward.h.shape[1]))
-        begin, kept = (
-            BiLMState.join([state.rows(slice(n)), new]),
-            state.rows(slice(n, None)),
-        )
-        layers, state = self._encode_batch(sentences, begin)
+        begin = BiLMState.join([state.rows(slice(n)), new])
+        kept = state.rows(slice(n, None))
+        batch = pack(sentences)
+        order_B = to_device(batch.order_B, self.device)
+        layers_LND, state = self(batch, begin.select(order_B))
+        layers = on_the_host(layers_LND, sentences, batch.positions)
+        state = state.select(torch.argsort(order_B))
         return list(layers), BiLMState.join([state, kept])
-
-    def _encode_batch(
-        self, sentences: Sequence[Sequence[str]], state: BiLMState
-    ) -> tuple[Iterable[np.ndarray], BiLMState]:
-        """Return float32 layers (L+1, T, D) of each sentence, boundaries removed, and
-        the state after the last step, row by row in the order of the sentences."""
-        batch, device = pack(sentences), self.device
-        order_B = to_device(batch.order_B, device)
-        with safe_from_forks():
-            layers_of, packed_state = self._read_batch(batch, state.select(order_B))
-        found = on_the_host(layers_of, sentences, batch.positions, device)
-        return found, packed_state.select(torch.argsort(order_B))
 
     # -- files --------------------------------------------------------------------
 

@@ -40,7 +40,7 @@ DIMENSIONS = typer.Option(None, help="Project to so many dimensions (PCA)")
 SINK = typer.Option("safetensors", "--format", help="safetensors, parquet or hdf5")
 SHARD_MB = typer.Option(4.0, help="Text for each shard, in MB")
 LIMIT = typer.Option(None, "--limit-mb", "--limit", help="MB of each input at most")
-PRECISION = typer.Option("float32", help="float32, half or int8")
+PRECISION = typer.Option("float32", help="float32 or half")
 THREADS = typer.Option(1, help="Threads of each process")
 BATCH = typer.Option(2048, help="Tokens computed at once at most")
 PROCESSES = typer.Option(

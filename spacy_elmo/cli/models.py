@@ -119,13 +119,12 @@ def _kernels(config: "BiLMConfig") -> list[list[str]]:
     """Return a row for each part of a model: its kernel in each of CASES."""
     import torch
 
-    from ..bilm.kernels.choose import choose_all
-    from ..bilm.kernels.processor import Case, processor_of
+    from ..bilm.kernels import case_of, choose_all
 
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    case, n_threads = Case(processor_of(device)), torch.get_num_threads()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    case = case_of(torch.empty(0, device=device), "float32")
     chosen = [
-        choose_all(case._replace(gradient=gradient), config, rows, n_threads)
+        choose_all(case._replace(gradient=gradient), config, rows)
         for rows, gradient in CASES.values()
     ]
     return [[part, *(each[part] for each in chosen)] for part in chosen[0]]

@@ -11,7 +11,8 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,8 @@ import typer
 from wasabi import msg
 
 from ..bilm import PUBLISHED, BiLM, TokenCache
-from ..bilm.kernels.choose import check_precision
-from ..bilm.kernels.processor import PRECISIONS
+from ..bilm.kernels import case_of, check_precision
+from ..machine import PRECISIONS
 from ..models import find
 from ..pretrain import processor
 from ..text import BOS_ID, EOS_ID, open_corpus
@@ -92,7 +93,8 @@ def precisions(device: str = "cpu") -> list[str]:
     found: list[str] = []
     for precision in PRECISIONS:
         try:
-            check_precision(precision, torch.device(device))
+            weight = torch.empty(0, device=device)
+            check_precision(precision, case_of(weight, precision))
         except ValueError:
             continue
         found.append(precision)
@@ -116,6 +118,17 @@ def encode_all(bilm: BiLM, sentences: Sentences, batch_size: int) -> float:
     for start in range(0, len(sentences), batch_size):
         bilm.encode(sentences[start : start + batch_size])
     return float(sum(map(len, sentences)))
+
+
+@contextmanager
+def on_threads(n: int) -> Iterator[None]:
+    """Let torch compute with n threads inside."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(n)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 # -- the clock --------------------------------------------------------------------

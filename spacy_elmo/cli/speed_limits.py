@@ -8,13 +8,10 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from ..bilm import BiLM, BiLMConfig
-from ..bilm.kernels.choose import choose_matmul
-from ..bilm.kernels.matmul import Weight
-from ..bilm.kernels.processor import Precision, Settings, case_of
-from ..machine import thread_count
-from .speed import Run, Sentences, in_turn
+from ..machine import Precision
+from .speed import Run, Sentences, in_turn, on_threads
 
-BYTES = {"float32": 4, "half": 2, "int8": 1}  # of a weight
+BYTES = {"float32": 4, "half": 2}  # of a weight
 
 
 @torch.no_grad()
@@ -23,25 +20,17 @@ def matrix_peak(
     dtype: torch.dtype = torch.float32,
     precision: Precision = "float32",
 ) -> float:
-    """Return FLOP a second of a large product: torch's own or, in float32 on a CPU, the
-    one that inference is made of, where that is faster; in another precision of a CPU
-    the latter alone."""
+    """Return FLOP a second of torch's own large product in a precision."""
     size = 8192 if device.type == "cuda" else 2048
-    a, b = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
-    rules = choose_matmul(case_of(Settings(precision), b))
-    kept = Weight(b.clone, rules=rules, is_copy=True)
+    if precision == "half":
+        dtype = torch.float16 if device.type == "cuda" else torch.bfloat16
+    a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
 
     def product() -> float:
         a @ b
         return 2.0 * size**3
 
-    def kept_product() -> float:
-        kept.at(size).linear(a)
-        return 2.0 * size**3
-
-    runs: dict[str, Run] = {} if precision != "float32" else {"torch": product}
-    if device.type == "cpu" and dtype == torch.float32:
-        runs["kept"] = kept_product
+    runs: dict[str, Run] = {"torch": product}
     return max(in_turn(runs, 3).values())
 
 
@@ -87,7 +76,7 @@ def sentence_floors(
     encoder, floors = encoder_flops(sizes, [list(sentence)]), {}
     for precision, peak in peaks.items():
         n_bytes = n_weights * BYTES[precision]
-        with thread_count(1):
+        with on_threads(1):
             reading = 1000 * reads * n_bytes / read_bandwidth(n_bytes)
         if precision == "float32":
             floors["warm"] = reading

@@ -14,7 +14,7 @@ import torch
 
 from .. import __version__
 from ..bilm import BiLM
-from ..bilm.kernels.forced import forced_kernels
+from ..bilm.kernels import forced_kernels
 from ..errors import Errors
 from .checksums import new_checksum
 from .estimate import estimate, refuse_without_room
@@ -128,7 +128,7 @@ def _plan(
     fits = BLOCK_BYTES // (4 * int(np.prod(kept.row_shape)))
     computing = replace(
         computing,
-        exact=rows_are_exact(bilm, computing, kept),
+        exact=rows_are_exact(computing, kept),
         block_tokens=max(1, min(computing.block_tokens, fits)),
         kernels=_forced(),
     )

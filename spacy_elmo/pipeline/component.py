@@ -133,8 +133,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         validate_get_examples(get_examples, "Elmo.initialize")
         self._tuning.restart()
         self._initialize_weights(weights)
-        # Training reads every sentence many times, in batches that are never the same.
-        self._with_weights().set_exact(True)
+        self._with_weights()
         self._cache_advice = False
         if layer_cache is not None or not self.frozen:
             self.use_layer_cache(layer_cache, layer_cache_mb)
@@ -148,8 +147,8 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         """Keep the layers of sentences from now on, so that a text that is read many
         times is encoded once. The cache does not travel with the pipeline.
 
-        The biLM then gives sentences the same vectors, bit for bit, in any batch, as
-        far as `BiLM.set_exact` can, so nothing changes but the time.
+        On a CPU sentences have the same vectors in any batch, bit for bit, so nothing
+        changes but the time.
 
         Args:
             where: A file, which other processes and later runs can use too; "memory",
@@ -168,7 +167,6 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         if where is None:
             return
         self._reader.cache = open_cache(where, mb)
-        self._shim.set_exact(True)
 
     # -- what listeners ask for (see listener.Upstream) ---------------------------
 

@@ -28,9 +28,8 @@ from ..bilm import (
     compute_what_fits,
     pack,
 )
-from ..bilm.kernels.processor import Precision
 from ..errors import Errors
-from ..machine import to_device
+from ..machine import Precision, to_device
 from .fields import takes_fields_of
 from .layer_batch import LayerBatch, nothing
 from .sealed_model import CheckedModel
@@ -68,8 +67,8 @@ def build_bilm(
         batch_tokens: Tokens computed at once at most, which bounds memory; None for
             4,096 on a CPU and 32,768 on a GPU.
         cache_words: Words whose token vectors are kept from batch to batch at most.
-        precision: Of prediction: "float32", or "tf32", "half" or "int8" where the
-            processor has instructions for them. Training is in float32.
+        precision: Of prediction: "float32", "half", or "tf32" on a GPU. Training is in
+            float32.
         get_spans: Cuts a Doc into what the biLM reads at once; `spacy-elmo.Windows.v1`
             by default.
         sizes: As in `BiLMConfig`.

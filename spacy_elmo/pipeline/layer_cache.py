@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..bilm.kernels.choose import choose_recurrent_matmul, describe
-from ..bilm.kernels.processor import case_of
+from ..bilm.kernels import choose_all
 from ..errors import Errors, Warnings
 from .encoder import Encoder, Sentences, check_rows, sentences_of, shim_of
 from .layer_batch import LayerBatch
@@ -123,17 +122,16 @@ def context_of(shim: BiLMShim) -> str:
     """Return what layers depend on beside the tokens: the weights, and how they are
     computed with, down to the rounding."""
     with torch.no_grad():
-        case = case_of(shim.bilm.settings, next(shim.bilm.parameters()))
+        kernels = choose_all(shim.bilm.fast.case(), shim.bilm_config, 1)
     parts = (
         VECTORS_OF,
         shim.fingerprint(),
         "",  # a part of the keys of older caches
         shim.precision,
-        "exact" if shim.exact else "",
         _device_name(shim.bilm.device),
         torch.__version__,
         torch.backends.cpu.get_cpu_capability(),
-        describe(choose_recurrent_matmul(case)),
+        *kernels.values(),
     )
     return " ".join(map(str, parts))
 

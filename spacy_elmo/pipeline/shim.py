@@ -38,12 +38,11 @@ from thinc.shims.shim import Shim
 from thinc.types import FloatsXd
 
 from ..bilm import BiLM, BiLMConfig, TokenCache, check_at_least
-from ..bilm.kernels.memo import Derived, state_of
-from ..bilm.kernels.processor import Precision, check_name, float32_mode, processor_of
+from ..bilm.kernels import Prepared, key_of
 from ..bilm.weights import StoredBiLM, checked
 from ..errors import Errors, Warnings
 from ..files import MAX_WORDS
-from ..machine import to_device
+from ..machine import Precision, at_once, check_name, float32_mode, to_device
 from .sealed_model import SAVED
 
 
@@ -186,8 +185,7 @@ class BiLMShim(TorchShim):
         self._batch_tokens = batch_tokens
         self.cache_words = cache_words
         self.precision = precision
-        self.exact = False
-        self._fingerprint = Derived(_fingerprint)
+        self._fingerprint = Prepared[str]()
         self.set_sizes(config)
 
     def set_sizes(self, config: BiLMConfig) -> None:
@@ -216,7 +214,7 @@ class BiLMShim(TorchShim):
             bilm = bilm.to(_device()).eval()
         except torch.OutOfMemoryError as error:
             raise MemoryError(Errors.EL076) from error
-        bilm.set_precision(self.precision).set_exact(self.exact)
+        bilm.set_precision(self.precision)
         bilm.token_cache = TokenCache(self.cache_words)
         self._model, self._taken = bilm, object()
         self._fingerprint.clear()
@@ -224,27 +222,23 @@ class BiLMShim(TorchShim):
     @property
     def batch_tokens(self) -> int:
         """Tokens computed at once at most."""
-        return self._batch_tokens or processor_of(self._model.device).at_once.tokens
+        return self._batch_tokens or at_once(self._model.device).tokens
 
     @property
     def max_bytes(self) -> int:
         """Size of the saved weights and words at most."""
         return 8 * self._model.n_parameters + MAX_WORDS
 
-    def set_exact(self, exact: bool) -> None:
-        """Set `BiLM.set_exact` of these weights and of those to come."""
-        self.exact = exact
-        if self.has_weights:
-            self._model.set_exact(exact)
-
     def fingerprint(self) -> str:
         """Return `BiLM.fingerprint`, computed again when the weights change."""
-        return self._fingerprint(*self._model.parameters(), bilm=self._model)
+        bilm = self._model
+        return self._fingerprint(bilm, bilm.fingerprint)
 
     def state(self) -> tuple[object, ...]:
-        """Return what differs once weights were changed or replaced, also by the same
-        again, but through `.data`, as long as they are kept alive."""
-        return self._taken, *map(state_of, self._model.parameters())
+        """Return a key that changes when any weight is replaced or written to (writes
+        through `.data` are not seen). It is valid as long as the weights are kept
+        alive."""
+        return self._taken, *map(key_of, self._model.parameters())
 
     def begin_update(self, inputs: ArgsKwargs) -> tuple[Any, Callable[[Any], Any]]:
         """Return the layers, and the backward pass down to the lowest that learns."""
@@ -311,7 +305,3 @@ def _device() -> torch.device:
         return device
     warnings.warn(Warnings.ELW53.format(device=device.type), stacklevel=4)
     return torch.device("cpu")
-
-
-def _fingerprint(*weights: torch.Tensor, bilm: BiLM) -> str:
-    return bilm.fingerprint()

@@ -16,8 +16,8 @@ from thinc.layers import ragged2list
 from thinc.types import Floats2d
 from torch import Tensor, nn
 
-from ..bilm import BiLMConfig, draw_weights, encode_words, trim
-from ..bilm.kernels.fast import FastCharCnnEncoder
+from ..bilm import BiLMConfig, CharCnnEncoder, draw_weights, encode_words, trim
+from ..bilm.kernels import case_of, encode_characters, prepare_characters
 from ..machine import to_device
 from .encode import TokenVectors
 from .shim import TorchShim, run
@@ -62,13 +62,14 @@ def build_char_cnn(
 class _CharCnn(nn.Module):
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__()
-        self.encoder = FastCharCnnEncoder(config)
+        self.encoder = CharCnnEncoder(config)
         seed = torch.initial_seed() % (1 << 62)
         draw_weights(self.encoder, torch.Generator().manual_seed(seed))
 
     def forward(self, ids_VC: Tensor, word_N: Tensor) -> Tensor:
-        vectors_VH: Tensor = self.encoder(ids_VC)
-        return vectors_VH[word_N]
+        case = case_of(self.encoder.char_embedding, "float32")
+        weights = prepare_characters(self.encoder, case)
+        return encode_characters(self.encoder, weights, ids_VC)[word_N]
 
 
 def _forward_rows(

@@ -17,9 +17,11 @@ import torch
 from wasabi import Printer
 
 from ..bilm import BiLMState
-from ..bilm.kernels.choose import check_training_precision, choose_training_matmul
-from ..bilm.kernels.processor import processor_of
-from ..bilm.kernels.training_matmul import training_matmul
+from ..bilm.kernels import (
+    check_training_precision,
+    choose_training_matmul,
+    multiply_by,
+)
 from ..errors import Errors
 from ..files import held, sha256_of
 from ..text import Batch, read_ahead
@@ -77,8 +79,8 @@ def pretrain(
         depends_on = identity(config, hashes)
         saved = None if overwrite else read_saved(output, depends_on, workers)
         before = saved["matmul"] if saved and "matmul" in saved else None
-        matmul = choose_training_matmul(processor_of(workers.device), before)
-        scope.enter_context(training_matmul(matmul))
+        matmul = choose_training_matmul(workers.device.type, before)
+        scope.enter_context(multiply_by(matmul))
         loop = Loop(config, output, command, corpora, depends_on, workers, matmul)
         if saved is not None:
             loop.restore(saved)

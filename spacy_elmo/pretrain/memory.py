@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import torch
 
-from ..bilm.kernels.processor import CPU_AT_ONCE, GPU_AT_ONCE
 from ..errors import Errors
+from ..machine import CPU_AT_ONCE, GPU_AT_ONCE
 from ..text import SPECIALS
 from .model import LanguageModel
 

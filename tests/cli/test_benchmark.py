@@ -9,10 +9,10 @@ import torch
 from spacy.tokens import DocBin, Span
 from typer.testing import CliRunner
 
-from spacy_elmo.bilm.kernels.processor import INSTRUCTIONS
 from spacy_elmo.cli import app, speed_limits
 from spacy_elmo.cli.benchmark import SCORES
 from spacy_elmo.cli.speed import in_turn, precisions
+from spacy_elmo.machine.processor import INSTRUCTIONS
 
 from ..models import tiny_config
 from ..pipelines import examples, trained

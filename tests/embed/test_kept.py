@@ -5,9 +5,9 @@ import pytest
 import spacy
 import torch
 from spacy.util import load_config_from_str, load_model_from_config
+from spacy_elmo.bilm.kernels.choose import check_precision
 
 from spacy_elmo import embed
-from spacy_elmo.bilm.kernels.choose import check_precision
 from spacy_elmo.embed import run, verify
 from spacy_elmo.embed.estimate import readable, size_on_disk
 from spacy_elmo.embed.folder import Workspace

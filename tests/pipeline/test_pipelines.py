@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import spacy
 import torch
-
 from spacy_elmo.bilm.kernels.choose import check_precision
+
 from spacy_elmo.bilm.token_cache import TokenCache
 from spacy_elmo.pipeline import ElmoListener
 from spacy_elmo.pipeline.layer_batch import LayerBatch

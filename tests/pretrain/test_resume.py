@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
+from spacy_elmo.bilm.kernels.choose import choose_training_matmul
 
 from spacy_elmo import BiLM
-from spacy_elmo.bilm.kernels.choose import choose_training_matmul
 from spacy_elmo.bilm.kernels.forced import force
-from spacy_elmo.bilm.kernels.processor import Processor
 from spacy_elmo.files import atomic as files
+from spacy_elmo.machine.processor import Processor
 from spacy_elmo.models import read_card
 from spacy_elmo.pretrain import checkpoint, loggers, loop
 from spacy_elmo.pretrain.config_file import read_config

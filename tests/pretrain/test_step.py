@@ -7,11 +7,10 @@ import pytest
 import torch
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.kernels import processor
 from spacy_elmo.bilm.objectives.adaptive import AdaptiveSoftmax, adaptive_softmax
 from spacy_elmo.bilm.objectives.full import FullSoftmax
 from spacy_elmo.bilm.objectives.sampled import SampledSoftmax
-from spacy_elmo.machine import transfer
+from spacy_elmo.machine import processor, transfer
 from spacy_elmo.pretrain import optimizers
 from spacy_elmo.pretrain.config import TrainingConfig
 from spacy_elmo.pretrain.model import LanguageModel

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.kernels.processor import Processor, probe
+from spacy_elmo.machine.processor import Processor, probe
 from spacy_elmo.models import read_card
 from spacy_elmo.pretrain import loop, perplexity
 from spacy_elmo.pretrain.loop import pretrain

@@ -1,16 +1,17 @@
-"""The LSTM layer without a gradient, for speed.
+"""The LSTM layers without a gradient in PyTorch, for GPUs, for weights that are not
+float32, and for CPUs without the C library.
 
-How it differs from the definition, and what that brought (small published size, 64
-English sentences, one thread, against the loop of autograd_lstm.py):
+On a CPU sequences are read one after another: torch's functions, sigmoid and addcmul
+among them, round a number by its place in a tensor, so a row would depend on the
+others.
 
-- weights in the order that they are read in (matmul.py): 1.6x;
+How a layer differs from the definition:
+
 - tanh(x) = 2 sigmoid(2x) - 1, since torch's tanh takes ten times as long as its
   sigmoid. The state is kept as 2c, and what else is doubled or negated is so in the
-  weights, where it costs nothing: 1.25x;
+  weights, where it costs nothing;
 - views of all steps are made at once, and the state of a step is the output of the one
   before, not a copy of it.
-
-It runs on a GPU too, where cuDNN does not know the layer.
 
 Shapes: as in lstm.py; I columns of the input.
 """
@@ -23,43 +24,47 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..lstm import LstmLayer
-from .matmul import Rule, TorchMatmul, Weight
+from ..config import BiLMConfig
+from ..lstm import BiLMState, LstmLayer
+from ..model import BidirectionalLM
+from . import layer_by_layer
+from .kernel import Case
+from .matmul import Matmul, prepare_matmul
+
+# Bytes of a long product that are computed at once on a CPU.
+BLOCK_BYTES = 16 << 20
 
 
 class PackedWeights(NamedTuple):
-    """A layer's weights, prepared to be multiplied by, and its bias."""
+    """A layer's weights to multiply by, and its bias."""
 
-    x: TorchMatmul
-    h: TorchMatmul
+    x: Matmul
+    h: Matmul
     bias: Tensor
-    p: TorchMatmul | None
+    p: Matmul | None
 
 
-def pack(
-    weight_x: Tensor,
-    weight_h: Tensor,
-    bias: Tensor,
-    weight_p: Tensor | None = None,
-    *,
-    forget_bias: float,
-    rules: Sequence[Rule],
-    recurrent: Sequence[Rule],
-) -> PackedWeights:
-    """Return weights prepared for `run`: h's candidate g doubled, p negated. recurrent:
-    the rules of these two."""
-    h = Weight(partial(_doubled, weight_h.detach()), rules=recurrent, is_copy=True)
-    p = None
-    if weight_p is not None:
-        p = Weight(weight_p.detach().neg, rules=recurrent, is_copy=True)
-    x = Weight(weight_x.detach, rules=rules)
-    return PackedWeights(x, h, gate_bias(bias.detach(), forget_bias), p)
+def can_run(case: Case, config: BiLMConfig) -> bool:
+    """Return whether the kernel computes a case."""
+    return not case.gradient
 
 
-def _doubled(weight_H4C: Tensor) -> Tensor:
-    doubled = weight_H4C.clone()
-    doubled[:, 3 * weight_H4C.shape[1] // 4 :] *= 2
-    return doubled
+def prepare(model: BidirectionalLM, case: Case) -> list[list[PackedWeights]]:
+    """Return the packed weights of each layer of each direction."""
+    return layer_by_layer.prepare_layers(model, partial(pack, case=case))
+
+
+def pack(layer: LstmLayer, case: Case) -> PackedWeights:
+    """Return weights prepared for `run`: h's candidate g doubled, p negated."""
+    doubled_H4C = layer.weight_h.detach().clone()
+    doubled_H4C[:, 3 * doubled_H4C.shape[1] // 4 :] *= 2
+    p = layer.weight_p
+    return PackedWeights(
+        prepare_matmul(layer.weight_x, case),
+        prepare_matmul(doubled_H4C, case),
+        gate_bias(layer.bias.detach(), layer.config.forget_bias),
+        None if p is None else prepare_matmul(-p.detach(), case),
+    )
 
 
 def run(
@@ -77,11 +82,10 @@ def run(
     outputs = y_NH.split(batch_sizes)
     h, c2_BC = h_BH, 2 * c_BC
     c2, m, rows = c2_BC, torch.empty_like(c2_BC), 0
-    weight_x = packed.x.at(len(x_NI))
     on_cpu = x_NI.device.type == "cpu"  # elsewhere all rows at once are faster
-    n_rows = weight_x.block_bytes // (16 * C) if on_cpu else len(x_NI)
+    n_rows = BLOCK_BYTES // (16 * C) if on_cpu else len(x_NI)
     for steps, block in blocks(batch_sizes, n_rows):
-        gates_N4C = weight_x.linear(x_NI[block], packed.bias)
+        gates_N4C = packed.x.linear(x_NI[block], packed.bias)
         gates_N4C[:, 3 * C :] *= 2
         sizes = batch_sizes[steps]
         views = [part.split(sizes) for part in gates_N4C.split(C, dim=1)]
@@ -90,11 +94,7 @@ def run(
         ):
             if b != rows:
                 rows, h, c2, m = b, h[:b], c2[:b], m[:b]
-                # The end of a batch's longest sentence is read as its beginning is.
-                n = b if batch_sizes[0] == 1 else max(b, 2)
-                add_recurrent = packed.h.at(n).add_to
-                project = None if packed.p is None else packed.p.at(n).linear
-            add_recurrent(z, h)
+            packed.h.add_to(z, h)
             z.sigmoid_()
             # 2 i tanh(.) = 4 i g - 2 i
             c2.mul_(f).addcmul_(i, g, value=4).sub_(i, alpha=2)
@@ -102,14 +102,50 @@ def run(
                 c2.clamp_(-2 * cell_clip, 2 * cell_clip)
             # -o tanh(c) = o - 2 o sigmoid(2c)
             torch.addcmul(o, o, torch.sigmoid(c2, out=m), value=-2, out=m)
-            if project is None:
+            if packed.p is None:
                 h = torch.neg(m, out=y)
             elif proj_clip is None:
-                h = y.copy_(project(m))
+                h = y.copy_(packed.p.linear(m))
             else:
-                h = torch.clamp(project(m), -proj_clip, proj_clip, out=y)
+                h = torch.clamp(packed.p.linear(m), -proj_clip, proj_clip, out=y)
         del gates_N4C, views, z, o, i, f, g  # before the next block's are made
     return y_NH, last_rows(y_NH, batch_sizes), c2_BC / 2
+
+
+def read(
+    model: BidirectionalLM,
+    prepared: list[list[PackedWeights]],
+    x_VH: Tensor,
+    forward_N: Tensor,
+    backward_N: Tensor,
+    batch_sizes: Sequence[int],
+    state: BiLMState,
+    dropout: float = 0.0,
+) -> tuple[list[Tensor], list[Tensor], BiLMState]:
+    """Return what `model.read` returns."""
+    read_some = partial(layer_by_layer.read, run, model, prepared, x_VH)
+    if x_VH.device.type != "cpu":
+        return read_some(forward_N, backward_N, batch_sizes, state, dropout)
+    sizes_T = torch.tensor(batch_sizes)
+    first_T = sizes_T.cumsum(0) - sizes_T
+    rows = [first_T[sizes_T > b] + b for b in range(batch_sizes[0])]
+    found = [
+        read_some(
+            forward_N[rows_T],
+            backward_N[rows_T],
+            [1] * len(rows_T),
+            state.rows(slice(b, b + 1)),
+            dropout,
+        )
+        for b, rows_T in enumerate(rows)
+    ]
+    aheads, backs, states = zip(*found)
+    packed_N = torch.argsort(torch.cat(rows))
+    ahead, back = (
+        [torch.cat(outputs)[packed_N] for outputs in zip(*sequences)]
+        for sequences in (aheads, backs)
+    )
+    return ahead, back, BiLMState.join(states)
 
 
 def last_rows(rows_N: Tensor, batch_sizes: Sequence[int]) -> Tensor:

@@ -21,70 +21,60 @@ def is_up_to_date(bilm):
     fresh = BiLM.random(tiny_config())
     fresh.load_state_dict(bilm.state_dict())
     pairs = zip(bilm.encode(SENTENCES), fresh.encode(SENTENCES))
-    return all(np.allclose(a, b, rtol=0, atol=1e-6) for a, b in pairs)
+    return all(np.array_equal(a, b) for a, b in pairs)
 
 
 def loss_of(bilm):
     """Return a loss that every weight has a part in."""
-    with torch.enable_grad():
-        ids = torch.from_numpy(bilm.character_ids(["a", "word", "고양이"]))
-        words = torch.tensor([0, 1, 2, 1])
-        state = bilm.zero_state(2)
-        x_VH = bilm.token_encoder(ids)
-        ahead, back, _ = bilm.read(x_VH, words, words, [2, 2], state)
-        return sum((layer**2).sum() for layer in [*ahead, *back])
+    layers, _ = bilm(pack([["a", "word", "고양이"], ["word"]]))
+    return (layers**2).sum()
 
 
-@pytest.mark.parametrize("fused", [True, False])
-@pytest.mark.parametrize("optimizer", [torch.optim.Adam, torch.optim.SGD])
-def test_gradients_that_were_put_there(optimizer, fused):
+@pytest.mark.parametrize(
+    ("optimizer", "lr"), [(torch.optim.Adam, 0.1), (torch.optim.SGD, 0.001)]
+)
+def test_a_step_of_an_optimizer(optimizer, lr):
+    """In evaluation mode too."""
     bilm = BiLM.random(tiny_config(), seed=1)
-    stepping = optimizer(bilm.parameters(), lr=0.1, fused=fused)
+    stepping = optimizer(bilm.parameters(), lr=lr)
     for _ in range(3):
         before = bilm.encode(SENTENCES)
-        for parameter in bilm.parameters():
-            parameter.grad = torch.randn_like(parameter)
+        loss_of(bilm).backward()
         assert is_up_to_date(bilm)
         stepping.step()
+        stepping.zero_grad()
         assert is_up_to_date(bilm)
-        for a, b in zip(bilm.encode(SENTENCES), before):
-            assert abs(a - b).max() > 1e-3
+        assert abs(bilm.encode(SENTENCES)[0] - before[0]).max() > 1e-5
 
 
-@pytest.mark.parametrize("fused", [True, False])
-@pytest.mark.parametrize("looks", range(4))
-def test_a_training_step(fused, looks):
-    """torch does not count what fused optimizers write; whenever vectors are asked
-    for in between, they are not taken for the new ones."""
+@pytest.mark.parametrize("copy", [lambda bilm: bilm, deepcopy])
+def test_a_fused_step_in_training_mode(copy):
+    """Which torch does not count: prepared weights are dropped with the mode."""
     bilm = BiLM.random(tiny_config(), seed=1)
-    stepping = torch.optim.Adam(bilm.parameters(), lr=0.1, fused=fused)
-    first = bilm.encode(SENTENCES)
-
-    def look(number):
-        if number == looks:
-            bilm.encode(SENTENCES)
-
-    look(0)
-    loss = loss_of(bilm)
-    look(1)
-    loss.backward()
-    look(2)
-    stepping.step()
-    look(3)
-    stepping.zero_grad()
-    assert is_up_to_date(bilm)
-    assert abs(bilm.encode(SENTENCES)[0] - first[0]).max() > 1e-3
-
-
-def test_a_model_that_learns_from_some_step_on():
-    bilm = BiLM.random(tiny_config(), seed=1).requires_grad_(False)
-    bilm.encode(SENTENCES)
-    bilm.requires_grad_(True)
+    before = bilm.encode(SENTENCES)
+    bilm = copy(bilm).train()
     stepping = torch.optim.Adam(bilm.parameters(), lr=0.1, fused=True)
+    for _ in range(2):
+        loss_of(bilm).backward()
+        stepping.step()
+        stepping.zero_grad()
+    bilm.eval()
+    assert is_up_to_date(bilm)
+    assert abs(bilm.encode(SENTENCES)[0] - before[0]).max() > 1e-3
+
+
+@pytest.mark.parametrize("change", ["in place", "another", "loaded"])
+def test_a_changed_weight(change):
+    bilm = BiLM.random(tiny_config(), seed=1)
     bilm.encode(SENTENCES)
-    loss_of(bilm).backward()
-    stepping.step()
-    stepping.zero_grad(set_to_none=True)
+    layer = bilm.forward_lstm.layers[0]
+    with torch.no_grad():
+        if change == "in place":
+            layer.weight_h[0, 0] += 1
+        elif change == "another":
+            layer.weight_h = torch.nn.Parameter(layer.weight_h + 1)
+        else:
+            bilm.load_state_dict(BiLM.random(tiny_config(), seed=2).state_dict())
     assert is_up_to_date(bilm)
 
 
@@ -111,7 +101,7 @@ def test_memory_that_was_given_back_and_taken_again():
     bilm.half().float()
     fresh.half().float()
     for a, b in zip(bilm.encode(SENTENCES), fresh.encode(SENTENCES)):
-        assert a == pytest.approx(b, abs=1e-6)
+        assert np.array_equal(a, b)
 
 
 def pickled(bilm):
@@ -127,16 +117,16 @@ def saved(bilm):
 
 @pytest.mark.parametrize("copy", [deepcopy, pickled, saved])
 def test_a_copy_that_learns(copy):
-    """Fused optimizers are seen by the gradients that come to a weight of the copy."""
     bilm = BiLM.random(tiny_config(), seed=1)
-    bilm.encode(SENTENCES)
-    bilm = copy(bilm)
-    stepping = torch.optim.Adam(bilm.parameters(), lr=0.1, fused=True)
-    bilm.encode(SENTENCES)
-    loss_of(bilm).backward()
+    before = bilm.encode(SENTENCES)
+    copied = copy(bilm)
+    assert np.array_equal(copied.encode(SENTENCES)[0], before[0])
+    stepping = torch.optim.Adam(copied.parameters(), lr=0.1)
+    loss_of(copied).backward()
     stepping.step()
-    stepping.zero_grad()
-    assert is_up_to_date(bilm)
+    assert is_up_to_date(copied)
+    assert abs(copied.encode(SENTENCES)[0] - before[0]).max() > 1e-3
+    assert np.array_equal(bilm.encode(SENTENCES)[0], before[0])
 
 
 def test_inference_mode_and_autocast_leave_nothing_behind():
@@ -148,4 +138,4 @@ def test_inference_mode_and_autocast_leave_nothing_behind():
         bilm.encode(SENTENCES[1:])
     more = [*SENTENCES, ["new", "words"]]
     for a, b in zip(bilm.encode(more), fresh.encode(more)):
-        assert a == pytest.approx(b, abs=1e-6)
+        assert np.array_equal(a, b)

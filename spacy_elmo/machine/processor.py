@@ -1,42 +1,28 @@
-"""What a processor and this torch can compute, and what kernels are chosen by.
+"""What a device can compute.
 
 Precisions of inference:
 
 float32  as torch computes it, up to rounding; on a GPU without TF32
 tf32     on a GPU: inputs and weights rounded to 11 bits, summed up in float32
-half     weights rounded to 16 bits, and inputs and results too where the processor
-         multiplies these (bfloat16, float16 on a GPU); summed up in float32
-int8     weights rounded to 8 bits by the largest of each column, inputs by the
-         largest of each row, so that no row depends on the others; summed up exactly
+half     weights rounded to 16 bits (bfloat16, float16 on a GPU), and inputs too where
+         the processor multiplies such numbers; summed up in float32
 """
 
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import cache
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
-from torch import Tensor
 
-from ...errors import Errors
-from .matmul import FORMS, works
+from ..errors import Errors
 
-Precision = Literal["float32", "tf32", "half", "int8"]
+Precision = Literal["float32", "tf32", "half"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
-
-class Settings(NamedTuple):
-    """What users choose of a model's inference. exact: whether a sentence has the same
-    vectors in any batch, bit for bit."""
-
-    precision: Precision = "float32"
-    exact: bool = False
-
-
-# Of a CPU, from the fewest on. ARM is unknown: nothing was measured there.
+# Of a CPU, from the fewest on. ARM is unknown to torch's training.
 INSTRUCTIONS = (
     "unknown",
     "avx2",
@@ -62,61 +48,26 @@ CPU_AT_ONCE = AtOnce(4096, 1 << 25)
 GPU_AT_ONCE = AtOnce(32_768, 1 << 28)
 
 
-class Processor(NamedTuple):
-    """What a device can compute.
-
-    device: "cpu", "cuda" or another type of torch's. instructions: the best of
-    INSTRUCTIONS that a CPU has; "unknown" elsewhere. forms: of matrix multiplications
-    that work (matmul.py).
-    """
-
-    device: str
-    instructions: str = "unknown"
-    forms: frozenset[str] = frozenset({"torch"})
-
-    @property
-    def at_once(self) -> AtOnce:
-        """How much it computes at once."""
-        return GPU_AT_ONCE if self.device == "cuda" else CPU_AT_ONCE
+def at_once(device: torch.device) -> AtOnce:
+    """Return how much a device computes at once."""
+    return GPU_AT_ONCE if device.type == "cuda" else CPU_AT_ONCE
 
 
-class Case(NamedTuple):
-    """What a kernel is chosen by. gradient: whether one is asked for. dtype: of the
-    weights."""
-
-    processor: Processor
-    precision: Precision = "float32"
-    exact: bool = False
-    gradient: bool = False
-    dtype: torch.dtype = torch.float32
+def onednn_is_on() -> bool:
+    """Return whether torch multiplies by oneDNN, which users can turn off."""
+    mkldnn = torch.backends.mkldnn
+    return mkldnn.is_available() and bool(mkldnn.enabled)
 
 
-def case_of(settings: Settings, weight: Tensor) -> Case:
-    """Return the case that a layer with this weight is in."""
-    gradient = torch.is_grad_enabled()
-    return Case(processor_of(weight.device), *settings, gradient, weight.dtype)
-
-
-def processor_of(device: torch.device) -> Processor:
-    """Return what a device of this machine can compute."""
-    mkldnn = torch.backends.mkldnn  # which users can turn off
-    return probe(device.type, mkldnn.is_available() and bool(mkldnn.enabled))
-
-
-@cache
-def probe(device: str, with_onednn: bool) -> Processor:
-    """Return what a type of device can compute, with oneDNN or without."""
-    if device != "cpu":
-        forms = {"torch", "cuda_float16"} if device == "cuda" else {"torch"}
-        return Processor(device, forms=frozenset(forms))
-    tried = [f for f in FORMS if not f.startswith("cuda")]
-    tried = [f for f in tried if with_onednn or not f.startswith("onednn")]
-    return Processor("cpu", instructions(), frozenset(filter(works, tried)))
+def has_bfloat16_products() -> bool:
+    """Return whether torch trains in bfloat16 faster than in float32 on this CPU."""
+    has = INSTRUCTIONS.index(instructions())
+    return onednn_is_on() and has >= INSTRUCTIONS.index("avx512_bf16")
 
 
 def instructions() -> str:
     """Return the best of INSTRUCTIONS that this CPU has and that the variables of torch
-    and oneDNN, ATEN_CPU_CAPABILITY and ONEDNN_MAX_CPU_ISA, leave it."""
+    and oneDNN, ATEN_CPU_CAPABILITY and ONEDNN_MAX_CPU_ISA, leave torch."""
     capability = torch.backends.cpu.get_cpu_capability().lower()
     has: Any = getattr(torch.cpu, "get_capabilities", dict)()  # torch 2.13 and newer
     best = capability if capability in ("avx2", "avx512") else "unknown"
@@ -172,15 +123,10 @@ def float32_mode(precision: str, device: str) -> Iterator[None]:
                 backend.fp32_precision = each
 
 
-def mode_of(case: Case) -> AbstractContextManager[None]:
-    """Return how a GPU multiplies float32: in training as the trainer has set it."""
-    if case.gradient:
-        return nullcontext()
-    return float32_mode(case.precision, case.processor.device)
-
-
 def check_name(precision: str) -> None:
-    """Raise ValueError [EL073] if there is no such precision."""
+    """Raise ValueError [EL073] if there is no such precision, [EL097] if it is int8."""
+    if precision == "int8":
+        raise ValueError(Errors.EL097)
     if precision not in PRECISIONS:
         known = ", ".join(PRECISIONS)
         raise ValueError(Errors.EL073.format(found=precision, known=known))
