@@ -27,8 +27,8 @@ from spacy_elmo.models.model_card import read_card
 from spacy_elmo.pretrain import checkpoint, optimizers
 from spacy_elmo.pretrain.config_file import read_config
 from spacy_elmo.pretrain.model import LanguageModel
+from spacy_elmo.text import read_lines
 from spacy_elmo.text.prepare import Request, prepare
-from spacy_elmo.text.reading import read_lines
 from spacy_elmo.text.shards import open_corpus
 from tests.bilm.many_langs import save_many_langs
 from tests.embed.corpora import embed_files, write_lines

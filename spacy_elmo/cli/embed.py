@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand
 from wasabi import msg
 
-from .group import AsJson, GpuId, Lang, Sentences, Tokenizer, app, clear_errors
+from .group import TEXT, AsJson, GpuId, Lang, Sentences, Tokenizer, app, clear_errors
 
 if TYPE_CHECKING:
     from ..embed.plan import Plan
@@ -24,11 +24,12 @@ embed = typer.Typer(
 app.add_typer(embed)
 
 MODEL = typer.Argument(None, help="Name that ships, folder of weights, or pipeline")
-INPUTS = typer.Argument(None, help="Text, .jsonl, .conllu, .spacy; .gz, .xz ...; -")
+INPUTS = typer.Argument(None, help=f"{TEXT}, '-' for what is piped in")
 OUTPUT = typer.Option(..., "--output", "-o", help="Folder of the vectors")
 FOLDER = typer.Argument(..., help="Folder of the vectors")
 PIPELINE = typer.Option(None, help="Pipeline that sets tokens and sentences instead")
 KIND = typer.Option(None, help="text, jsonl, conllu or spacy, if names don't tell")
+ONE = typer.Option(False, "--one-per-file", help="A file of text is one document")
 TEXT_FIELD = typer.Option("text", help="Field of .jsonl with the text")
 ID_FIELD = typer.Option("id", help="Field of .jsonl with the id")
 TOKENS_FIELD = typer.Option("tokens", help="Field of .jsonl with tokens, if any")
@@ -82,6 +83,7 @@ def _plan_or_run(*, is_run: bool) -> Any:
         sentences: Sentences = True,
         pipeline: str | None = PIPELINE,
         kind: str | None = KIND,
+        one_per_file: bool = ONE,
         text_field: str = TEXT_FIELD,
         id_field: str = ID_FIELD,
         tokens_field: str = TOKENS_FIELD,
@@ -102,10 +104,8 @@ def _plan_or_run(*, is_run: bool) -> Any:
         shards: str = SHARE,
         ray: str | None = RAY,
     ) -> None:
-        from ..embed import Options, make_plan
-        from ..embed.model import Computing
+        from ..embed import Computing, Options, Reading, make_plan
         from ..embed.plan import read_plan
-        from ..embed.sentences import Reading
 
         device = "cpu" if gpu_id < 0 else "cuda"
         fields = (text_field, id_field, tokens_field)
@@ -113,6 +113,7 @@ def _plan_or_run(*, is_run: bool) -> Any:
             Reading(lang, tokenizer, sentences, pipeline, None, *fields, window),
             Computing(precision, device, threads, batch_tokens),
             *(mix_of, kind, layers, dtype, pool, dimensions, sink, shard_mb, limit_mb),
+            one_per_file=one_per_file,
         )
         with clear_errors():
             gpu = max(0, gpu_id)

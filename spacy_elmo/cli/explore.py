@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from wasabi import msg
 
-from .group import GpuId, Lang, Model, Tokenizer, app, clear_errors, load_bilm
+from .group import TEXT, GpuId, Lang, Model, Tokenizer, app, clear_errors, load_bilm
 
 if TYPE_CHECKING:
     from ..bilm.bilm import BiLM
@@ -18,9 +18,9 @@ app.add_typer(explore, name="explore", help="HTML pages to look into a model.")
 
 OUTPUT = typer.Option("--output", "-o", help="HTML file; '-' is standard output")
 Output = Annotated[Path, OUTPUT]
-TEXT = (
-    "Text files; .tsv files of lines with a label, a tab and a sentence; .spacy files "
-    "of annotated Docs"
+CONTEXTS = (
+    f"{TEXT}; .tsv files of lines with a label, a tab and a sentence. .spacy files "
+    "have labels, too"
 )
 LABEL = "Label of a token in a .spacy file: pos, tag, dep, ent_type or lemma"
 
@@ -29,7 +29,7 @@ LABEL = "Label of a token in a .spacy file: pos, tag, dep, ent_type or lemma"
 @clear_errors()
 def word_cli(
     model: Model,
-    text: list[Path] = typer.Argument(..., help=TEXT),
+    text: list[Path] = typer.Argument(..., help=CONTEXTS),
     word: str = typer.Option(
         ..., help="The word; a regular expression, '배(가|를|는)?' for instance"
     ),
@@ -69,11 +69,11 @@ def sentence_cli(
     """Show how alike the tokens of two sentences are, layer by layer, and how well the
     model predicts each, if it has its softmax."""
     from ..explore import sentence_view
-    from ..text.reading import tokenize_with
+    from ..text import tokenizer_of
 
-    tokenize = tokenize_with(lang, tokenizer, False)
+    tokenize = tokenizer_of(lang, tokenizer, split=False)
     texts = [sentence] if other is None else [sentence, other]
-    sentences = [[t for piece in tokenize([text]) for t in piece] for text in texts]
+    sentences = [[t for s in found for t in s.tokens] for found in tokenize(texts)]
     bilm = load_bilm(model, gpu_id)
     softmax = _softmax(model, bilm)
     _write(sentence_view(bilm, *sentences, softmax=softmax, about=model.name), output)

@@ -70,6 +70,10 @@ def load_bilm(model: Path, gpu_id: int) -> "BiLM":
     return BiLM.load(model).to(device(gpu_id))
 
 
+TEXT = (
+    "Files of text, .jsonl, .conllu or .spacy, also .gz, .xz, .bz2 and .zst; folders "
+    "of such files"
+)
 MODEL = "Model folder, or a file in it, in any format, or a name that ships"
 Model = Annotated[Path, typer.Argument(callback=model_folder, help=MODEL)]
 LANG = typer.Option("--lang", "-l", help="Language of the tokenizer")

@@ -9,6 +9,7 @@ import typer
 from wasabi import msg
 
 from .group import (
+    TEXT,
     AsJson,
     GpuId,
     Lang,
@@ -32,7 +33,7 @@ HEADER = ("context", "nearest contexts", "cosine")
 @clear_errors()
 def neighbours_cli(
     model: Model,
-    text: list[Path] = typer.Argument(..., help="Text files to look for contexts in"),
+    text: list[Path] = typer.Argument(..., help=TEXT),
     word: str = typer.Option(
         ..., help="The word; a regular expression, '배(가|를|는)?' for instance"
     ),
@@ -57,7 +58,7 @@ def neighbours_cli(
     from ..atomic_files import write_file
     from ..bilm.neighbours import contexts_of, nearest_contexts
     from ..explore.labelled import read_contexts
-    from ..text.reading import tokenize_with
+    from ..text import tokenizer_of
 
     bilm = load_bilm(model, gpu_id)
     found, _ = read_contexts(
@@ -65,8 +66,9 @@ def neighbours_cli(
     )
     queries = found[:: max(1, len(found) // n_contexts)][:n_contexts]
     if context:
-        split = tokenize_with(lang, tokenizer, False)
-        queries = [_first(contexts_of(word, split([c])), word, c) for c in context]
+        tokenize = tokenizer_of(lang, tokenizer, split=False)
+        read = ([s.tokens for s in found] for found in tokenize(context))
+        queries = [_first(contexts_of(word, s), word, c) for s, c in zip(read, context)]
     near = nearest_contexts(bilm, queries, found, n, layer)
     words = _nearest_words(bilm, model, word)
     table = [(str(x.context), str(x.nearest), f"{x.cosine:.3f}") for x in near]

@@ -9,6 +9,7 @@ from wasabi import msg
 
 from .group import (
     ANY_ARGUMENTS,
+    TEXT,
     AsJson,
     GpuId,
     Lang,
@@ -26,9 +27,7 @@ from .group import (
 @app.command("prepare")
 @clear_errors()
 def prepare_cli(
-    text: list[Path] = typer.Argument(
-        ..., help="UTF-8 text (also .gz, .xz, .bz2, .zst), .jsonl with 'text', .spacy"
-    ),
+    text: list[Path] = typer.Argument(..., help=TEXT),
     output: Path = typer.Option(..., "--output", "-o", help="Folder to write"),
     lang: Lang = "en",
     tokenizer: Tokenizer = "spacy",
@@ -97,7 +96,7 @@ def pretrain_cli(
 def perplexity_cli(
     model: Model,
     text: list[Path] = typer.Argument(
-        ..., help="Held-out text files, or one folder that 'prepare' made"
+        ..., help=f"Held-out text: {TEXT}; or one folder that 'prepare' made"
     ),
     lang: Lang = "en",
     tokenizer: Tokenizer = "spacy",
@@ -113,8 +112,8 @@ def perplexity_cli(
     from ..pretrain.corpora import prepared_folder
     from ..pretrain.model import LanguageModel
     from ..pretrain.perplexity import perplexity
+    from ..text import read_sentences
     from ..text.corpus import build_corpus
-    from ..text.reading import read_sentences
     from ..text.shards import open_corpus
 
     language_model = LanguageModel.load(model).to(device(gpu_id))
