@@ -5,7 +5,6 @@ repository (`benchmarks/README.md`). It needs no spaCy.
 """
 
 import copy
-import json
 import math
 import os
 import platform
@@ -18,8 +17,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import typer
-from wasabi import msg
 
 from .bilm.bilm import BiLM
 from .bilm.config import PUBLISHED
@@ -27,6 +24,7 @@ from .bilm.kernels.choose import check_precision
 from .bilm.kernels.processor import PRECISIONS
 from .bilm.token_cache import TokenCache
 from .models import find
+from .output import msg, write_json
 from .pretrain.card import processor
 from .text.corpus import BOS_ID, EOS_ID
 from .text.shards import open_corpus
@@ -212,7 +210,7 @@ def machine() -> str:
 def show(tables: Mapping[str, Sequence[Mapping[str, Any]]], as_json: bool) -> None:
     """Print tables, each a list of rows by column, and what they were measured on."""
     if as_json:
-        typer.echo(json.dumps({**tables, "machine": machine()}))
+        write_json({**tables, "machine": machine()})
         return
     for title, rows in tables.items():
         msg.divider(title)

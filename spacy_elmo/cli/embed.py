@@ -1,14 +1,13 @@
 """spacy elmo embed: vectors of whole corpora, in files."""
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperCommand
-from wasabi import msg
 
+from ..output import msg, write_json
 from .group import TEXT, AsJson, GpuId, Lang, Sentences, Tokenizer, app, clear_errors
 
 if TYPE_CHECKING:
@@ -233,7 +232,7 @@ def status_cli(output: Path = FOLDER, as_json: AsJson = False) -> None:
         state, error = Progress(plan, output).look(), rounding_error(plan, output)
         if as_json:
             found = {**asdict(state), "all_jobs": plan.n_jobs, **error}
-            typer.echo(json.dumps(found))
+            write_json(found)
             return
         rows = {
             "jobs done": f"{state.jobs:,} of {plan.n_jobs:,}",

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from wasabi import msg
 
+from ..output import msg, write_page
 from .group import TEXT, GpuId, Lang, Model, Tokenizer, app, clear_errors, load_bilm
 
 if TYPE_CHECKING:
@@ -46,10 +46,18 @@ def word_cli(
     from ..explore import word_view
     from ..explore.labelled import read_contexts
 
-    settings = {"lang": lang, "tokenizer": tokenizer, "label": label}
-    contexts, labels = read_contexts(text, word, **settings, limit=max_contexts)
+    bilm = load_bilm(model, gpu_id)
+    contexts, labels = read_contexts(
+        text,
+        word,
+        lang=lang,
+        tokenizer=tokenizer,
+        label=label,
+        limit=max_contexts,
+        form=bilm.form,
+    )
     about = f"{model.name}, {', '.join(path.name for path in text)}"
-    view = word_view(load_bilm(model, gpu_id), contexts, labels, word=word, about=about)
+    view = word_view(bilm, contexts, labels, word=word, about=about)
     _write(view, output)
 
 
@@ -109,7 +117,7 @@ def _write(view: "View", output: Path) -> None:
 
     page = render(view)
     if str(output) == "-":
-        typer.echo(page.html, nl=False)
+        write_page(page.html)
         return
     page.save(output)
     msg.good(f"Wrote {output}: {view.title}")

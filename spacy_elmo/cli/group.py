@@ -8,18 +8,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from spacy.cli import app as spacy_app
-from wasabi import msg
+
+from ..output import msg, show_all
 
 if TYPE_CHECKING:
     from ..bilm.bilm import BiLM
 
 app = typer.Typer(
     name="elmo",
-    help="Train, convert and look into ELMo biLMs.",
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
 spacy_app.add_typer(app)
+
+
+@app.callback()
+def _start() -> None:
+    """Train, convert and look into ELMo biLMs."""
+    show_all()
+
+
 # Of a command whose arguments are all passed on.
 ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
 

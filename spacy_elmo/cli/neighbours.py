@@ -1,13 +1,12 @@
 """spacy elmo neighbours: in which contexts a word has the most similar vectors."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from wasabi import msg
 
+from ..output import msg, write, write_json
 from .group import (
     TEXT,
     AsJson,
@@ -61,13 +60,19 @@ def neighbours_cli(
     from ..text import tokenizer_of
 
     bilm = load_bilm(model, gpu_id)
+    (word,) = bilm.as_read([word])
     found, _ = read_contexts(
-        text, word, lang=lang, tokenizer=tokenizer, limit=max_contexts
+        text,
+        word,
+        lang=lang,
+        tokenizer=tokenizer,
+        limit=max_contexts,
+        form=bilm.form,
     )
     queries = found[:: max(1, len(found) // n_contexts)][:n_contexts]
     if context:
         tokenize = tokenizer_of(lang, tokenizer, split=False)
-        read = ([s.tokens for s in found] for found in tokenize(context))
+        read = ([bilm.as_read(s.tokens) for s in each] for each in tokenize(context))
         queries = [_first(contexts_of(word, s), word, c) for s, c in zip(read, context)]
     near = nearest_contexts(bilm, queries, found, n, layer)
     words = _nearest_words(bilm, model, word)
@@ -76,13 +81,13 @@ def neighbours_cli(
         page = f"**{word}** ({len(found):,} contexts). {words}\n\n"
         page += f"{markdown_table([HEADER, *table])}\n"
         if str(output) == "-":
-            typer.echo(page, nl=False)
+            write(page)
             return
         before = output.read_bytes() if output.is_file() else b""
         write_file(output, lambda path: path.write_bytes(before + page.encode()))
     if as_json:
         rows = [{"context": a, "nearest": b, "cosine": float(c)} for a, b, c in table]
-        typer.echo(json.dumps(rows, ensure_ascii=False))
+        write_json(rows)
         return
     msg.info(f"{len(found):,} contexts of '{word}'. {words}")
     msg.table(table, header=HEADER, divider=True, max_col=80)

@@ -1,12 +1,11 @@
 """spacy elmo prepare, pretrain, perplexity, curve: a biLM from text."""
 
-import json
 import time
 from pathlib import Path
 
 import typer
-from wasabi import msg
 
+from ..output import msg, write_json
 from .group import (
     ANY_ARGUMENTS,
     TEXT,
@@ -126,7 +125,7 @@ def perplexity_cli(
         corpus = build_corpus(read, vocab=vocab, max_tokens=max_tokens)
     found = perplexity(language_model, corpus, progress=not (as_json or silent))
     if as_json:
-        typer.echo(json.dumps(found.to_dict()))
+        write_json(found.to_dict())
         return
     table = {
         "forward": f"{found.forward:.2f}",

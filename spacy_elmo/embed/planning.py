@@ -22,7 +22,7 @@ from .estimate import estimate, refuse_without_room
 from .folder import Workspace, publish
 from .keep import Kept, choose, parse_layers
 from .model import Computing, Encoder, load_model, rows_are_exact
-from .plan import PLAN, Plan, read_plan
+from .plan import OF_VERSION_0_2, PLAN, Plan, read_plan
 from .projection import fit_projection, read_projection
 
 STDIN, STDIN_FILE, MB = "-", "stdin-", 1 << 20
@@ -187,6 +187,8 @@ def make_encoder(
             [EL202] if the projection is damaged.
     """
     bilm = bilm or load_model(plan.model, plan.mix_of)[0]
+    if plan.format_version == OF_VERSION_0_2:
+        bilm.form = None  # words were read as they are
     if bilm.fingerprint() != plan.fingerprint:
         raise ValueError(Errors.EL209.format(model=plan.model))
     if versions() != plan.versions:

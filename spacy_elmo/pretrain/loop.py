@@ -14,15 +14,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from wasabi import Printer
 
 from ..bilm.kernels.choose import check_training_precision, choose_training_matmul
 from ..bilm.kernels.processor import processor_of
 from ..bilm.kernels.training_matmul import training_matmul
 from ..bilm.lstm import BiLMState
+from ..bilm.words import form_of
 from ..checksums import sha256_of
 from ..errors import Errors
 from ..folder_lock import held
+from ..output import Messages
 from ..text.streams import Batch, read_ahead
 from . import checkpoint
 from .config import PretrainConfig
@@ -127,12 +128,17 @@ class Loop:
         self.training, self.output = config.training, output
         self.workers, self.depends_on = workers, depends_on
         self.log: Log | None = None
-        self.msg = Printer(no_print=not workers.is_first)
+        self.msg = Messages(no_print=not workers.is_first)
         self.model, plan = start_model(config, corpora[TRAIN].vocab, workers)
         bilm, vocab = self.model.bilm, self.model.bilm.vocab or []
+        if self.training.init is None:
+            bilm.form = form_of(corpora[TRAIN].words)
         self.vocabulary = sha256_of("\n".join(vocab))
         self.init = bilm.fingerprint() if self.training.init else None
-        self.corpora = {name: corpora[name].with_vocab(vocab) for name in corpora}
+        self.corpora = {
+            name: text.in_form(bilm.form).with_vocab(vocab)
+            for name, text in corpora.items()
+        }
         self.results = Results(config, output, command, self.corpora, workers)
         self.optimizers = make_optimizers(config, self.model)
         self.schedule = config.schedule()

@@ -39,6 +39,10 @@ MOST = 0.8  # share of the lines that look like a table of columns
 FEW_LINES = 3  # too few to say that they are columns
 TAGS = 0.1  # share of the lines that begin with a tag of mark-up
 
+_NO_TEXT = (
+    ".pdf .doc .docx .odt .rtf .epub .xls .xlsx .ods .ppt .pptx .parquet .arrow "
+    ".feather .npy .npz .pkl .h5 .hdf5 .db .sqlite .pt .safetensors"
+)
 _EXTRACT = "write its text into a .txt file, a document a line, or into the field "
 _EXTRACT += "'text' of a .jsonl file, an object a line"
 _CONVERT = "'spacy convert FILE FOLDER --converter ner' makes a .spacy file of it"
@@ -58,31 +62,7 @@ NOT_TEXT: dict[str, tuple[str, str]] = {
         ("a file of tokens and their labels", _CONVERT),
     ),
     **dict.fromkeys(
-        [
-            ".pdf",
-            ".doc",
-            ".docx",
-            ".odt",
-            ".rtf",
-            ".epub",
-            ".xls",
-            ".xlsx",
-            ".ods",
-            ".ppt",
-            ".pptx",
-            ".parquet",
-            ".arrow",
-            ".feather",
-            ".npy",
-            ".npz",
-            ".pkl",
-            ".h5",
-            ".hdf5",
-            ".db",
-            ".sqlite",
-            ".pt",
-            ".safetensors",
-        ],
+        _NO_TEXT.split(),
         ("not a text file", _EXTRACT),
     ),
     **dict.fromkeys(

@@ -36,6 +36,7 @@ ALPHABET, CARD = "alphabet.json", "card.json"
 VOCAB_CACHE = "vocab_cache.safetensors"  # version 0.1 kept token vectors of words in it
 FILES = (CONFIG, WEIGHTS, VOCAB, ALPHABET, CARD, VOCAB_CACHE, objectives.FILE)
 FORMAT_VERSION = 1
+FORM = "unicode_form"  # in the configuration and, for people, in the card
 _SAFETENSORS_FLOATS = ("F64", "F32", "F16", "BF16")
 
 
@@ -73,7 +74,8 @@ class OwnFormat:
         has_alphabet = config.characters == "alphabet"
         alphabet = read_json(folder / ALPHABET) if has_alphabet else None
         check_words(folder, config, vocab, alphabet)
-        stored = StoredBiLM(config, vocab, alphabet, _read_arrays(path, config))
+        arrays, form = _read_arrays(path, config), header.get(FORM)
+        stored = StoredBiLM(config, vocab, alphabet, arrays, form)
         found, expected = stored.fingerprint, header.get("fingerprint")
         if expected is not None and found != expected:
             both = {"found": found, "expected": expected, "config": folder / CONFIG}
@@ -111,7 +113,10 @@ class OwnFormat:
             contents[ALPHABET] = json.dumps(stored.alphabet, ensure_ascii=False)
         if card is not None:
             signed = {**card, "fingerprint": stored.fingerprint}
+            signed |= {} if stored.form is None else {FORM: stored.form}
             contents[CARD] = json_with_checksum(signed)
+        if stored.form is not None:
+            header[FORM] = stored.form
         if words is not None:
             header["vocab_sha256"] = sha256_of(vocab_text(words))
         contents[CONFIG] = json_with_checksum(header)

@@ -13,7 +13,7 @@ from torch import Tensor
 from ...errors import Errors
 from ..config import BiLMConfig
 from ..model import BidirectionalLM
-from ..words import MARKS
+from ..words import FORMS, MARKS, UnicodeForm
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
 
@@ -27,12 +27,14 @@ class StoredBiLM:
         vocab: The words of the softmax or of the word-embedding input, if known.
         alphabet: The characters and marks of a model that does not read bytes.
         arrays: The parameters by their names in the model's state dict.
+        form: The Unicode form of all text that it has read, if it has one.
     """
 
     config: BiLMConfig
     vocab: list[str] | None
     alphabet: list[str] | None
     arrays: dict[str, Tensor]
+    form: UnicodeForm | None = None
 
     @property
     def n_parameters(self) -> int:
@@ -51,7 +53,8 @@ class StoredBiLM:
     def fingerprint(self) -> str:
         """SHA-256 over the float32 bytes of every array, by name, and over everything
         else that the vectors depend on: models with one fingerprint give the same
-        vectors. Computed once, so ask before the arrays change."""
+        vectors, of text in their Unicode form. Computed once, so ask before the arrays
+        change."""
         # Not functools.cached_property: before Python 3.12 it has a lock, which a fork
         # may inherit from a thread that holds it.
         found: str | None = self.__dict__.get("_fingerprint")
@@ -81,9 +84,13 @@ def checked(stored: StoredBiLM, path: str | Path) -> StoredBiLM:
     """Return a model that was read from a path, its arrays as float32.
 
     Raises:
-        ValueError: As `check_words` and `check_shapes`; [EL008] on NaN or infinity.
+        ValueError: As `check_words` and `check_shapes`; [EL003] for a Unicode form that
+            there is not; [EL008] on NaN or infinity.
     """
     check_words(path, stored.config, stored.vocab, stored.alphabet)
+    if stored.form not in (None, *FORMS):
+        problem = f"its Unicode form is {stored.form!r}"
+        raise ValueError(Errors.EL003.format(path=path, problem=problem))
     shapes = {name: tuple(array.shape) for name, array in stored.arrays.items()}
     check_shapes(path, shapes, empty_arrays(stored.config))
     for name, array in stored.arrays.items():
