@@ -488,8 +488,9 @@ class Warnings(metaclass=_Coded):
         "section does what is meant."
     )
     ELW05 = (
-        "'{path}', line {line} has more than {length:,} bytes, and is read in pieces "
-        "of about that length. Text is best given a sentence or paragraph a line."
+        "'{path}', line {line} has more than {length:,} characters, and is read in "
+        "pieces of about that length. Text is best given a sentence or paragraph a "
+        "line."
     )
     ELW07 = (
         "The layer cache {where} takes no more: it has reached layer_cache_mb = {mb}, "

@@ -27,9 +27,9 @@ from .sinks import Sink, find_sink
 
 PLAN = "plan.json"
 FORMAT_VERSION = 3
-# Version 0.2 writes no checksums of inputs, does not end sentences at the end of a line
-# inside of a document, and places the words of CoNLL-U by their own spelling. Folders
-# that it began go on like that.
+# Version 0.2 writes no checksums of inputs, and reads long lines in smaller pieces. Its
+# sentences don't end at a line end inside of a document, and it places the words of
+# CoNLL-U by their own spelling. Folders that it began go on like that.
 OF_VERSION_0_2 = 2
 
 
@@ -106,7 +106,8 @@ class Plan:
     @property
     def piece(self) -> int:
         """Bytes of a line that are read at once."""
-        return min(MAX_PIECE, self.shard_bytes // 4)
+        most = 1 << 16 if self.format_version == OF_VERSION_0_2 else MAX_PIECE
+        return min(most, self.shard_bytes // 4)
 
     @cached_property
     def _first_jobs(self) -> list[int]:

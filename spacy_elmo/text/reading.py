@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 TEXTS_AT_ONCE = 1000
 CHARACTERS_AT_ONCE = 1 << 17  # of a text, that are tokenised together
-RANGE = 1 << 20  # bytes of a file that are read at once
+RANGE = 4 * MAX_PIECE  # bytes of a file that are read at once
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,9 @@ def read_contents(
 
 def _warn_of_long_line(file: TextFile, position: int) -> None:
     line = line_of(file, position)
-    message = Warnings.ELW05.format(path=file.path, line=line, length=MAX_PIECE)
+    message = Warnings.ELW05.format(
+        path=file.path, line=line, length=CHARACTERS_AT_ONCE
+    )
     warnings.warn(message, stacklevel=4)
 
 

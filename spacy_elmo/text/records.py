@@ -15,7 +15,7 @@ from .files import TextFile, new_checksum
 from .unpack import CHUNK, ByteStream
 
 MAX_RECORD = 32 << 20  # bytes of a JSON line or of a CoNLL-U sentence
-MAX_PIECE = 1 << 16  # bytes of a line that are tokenised at once
+MAX_PIECE = 1 << 19  # bytes of a line that are read at once
 
 _NEWLINE, _SPACE = re.compile(rb"\n"), re.compile(rb" ")
 _BLANK_LINES = re.compile(rb"\n\r?\n(?![\r\n])")

@@ -9,7 +9,8 @@ import spacy
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
-from spacy_elmo.text import MAX_PIECE, MAX_TOKEN, read_lines, read_sentences
+from spacy_elmo.text import MAX_TOKEN, read_lines, read_sentences
+from spacy_elmo.text.reading import CHARACTERS_AT_ONCE
 from spacy_elmo.text.tokens import short_words
 from spacy_elmo.text.unpack import zstd
 
@@ -170,9 +171,15 @@ def test_a_line_of_fifty_megabytes(tmp_path):
     path = write(tmp_path / "a.txt", "lange Zeile " * (50_000_000 // 12) + "\nkurz\n")
     with pytest.warns(UserWarning, match="ELW05.*line 1") as warned:
         lines = list(read_lines(path))
-    assert len(warned) == 1 and lines[-1] == "kurz" and len(lines) > 400
+    assert len(warned) == 1 and lines[-1] == "kurz" and len(lines) > 350
     assert sum(len(line.split()) for line in lines) == 2 * (50_000_000 // 12) + 1
-    assert max(map(len, lines)) <= MAX_PIECE
+    assert max(map(len, lines)) <= CHARACTERS_AT_ONCE
+
+
+def test_a_line_of_a_hundred_thousand_characters_is_whole(tmp_path):
+    path = write(tmp_path / "a.txt", "긴 줄 " * 25_000 + "\n")
+    (sentence,) = read_sentences([path], lang="xx")
+    assert sentence == ["긴", "줄"] * 25_000
 
 
 def test_long_tokens_lose_their_end(tmp_path):
