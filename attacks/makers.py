@@ -29,8 +29,7 @@ from spacy_elmo.pipeline.layer_cache import key_of
 from spacy_elmo.pretrain import checkpoint, optimizers
 from spacy_elmo.pretrain.config_file import read_config
 from spacy_elmo.pretrain.model import LanguageModel
-from spacy_elmo.text import Request, prepare
-from spacy_elmo.text.reading import read_lines
+from spacy_elmo.text import Request, prepare, read_lines
 from spacy_elmo.text.shards import open_corpus
 from tests.bilm.many_langs import save_many_langs
 from tests.bilm.weights.tensor_bundles import write_bundle

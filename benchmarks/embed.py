@@ -28,10 +28,9 @@ from spacy_elmo.cli.speed import (
 from spacy_elmo.embed import Options, make_plan, run, verify
 from spacy_elmo.embed.estimate import readable, size_on_disk
 from spacy_elmo.embed.folder import SHARDS
-from spacy_elmo.embed.inputs import Input
 from spacy_elmo.embed.keep import Kept
 from spacy_elmo.embed.plan import Plan, read_plan
-from spacy_elmo.embed.sentences import Reading
+from spacy_elmo.text import Reading, TextFile
 
 from .timing import MODEL
 
@@ -225,7 +224,7 @@ def starting(model: str, folder: Path) -> Rows:
     again = timed(lambda: read_plan(folder / "many").jobs_left(folder / "many"))
     size = TERABYTE // MANY_SHARDS
     inputs = tuple(
-        Input(f"/text/{n:06d}.txt", "text", "", size, n) for n in range(MANY_SHARDS)
+        TextFile(f"/text/{n:06d}.txt", "text", "", size, n) for n in range(MANY_SHARDS)
     )
     large: Plan = replace(some, inputs=inputs)
     seconds = timed(lambda: large.save(folder / "large"))

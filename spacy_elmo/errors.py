@@ -146,8 +146,9 @@ class Errors(metaclass=_Coded):
     )
     EL039 = "The vocabulary of '{path}' holds a word twice. It is damaged."
     EL040 = (
-        "'{path}', line {line}: not a JSON object with a string 'text' ({error}). "
-        "Files named .jsonl hold one such object a line."
+        "'{path}', line {line}: not a JSON object with text or tokens ({error}). Files "
+        'named .jsonl hold one such object a line: {{"text": "..."}} or '
+        '{{"tokens": ["..."]}}.'
     )
     EL041 = (
         "Text prepared in '{path}' is damaged: {problem}. Prepare it with --overwrite."
@@ -158,8 +159,8 @@ class Errors(metaclass=_Coded):
         "a source is never replaced."
     )
     EL043 = (
-        "'{path}' is a folder, and a text is either files or one folder that 'spacy "
-        "elmo prepare' made."
+        "'{path}' was made by 'spacy elmo prepare', and such a folder is a text of its "
+        "own: name it alone, without other files or folders."
     )
     EL045 = (
         "A sampled softmax needs more words than it samples, and the vocabulary has "
@@ -404,12 +405,12 @@ class Errors(metaclass=_Coded):
         "folder: {smaller}."
     )
     EL204 = (
-        "'{path}' was changed since the plan was made. Restore it as it was, or make "
-        "a new plan in another folder."
+        "'{path}' has other contents than when the plan was made. Restore it as it "
+        "was, or make a new plan in another folder."
     )
     EL205 = (
-        "'{path}', in the record at byte {at} (of what is unpacked): {problem}. Mend "
-        "or remove it; nothing is left out unsaid."
+        "'{path}', line {line}: {problem}. Mend or remove it; nothing is left out "
+        "unsaid."
     )
     EL206 = (
         "There is no text to embed: no input is named, or all are empty. Name files, "
@@ -472,6 +473,15 @@ class Errors(metaclass=_Coded):
         "'{path}' has files that end in '{suffix}'. Replace those that are named as "
         "shards with --force, or write to another folder."
     )
+    # Files of text
+    EL230 = (
+        "'{path}' is not running text: it is {what}. To read what it says, {way_out}."
+    )
+    EL231 = (
+        "'{path}' is named as CoNLL-U and has {problem}: {line!r}. Give it another "
+        "ending if it is text; {way_out}."
+    )
+    EL232 = "The folder '{path}' has no files of text (hidden ones are not read)."
     # Looking into a biLM
     EL082 = "'{pattern}' is not a word or regular expression: {error}."
     EL083 = "There is no layer {layer}: the token layer is 0, the last one {last}."
@@ -519,7 +529,8 @@ class Warnings(metaclass=_Coded):
     )
     ELW05 = (
         "'{path}', line {line} has more than {length:,} characters, and is read in "
-        "pieces of that length. Text is best given a sentence or paragraph a line."
+        "pieces of about that length. Text is best given a sentence or paragraph a "
+        "line."
     )
     ELW07 = (
         "The layer cache {where} takes no more: it has reached layer_cache_mb = {mb}, "
@@ -615,6 +626,10 @@ class Warnings(metaclass=_Coded):
         "The corpora of this run were split into words in different ways, so words of "
         "one may be unknown in another: {how}. Prepare them with the same --lang, "
         "--tokenizer and --sentences, which [text] sets for files."
+    )
+    ELW63 = (
+        "'{path}' looks like {what}, and is read as running text, line by line: "
+        "{line!r}. If it is not text, convert it first."
     )
     ELW55 = (
         "Matrices were multiplied by '{before}' until this checkpoint, which does not "

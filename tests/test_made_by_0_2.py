@@ -14,7 +14,6 @@ import spacy
 from safetensors.torch import load_file
 
 from spacy_elmo import BiLM, embed
-from spacy_elmo.embed.inputs import describe
 from spacy_elmo.embed.plan import read_plan
 from spacy_elmo.embed.planning import versions
 from spacy_elmo.pipeline.encoder import shim_of
@@ -24,7 +23,7 @@ from spacy_elmo.pretrain import checkpoint
 from spacy_elmo.pretrain.config_file import read_config
 from spacy_elmo.pretrain.loggers import read_log
 from spacy_elmo.pretrain.loop import pretrain
-from spacy_elmo.text import Request, prepare
+from spacy_elmo.text import Request, describe, prepare
 from spacy_elmo.text.shards import manifest_hash
 
 MADE = Path(__file__).parent / "made_by_0_2"

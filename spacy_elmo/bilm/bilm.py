@@ -35,7 +35,7 @@ from .objectives import Objective
 from .steady_state import steady_state
 from .token_cache import CACHE_WORDS, TokenCache
 from .weights import Mix, StoredBiLM
-from .words import WordReader
+from .words import UnicodeForm, WordReader, in_form
 
 Start = Literal["zeros", "boundary"]
 
@@ -49,6 +49,8 @@ class BiLM(BidirectionalLM):
         vocab: The words of its softmax, or of its word-embedding input; None if they
             are not known.
         alphabet: Its characters, if it does not read bytes.
+        form: The Unicode form of all text that it has read, to which it turns words;
+            None to read them as they are.
     """
 
     def __init__(
@@ -56,9 +58,9 @@ class BiLM(BidirectionalLM):
         config: BiLMConfig,
         vocab: Sequence[str] | None = None,
         alphabet: Sequence[str] | None = None,
+        form: UnicodeForm | None = None,
     ) -> None:
         super().__init__(config)
-        self._prepared = PreparedWeights()
         self.alphabet = None if alphabet is None else list(alphabet)
         self.vocab = None if vocab is None else list(vocab)
         self.token_cache = TokenCache(CACHE_WORDS)
@@ -82,7 +84,24 @@ class BiLM(BidirectionalLM):
     def vocab(self, words: list[str] | None) -> None:
         self._vocab = words
         of_input = words if self.config.n_words else None
-        self._reader = WordReader(self.config, of_input, self.alphabet)
+        self._reader = WordReader(self.config, of_input, self.alphabet, self.form)
+
+    @property
+    def form(self) -> UnicodeForm | None:
+        """The Unicode form that words are turned to; None if they are not."""
+        return self._form
+
+    @form.setter
+    def form(self, form: UnicodeForm | None) -> None:
+        self._prepared = PreparedWeights()
+        self._form = form
+        self._form = form
+        self._reader.form = form
+        self.token_cache.clear()
+
+    def as_read(self, words: Sequence[str]) -> Sequence[str]:
+        """Return words as the model reads them, in its Unicode form."""
+        return in_form(words, self.form)
 
     @property
     def device(self) -> torch.device:
@@ -287,7 +306,7 @@ class BiLM(BidirectionalLM):
     def from_stored(cls, stored: StoredBiLM) -> "BiLM":
         """Return the biLM that `weights.load` has read."""
         with torch.device("meta"):
-            bilm = cls(stored.config, stored.vocab, stored.alphabet)
+            bilm = cls(stored.config, stored.vocab, stored.alphabet, stored.form)
         bilm.load_state_dict(stored.arrays, strict=True, assign=True)
         bilm.mix = stored.mix
         return bilm.requires_grad_(True).eval()
@@ -295,10 +314,12 @@ class BiLM(BidirectionalLM):
     def stored(self) -> StoredBiLM:
         """Return what files of this biLM hold; its arrays are those of this biLM."""
         arrays = self.state_dict()
-        return StoredBiLM(self.config, self.vocab, self.alphabet, arrays, self.mix)
+        words = self.vocab, self.alphabet
+        return StoredBiLM(self.config, *words, arrays, self.mix, self.form)
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of everything that the vectors depend on."""
+        """Return the SHA-256 of everything that the vectors depend on, but for the
+        Unicode form, which changes no text that is in it."""
         return self.stored().fingerprint
 
     @classmethod

@@ -1,15 +1,14 @@
 """spacy elmo embed: vectors of whole corpora, in files."""
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperCommand
-from wasabi import msg
 
-from .group import AsJson, GpuId, Lang, Sentences, Tokenizer, app, clear_errors
+from ..output import msg, write_json
+from .group import TEXT, AsJson, GpuId, Lang, Sentences, Tokenizer, app, clear_errors
 
 if TYPE_CHECKING:
     from ..embed import Plan, Report
@@ -23,11 +22,12 @@ embed = typer.Typer(
 app.add_typer(embed)
 
 MODEL = typer.Argument(None, help="Name that ships, folder of weights, or pipeline")
-INPUTS = typer.Argument(None, help="Text, .jsonl, .conllu, .spacy; .gz, .xz ...; -")
+INPUTS = typer.Argument(None, help=f"{TEXT}, '-' for what is piped in")
 OUTPUT = typer.Option(..., "--output", "-o", help="Folder of the vectors")
 FOLDER = typer.Argument(..., help="Folder of the vectors")
 PIPELINE = typer.Option(None, help="Pipeline that sets tokens and sentences instead")
 KIND = typer.Option(None, help="text, jsonl, conllu or spacy, if names don't tell")
+ONE = typer.Option(False, "--one-per-file", help="A file of text is one document")
 TEXT_FIELD = typer.Option("text", help="Field of .jsonl with the text")
 ID_FIELD = typer.Option("id", help="Field of .jsonl with the id")
 TOKENS_FIELD = typer.Option("tokens", help="Field of .jsonl with tokens, if any")
@@ -81,6 +81,7 @@ def _plan_or_run(*, is_run: bool) -> Any:
         sentences: Sentences = True,
         pipeline: str | None = PIPELINE,
         kind: str | None = KIND,
+        one_per_file: bool = ONE,
         text_field: str = TEXT_FIELD,
         id_field: str = ID_FIELD,
         tokens_field: str = TOKENS_FIELD,
@@ -109,6 +110,7 @@ def _plan_or_run(*, is_run: bool) -> Any:
             Reading(lang, tokenizer, sentences, pipeline, None, *fields, window),
             Computing(precision, device, threads, batch_tokens),
             *(mix_of, kind, layers, dtype, pool, dimensions, sink, shard_mb, limit_mb),
+            one_per_file=one_per_file,
         )
         with clear_errors():
             gpu = max(0, gpu_id)
@@ -227,7 +229,7 @@ def status_cli(output: Path = FOLDER, as_json: AsJson = False) -> None:
         state, error = Progress(plan, output).look(), rounding_error(plan, output)
         if as_json:
             found = {**asdict(state), "all_jobs": plan.n_jobs, **error}
-            typer.echo(json.dumps(found))
+            write_json(found)
             return
         rows = {
             "jobs done": f"{state.jobs:,} of {plan.n_jobs:,}",

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from wasabi import msg
 
-from .group import GpuId, Lang, Model, Tokenizer, app, clear_errors, load_bilm
+from ..output import msg, write_page
+from .group import TEXT, GpuId, Lang, Model, Tokenizer, app, clear_errors, load_bilm
 
 if TYPE_CHECKING:
     from ..bilm import BiLM
@@ -18,9 +18,9 @@ app.add_typer(explore, name="explore", help="HTML pages to look into a model.")
 
 OUTPUT = typer.Option("--output", "-o", help="HTML file; '-' is standard output")
 Output = Annotated[Path, OUTPUT]
-TEXT = (
-    "Text files; .tsv files of lines with a label, a tab and a sentence; .spacy files "
-    "of annotated Docs"
+CONTEXTS = (
+    f"{TEXT}; .tsv files of lines with a label, a tab and a sentence. .spacy files "
+    "have labels, too"
 )
 LABEL = "Label of a token in a .spacy file: pos, tag, dep, ent_type or lemma"
 
@@ -29,7 +29,7 @@ LABEL = "Label of a token in a .spacy file: pos, tag, dep, ent_type or lemma"
 @clear_errors()
 def word_cli(
     model: Model,
-    text: list[Path] = typer.Argument(..., help=TEXT),
+    text: list[Path] = typer.Argument(..., help=CONTEXTS),
     word: str = typer.Option(
         ..., help="The word; a regular expression, '배(가|를|는)?' for instance"
     ),
@@ -45,10 +45,18 @@ def word_cli(
     """Show all contexts of a word as points of a plane, layer by layer."""
     from ..explore import read_contexts, word_view
 
-    settings = {"lang": lang, "tokenizer": tokenizer, "label": label}
-    contexts, labels = read_contexts(text, word, **settings, limit=max_contexts)
+    bilm = load_bilm(model, gpu_id)
+    contexts, labels = read_contexts(
+        text,
+        word,
+        lang=lang,
+        tokenizer=tokenizer,
+        label=label,
+        limit=max_contexts,
+        form=bilm.form,
+    )
     about = f"{model.name}, {', '.join(path.name for path in text)}"
-    view = word_view(load_bilm(model, gpu_id), contexts, labels, word=word, about=about)
+    view = word_view(bilm, contexts, labels, word=word, about=about)
     _write(view, output)
 
 
@@ -68,11 +76,11 @@ def sentence_cli(
     """Show how alike the tokens of two sentences are, layer by layer, and how well the
     model predicts each, if it has its softmax."""
     from ..explore import sentence_view
-    from ..text import tokenize_with
+    from ..text import tokenizer_of
 
-    tokenize = tokenize_with(lang, tokenizer, False)
+    tokenize = tokenizer_of(lang, tokenizer, split=False)
     texts = [sentence] if other is None else [sentence, other]
-    sentences = [[t for piece in tokenize([text]) for t in piece] for text in texts]
+    sentences = [[t for s in found for t in s.tokens] for found in tokenize(texts)]
     bilm = load_bilm(model, gpu_id)
     softmax = _softmax(model, bilm)
     _write(sentence_view(bilm, *sentences, softmax=softmax, about=model.name), output)
@@ -105,7 +113,7 @@ def _write(view: "View", output: Path) -> None:
 
     page = render(view)
     if str(output) == "-":
-        typer.echo(page.html, nl=False)
+        write_page(page.html)
         return
     page.save(output)
     msg.good(f"Wrote {output}: {view.title}")

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from wasabi import msg
 
+from ..output import msg, write, write_json
 from .group import AsJson, Model, app, clear_errors
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def models_cli(
     if not cards:
         shipped.folder(str(name))  # says what there is
     if as_json:
-        typer.echo(json.dumps(cards, ensure_ascii=False, indent=2))
+        write_json(cards, indent=2)
         return
     if name is None:
         marks = [f"{t}, {m.replace('_', ' ')}" for t in TEXTS for m in MARKS]
@@ -44,7 +44,7 @@ def models_cli(
         msg.table(rows, header=header, divider=True)
         return
     for model, card in cards.items():
-        typer.echo(render(model, card["lang"], card)[1])
+        write(render(model, card["lang"], card)[1] + "\n")
 
 
 def _row(model: str, card: dict[str, Any]) -> tuple[str, ...]:
@@ -79,7 +79,7 @@ def info_cli(
         section = {"@architectures": "spacy-elmo.BiLM.v1", **sizes}
         component = {"factory": "elmo", "model": section, **_mix(model)}
         nested = {"components": {"elmo": component}}
-        typer.echo(Config(nested).to_str())
+        write(Config(nested).to_str() + "\n")
         return
     if kernels:
         msg.table(_kernels(weights.read_config(model)), header=["", *CASES])
@@ -97,7 +97,7 @@ def info_cli(
         found |= {"trained mix": list(stored.mix.weights), "gamma": stored.mix.gamma}
     card = read_card(weights.folder_of(model))
     if as_json:
-        typer.echo(json.dumps({**found, "card": card}, ensure_ascii=False))
+        write_json({**found, "card": card})
         return
     msg.table({name: str(value) for name, value in found.items()})
     if card:

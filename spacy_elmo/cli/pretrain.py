@@ -1,14 +1,14 @@
 """spacy elmo prepare, pretrain, perplexity, curve: a biLM from text."""
 
-import json
 import time
 from pathlib import Path
 
 import typer
-from wasabi import msg
 
+from ..output import msg, write_json
 from .group import (
     ANY_ARGUMENTS,
+    TEXT,
     AsJson,
     GpuId,
     Lang,
@@ -26,9 +26,7 @@ from .group import (
 @app.command("prepare")
 @clear_errors()
 def prepare_cli(
-    text: list[Path] = typer.Argument(
-        ..., help="UTF-8 text (also .gz, .xz, .bz2, .zst), .jsonl with 'text', .spacy"
-    ),
+    text: list[Path] = typer.Argument(..., help=TEXT),
     output: Path = typer.Option(..., "--output", "-o", help="Folder to write"),
     lang: Lang = "en",
     tokenizer: Tokenizer = "spacy",
@@ -97,7 +95,7 @@ def pretrain_cli(
 def perplexity_cli(
     model: Model,
     text: list[Path] = typer.Argument(
-        ..., help="Held-out text files, or one folder that 'prepare' made"
+        ..., help=f"Held-out text: {TEXT}; or one folder that 'prepare' made"
     ),
     lang: Lang = "en",
     tokenizer: Tokenizer = "spacy",
@@ -123,7 +121,7 @@ def perplexity_cli(
         corpus = build_corpus(read, vocab=vocab, max_tokens=max_tokens)
     found = perplexity(language_model, corpus, progress=not (as_json or silent))
     if as_json:
-        typer.echo(json.dumps(found.to_dict()))
+        write_json(found.to_dict())
         return
     table = {
         "forward": f"{found.forward:.2f}",

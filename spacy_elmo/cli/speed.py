@@ -5,7 +5,6 @@ repository (`benchmarks/README.md`). It needs no spaCy.
 """
 
 import copy
-import json
 import math
 import os
 import platform
@@ -19,13 +18,12 @@ from typing import Any
 
 import numpy as np
 import torch
-import typer
-from wasabi import msg
 
 from ..bilm import PUBLISHED, BiLM, TokenCache
 from ..bilm.kernels import case_of, check_precision
 from ..machine import PRECISIONS
 from ..models import find
+from ..output import msg, write_json
 from ..pretrain import processor
 from ..text import BOS_ID, EOS_ID, open_corpus
 
@@ -222,7 +220,7 @@ def machine() -> str:
 def show(tables: Mapping[str, Sequence[Mapping[str, Any]]], as_json: bool) -> None:
     """Print tables, each a list of rows by column, and what they were measured on."""
     if as_json:
-        typer.echo(json.dumps({**tables, "machine": machine()}))
+        write_json({**tables, "machine": machine()})
         return
     for title, rows in tables.items():
         msg.divider(title)

@@ -1,11 +1,12 @@
 """Vectors of whole corpora, in files: each token once, and verified.
 
-    inputs -> records -> sentences -> biLM -> rows -> shards, one file each
+    text (its own room) -> biLM -> rows -> shards, one file each
 
 plan.py says which shards there are, worker.py makes them, runs.py and processes.py say
 who does. reader.py reads them, and verification.py proves that they are right.
 """
 
+from ..text import Reading
 from .estimate import readable
 from .exports import export
 from .model import Computing
@@ -15,7 +16,6 @@ from .progress import Progress, rounding_error
 from .reader import Corpus, EmbeddedDocument, EmbeddedSentence
 from .reader import Corpus as open  # noqa: A004  (read as spacy_elmo.embed.open)
 from .runs import Terminated, run
-from .sentences import Reading
 from .sinks import Shard, Sink
 from .verification import Report, repair, verify
 

@@ -11,13 +11,12 @@ import numpy as np
 
 from ..errors import Errors
 from ..files import coded, sync_folder
+from ..text import Source, open_source
 from .folder import SHARDS, names_of_shards
 from .keep import pack
 from .model import Encoder, processor
 from .plan import Plan, Range, read_plan
 from .planning import make_encoder
-from .records import Source, open_source
-from .sentences import Reader
 from .shard import Columns, Shard, Unit, expect
 from .worker import make_rows, read_units
 
@@ -131,7 +130,7 @@ class _Checker:
         self.report = Report()
         self._sample, self._random = sample, random.Random(seed)  # noqa: S311
         self._has_chosen = False
-        self._reader = Reader(plan.reading)
+        self._reader = plan.reader()
         self._processor = processor(plan.computing.device)
 
     def check_job(self, number: int, names: set[str]) -> set[str]:

@@ -1,7 +1,7 @@
 """Nearest contexts of a word: occurrences whose vectors are alike (paper, table 4)."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -62,12 +62,13 @@ def nearest_contexts(
     return found
 
 
-def lines_with(pattern: str, lines: Iterable[str]) -> Iterator[str]:
-    """Return the lines in which a token may match, so that no others need be tokenized.
-    Raises ValueError [EL082] if the pattern is not a regular expression."""
+def may_match(pattern: str) -> Callable[[str], bool]:
+    """Return whether a token of a text may match, so that no other text need be
+    tokenized. Raises ValueError [EL082] if the pattern is not a regular expression."""
     search = _compile(pattern).search
-    looks_around = re.search(r"[\^$]|\\[AbBZ]|\(\?[=!<]", pattern)
-    return (line for line in lines if looks_around or search(line))
+    if re.search(r"[\^$]|\\[AbBZ]|\(\?[=!<]", pattern):  # it looks around
+        return lambda text: True
+    return lambda text: search(text) is not None
 
 
 def contexts_of(pattern: str, sentences: Iterable[Sequence[str]]) -> Iterator[Context]:

@@ -154,7 +154,8 @@ def read_through(
     cache.use(key_of(context, []))
     sentences, lengths = sentences_of(docs)
     tokens, rows, n_rows = sentences
-    keys = [key_of(context, sentence) for sentence in tokens]
+    # By the words as they are read: both Unicode forms of a word have one vector.
+    keys = [key_of(context, shim.bilm.as_read(sentence)) for sentence in tokens]
     known = cache.read(keys)
     new = [s for s, key in enumerate(keys) if key not in known]
     layers_LND: Any = encoder.layers[0].predict(

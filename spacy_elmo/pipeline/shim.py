@@ -264,6 +264,7 @@ class BiLMShim(TorchShim):
                 "config": self.bilm_config.to_dict(),
                 "vocab": self._model.vocab if self.bilm_config.n_words else None,
                 "alphabet": self._model.alphabet,
+                "unicode_form": self._model.form,
                 "weights": super().to_bytes() if self.has_weights else None,
                 "fingerprint": self.fingerprint() if self.has_weights else None,
             }
@@ -277,8 +278,9 @@ class BiLMShim(TorchShim):
         self._check_sizes(config, SAVED)
         if message["weights"]:  # none if saved before it had any
             arrays = arrays_from_bytes(message["weights"])
-            stored = StoredBiLM(config, message["vocab"], message["alphabet"], arrays)
-            stored = checked(stored, SAVED)
+            words = message["vocab"], message["alphabet"]
+            form = message.get("unicode_form")  # not in version 0.2
+            stored = checked(StoredBiLM(config, *words, arrays, None, form), SAVED)
             if message.get("fingerprint") != stored.fingerprint:
                 problem = "its weights were changed after they were saved"
                 raise ValueError(Errors.EL010.format(path=SAVED, error=problem))

@@ -133,16 +133,14 @@ def replace_text(output: Path) -> None:
 
 
 def prepared_folder(sources: Sequence[str | Path]) -> Path | None:
-    """Return the prepared folder that is named, None if files are. Raises ValueError
-    [EL043] if a folder is not prepared, or not named alone."""
+    """Return the prepared folder that is named, None if files and folders of text are.
+    Raises ValueError [EL043] if a prepared folder is not named alone."""
     for name in sources:
-        is_folder = False
         with suppress(PermissionError):  # what reads it says so
-            is_folder = Path(name).is_dir()
-        if is_folder:
-            if len(sources) > 1 or not is_prepared(Path(name)):
-                raise ValueError(Errors.EL043.format(path=name))
-            return Path(name)
+            if is_prepared(Path(name)):
+                if len(sources) > 1:
+                    raise ValueError(Errors.EL043.format(path=name))
+                return Path(name)
     return None
 
 

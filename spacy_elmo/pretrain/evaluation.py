@@ -56,9 +56,10 @@ def perplexity(
     unroll_steps: int = 50,
     progress: bool = False,
 ) -> Perplexity:
-    """Return the perplexity of a corpus in the model's vocabulary, read in streams with
-    carried state, as in training: in batch_size of them, or fewer if it is short.
-    Raises ValueError [EL035] if it is too short."""
+    """Return the perplexity of a corpus in the model's vocabulary and Unicode form. It
+    is read in streams with carried state, as in training: in batch_size of them, or
+    fewer if it is short. Raises ValueError [EL035] if it is too short."""
+    corpus = corpus.in_form(model.bilm.form)
     batch_size = max(1, min(batch_size, (len(corpus.forward) - 1) // unroll_steps))
     streams = Streams(corpus, model.bilm, batch_size, unroll_steps)
     state = model.bilm.zero_state(batch_size)

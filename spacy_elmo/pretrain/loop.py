@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from wasabi import Printer
 
-from ..bilm import BiLMState
+from ..bilm import BiLMState, form_of
 from ..bilm.kernels import (
     check_training_precision,
     choose_training_matmul,
@@ -24,6 +23,7 @@ from ..bilm.kernels import (
 )
 from ..errors import Errors
 from ..files import held, sha256_of
+from ..output import Messages
 from ..text import Batch, read_ahead
 from . import checkpoint
 from .config import PretrainConfig
@@ -128,12 +128,17 @@ class Loop:
         self.training, self.output = config.training, output
         self.workers, self.depends_on = workers, depends_on
         self.log: Log | None = None
-        self.msg = Printer(no_print=not workers.is_first)
+        self.msg = Messages(no_print=not workers.is_first)
         self.model, plan = start_model(config, corpora[TRAIN].vocab, workers)
         bilm, vocab = self.model.bilm, self.model.bilm.vocab or []
+        if self.training.init is None:
+            bilm.form = form_of(corpora[TRAIN].words)
         self.vocabulary = sha256_of("\n".join(vocab))
         self.init = bilm.fingerprint() if self.training.init else None
-        self.corpora = {name: corpora[name].with_vocab(vocab) for name in corpora}
+        self.corpora = {
+            name: text.in_form(bilm.form).with_vocab(vocab)
+            for name, text in corpora.items()
+        }
         self.results = Results(config, output, command, self.corpora, workers)
         self.optimizers = make_optimizers(config, self.model)
         self.schedule = config.schedule()

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from wasabi import Printer
 
 from .. import __version__
 from ..bilm.weights import CARD, FILES, folder_of, read_config
 from ..errors import Errors
 from ..files import json_with_checksum, recover, write_files
 from ..models import find, read_card, started_from
+from ..output import Messages
 from .card import describe, processor
 from .config import PretrainConfig
 from .corpora import DEV, TRAIN, Corpora
@@ -117,7 +117,7 @@ class Results:
         device = describe(self.workers.device)
         return f"{processor()}, {threads}, {device}, torch {torch.__version__}"
 
-    def finish(self, msg: Printer) -> None:
+    def finish(self, msg: Messages) -> None:
         """Measure the best model on the further held-out text, add that to its card,
         and show a table of perplexities before and after. Raises ValueError [EL046] if
         the best model was removed."""

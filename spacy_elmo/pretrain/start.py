@@ -38,6 +38,7 @@ def start_model(
         plan = _check_memory(config, model, available, workers)
         return model.to(workers.device), plan
     bilm = _start_bilm(config, vocab)
+    vocab = list(dict.fromkeys(bilm.as_read(vocab)))
     size = (bilm.config.projection_dim, len(vocab))
     with torch.device("meta"):  # shapes, but no memory yet
         sketch = LanguageModel(bilm, make(*size))

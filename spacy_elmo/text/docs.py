@@ -2,19 +2,19 @@
 
 import zlib
 from collections.abc import Iterable, Iterator
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from spacy.tokens import DocBin, Span
+    from spacy.tokens import Doc, DocBin
 
-CHUNK = 1 << 20  # bytes that are read, and unpacked, at once
+CHUNK = 1 << 20  # bytes that are unpacked at once
 MAX_DOCS = 1 << 30  # bytes of the Docs of a file, which spaCy reads at once
 
 
 def read_docs(blocks: Iterable[bytes]) -> "DocBin":
     """Return the Docs of a `.spacy` file, which is given in blocks. What it takes is
-    counted before spaCy unpacks it. Its errors, and those of `DocBin.get_docs`, are of
-    any kind: use `files.coded`."""
+    counted before spaCy unpacks it. Its errors, and those of `docs_of`, are of any
+    kind: use `files.coded`."""
     from spacy.tokens import DocBin
 
     unpack, size, read = zlib.decompressobj(), 0, bytearray()
@@ -29,12 +29,8 @@ def read_docs(blocks: Iterable[bytes]) -> "DocBin":
     return DocBin().from_bytes(bytes(read))
 
 
-def sentences_of(file: IO[bytes]) -> Iterator[tuple[int, "Span"]]:
-    """Yield the number of each Doc of a `.spacy` file, from 1, with every sentence, or
-    with all of it where no boundaries are set. Its errors are those of `read_docs`."""
+def docs_of(docs: "DocBin") -> "Iterator[Doc]":
+    """Yield Docs, with a vocabulary of their own."""
     from spacy.vocab import Vocab
 
-    docs = read_docs(iter(lambda: file.read(CHUNK), b""))
-    for number, doc in enumerate(docs.get_docs(Vocab()), start=1):
-        for sentence in doc.sents if doc.has_annotation("SENT_START") else [doc[:]]:
-            yield number, sentence
+    yield from docs.get_docs(Vocab())

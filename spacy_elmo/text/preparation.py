@@ -29,8 +29,8 @@ from .corpus import (
     reverse_sentences,
     vocabulary_size,
 )
+from .files import describe, files_of
 from .parts import Part, Request, make_parts, read_parts
-from .reading import tokenize_with
 
 __all__ = ["PARTS", "Request", "prepare"]
 
@@ -50,7 +50,7 @@ def prepare(
     """Write a prepared corpus (see `shards.py`), or resume an interrupted one.
 
     Args:
-        sources: Text files, as `read_lines` takes them.
+        sources: Files of text, and folders of such files.
         output: The folder to write.
         request: Tokenizer, vocabulary, and how much text.
         processes: Number of processes that tokenize.
@@ -62,13 +62,16 @@ def prepare(
 
     Raises:
         ValueError: [EL033] There is no text; [EL041, EL042] another corpus is there,
-            a damaged one, or other files; also as `tokenize_with` and `read_lines`.
+            a damaged one, or other files; also as `Reader`, `describe` and
+            `Reader.contents`.
         OSError: [EL013] A file can't be written; [EL044] a process was killed; also as
-            `read_lines`. What was done until then is kept, to resume from.
+            `describe`. What was done until then is kept, to resume from.
     """
-    refuse_to_write_over(sources, output, overwrite=overwrite)
-    hashes = [sha256(path) for path in sources]
-    wanted = {"request": asdict(request), "sources": hashes}
+    paths = [path for path, _ in files_of(sources, leave_out=output)]
+    refuse_to_write_over(paths, output, overwrite=overwrite)
+    files = [describe(path) for path in paths]
+    hashes, kinds = [sha256(path) for path in paths], [file.kind for file in files]
+    wanted = {"request": asdict(request), "sources": hashes, "kinds": kinds}
     if shards.is_prepared(output):
         try:
             manifest = shards.check_files(output)
@@ -76,21 +79,22 @@ def prepare(
             if not overwrite:
                 raise
             manifest = {}
-        if {key: manifest.get(key) for key in wanted} == wanted:
+        found = {key: manifest.get(key) for key in wanted}
+        if found["kinds"] is None and "conllu" not in kinds:
+            found["kinds"] = kinds  # version 0.2, which read CoNLL-U as lines of text
+        if found == wanted:
             return manifest
         if not overwrite:
             raise ValueError(Errors.EL042.format(path=output))
-    tokenize_with(request.lang, request.tokenizer, request.sentences)  # or refuse now
+    request.reader()  # or refuse now
     parts = _parts_folder(output, wanted)
-    n_parts = make_parts(
-        sources, parts, request, processes=processes, progress=progress
-    )
+    n_parts = make_parts(files, parts, request, processes=processes, progress=progress)
     read = partial(read_parts, parts, n_parts, request.max_tokens, progress)
     manifest = {"format": shards.FORMAT_VERSION, **wanted}
     manifest |= _join_parts(read, parts / WHOLE, request)
     # Text that was there before stays until all of this is written.
-    files = {name: parts / WHOLE / name for name in manifest["files"]}
-    contents = {**files, shards.MANIFEST: json_with_checksum(manifest)}
+    made = {name: parts / WHOLE / name for name in manifest["files"]}
+    contents = {**made, shards.MANIFEST: json_with_checksum(manifest)}
     old = [path.name for path in _ours(output) if path.name not in contents]
     write_files(output, contents, remove=old)
     shutil.rmtree(parts, ignore_errors=True)  # all is written: it is no error any more

@@ -12,11 +12,9 @@ from spacy.tokens import DocBin
 
 from spacy_elmo import BiLM, embed
 from spacy_elmo.embed import run, verify
-from spacy_elmo.embed.inputs import describe
 from spacy_elmo.embed.model import Computing
-from spacy_elmo.embed.records import open_source
-from spacy_elmo.embed.sentences import Reader, Reading
 from spacy_elmo.models import MODELS, find
+from spacy_elmo.text import Reader, Reading, describe, open_source
 
 from .corpora import (
     SMALL,
@@ -245,9 +243,7 @@ def test_long_documents_are_read_in_pieces(tmp_path):
     corpus = embed.open(output)
     assert len(corpus) == 2
     parts = list(
-        Reader(Reading()).parts(
-            open_source(describe(Path(path)), 1 << 16).read(0, 1 << 30), "jsonl", path
-        )
+        Reader(Reading()).parts(open_source(describe(Path(path)), 1 << 16), 0, 1 << 30)
     )
     assert [part.begins for part in parts] == [True, *[False] * (len(parts) - 2), True]
     assert len(parts) > 4

@@ -15,11 +15,10 @@ import torch
 from spacy_elmo import embed
 from spacy_elmo.bilm.kernels.forced import force
 from spacy_elmo.embed import planning, run
-from spacy_elmo.embed.inputs import Input
 from spacy_elmo.embed.keep import Kept
 from spacy_elmo.embed.model import Computing, Encoder
 from spacy_elmo.embed.plan import Plan, read_plan
-from spacy_elmo.embed.sentences import Reading
+from spacy_elmo.text import Reading, TextFile
 
 from .corpora import (
     SMALL,
@@ -38,7 +37,7 @@ def big_plan(n_files, size):
         mix_of=None,
         fingerprint="0" * 64,
         inputs=tuple(
-            Input(f"/text/{i:06d}.txt", "text", "", size, i) for i in range(n_files)
+            TextFile(f"/text/{i:06d}.txt", "text", "", size, i) for i in range(n_files)
         ),
         reading=Reading(),
         kept=Kept((1.0,), (0,), 512),

@@ -180,14 +180,18 @@ def test_a_shard_is_not_to_blame_for_its_input(tmp_path, packed):
     with pytest.raises(OSError, match=r"EL030"):
         verify(output)
     (tmp_path / "away").rename(text)
-    os.utime(text, ns=(times.st_atime_ns, times.st_mtime_ns + 10**9))
+    later = (times.st_atime_ns, times.st_mtime_ns + 10**9)
+    os.utime(text, ns=later)
+    assert verify(output).problems == []  # a copy
+    text.write_bytes(good[:-1] + b"?")
+    os.utime(text, ns=(times.st_atime_ns, times.st_mtime_ns + 2 * 10**9))
     with pytest.raises(ValueError, match=r"EL204"):
         verify(output)
     # Damage that is found while the input is read: half of it, or no UTF-8.
     half = len(good) // 2
     text.write_bytes(bytes(half) + good[half:] if packed else b"\xff" + good[1:])
     os.utime(text, ns=(times.st_atime_ns, times.st_mtime_ns))
-    with pytest.raises((OSError, ValueError), match=r"EL030|EL205"):
+    with pytest.raises((OSError, ValueError), match=r"EL030|EL031"):
         verify(output)
     text.write_bytes(good)
     os.utime(text, ns=(times.st_atime_ns, times.st_mtime_ns))

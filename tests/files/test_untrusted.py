@@ -11,14 +11,12 @@ import spacy
 from spacy_elmo import BiLM
 from spacy_elmo.bilm import weights as files
 from spacy_elmo.bilm.objectives import FILE, FullSoftmax, load
-from spacy_elmo.embed.inputs import describe
 from spacy_elmo.embed.plan import read_plan
 from spacy_elmo.embed.sinks.safetensors import Safetensors
 from spacy_elmo.models import read_card
 from spacy_elmo.pretrain import checkpoint
 from spacy_elmo.pretrain.config_file import read_config
-from spacy_elmo.text import Request, prepare
-from spacy_elmo.text.reading import read_lines
+from spacy_elmo.text import Request, describe, prepare, read_lines
 from spacy_elmo.text.shards import read_manifest
 
 from ..models import tiny_config

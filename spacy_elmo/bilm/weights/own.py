@@ -34,6 +34,7 @@ CONFIG, WEIGHTS, VOCAB = "config.json", "weights.safetensors", "vocab.txt"
 ALPHABET, CARD = "alphabet.json", "card.json"
 FILES = (CONFIG, WEIGHTS, VOCAB, ALPHABET, CARD, objectives.FILE)
 FORMAT_VERSION = 1
+FORM = "unicode_form"  # in the configuration and, for people, in the card
 _SAFETENSORS_FLOATS = ("F64", "F32", "F16", "BF16")
 
 
@@ -77,7 +78,8 @@ class OwnFormat:
         alphabet = read_json(folder / ALPHABET) if has_alphabet else None
         check_words(folder, config, vocab, alphabet)
         arrays, mix = _read_arrays(path, config), _mix(header, config, folder / CONFIG)
-        stored = StoredBiLM(config, vocab, alphabet, arrays, mix)
+        form = header.get(FORM)
+        stored = StoredBiLM(config, vocab, alphabet, arrays, mix, form)
         found, expected = stored.fingerprint, header.get("fingerprint")
         if expected is not None and found != expected:
             both = {"found": found, "expected": expected, "config": folder / CONFIG}
@@ -117,7 +119,10 @@ class OwnFormat:
             contents[ALPHABET] = json.dumps(stored.alphabet, ensure_ascii=False)
         if card is not None:
             signed = {**card, "fingerprint": stored.fingerprint}
+            signed |= {} if stored.form is None else {FORM: stored.form}
             contents[CARD] = json_with_checksum(signed)
+        if stored.form is not None:
+            header[FORM] = stored.form
         if words is not None:
             header["vocab_sha256"] = sha256_of(vocab_text(words))
         contents[CONFIG] = json_with_checksum(header)

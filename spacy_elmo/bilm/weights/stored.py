@@ -14,7 +14,7 @@ from torch import Tensor
 from ...errors import Errors, Warnings
 from ..config import BiLMConfig
 from ..model import BidirectionalLM
-from ..words import MARKS, UNK
+from ..words import FORMS, MARKS, UNK, UnicodeForm
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
 
@@ -42,6 +42,7 @@ class StoredBiLM:
         arrays: The parameters by their names in the model's state dict.
         mix: The mix of layers that was trained with the model, if it has one. Vectors
             of layers do not depend on it, so the fingerprint does not either.
+        form: The Unicode form of all text that it has read, if it has one.
     """
 
     config: BiLMConfig
@@ -49,6 +50,7 @@ class StoredBiLM:
     alphabet: list[str] | None
     arrays: dict[str, Tensor]
     mix: Mix | None = None
+    form: UnicodeForm | None = None
 
     @property
     def n_parameters(self) -> int:
@@ -67,7 +69,8 @@ class StoredBiLM:
     def fingerprint(self) -> str:
         """SHA-256 over the float32 bytes of every array, by name, and over everything
         else that the vectors depend on: models with one fingerprint give the same
-        vectors. Computed once, so ask before the arrays change."""
+        vectors, of text in their Unicode form. Computed once, so ask before the arrays
+        change."""
         # Not functools.cached_property: before Python 3.12 it has a lock, which a fork
         # may inherit from a thread that holds it.
         found: str | None = self.__dict__.get("_fingerprint")
@@ -97,12 +100,16 @@ def checked(stored: StoredBiLM, path: str | Path) -> StoredBiLM:
     """Return a model that was read from a path, its arrays as float32.
 
     Raises:
-        ValueError: As `check_words` and `check_shapes`; [EL008] on NaN or infinity.
+        ValueError: As `check_words` and `check_shapes`; [EL003] for a Unicode form that
+            there is not; [EL008] on NaN or infinity.
 
     Warns:
         UserWarning: [ELW62] A model that reads words has no entry for unknown ones.
     """
     check_words(path, stored.config, stored.vocab, stored.alphabet)
+    if stored.form not in (None, *FORMS):
+        problem = f"its Unicode form is {stored.form!r}"
+        raise ValueError(Errors.EL003.format(path=path, problem=problem))
     if stored.config.n_words and stored.vocab and UNK not in stored.vocab:
         found = {"path": path, "first": stored.vocab[0]}
         warnings.warn(Warnings.ELW62.format(**found), stacklevel=4)
