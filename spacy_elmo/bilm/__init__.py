@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from .words import EOS as EOS
     from .words import PADDING as PADDING
     from .words import UNK as UNK
+    from .words import UnicodeForm as UnicodeForm
     from .words import encode_words as encode_words
+    from .words import form_of as form_of
+    from .words import in_form as in_form
     from .words import trim as trim
     from .words import word_to_bytes as word_to_bytes
 
@@ -41,7 +44,18 @@ _NAMES = {
     "model": ("BidirectionalLM",),
     "token_cache": ("CACHE_WORDS", "TokenCache"),
     "token_encoder": ("CharCnnEncoder",),
-    "words": ("BOS", "EOS", "PADDING", "UNK", "encode_words", "trim", "word_to_bytes"),
+    "words": (
+        "BOS",
+        "EOS",
+        "PADDING",
+        "UNK",
+        "UnicodeForm",
+        "encode_words",
+        "form_of",
+        "in_form",
+        "trim",
+        "word_to_bytes",
+    ),
 }
 LATE = {name: file for file, names in _NAMES.items() for name in names}
 

@@ -61,6 +61,8 @@ class BiLM(BidirectionalLM):
         form: UnicodeForm | None = None,
     ) -> None:
         super().__init__(config)
+        self._prepared = PreparedWeights()
+        self._form = form
         self.alphabet = None if alphabet is None else list(alphabet)
         self.vocab = None if vocab is None else list(vocab)
         self.token_cache = TokenCache(CACHE_WORDS)
@@ -93,8 +95,6 @@ class BiLM(BidirectionalLM):
 
     @form.setter
     def form(self, form: UnicodeForm | None) -> None:
-        self._prepared = PreparedWeights()
-        self._form = form
         self._form = form
         self._reader.form = form
         self.token_cache.clear()

@@ -39,8 +39,8 @@ from .tokens import MAX_TOKEN, Sentence, hash_of_pipeline, tokenizer_of
 
 __all__ = [
     "BOS_ID", "EOS_ID", "KINDS", "MAX_PIECE", "MAX_TOKEN", "SPECIALS", "UNK_ID",
-    "Batch", "Corpus", "Part", "Reader", "Reading", "Request", "Sentence", "Source", "Streams",
-    "TextFile", "build_corpus", "check_vocab", "describe", "files_of",
+    "Batch", "Corpus", "Part", "Reader", "Reading", "Request", "Sentence", "Source",
+    "Streams", "TextFile", "build_corpus", "check_vocab", "describe", "files_of",
     "hash_of_pipeline", "is_prepared", "manifest_hash", "move", "open_corpus",
     "open_source", "prepare", "read_ahead", "read_contents", "read_docs", "read_lines",
     "read_manifest", "read_sentences", "read_spans", "refuse_to_write_over",
