@@ -81,7 +81,11 @@ def info_cli(
         typer.echo(Config(nested).to_str())
         return
     if kernels:
+        from ..bilm.kernels import describe_library
+
         msg.table(_kernels(weights.read_config(model)), header=["", *CASES])
+        instructions, reason = describe_library()
+        msg.info(f"Instructions of the C library: {instructions}, {reason}")
         return
     stored = weights.load(model)
     found = {
