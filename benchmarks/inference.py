@@ -20,7 +20,6 @@ from tqdm import tqdm
 
 from spacy_elmo.bilm.batch import pack
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.machine.processor import float32_mode
 from spacy_elmo.bilm.model import BidirectionalLM
 from spacy_elmo.bilm.token_cache import TokenCache
 from spacy_elmo.cli.speed import (
@@ -36,6 +35,7 @@ from spacy_elmo.cli.speed import (
 )
 from spacy_elmo.cli.speed_limits import flops_per_token, matrix_peak
 from spacy_elmo.machine import thread_count, to_device
+from spacy_elmo.machine.processor import float32_mode
 
 from .timing import DEVICE, MODEL, TEXT, memory_in_use
 
