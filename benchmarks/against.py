@@ -21,7 +21,7 @@ import typer
 from tqdm import tqdm
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.kernels.choose import check_training_precision
+from spacy_elmo.bilm.kernels import check_training_precision
 from spacy_elmo.cli.speed import Sentences, made_up_sentences, made_up_words, show
 from spacy_elmo.files import sha256
 from spacy_elmo.models import find

@@ -4,8 +4,8 @@
 
 The other revision is unpacked beside this tree, and both read the same sentences in
 turn, each in a process of its own. What counts is the median over rounds; on one thread
-of the processor's time, which other work on the machine changes less, on two of the time
-that passes.
+of the processor's time, which other work on the machine changes less, on two of the
+time that passes.
 """
 
 import json

@@ -1,6 +1,5 @@
 """Reads sentences with the revision of the package that it can import, and answers with
-the seconds that they took: a process of engine.py, for each line of JSON that it
-gets."""
+the seconds that they took: a process of engine.py, for each line of JSON that comes."""
 
 import json
 import sys

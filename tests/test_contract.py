@@ -126,14 +126,13 @@ COMMANDS = {
     "explore sentence": "--output -o --lang -l --tokenizer --gpu-id -g",
     "explore mix": "--output -o",
 }
-# Names of kernels: in SPACY_ELMO_KERNELS, in plans, in checkpoints ("training_matmul"),
-# and in the keys of layer caches ("matmul").
+# Names of kernels: in SPACY_ELMO_KERNELS, in plans, and in checkpoints
+# ("training_matmul").
 STORED_KERNELS = {
-    "token_encoder": "char_cnn definition",
-    "lstm": "cudnn_lstm autograd_lstm one_row cpu_lstm definition",
-    "matmul": "onednn onednn_in_place torch torch_in_blocks mkl fbgemm_int8",
+    "token_encoder": "native_tokens char_cnn definition",
+    "lstm": "native_lstm cudnn_lstm gpu_lstm torch_lstm autograd_lstm definition",
+    "instructions": "avx512_bf16 avx512 avx2 neon none",
     "training_matmul": "onednn torch",
-    "directions": "two_threads one_thread all_threads one_operator",
     "gradients": "overlapped afterwards",
 }
 

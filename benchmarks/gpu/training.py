@@ -138,7 +138,7 @@ def speeds(context: Context) -> Tables:
         some = models[model], text(n_words), batch, precision, context
         n_steps = 1 if context.tiny else 5
         row["chosen"] = _speed(_training(objective, *some), n_steps)
-        with force(directions="one_operator"):
+        with force(lstm="gpu_lstm"):
             row["one operator"] = _speed(_training(objective, *some), n_steps)
         if batch == batches[0] and n_words == sizes[0]:
             row["definition"] = _speed(_training("definition", *some), n_steps)

@@ -82,7 +82,11 @@ def info_cli(
         write(Config(nested).to_str() + "\n")
         return
     if kernels:
+        from ..bilm.kernels import describe_library
+
         msg.table(_kernels(weights.read_config(model)), header=["", *CASES])
+        instructions, reason = describe_library()
+        msg.info(f"Instructions of the C library: {instructions}, {reason}")
         return
     stored = weights.load(model)
     found = {

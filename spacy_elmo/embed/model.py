@@ -14,7 +14,7 @@ from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 
 from ..bilm import BiLM
-from ..bilm.kernels import force
+from ..bilm.kernels import find_library, force
 from ..errors import Errors
 from ..machine import Precision, cpu_model
 from ..models import find
@@ -106,11 +106,15 @@ def rows_are_exact(computing: Computing, kept: Kept) -> bool:
 
 
 def processor(device: str) -> str:
-    """Return the kind of processor that vectors are computed on."""
+    """Return the kind of processor that vectors are computed on; of a CPU with the
+    instructions of torch and, where it is there, of the C library."""
     if device == "cuda":
         return str(torch.cuda.get_device_name())
     name = cpu_model() or platform.machine()
-    return f"{name[:200]} ({torch.backends.cpu.get_cpu_capability()})"
+    instructions = torch.backends.cpu.get_cpu_capability()
+    if library := find_library():
+        instructions += f", {library.instructions}"
+    return f"{name[:200]} ({instructions})"
 
 
 class Encoder:

@@ -149,6 +149,26 @@ def test_forced_kernels_are_the_plans(tmp_path, model, text):
         make_plan(model, [text], tmp_path / "later", shard_mb=SMALL)
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"kernels": (("lstm", "cpu_lstm"),)}, "EL073.*'cpu_lstm'.*native_lstm"),
+        ({"kernels": (("directions", "two_threads"),)}, "EL073.*'directions'.*lstm"),
+        ({"precision": "int8", "exact": False}, "EL097.*'half'"),
+    ],
+)
+def test_a_plan_with_what_is_gone(tmp_path, model, text, changes, said):
+    """Can be read, and whoever continues is told what is not computed any more."""
+    output = tmp_path / "out"
+    plan, _ = make_plan(model, [text], output)
+    before = replace(plan, computing=replace(plan.computing, **changes))
+    (output / "plan.json").unlink()
+    before.save(output)
+    assert read_plan(output) == before
+    with pytest.raises(ValueError, match=said):
+        run(output)
+
+
 def test_vectors_are_not_written_into_the_pipeline_that_is_read(tmp_path, model, text):
     spacy.blank("en").to_disk(tmp_path / "pipe")
     reading = Reading(pipeline=str(tmp_path / "pipe"))

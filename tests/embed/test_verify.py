@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from spacy_elmo import embed
-from spacy_elmo.embed import repair, run, verify
-from spacy_elmo.embed.model import Computing
+from spacy_elmo.bilm.kernels import kernel
+from spacy_elmo.embed import model, repair, run, verify
 from spacy_elmo.embed.plan import read_plan
 from spacy_elmo.embed.sinks import Safetensors, Shard
 from spacy_elmo.embed.sinks.safetensors import HEADER_BYTES, ShardWriter
@@ -255,13 +255,21 @@ def test_another_processor(output, monkeypatch):
     assert set(problems(output, full=True)) == {path.name}
 
 
+def test_another_engine(tmp_path, monkeypatch):
+    """Without the C library as with it: an installation may have it later, or lose it.
+    Half precision is refused there."""
+    output = embed_files(tmp_path, [write_lines(tmp_path / "a.txt")])
+    monkeypatch.setattr(kernel, "find_library", lambda: None)
+    monkeypatch.setattr(model, "find_library", lambda: None)
+    assert problems(output, full=True) == {}
+
+
 def test_rows_that_depend_on_their_shard_are_computed_by_shard(tmp_path):
-    save_model(tmp_path / "model", hidden_dim=20)
+    """Those of fewer dimensions, which NumPy multiplies to, and those of a GPU."""
+    save_model(tmp_path / "model")
     text = write_lines(tmp_path / "a.txt", 60)
     output = tmp_path / "vectors"
-    computing = Computing(batch_tokens=50, block_tokens=200)
-    model = str(tmp_path / "model")
-    make_plan(model, [text], output, computing=computing, shard_mb=SMALL)
+    make_plan(str(tmp_path / "model"), [text], output, dimensions=8, shard_mb=SMALL / 4)
     run(output)
     assert not read_plan(output).computing.exact
     report = verify(output, sample=0.3, seed=1)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import spacy
 import torch
-from spacy_elmo.bilm.kernels.choose import check_precision
 
+from spacy_elmo.bilm.kernels import case_of, check_precision
 from spacy_elmo.bilm.token_cache import TokenCache
 from spacy_elmo.pipeline import ElmoListener
 from spacy_elmo.pipeline.layer_batch import LayerBatch
@@ -170,11 +170,11 @@ def test_a_gpu_that_is_too_small_is_asked_for_halves():
         assert a == pytest.approx(b, abs=1e-6)
 
 
-@pytest.mark.parametrize("precision", ["half", "int8", "quarter"])
+@pytest.mark.parametrize("precision", ["float32", "half", "int8", "quarter", "tf32"])
 def test_precision_of_a_pipeline(precision, tmp_path):
     """Saved with it, loaded with another, and refused where there is none such."""
     try:
-        check_precision(precision, torch.device("cpu"))
+        check_precision(precision, case_of(torch.empty(0), "float32"))
     except ValueError as error:
         with pytest.raises(ValueError, match=str(error)[1:6]):
             add_elmo(spacy.blank("en"), model={"precision": precision})
@@ -182,13 +182,14 @@ def test_precision_of_a_pipeline(precision, tmp_path):
     nlp = spacy.blank("en")
     rough = add_elmo(nlp, model={"precision": precision})
     doc = nlp("I like Paris")
-    assert rough.bilm.settings.precision == precision
+    assert rough.bilm.precision == precision
     nlp.to_disk(tmp_path)
     assert np.array_equal(spacy.load(tmp_path)("I like Paris").tensor, doc.tensor)
     exact = spacy.load(tmp_path, config={"components.elmo.model.precision": "float32"})
     tensor = exact("I like Paris").tensor
-    assert exact.get_pipe("elmo").bilm.settings.precision == "float32"
-    assert 0 < abs(tensor - doc.tensor).max() < 0.1
+    assert exact.get_pipe("elmo").bilm.precision == "float32"
+    assert (abs(tensor - doc.tensor).max() > 0) is (precision == "half")
+    assert abs(tensor - doc.tensor).max() < 0.1
 
 
 def test_listener_copies_stay_listeners():

@@ -10,7 +10,7 @@ from .char_cnn import prepare as prepare_characters
 from .fast_bilm import FastBiLM
 from .forced import force, forced_kernels
 from .kernel import Case, LstmKernel, TokenKernel, case_of
-from .native import find_library
+from .native import describe_library, find_library
 from .plan import (
     check_precision,
     check_training_precision,
@@ -24,6 +24,7 @@ from .training_matmul import multiply_by
 __all__ = [
     "Case", "FastBiLM", "LstmKernel", "Prepared", "PreparedWeights", "TokenKernel",
     "case_of", "check_precision", "check_training_precision", "choose_all",
-    "choose_gradients", "choose_training_matmul", "encode_characters", "find_library",
-    "force", "forced_kernels", "key_of", "multiply_by", "prepare_characters",
+    "choose_gradients", "choose_training_matmul", "describe_library",
+    "encode_characters", "find_library", "force", "forced_kernels", "key_of",
+    "multiply_by", "prepare_characters",
 ]  # fmt: skip

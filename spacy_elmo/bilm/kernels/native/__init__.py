@@ -100,6 +100,20 @@ def find_library() -> Library | None:
     return library
 
 
+def describe_library() -> tuple[str, str]:
+    """Return the instructions that the library runs with, "none" without it, and why
+    it does. Raises ValueError as `find_library`."""
+    found = find_library()
+    name = "none" if found is None else found.instructions
+    if "instructions" in forced_kernels():
+        return name, "forced (SPACY_ELMO_KERNELS)"
+    if ffi is None:
+        return name, "not built: this package was installed without a C compiler"
+    if found is None:
+        return name, f"this processor has none of {', '.join(INSTRUCTIONS)}"
+    return name, "the best that this processor has"
+
+
 def library() -> Library:
     """Return what `find_library` does. Raises ValueError [EL150] if it is not there."""
     found = find_library()
