@@ -79,9 +79,9 @@ def sentence_cli(
     from ..text import tokenizer_of
 
     tokenize = tokenizer_of(lang, tokenizer, split=False)
-    texts = [sentence] if other is None else [sentence, other]
-    sentences = [[t for s in found for t in s.tokens] for found in tokenize(texts)]
     bilm = load_bilm(model, gpu_id)
+    texts = bilm.as_read([sentence] if other is None else [sentence, other])
+    sentences = [[t for s in found for t in s.tokens] for found in tokenize(texts)]
     softmax = _softmax(model, bilm)
     _write(sentence_view(bilm, *sentences, softmax=softmax, about=model.name), output)
 

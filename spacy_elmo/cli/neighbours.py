@@ -71,7 +71,7 @@ def neighbours_cli(
     queries = found[:: max(1, len(found) // n_contexts)][:n_contexts]
     if context:
         tokenize = tokenizer_of(lang, tokenizer, split=False)
-        read = ([bilm.as_read(s.tokens) for s in each] for each in tokenize(context))
+        read = ([s.tokens for s in each] for each in tokenize(bilm.as_read(context)))
         queries = [_first(contexts_of(word, s), word, c) for s, c in zip(read, context)]
     near = nearest_contexts(bilm, queries, found, n, layer)
     words = _nearest_words(bilm, model, word)

@@ -117,7 +117,13 @@ def perplexity_cli(
     if folder is not None:
         corpus = open_corpus(folder).with_vocab(vocab).first(max_tokens)
     else:
-        read = read_sentences(text, lang=lang, tokenizer=tokenizer, sentences=sentences)
+        read = read_sentences(
+            text,
+            lang=lang,
+            tokenizer=tokenizer,
+            sentences=sentences,
+            form=language_model.bilm.form,
+        )
         corpus = build_corpus(read, vocab=vocab, max_tokens=max_tokens)
     found = perplexity(language_model, corpus, progress=not (as_json or silent))
     if as_json:

@@ -1,6 +1,5 @@
 """Contexts of a word with their labels, from text files and corpora of Docs."""
 
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -47,23 +46,20 @@ def read_contexts(
         known = ", ".join(TOKEN_LABELS)
         raise ValueError(Errors.EL073.format(found=label, known=known))
 
-    if form is not None:
-        word = unicodedata.normalize(form, word)
-    may_have_it = may_match(word)
-
-    def keep(text: str) -> bool:
-        return may_have_it(text if form is None else unicodedata.normalize(form, text))
+    (word,) = in_form([word], form)
+    keep = may_match(word)
 
     def read(path: Path) -> Iterator[Labelled]:
         suffix, _ = suffixes_of(path)
         if suffix == ".spacy":
             return _of_docs(path, word, label, form)
         if suffix == ".tsv":
-            lines = filter(keep, read_lines(path, "text"))
-            return _of_table(lines, word, lang, tokenizer, form)
-        read = read_sentences([path], lang=lang, tokenizer=tokenizer, keep=keep)
-        found = contexts_of(word, (in_form(tokens, form) for tokens in read))
-        return ((context, "") for context in found)
+            lines = (in_form([line], form)[0] for line in read_lines(path, "text"))
+            return _of_table(filter(keep, lines), word, lang, tokenizer)
+        found = read_sentences(
+            [path], lang=lang, tokenizer=tokenizer, keep=keep, form=form
+        )
+        return ((context, "") for context in contexts_of(word, found))
 
     files = [path for path, _ in files_of(paths)]
     found = list(islice(chain.from_iterable(map(read, files)), limit))
@@ -75,14 +71,14 @@ def read_contexts(
 
 
 def _of_table(
-    lines: Iterable[str], word: str, lang: str, tokenizer: str, form: UnicodeForm | None
+    lines: Iterable[str], word: str, lang: str, tokenizer: str
 ) -> Iterator[Labelled]:
     """Yield contexts in lines of a label, a tab and a sentence."""
     tokenize = tokenizer_of(lang, tokenizer, split=False)
     for line in lines:
         label, tab, text = line.partition("\t")
         # A line can be more than one sentence: a long word is cut.
-        sentences = [in_form(s.tokens, form) for s in next(tokenize([text or label]))]
+        sentences = [s.tokens for s in next(tokenize([text or label]))]
         for context in contexts_of(word, sentences):
             yield context, label if tab else ""
 

@@ -5,12 +5,13 @@ training and for `embed`.
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from ..bilm.words import UnicodeForm, in_form
 from ..errors import Errors, Warnings
 from .contents import Content, Fields, readers
 from .files import TextFile, describe, files_of
@@ -166,7 +167,8 @@ def read_sentences(
     tokenizer: str = "spacy",
     sentences: bool = True,
     keep: Callable[[str], bool] = lambda text: True,
-) -> Iterator[list[str]]:
+    form: UnicodeForm | None = None,
+) -> Iterator[Sequence[str]]:
     """Yield all sentences of files of text, and of those in folders, in order.
 
     Args:
@@ -175,16 +177,25 @@ def read_sentences(
         tokenizer: As of `Reading`.
         sentences: `Reading.split`.
         keep: Of text that is to be tokenised, whether it is; for all if not given.
+        form: Unicode form that text is turned to before it is tokenised, if any.
 
     Raises:
         ValueError, OSError: As `Reader`, `describe`, `files_of` and `Reader.contents`.
     """
     reader = Reader(Reading(lang, tokenizer, sentences))
+
+    def contents(path: Path) -> Iterator[Content]:
+        for content in read_contents(describe(path), reader):
+            if content.text is None:
+                yield content
+                continue
+            (text,) = in_form([content.text], form)
+            if keep(text):
+                yield content._replace(text=text)
+
     for path, _ in files_of(paths):
-        contents = read_contents(describe(path), reader)
-        yield from reader.sentences(
-            c for c in contents if c.text is None or keep(c.text)
-        )
+        for sentence in reader.sentences(contents(path)):
+            yield in_form(sentence, form)
 
 
 def read_lines(path: str | Path, kind: str | None = None) -> Iterator[str]:
