@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ..errors import Errors, Warnings
-from ..machine import safe_from_forks, to_device, to_host
+from ..machine import default_settings, safe_from_forks, to_device, to_host
 from .words import BOS, EOS
 
 # Rows whose layers are joined at once on a CPU: few enough to stay in its cache.
@@ -114,7 +114,7 @@ def on_the_host(
     def make(some: Sequence[int]) -> list[np.ndarray]:
         ends = np.cumsum([len(rows[b]) for b in some])
         places = np.split(np.arange(ends[-1]), ends[:-1])
-        with safe_from_forks():
+        with default_settings(), safe_from_forks():
             rows_N = to_device(np.concatenate([rows[b] for b in some]), device)
             some_LND = layers_LND.index_select(1, rows_N)
             check = check_finite(some_LND, [sentences[b] for b in some], places)

@@ -16,7 +16,14 @@ import torch
 from torch import Tensor
 
 from ..errors import Errors, Warnings
-from ..machine import Precision, at_once, safe_from_forks, to_device
+from ..machine import (
+    Precision,
+    at_once,
+    default_settings,
+    prepare_for_forks,
+    safe_from_forks,
+    to_device,
+)
 from . import weights
 from .batch import (
     PackedBatch,
@@ -69,10 +76,12 @@ class BiLM(BidirectionalLM):
         self.mix: Mix | None = None  # of its layers, that its files have
 
     @classmethod
+    @default_settings()
     def random(
         cls, config: BiLMConfig, *, seed: int = 0, vocab: Sequence[str] | None = None
     ) -> "BiLM":
         """Return a biLM with random weights, as training starts from."""
+        prepare_for_forks()
         bilm = cls(config, vocab)
         draw_weights(bilm, torch.Generator().manual_seed(seed))
         return bilm.eval()
@@ -163,11 +172,11 @@ class BiLM(BidirectionalLM):
     def token_vectors(self, words: Sequence[str]) -> Tensor:
         """Return context-independent vectors of distinct words, (V, H); where no
         gradient is asked for, from the cache those that it has."""
+        prepare_for_forks()
         if torch.is_grad_enabled() or not self.token_cache.size:
             return self.compute_token_vectors(words)
         # What is kept must not depend on what this call is made under.
-        plain = torch.autocast(self.device.type, enabled=False)
-        with plain, torch.inference_mode(False), torch.no_grad():
+        with default_settings():
             cache, compute = self.token_cache, self.compute_token_vectors
             return cache.vectors(words, self.token_encoder, compute)
 
@@ -234,6 +243,7 @@ class BiLM(BidirectionalLM):
         """Yield the number and the layers of each sentence as they are computed, the
         longest first: only those of one batch are in memory. Arguments, layers and
         errors are those of `encode`."""
+        prepare_for_forks()
         check_sentences(sentences)
         if batch_tokens is None:
             batch_tokens = at_once(self.device).tokens
@@ -242,14 +252,16 @@ class BiLM(BidirectionalLM):
             raise ValueError(Errors.EL021.format(start=start))
         first = self.zero_state(1)
         if sentences and start == "boundary":  # the state that empty sentences lead to
-            first = steady_state(lambda state: self(pack([[]]), state)[1], first)
+            with default_settings():
+                first = steady_state(lambda state: self(pack([[]]), state)[1], first)
 
         def encode_group(group: Sequence[int]) -> Iterable[np.ndarray]:
-            state = first.map(lambda part: part.expand(-1, len(group), -1))
             some = [sentences[b] for b in group]
             batch = pack(some)
-            layers_LND, _ = self(batch, state)
-            return on_the_host(layers_LND, some, batch.positions)
+            with default_settings():
+                state = first.map(lambda part: part.expand(-1, len(group), -1))
+                layers_LND, _ = self(batch, state)
+                return on_the_host(layers_LND, some, batch.positions)
 
         length = [len(sentence) + 2 for sentence in sentences].__getitem__
         for whole in batch_by_tokens(sentences, batch_tokens):
@@ -257,8 +269,7 @@ class BiLM(BidirectionalLM):
                 yield from zip(group, arrays)
                 del arrays  # before the next batch's layers are made
 
-    @torch.inference_mode(False)
-    @torch.no_grad()
+    @default_settings()
     def encode_stateful(
         self, sentences: Sequence[Sequence[str]], state: BiLMState | None = None
     ) -> tuple[list[np.ndarray], BiLMState]:
@@ -278,6 +289,7 @@ class BiLM(BidirectionalLM):
         Raises:
             ValueError: [EL025] These are no sentences.
         """
+        prepare_for_forks()
         check_sentences(sentences)
         n = len(sentences)
         if state is None:
@@ -297,14 +309,17 @@ class BiLM(BidirectionalLM):
     # -- files --------------------------------------------------------------------
 
     @classmethod
+    @default_settings()
     def empty(cls, config: BiLMConfig) -> "BiLM":
         """Return a biLM whose parameters have shapes but no memory."""
         with torch.device("meta"):
             return cls(config)
 
     @classmethod
+    @default_settings()
     def from_stored(cls, stored: StoredBiLM) -> "BiLM":
         """Return the biLM that `weights.load` has read."""
+        prepare_for_forks()
         with torch.device("meta"):
             bilm = cls(stored.config, stored.vocab, stored.alphabet, stored.form)
         bilm.load_state_dict(stored.arrays, strict=True, assign=True)
@@ -313,6 +328,7 @@ class BiLM(BidirectionalLM):
 
     def stored(self) -> StoredBiLM:
         """Return what files of this biLM hold; its arrays are those of this biLM."""
+        prepare_for_forks()
         arrays = self.state_dict()
         words = self.vocab, self.alphabet
         return StoredBiLM(self.config, *words, arrays, self.mix, self.form)
@@ -323,6 +339,7 @@ class BiLM(BidirectionalLM):
         return self.stored().fingerprint
 
     @classmethod
+    @default_settings()
     def load(cls, path: str | Path) -> "BiLM":
         """Return the biLM in a folder, or of a file in it, in any format. Raises as
         `weights.load`."""

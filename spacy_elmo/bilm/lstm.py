@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from .config import BiLMConfig
+from .parameter import parameter
 
 
 class LstmState(NamedTuple):
@@ -69,12 +70,12 @@ class LstmLayer(nn.Module):
         super().__init__()
         H, C = config.projection_dim, config.hidden_dim
         self.config = config
-        self.weight_x = nn.Parameter(torch.empty(H, 4 * C))
-        self.weight_h = nn.Parameter(torch.empty(H, 4 * C))
-        self.bias = nn.Parameter(torch.empty(4 * C))
+        self.weight_x = parameter(H, 4 * C)
+        self.weight_h = parameter(H, 4 * C)
+        self.bias = parameter(4 * C)
         self.weight_p: nn.Parameter | None = None
         if config.lstm_projection:
-            self.weight_p = nn.Parameter(torch.empty(C, H))
+            self.weight_p = parameter(C, H)
 
     def forward(
         self, x_NH: Tensor, batch_sizes: Sequence[int], h_BH: Tensor, c_BC: Tensor

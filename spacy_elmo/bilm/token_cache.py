@@ -89,7 +89,7 @@ class _Rows:
 
     def __init__(self) -> None:
         self.numbers: OrderedDict[str, int] = OrderedDict()  # longest unused first
-        self.vectors_KH = torch.empty(0, 0)
+        self.vectors_KH = torch.empty(0, 0, dtype=torch.float32, device="cpu")
 
     def take(self, words: Sequence[str]) -> Tensor:
         """Return the vectors of words, which are now in use again."""

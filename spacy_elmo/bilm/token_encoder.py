@@ -12,10 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .config import BiLMConfig
-
-
-def _parameter(*shape: int) -> nn.Parameter:
-    return nn.Parameter(torch.empty(shape))
+from .parameter import parameter
 
 
 class Highway(nn.Module):
@@ -27,10 +24,10 @@ class Highway(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.carry_weight = _parameter(width, width)
-        self.carry_bias = _parameter(width)
-        self.transform_weight = _parameter(width, width)
-        self.transform_bias = _parameter(width)
+        self.carry_weight = parameter(width, width)
+        self.carry_bias = parameter(width)
+        self.transform_weight = parameter(width, width)
+        self.transform_bias = parameter(width)
 
     def forward(self, x_VS: Tensor) -> Tensor:
         """Return y, (V, S)."""
@@ -46,23 +43,23 @@ class CharCnnEncoder(nn.Module):
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__()
         self.activation = torch.relu if config.activation == "relu" else torch.tanh
-        self.char_embedding = _parameter(config.n_characters, config.char_dim)
+        self.char_embedding = parameter(config.n_characters, config.char_dim)
         self.conv_weights = nn.ParameterList(
-            _parameter(n, config.char_dim, width) for width, n in config.filters
+            parameter(n, config.char_dim, width) for width, n in config.filters
         )
-        self.conv_biases = nn.ParameterList(_parameter(n) for _, n in config.filters)
+        self.conv_biases = nn.ParameterList(parameter(n) for _, n in config.filters)
         self.highways = nn.ModuleList(
             Highway(config.n_filters) for _ in range(config.n_highway)
         )
         self.word_embedding: nn.Parameter | None = None
         if config.word_dim:
-            self.word_embedding = _parameter(config.n_words, config.word_dim)
+            self.word_embedding = parameter(config.n_words, config.word_dim)
         self.projection_weight: nn.Parameter | None = None
         self.projection_bias: nn.Parameter | None = None
         if config.token_projection:
             width = config.word_dim + config.n_filters
-            self.projection_weight = _parameter(width, config.projection_dim)
-            self.projection_bias = _parameter(config.projection_dim)
+            self.projection_weight = parameter(width, config.projection_dim)
+            self.projection_bias = parameter(config.projection_dim)
 
     def forward(self, ids_VC: Tensor, word_ids_V: Tensor | None = None) -> Tensor:
         """Return token vectors (V, H)."""
@@ -95,7 +92,7 @@ class WordEncoder(nn.Module):
 
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__()
-        self.embedding = _parameter(config.n_words, config.projection_dim)
+        self.embedding = parameter(config.n_words, config.projection_dim)
 
     def forward(self, ids_V: Tensor) -> Tensor:
         """Return token vectors (V, H)."""

@@ -171,4 +171,4 @@ def _converted(rows: np.ndarray, dtype: str) -> np.ndarray:
     times as fast as NumPy."""
     if "float16" not in (dtype, rows.dtype.name):
         return rows.astype(DTYPES[dtype], copy=False)
-    return np.asarray(torch.tensor(rows).to(getattr(torch, dtype)))
+    return np.asarray(torch.tensor(rows, device="cpu").to(getattr(torch, dtype)))

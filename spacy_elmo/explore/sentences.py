@@ -14,6 +14,7 @@ import torch
 from ..bilm import UNK, BiLM, pack
 from ..bilm.objectives import Objective
 from ..errors import Errors
+from ..machine import default_settings
 from .page import View, visible
 
 MAX_TOKENS = 150  # of a sentence: the matrix has as many rows
@@ -64,6 +65,7 @@ def sentence_view(
     return View("sentence", kind, about, data)
 
 
+@default_settings()
 def surprise(
     bilm: BiLM, softmax: Objective, sentence: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -79,10 +81,9 @@ def surprise(
     numbers = {word: i for i, word in enumerate(bilm.vocab or [])}
     targets = [numbers.get(token, numbers[UNK]) for token in sentence]
     target_T = torch.tensor(targets, device=bilm.device)
-    with torch.inference_mode():
-        layers_LND, _ = bilm(pack([sentence]))  # with <S> and </S> at the ends
-        ahead_NH, back_NH = layers_LND[-1].float().chunk(2, dim=1)
-        log_p = softmax(ahead_NH[:-2], target_T), softmax(back_NH[2:], target_T)
+    layers_LND, _ = bilm(pack([sentence]))  # with <S> and </S> at the ends
+    ahead_NH, back_NH = layers_LND[-1].float().chunk(2, dim=1)
+    log_p = softmax(ahead_NH[:-2], target_T), softmax(back_NH[2:], target_T)
     ahead_T, back_T = (-(x.double().cpu().numpy()) / math.log(2) for x in log_p)
     return ahead_T, back_T
 

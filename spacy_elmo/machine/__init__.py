@@ -1,6 +1,8 @@
 """The machine: processors, threads, forks, and copies to a device and back."""
 
+from .default_settings import default_settings
 from .forks import ProcessLock, safe_from_forks
+from .forks import prepare as prepare_for_forks
 from .processor import (
     CPU_AT_ONCE,
     GPU_AT_ONCE,
@@ -16,12 +18,11 @@ from .processor import (
     instructions,
     onednn_is_on,
 )
-from .threads import numpy_on_one_thread, thread_count
 from .transfer import to_device, to_host
 
 __all__ = [
     "CPU_AT_ONCE", "GPU_AT_ONCE", "INSTRUCTIONS", "PRECISIONS", "AtOnce", "Precision",
-    "ProcessLock", "at_once", "check_name", "cpu_model", "float32_mode",
-    "has_bfloat16_products", "instructions", "numpy_on_one_thread", "onednn_is_on",
-    "safe_from_forks", "thread_count", "to_device", "to_host",
+    "ProcessLock", "at_once", "check_name", "cpu_model", "default_settings",
+    "float32_mode", "has_bfloat16_products", "instructions", "onednn_is_on",
+    "prepare_for_forks", "safe_from_forks", "to_device", "to_host",
 ]  # fmt: skip

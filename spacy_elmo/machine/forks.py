@@ -1,29 +1,136 @@
-"""What a forked process computes with, and when a process may fork.
+"""Computing in a process that was forked from one that had computed.
 
-Only the thread that forks lives on in the new process. Locks that others held at that
-moment stay held there for ever, those of oneDNN inside torch too.
+Only the thread that forks lives on in the new process, and three things are lost there:
+
+- the threads of its OpenMP team. GNU's OpenMP, which PyTorch for Linux brings, waits
+  for them for ever when it is asked for a team again. So the team is ended before a
+  fork, and the new process computes with one thread until it is told otherwise;
+- what other threads were computing. Locks that they held stay held, those of oneDNN
+  inside torch too. So a fork waits until other threads have finished a batch;
+- the owners of our own locks: see `ProcessLock`.
+
+Python runs its functions for forks in forks of its own alone (not in those of uWSGI),
+and only once they are registered. A process that was forked otherwise may have lost a
+team, so `prepare` holds it to one thread, whatever it is told.
 """
 
+import ctypes
 import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from threading import Condition, Lock, get_ident
 
-from .threads import thread_count
+import torch
 
 PATIENCE = 10.0  # seconds, after which a fork waits for a batch no longer
-_PROCESS = os.getpid()
+OMP_PAUSE_HARD = 2  # OpenMP 5.0, section 3.2.44: give up all threads
+PF_FORKNOEXEC = 0x40  # Linux, include/linux/sched.h: forked, and no other program since
 
 
-class _Computing:
-    """The threads that compute, and how many wait to fork."""
+class _Process:
+    """What a process knows of its threads.
 
-    def __init__(self) -> None:
-        self.changed, self.threads = Condition(), Counter[int]()
+    Attributes:
+        may_lack_team: Whether OpenMP may wait for threads that are not there.
+        changed: Held while the other attributes are read or changed.
+        computing: How many blocks of `safe_from_forks` each thread is inside of.
+        forking: Threads that wait to fork.
+    """
+
+    def __init__(self, *, may_lack_team: bool) -> None:
+        self.may_lack_team = may_lack_team
+        self.changed, self.computing = Condition(), Counter[int]()
         self.forking = 0
+
+
+_processes: dict[int, _Process] = {}  # by number: a forked process inherits others
+_team_is_ended = False  # whether the thread that is forking has ended its team
+
+
+def prepare() -> _Process:
+    """Prepare this process for forks before it computes, and keep it from waiting for
+    threads that it has lost in one."""
+    _register()
+    process = _processes.get(os.getpid())
+    if process is None:
+        new = _Process(may_lack_team=_was_forked_unseen())
+        process = _processes.setdefault(os.getpid(), new)
+    if process.may_lack_team and torch.get_num_threads() > 1:
+        torch.set_num_threads(1)
+    return process
+
+
+@contextmanager
+def safe_from_forks() -> Iterator[None]:
+    """Keep other threads from forking while the body runs."""
+    process, me = prepare(), get_ident()
+    with process.changed:
+        while process.forking and not process.computing[me]:
+            process.changed.wait()
+        process.computing[me] += 1
+    try:
+        yield
+    finally:
+        with process.changed:
+            process.computing[me] -= 1
+            process.computing += Counter()  # drops zeros
+            process.changed.notify_all()
+
+
+@cache
+def _register() -> None:
+    """Have Python call the functions below in each fork from now on."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(
+            before=_before, after_in_parent=_in_parent, after_in_child=_in_child
+        )
+
+
+def _before() -> None:
+    process, until = prepare(), time.monotonic() + PATIENCE
+    process.changed.acquire()  # until the fork is made
+    process.forking += 1
+    while set(process.computing) - {get_ident()} and time.monotonic() < until:
+        process.changed.wait(until - time.monotonic())
+    global _team_is_ended  # noqa: PLW0603
+    _team_is_ended = not process.may_lack_team and _end_team()
+
+
+def _end_team() -> bool:
+    """End the OpenMP threads of the calling thread; return whether that was done."""
+    library = ctypes.CDLL(torch._C.__file__)  # noqa: SLF001 (linked with OpenMP)
+    pause = getattr(library, "omp_pause_resource_all", None)
+    return pause is not None and pause(OMP_PAUSE_HARD) == 0
+
+
+def _in_parent() -> None:
+    global _team_is_ended  # noqa: PLW0603
+    _team_is_ended = False  # the next fork may be one that Python does not hear of
+    process = _processes[os.getpid()]
+    process.forking -= 1
+    process.changed.notify_all()
+    process.changed.release()
+
+
+def _in_child() -> None:
+    _processes.clear()
+    _processes[os.getpid()] = _Process(may_lack_team=not _team_is_ended)
+    torch.set_num_threads(1)
+
+
+def _was_forked_unseen() -> bool:
+    """Return whether this process was forked, not started, and `_in_child` not run."""
+    if _processes:
+        return True
+    try:
+        numbers = Path("/proc/self/stat").read_text("utf-8").rpartition(")")[2].split()
+    except OSError:  # not Linux: other systems have no GNU OpenMP, or no forks
+        return False
+    return bool(int(numbers[6]) & PF_FORKNOEXEC)
 
 
 class ProcessLock:
@@ -48,54 +155,3 @@ class ProcessLock:
 
     def __exit__(self, *error: object) -> None:
         self._of[os.getpid()].release()
-
-
-_states: dict[int, _Computing] = {}  # of a process; a fork begins with its own
-
-
-def _state() -> _Computing:
-    return _states.setdefault(os.getpid(), _Computing())
-
-
-@contextmanager
-def safe_from_forks() -> Iterator[None]:
-    """Compute inside so that another thread's fork waits for the end of it (training
-    waits for the end of the forward pass), and with one thread if this process was
-    forked from one that had imported this module: OpenMP's threads don't survive a
-    fork, and who asks for them would wait for ever (`nlp.pipe` with n_process)."""
-    _wait_before_forks()
-    state, me = _state(), get_ident()
-    with state.changed:
-        while state.forking and not state.threads[me]:
-            state.changed.wait()
-        state.threads[me] += 1
-    try:
-        with nullcontext() if os.getpid() == _PROCESS else thread_count(1):
-            yield
-    finally:
-        with state.changed:
-            state.threads[me] -= 1
-            state.threads += Counter()  # drops zeros
-            state.changed.notify_all()
-
-
-@cache
-def _wait_before_forks() -> None:
-    """See to it that a fork waits for threads that compute, from the first on."""
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=_before, after_in_parent=_in_parent)
-
-
-def _before() -> None:
-    state, until = _state(), time.monotonic() + PATIENCE
-    state.changed.acquire()  # until the fork is made
-    state.forking += 1
-    while set(state.threads) - {get_ident()} and time.monotonic() < until:
-        state.changed.wait(until - time.monotonic())
-
-
-def _in_parent() -> None:
-    state = _state()
-    state.forking -= 1
-    state.changed.notify_all()
-    state.changed.release()

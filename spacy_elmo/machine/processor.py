@@ -105,13 +105,16 @@ _mode_lock = RLock()
 def float32_mode(precision: str, device: str) -> Iterator[None]:
     """Let a type of device multiply float32 in TF32 inside if that is the precision,
     and else not at all, whatever torch does otherwise: convolutions and LSTMs of cuDNN
-    round to TF32 by default. Nothing changes on a CPU."""
-    if device == "cpu":
-        yield
-        return
+    round to TF32 by default, and oneDNN to bfloat16 if it is allowed to."""
+    mode = "tf32" if precision == "tf32" else "ieee"
+    mkldnn: Any = torch.backends.mkldnn
     cudnn: Any = torch.backends.cudnn
     backends: list[Any] = [torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn]
-    mode = "tf32" if precision == "tf32" else "ieee"
+    if device == "cpu":
+        backends = [mkldnn.matmul]
+        if mkldnn.matmul.fp32_precision in ("none", mode):
+            yield
+            return
     with _mode_lock:
         before = [backend.fp32_precision for backend in backends]
         try:

@@ -18,7 +18,7 @@ def to_device(numbers: np.ndarray | Sequence[int], device: torch.device) -> Tens
     if isinstance(numbers, np.ndarray):
         tensor = torch.from_numpy(numbers)
     else:
-        tensor = torch.tensor(numbers, dtype=torch.int64)
+        tensor = torch.tensor(numbers, dtype=torch.int64, device="cpu")
     if device.type == "cuda":
         tensor = tensor.pin_memory()
     return tensor.to(device, non_blocking=True)

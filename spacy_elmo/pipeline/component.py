@@ -19,6 +19,7 @@ from thinc.types import Floats3d
 from .. import models as shipped
 from ..bilm import BiLM
 from ..errors import Errors, Warnings
+from ..machine import default_settings
 from .doc_layers import remember
 from .doc_similarity import install_hooks
 from .encoder import Encoder, cut, docs_at_once
@@ -193,6 +194,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         """Add the gradient that a listener has for the layers of Docs."""
         self._tuning.add(docs, d_layers)
 
+    @default_settings()
     def layers_of(self, doc: Doc) -> Floats3d:
         """Return the layers of a Doc that the component has seen, (L+1, T, D)."""
         self._with_weights()
@@ -205,11 +207,13 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
 
     # -- prediction ---------------------------------------------------------------
 
+    @default_settings()
     def predict(self, docs: Iterable[Doc]) -> Reading:
         """Return Docs with the pieces that they were read in, and their layers."""
         self._with_weights()
         return self._reader.read(docs)
 
+    @default_settings()
     def set_annotations(self, docs: Iterable[Doc], scores: Reading) -> None:
         """Set `doc.tensor` (T, D) to the component's own mix, and hold the layers for
         the listeners; [EL058, EL078] if they are of other tokens or not finite."""
@@ -247,6 +251,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
 
     # -- training -----------------------------------------------------------------
 
+    @default_settings()
     def update(
         self,
         examples: Iterable[Example],
@@ -280,6 +285,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
             self.finish_update(sgd)
         return losses
 
+    @default_settings()
     def finish_update(self, sgd: Optimizer) -> None:
         """Let the biLM, if it is not frozen, learn from the listeners' gradients."""
         if not self.frozen:

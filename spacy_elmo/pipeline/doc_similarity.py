@@ -10,8 +10,10 @@ from spacy.tokens import Doc, Span, Token
 from thinc.api import get_array_module
 
 from ..errors import Errors
+from ..machine import default_settings
 
 
+@default_settings()
 def similarity(
     a: Token | Span | Doc, b: Token | Span | Doc, *, layer: int | None = None
 ) -> float:

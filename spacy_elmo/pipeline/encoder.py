@@ -13,6 +13,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+import srsly
 import torch
 from spacy.tokens import Doc
 from spacy.util import registry
@@ -29,10 +30,10 @@ from ..bilm import (
     pack,
 )
 from ..errors import Errors
-from ..machine import Precision, to_device
+from ..machine import Precision, default_settings, prepare_for_forks, to_device
 from .fields import takes_fields_of
 from .layer_batch import LayerBatch, nothing
-from .sealed_model import CheckedModel
+from .sealed_model import SAVED, CheckedModel
 from .shim import BiLMShim
 from .spans import DocPieces, SpanGetter, configure_windows, docs_by_tokens
 
@@ -40,6 +41,22 @@ DROPOUT = {"dropout_rate": 0.0}  # of the LSTM layers' inputs; an update sets it
 PIPE_TOKENS = 16_384  # of a group of Docs at least, if there are as many
 
 Encoder = Model[Sequence[Doc | DocPieces], LayerBatch]
+
+
+class EncoderModel(CheckedModel):
+    """The model of a biLM, with the checksum of `CheckedModel`."""
+
+    def from_dict(self, msg: dict[str, Any]) -> "EncoderModel":
+        """Load what `to_dict` returned; sizes that nobody has chosen give way to those
+        of the weights. Raises ValueError [EL052] if other sizes were chosen."""
+        shim = shim_of(self)
+        _, (saved,) = msg["shims"]
+        sizes = BiLMConfig.from_dict(srsly.msgpack_loads(saved)["config"])
+        if shim.takes_sizes and not shim.has_weights:
+            set_sizes(self, sizes)
+        shim.check_sizes(sizes, SAVED)
+        super().from_dict(msg)
+        return self
 
 
 class Sentences(NamedTuple):
@@ -79,7 +96,7 @@ def build_bilm(
     """
     config = BiLMConfig.from_dict(sizes)
     shim = BiLMShim(config, cache_words, cast(Precision, precision), batch_tokens)
-    return CheckedModel(
+    return EncoderModel(
         "elmo-encoder",
         _forward,
         layers=[Model("bilm", _forward_sentences, shims=[shim], attrs=DROPOUT)],
@@ -148,17 +165,21 @@ def check_rows(layers_LND: Floats3d, sentences: Sentences) -> Callable[[], None]
     return check_finite(xp2torch(layers_LND), sentences.tokens, sentences.rows)
 
 
+@default_settings()
 def _forward_sentences(
     model: Model[Sentences, Floats3d], sentences: Sentences, is_train: bool
 ) -> tuple[Floats3d, Callable[[Floats3d], list[Any]]]:
     shim: Any = model.shims[0]
     if not shim.has_weights:
         raise ValueError(Errors.EL050.format(name="spacy-elmo.BiLM.v1"))
+    prepare_for_forks()
     tokens, rows, n_rows = sentences
     config, device = shim.bilm_config, shim.bilm.device
     options = {"dropout": model.attrs["dropout_rate"]} if is_train else {}
     # Layers of all sentences in one array, which every batch is written into.
-    layers_LND = torch.zeros(config.n_layers + 1, n_rows, config.width, device=device)
+    layers_LND = torch.zeros(
+        *(config.n_layers + 1, n_rows, config.width), dtype=torch.float32, device=device
+    )
     computed: list[tuple[Tensor, Tensor, Callable[[Any], Any]]] = []
 
     def compute(group: Sequence[int]) -> tuple[Tensor, Tensor, Callable[[Any], Any]]:
@@ -176,6 +197,7 @@ def _forward_sentences(
             if is_train:
                 computed.append(part)
 
+    @default_settings()
     def backprop(d_layers_LND: Any) -> list[Any]:
         d_LND = xp2torch(d_layers_LND, device=device)
         for (to_N, from_N), Y_LND, backprop_group in computed:

@@ -31,8 +31,8 @@ DEFAULT_CONFIG = {
 @takes_fields_of(ElmoSettings)
 def make_elmo(nlp: Language, name: str, model: Encoder, **settings: Any) -> Elmo:
     """Return an ELMo component; settings are those of `ElmoSettings`."""
+    shim_of(model).takes_sizes = shim_of(model).bilm_config.to_dict() == shipped.sizes()
     sizes = _sizes_of_weights(model, settings["weights"])
-    before = shim_of(model).bilm_config
     if sizes is not None:
         set_sizes(model, sizes)
     _warn_of_mix(name, settings)
@@ -40,10 +40,9 @@ def make_elmo(nlp: Language, name: str, model: Encoder, **settings: Any) -> Elmo
     place = weakref.ref(nlp), weakref.ref(elmo)
     elmo.when_loaded = partial(_store_version, *place)
     elmo.when_frozen = partial(_store_frozen, *place)
+    elmo.when_resized = partial(_store_sizes, *place)
     if sizes is not None:
-        store = partial(_store_sizes, *place)
-        elmo.when_linked = partial(store, sizes)
-        elmo.sizes_before = before, store
+        elmo.when_linked = partial(elmo.when_resized, sizes)
     return elmo
 
 
@@ -53,7 +52,7 @@ def _sizes_of_weights(model: Encoder, weights: str | None) -> BiLMConfig | None:
     None if they can't be read: a saved pipeline has weights of its own, and must load
     where there are no others. Where they are needed, an error says what is wrong.
     """
-    if weights is None or shim_of(model).bilm_config.to_dict() != shipped.sizes():
+    if weights is None or not shim_of(model).takes_sizes:
         return None
     try:
         return read_config(shipped.find(weights))

@@ -13,7 +13,7 @@ from thinc.types import Floats3d
 
 from ..bilm import BiLM
 from ..errors import Warnings
-from ..machine import ProcessLock
+from ..machine import ProcessLock, prepare_for_forks
 from .encoder import Encoder, cut, docs_at_once, shim_of
 from .layer_batch import LayerBatch
 from .layer_cache import LayerCache, read_through
@@ -175,6 +175,7 @@ class LayerReader:
     def read(self, docs: Iterable[Doc | DocPieces]) -> Reading:
         """Return the layers of Docs, from the cache or computed; warn [ELW26] if the
         cache was removed or damaged meanwhile, and do without it from then on."""
+        prepare_for_forks()
         cut_docs = cut(self.model, list(docs))
         if self.cache is not None:
             try:

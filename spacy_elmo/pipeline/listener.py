@@ -17,6 +17,7 @@ from thinc.api import Model
 from thinc.types import Floats2d
 
 from ..errors import Errors, Warnings
+from ..machine import default_settings
 from .fields import takes_fields_of
 from .layer_batch import LayerBatch
 from .mix import ListenerSettings, MixModel
@@ -185,6 +186,7 @@ def _init(model: ElmoListener, X: Any = None, Y: Any = None) -> None:
     model.sample = X
 
 
+@default_settings()
 def _forward(
     model: ElmoListener, docs: list[Doc], is_train: bool
 ) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list[Doc]]]:
@@ -206,6 +208,7 @@ def _forward(
     if is_train:
         model.attrs[TRAINED_WITH] = ""
 
+    @default_settings()
     def backprop(dY: list[Floats2d]) -> list[Doc]:
         start = 0
         for some, backprop_mix in backprops:

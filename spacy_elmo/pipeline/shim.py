@@ -42,35 +42,52 @@ from ..bilm.kernels import Prepared, key_of
 from ..bilm.weights import StoredBiLM, checked
 from ..errors import Errors, Warnings
 from ..files import MAX_WORDS
-from ..machine import Precision, at_once, check_name, float32_mode, to_device
+from ..machine import (
+    Precision,
+    at_once,
+    check_name,
+    default_settings,
+    float32_mode,
+    prepare_for_forks,
+    safe_from_forks,
+    to_device,
+)
 from .sealed_model import SAVED
+
+LARGEST = 93_600_848  # parameters of the largest published biLM
 
 
 class TorchShim(PyTorchShim):
-    """Holds a torch module, whose gradients Thinc's optimizer turns into updates."""
+    """Holds a torch module, whose gradients Thinc's optimizer turns into updates. What
+    the caller has set in torch and NumPy makes no difference."""
 
+    @default_settings()
+    def __init__(self, module: Any) -> None:
+        super().__init__(module)
+
+    @default_settings()
     def predict(self, inputs: ArgsKwargs) -> Any:
         """Return what the module returns in evaluation mode, without gradients."""
         self._model.eval()
-        with torch.inference_mode(False), torch.no_grad():
-            return self._model(*inputs.args, **inputs.kwargs)
+        return self._model(*inputs.args, **inputs.kwargs)
 
     def begin_update(self, inputs: ArgsKwargs) -> tuple[Any, Callable[[Any], Any]]:
         """Return what the module returns, and its backward pass, both without TF32."""
         mode = partial(float32_mode, "float32", self.device.type)
-        with mode():
+        with default_settings(gradient=True), mode(), safe_from_forks():
             output, backprop = super().begin_update(inputs)
 
-        def backprop_in_mode(gradients: Any) -> Any:
-            with mode():
+        def backprop_by_default(gradients: Any) -> Any:
+            with default_settings(), mode(), safe_from_forks():
                 return backprop(gradients)
 
-        return output, backprop_in_mode
+        return output, backprop_by_default
 
     def learns(self, name: str) -> bool:
         """Return whether the parameter of a name takes part in updates."""
         return True
 
+    @default_settings()
     def finish_update(self, optimizer: Optimizer) -> None:
         """Write the optimizer's updates into the parameters, and drop gradients."""
         for name, parameter in self._model.named_parameters():
@@ -94,17 +111,21 @@ class TorchShim(PyTorchShim):
     @contextlib.contextmanager
     def use_params(self, params: Any) -> Iterator[None]:
         """Have the parameters hold averages, or other values, for a while."""
+        prepare_for_forks()
         backup = []
-        for name, parameter in self._model.named_parameters():
-            if self.key(name) in params:
-                backup.append((parameter, torch2xp(parameter.data.clone())))
-                _write(parameter, params[self.key(name)])
+        with default_settings():
+            for name, parameter in self._model.named_parameters():
+                if self.key(name) in params:
+                    backup.append((parameter, torch2xp(parameter.data.clone())))
+                    _write(parameter, params[self.key(name)])
         try:
             yield
         finally:
-            for parameter, weights in backup:
-                _write(parameter, weights)
+            with default_settings():
+                for parameter, weights in backup:
+                    _write(parameter, weights)
 
+    @default_settings()
     def copy(self) -> "TorchShim":
         """Return a copy with an id of its own."""
         copied = copy.deepcopy(self)
@@ -118,6 +139,7 @@ class TorchShim(PyTorchShim):
         state = self._model.state_dict()
         return serialize({k: v.detach().cpu().contiguous() for k, v in state.items()})
 
+    @default_settings()
     def from_bytes(self, bytes_data: bytes) -> "TorchShim":
         """Load the module's state; [EL010] if it is damaged, or of another module."""
         arrays = arrays_from_bytes(bytes_data)
@@ -136,6 +158,7 @@ def run(
     the backward pass, both of arrays."""
     Y, backprop = shim(ArgsKwargs(inputs, {}), is_train)
 
+    @default_settings()
     def backprop_array(dY: Any) -> None:
         gradient = xp2torch(dY, device=Y.device)
         backprop(ArgsKwargs(args=((Y,),), kwargs={"grad_tensors": (gradient,)}))
@@ -157,7 +180,6 @@ def arrays_from_bytes(data: bytes) -> dict[str, torch.Tensor]:
         raise ValueError(Errors.EL010.format(path=SAVED, error=error)) from error
 
 
-@torch.no_grad()
 def _write(parameter: torch.Tensor, values: Any) -> None:
     """Write an array into a parameter.
 
@@ -185,6 +207,8 @@ class BiLMShim(TorchShim):
         self._batch_tokens = batch_tokens
         self.cache_words = cache_words
         self.precision = precision
+        # Whether weights of other sizes may come, as long as there are none.
+        self.takes_sizes = False
         self._fingerprint = Prepared[str]()
         self.set_sizes(config)
 
@@ -205,11 +229,12 @@ class BiLMShim(TorchShim):
         """Whether the biLM has weights."""
         return self._model.device.type != "meta"
 
+    @default_settings()
     def set_weights(self, bilm: BiLM, source: object) -> None:
         """Take over a biLM from a source, which messages name; [EL052] if its sizes are
         others, [EL077] if the device does not have the precision. Raises MemoryError
         [EL076] if they don't fit it."""
-        self._check_sizes(bilm.config, source)
+        self.check_sizes(bilm.config, source)
         try:
             bilm = bilm.to(_device()).eval()
         except torch.OutOfMemoryError as error:
@@ -227,7 +252,10 @@ class BiLMShim(TorchShim):
     @property
     def max_bytes(self) -> int:
         """Size of the saved weights and words at most."""
-        return 8 * self._model.n_parameters + MAX_WORDS
+        n_parameters = self._model.n_parameters
+        if self.takes_sizes and not self.has_weights:
+            n_parameters = max(n_parameters, LARGEST)
+        return 8 * n_parameters + MAX_WORDS
 
     def fingerprint(self) -> str:
         """Return `BiLM.fingerprint`, computed again when the weights change."""
@@ -270,12 +298,13 @@ class BiLMShim(TorchShim):
             }
         )
 
+    @default_settings()
     def from_bytes(self, bytes_data: bytes) -> "BiLMShim":
         """Load weights, if there are some; [EL006-EL008, EL010] if they are damaged,
         [EL052] if their sizes are others."""
         message = srsly.msgpack_loads(bytes_data)
         config = BiLMConfig.from_dict(message["config"])
-        self._check_sizes(config, SAVED)
+        self.check_sizes(config, SAVED)
         if message["weights"]:  # none if saved before it had any
             arrays = arrays_from_bytes(message["weights"])
             words = message["vocab"], message["alphabet"]
@@ -287,7 +316,8 @@ class BiLMShim(TorchShim):
             self.set_weights(BiLM.from_stored(stored), SAVED)
         return self
 
-    def _check_sizes(self, found: BiLMConfig, source: object) -> None:
+    def check_sizes(self, found: BiLMConfig, source: object) -> None:
+        """Raise ValueError [EL052] if the sizes of weights from a source are others."""
         ours, theirs = self.bilm_config.to_dict(), found.to_dict()
         differing = [
             f"{name} = {theirs[name]} (configured: {ours[name]})"

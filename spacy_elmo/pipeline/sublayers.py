@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from ..bilm import BiLMConfig, CharCnnEncoder, draw_weights, encode_words, trim
 from ..bilm.kernels import case_of, encode_characters, prepare_characters
-from ..machine import to_device
+from ..machine import default_settings, to_device
 from .encode import TokenVectors
 from .shim import TorchShim, run
 
@@ -60,6 +60,7 @@ def build_char_cnn(
 
 
 class _CharCnn(nn.Module):
+    @default_settings()
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__()
         self.encoder = CharCnnEncoder(config)
@@ -72,6 +73,7 @@ class _CharCnn(nn.Module):
         return encode_characters(self.encoder, weights, ids_VC)[word_N]
 
 
+@default_settings()
 def _forward_rows(
     model: Model[Any, Any], inputs: tuple[np.ndarray, np.ndarray], is_train: bool
 ) -> tuple[Any, Callable[[Any], None]]:

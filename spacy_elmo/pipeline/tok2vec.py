@@ -12,6 +12,7 @@ from thinc.api import Model
 from thinc.types import Floats2d
 
 from ..errors import Errors, Warnings
+from ..machine import default_settings
 from .encoder import Encoder, docs_at_once, shim_of
 from .fields import takes_fields_of
 from .listener import ElmoListener
@@ -85,6 +86,7 @@ class Replacement:
         own = {"@architectures": TOK2VEC, "bilm": self._bilm, "frozen": self.frozen}
         return {**own, **settings}
 
+    @default_settings()
     def model(self, copied: Encoder, listener: ElmoListener, upstream: Any) -> OwnElmo:
         """Return a tok2vec of its own in a listener's place, whose mix it keeps."""
         if self._given.get("@architectures") == TOK2VEC:
@@ -141,6 +143,7 @@ def _init(model: OwnElmo, X: Any = None, Y: Any = None) -> None:
     model.set_up(model.n_layers)
 
 
+@default_settings()
 def _forward(
     model: OwnElmo, docs: list[Doc], is_train: bool
 ) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list[Doc]]]:
@@ -155,6 +158,7 @@ def _forward(
     layers, backprop_encoder = encoder(docs, not model.frozen)
     Y, backprop_mix = model.mix(layers, is_train)
 
+    @default_settings()
     def backprop(dY: list[Floats2d]) -> list[Doc]:
         d_layers = backprop_mix(dY)
         model.add_penalty()

@@ -1,7 +1,8 @@
 """Where a component's weights come from and go to."""
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +37,8 @@ class WithWeights:
     # Called with whether the biLM is frozen, when that is changed.
     when_frozen: Callable[[bool], None] = staticmethod(lambda frozen: None)
 
-    # The sizes of the configuration and what writes them there, if those of named
-    # weights have come in their place.
-    sizes_before: tuple[BiLMConfig, Callable[[BiLMConfig], None]] | None = None
+    # Called with other sizes than those of the configuration, in a pipeline.
+    when_resized: Callable[[BiLMConfig], None] = staticmethod(lambda sizes: None)
 
     @property
     def width(self) -> int:
@@ -76,29 +76,36 @@ class WithWeights:
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> Any:
         """Read what `to_bytes` has written. Raises ValueError [EL002] if it is damaged,
         and as `BiLMShim.from_bytes`."""
-        self._take_sizes_back(exclude)
-        with coded(Errors.EL002, SAVED, format=_SAVED_AS):
+        with self._resizing(), coded(Errors.EL002, SAVED, format=_SAVED_AS):
             return super().from_bytes(bytes_data, exclude=exclude)  # type: ignore[misc]
 
     def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> Any:
         """Read what `to_disk` has written. Raises as `from_bytes`."""
-        self._take_sizes_back(exclude)
         file, most = Path(path) / "model", self._shim.max_bytes
         if "model" in exclude:
             return super().from_disk(path, exclude=exclude)  # type: ignore[misc]
-        with reading(file, Errors.EL002, max_bytes=most, format=_SAVED_AS):
+        with (
+            self._resizing(),
+            reading(file, Errors.EL002, max_bytes=most, format=_SAVED_AS),
+        ):
             return super().from_disk(path, exclude=exclude)  # type: ignore[misc]
 
-    def _take_sizes_back(self, exclude: Iterable[str]) -> None:
-        """Have the sizes of the configuration, which saved weights have, whatever the
-        folder that the configuration names holds now."""
-        if self.sizes_before is None or self.has_weights or "model" in exclude:
-            return
-        sizes, store = self.sizes_before
-        set_sizes(self.model, sizes)
-        store(sizes)
-        for listener in self.connected:
-            listener.connect(self)  # type: ignore[attr-defined]
+    @contextmanager
+    def _resizing(self) -> Iterator[None]:
+        """Tell the configuration and the listeners if the model has got other sizes:
+        saved weights keep theirs, whatever the folder that the configuration names
+        holds now."""
+        before = self._shim.bilm_config
+        try:
+            yield
+        except BaseException:
+            if self._shim.bilm_config != before:
+                set_sizes(self.model, before)
+            raise
+        if self._shim.bilm_config != before:
+            self.when_resized(self._shim.bilm_config)
+            for listener in self.connected:
+                listener.connect(self)  # type: ignore[attr-defined]
 
     def load_weights(self, path: str | Path) -> None:
         """Take weights from a model folder in any format, or a shipped model by name.

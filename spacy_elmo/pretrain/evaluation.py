@@ -10,6 +10,7 @@ import torch
 from tqdm import tqdm
 
 from ..bilm import word_to_bytes
+from ..machine import default_settings
 from ..text import BOS_ID, EOS_ID, SPECIALS, UNK_ID, Corpus, Streams
 from .model import LanguageModel, evaluating, on_device
 
@@ -48,6 +49,7 @@ class Perplexity:
         )
 
 
+@default_settings(matmul=False)
 def perplexity(
     model: LanguageModel,
     corpus: Corpus,

@@ -19,7 +19,7 @@ from torch.nn.functional import dropout
 from ..bilm import BiLM, BiLMState, weights
 from ..bilm.objectives import Objective
 from ..errors import Errors
-from ..machine import to_device
+from ..machine import default_settings, to_device
 from ..text import Batch, check_vocab
 
 
@@ -68,6 +68,7 @@ class LanguageModel(nn.Module):
         return log_p_P
 
     @classmethod
+    @default_settings()
     def load(cls, folder: Path, dropout: float = 0.0) -> "LanguageModel":
         """Read a model folder: a biLM, and its objective beside it.
 

@@ -160,7 +160,7 @@ def orthogonal(
     is_tall = matrices.shape[1] > matrices.shape[2]
     x = matrices.mT if is_tall else matrices
     x = x / torch.linalg.vector_norm(x, dim=(1, 2), keepdim=True).clamp(min=1e-7)
-    gram, product = x @ x.mT, torch.eye(x.shape[1], device=x.device)
+    gram, product = x @ x.mT, torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
     for _ in range(steps):
         factor = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
         if x.dtype == torch.float32:

@@ -20,7 +20,7 @@ from torch.nn import Parameter
 from ..bilm import BiLMState
 from ..bilm.kernels import choose_gradients
 from ..errors import Errors
-from ..machine import float32_mode
+from ..machine import default_settings, float32_mode, prepare_for_forks
 from .config import TrainingConfig
 from .optimizers import values
 
@@ -157,22 +157,29 @@ def start(device: str) -> Iterator[Workers]:
 
 @contextmanager
 def torch_settings(training: TrainingConfig, device: torch.device) -> Iterator[None]:
-    """Set torch's threads, and its precision, and restore both and the random numbers
-    of the process."""
-    threads, low = torch.get_num_threads(), training.precision == "bfloat16"
-    precision = torch.get_float32_matmul_precision() if low else ""
+    """Set torch's threads, its precision and what else the process may have changed,
+    and restore all of it and the random numbers of the process."""
+    threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
+    low = training.precision == "bfloat16"
+    backends: list[Any] = [torch.backends.cuda.matmul, torch.backends.mkldnn.matmul]  # type: ignore[attr-defined]
+    precisions = [backend.fp32_precision for backend in backends]
     gpus = [device] if device.type == "cuda" else []
     if training.threads:
         torch.set_num_threads(training.threads)
+    prepare_for_forks()
+    torch.set_default_dtype(torch.float32)  # of what other packages make
     if low:  # what stays float32 may use TF32
-        torch.set_float32_matmul_precision("high")
+        for backend in backends:
+            backend.fp32_precision = "tf32"
     try:
         with (
+            default_settings(gradient=True, matmul=False),
             torch.random.fork_rng(gpus),
             nullcontext() if low else float32_mode(training.precision, device.type),
         ):
             yield
     finally:
         torch.set_num_threads(threads)
-        if low:
-            torch.set_float32_matmul_precision(precision)
+        torch.set_default_dtype(dtype)
+        for backend, precision in zip(backends, precisions):
+            backend.fp32_precision = precision

@@ -34,7 +34,12 @@ class AdaptiveSoftmax(Objective):
         if not rising or width // DIV_VALUE ** len(cutoffs) < 1:
             raise ValueError(Errors.EL029.format(cutoffs=list(cutoffs), width=width))
         self.clusters = nn.AdaptiveLogSoftmaxWithLoss(
-            width, n_words, list(cutoffs), div_value=DIV_VALUE, head_bias=True
+            width,
+            n_words,
+            list(cutoffs),
+            div_value=DIV_VALUE,
+            head_bias=True,
+            dtype=torch.float32,
         )
 
     def prepare(self, target_N: np.ndarray, device: torch.device) -> list[list[Tensor]]:

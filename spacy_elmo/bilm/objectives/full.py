@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...registry import registry
+from ..parameter import parameter
 from .objective import MakeObjective, Objective, in_chunks
 
 
@@ -15,8 +16,8 @@ class FullSoftmax(Objective):
 
     def __init__(self, width: int, n_words: int) -> None:
         super().__init__(width, n_words)
-        self.weight = nn.Parameter(torch.empty(n_words, width))
-        self.bias = nn.Parameter(torch.zeros(n_words))
+        self.weight = parameter(n_words, width)
+        self.bias = nn.Parameter(torch.zeros(n_words, dtype=torch.float32))
         nn.init.normal_(self.weight, std=width**-0.5)
 
     def forward(self, h_NH: Tensor, target_N: Tensor) -> Tensor:
