@@ -341,6 +341,18 @@ class Errors(metaclass=_Coded):
         "'{name}' is no 'elmo' component, so it keeps no layers. Name one in "
         'spacy-elmo.UseLayerCache.v1 (name = "elmo").'
     )
+    EL145 = (
+        "Can't read '{path}' as vectors of words: {problem}. The file is damaged or "
+        "holds something else; take an undamaged copy."
+    )
+    EL146 = (
+        "There are no vectors of words in '{path}'. They are a file '{file}'; of the "
+        "models that ship, {names} has one."
+    )
+    EL147 = (
+        "'spacy-elmo.Words.v1' has no vectors yet: call nlp.initialize(), which reads "
+        "them, or load a pipeline that was saved with them."
+    )
     # Vectors of whole corpora
     EL201 = (
         "'{path}' has another plan; what differs: {differs}. Choose another --output, "
