@@ -34,7 +34,12 @@ def build_words(
     """
     shim = WordsShim()
     words: TokenVectors = Model(
-        "words", _forward, init=_init, shims=[shim], attrs={"weights": str(weights)}
+        "words",
+        _forward,
+        init=_init,
+        dims={"nO": None},
+        shims=[shim],
+        attrs={"weights": str(weights)},
     )
     return words if embed is None else concatenate(embed, words)
 

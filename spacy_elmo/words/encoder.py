@@ -17,13 +17,12 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
-from safetensors import SafetensorError
 from safetensors.numpy import load as deserialize
 from safetensors.numpy import save as serialize
 
 from ..atomic_files import write_file
 from ..errors import Errors
-from ..untrusted_files import reading
+from ..untrusted_files import coded, reading
 from .pieces import FIRST, LAST, UNKNOWN, pieces_of
 
 FILE = "words.safetensors"
@@ -81,8 +80,16 @@ class WordEncoder:
             f"width={self.width})"
         )
 
+    @property
+    def n_kept(self) -> int:
+        """Words whose vectors are kept in memory."""
+        return len(self._kept)
+
     def __deepcopy__(self, memo: Any) -> "WordEncoder":
         return self  # it never changes
+
+    def __reduce__(self) -> Any:
+        return WordEncoder.from_bytes, (self.to_bytes(),)
 
     def vectors(self, words: Sequence[str]) -> np.ndarray:
         """Return the vectors of words, (N, D) in float32; zeros for a word of white space
@@ -136,18 +143,14 @@ class WordEncoder:
 
     def to_bytes(self) -> bytes:
         """Return the weights in the format of safetensors, with their checksum."""
-        digest = np.frombuffer(bytes.fromhex(self.sha256), dtype=np.uint8)
-        return serialize({**self._arrays, "sha256": digest})
+        return packed(self._arrays)
 
     @classmethod
     def from_bytes(cls, data: bytes, path: object = "the saved pipeline") -> "WordEncoder":
         """Return the encoder of what `to_bytes` returned; one that is in memory already
         is not made again. Raises ValueError [EL145] if it is damaged."""
-        try:
+        with coded(Errors.EL145, path):
             arrays = deserialize(data)
-        except (SafetensorError, ValueError, KeyError, TypeError) as error:
-            said = str(error).partition("\n")[0]
-            raise ValueError(Errors.EL145.format(path=path, problem=said)) from error
         digest = arrays.pop("sha256", np.zeros(0, np.uint8)).tobytes().hex()
         if digest != _checksum(arrays):
             problem = "it was changed after it was written, its checksum says"
@@ -182,6 +185,12 @@ class WordEncoder:
         path, data = Path(path), self.to_bytes()
         file = path / FILE if path.is_dir() else path
         write_file(file, lambda target: target.write_bytes(data))
+
+
+def packed(arrays: Arrays) -> bytes:
+    """Return arrays in the format of safetensors, with their checksum."""
+    digest = np.frombuffer(bytes.fromhex(_checksum(arrays)), dtype=np.uint8)
+    return serialize({**arrays, "sha256": digest})
 
 
 _in_memory: "WeakValueDictionary[str, WordEncoder]" = WeakValueDictionary()
