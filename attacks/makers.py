@@ -30,11 +30,13 @@ from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.text.prepare import Request, prepare
 from spacy_elmo.text.reading import read_lines
 from spacy_elmo.text.shards import open_corpus
+from spacy_elmo.words import WordEncoder
 from tests.bilm.many_langs import save_many_langs
 from tests.embed.corpora import embed_files, write_lines
 from tests.models import SENTENCES, tiny_config
 from tests.pipelines import add_elmo
 from tests.pretrain.runs import TEXT, write_config
+from tests.words import tiny_encoder
 
 VOCAB = ["<S>", "</S>", "<UNK>", "The", "cat", "고양이"]
 
@@ -113,6 +115,16 @@ def make_softmax(folder: Path) -> None:
 def read_softmax(folder: Path) -> Found:
     objective = objectives.load(folder / objectives.FILE, 6, 30)
     return Found(hashed(*objective.state_dict().values()))
+
+
+def make_words(folder: Path) -> None:
+    folder.mkdir()
+    tiny_encoder().save(folder)
+
+
+def read_words(folder: Path) -> Found:
+    vectors_ND = WordEncoder.load(folder).vectors(["abc", "abcde", "日", "."])
+    return Found(hashed(torch.from_numpy(vectors_ND)))
 
 
 def make_card(folder: Path) -> None:

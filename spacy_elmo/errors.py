@@ -346,8 +346,8 @@ class Errors(metaclass=_Coded):
         "holds something else; take an undamaged copy."
     )
     EL146 = (
-        "There are no vectors of words in '{path}'. They are a file '{file}'; of the "
-        "models that ship, {names} has one."
+        "There are no vectors of words in '{path}', which would be a file '{file}'. "
+        "Name a model that has some; of those that ship, {names} does."
     )
     EL147 = (
         "'spacy-elmo.Words.v1' has no vectors yet: call nlp.initialize(), which reads "

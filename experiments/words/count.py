@@ -3,8 +3,8 @@
     python -m experiments.words.count OUTPUT SOURCE ... --limit 1200000
 
 A source is a text (.txt, .txt.xz), or a git directory, of which every text file of the
-newest commit is read. OUTPUT has a word a line, as the teacher reads it: without case and
-accents.
+newest commit is read. OUTPUT has a word a line, as the teacher reads it: without case
+and accents.
 """
 
 import lzma
@@ -19,8 +19,7 @@ import typer
 from spacy_elmo.atomic_files import write_text
 from spacy_elmo.words.pieces import normalise
 
-
-# Letters and digits, with single marks between them: "U.S", "O'Neil", "AT&T", "vis-a-vis".
+# Letters and digits, with single marks between them: "U.S", "O'Neil", "AT&T".
 WORD = re.compile(r"[^\W_]+(?:['’.&+-][^\W_]+)*")
 MAX_CHARACTERS = 30
 ENDINGS = (".md", ".txt", ".jsonl", ".json", ".xml", ".html", ".csv", ".tsv")
@@ -40,7 +39,8 @@ def read(source: Path) -> Iterator[str]:
 
 def _read_repository(folder: Path) -> Iterator[str]:
     git = ["git", f"--git-dir={folder}", "-c", "core.quotepath=off"]
-    tree = subprocess.run([*git, "ls-tree", "-r", "-z", "HEAD"], capture_output=True)
+    listing = [*git, "ls-tree", "-r", "-z", "HEAD"]
+    tree = subprocess.run(listing, capture_output=True, check=True)
     rows = tree.stdout.decode(errors="replace").split("\0")
     ids = [row.split()[2] for row in rows if row.lower().endswith(ENDINGS)]
     batch = subprocess.Popen(
@@ -58,8 +58,8 @@ def _read_repository(folder: Path) -> Iterator[str]:
 
 
 def count(sources: list[Path]) -> Counter[str]:
-    """Return how often each form stands in the sources. Of a word with hyphens the parts
-    count, of one with other marks the whole and its parts."""
+    """Return how often each form stands in the sources. Of a word with hyphens the
+    parts count, of one with other marks the whole and its parts."""
     counts: Counter[str] = Counter()
     for source in sources:
         for part in read(source):
@@ -67,11 +67,11 @@ def count(sources: list[Path]) -> Counter[str]:
     forms: Counter[str] = Counter()
     for form, n in counts.items():
         # A name counts as if it were more frequent, since it is names that matter.
-        n *= 4 if not form.islower() else 1
+        weight = n if form.islower() else 4 * n
         whole = form.replace("-", "").isalnum()
         for part in form.split("-") if whole else [form, *re.findall(r"[^\W_]+", form)]:
             if len(part) <= MAX_CHARACTERS and not any(map(str.isdigit, part[1:-1])):
-                forms[normalise(part)] += n
+                forms[normalise(part)] += weight
     return forms
 
 

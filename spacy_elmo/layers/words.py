@@ -14,10 +14,16 @@ from thinc.types import Floats2d
 
 from .. import models as shipped
 from ..errors import Errors
-from ..words import WordEncoder
+from ..words import FILE, WordEncoder
 from .encode import TokenVectors
 
 MODEL = "en_elmo_sm"
+
+
+def shipped_words(lang: str) -> str | None:
+    """Return the shipped model that has vectors of a language's words, None if none."""
+    name = shipped.MODELS.get(lang)
+    return name if name and (shipped.FOLDER / name / FILE).exists() else None
 
 
 @registry.architectures("spacy-elmo.Words.v1")
@@ -58,7 +64,8 @@ class WordsShim(Shim):
         return self._model
 
     def load(self, weights: str) -> None:
-        """Read the encoder of a model. Raises as `models.find` and `WordEncoder.load`."""
+        """Read the encoder of a model. Raises as `models.find` and
+        `WordEncoder.load`."""
         self._model = WordEncoder.load(shipped.find(weights))
 
     def finish_update(self, optimizer: Any) -> None:
@@ -78,8 +85,7 @@ class WordsShim(Shim):
 
 
 def _init(model: TokenVectors, X: Any = None, Y: Any = None) -> None:
-    (shim,) = model.shims
-    assert isinstance(shim, WordsShim)
+    shim: Any = model.shims[0]
     shim.load(model.attrs["weights"])
     model.set_dim("nO", shim.encoder.width)
 
@@ -87,8 +93,7 @@ def _init(model: TokenVectors, X: Any = None, Y: Any = None) -> None:
 def _forward(
     model: TokenVectors, docs: list[Doc], is_train: bool
 ) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list[Doc]]]:
-    (shim,) = model.shims
-    assert isinstance(shim, WordsShim)
+    shim: Any = model.shims[0]
     vectors_ND = shim.encoder.vectors([token.text for doc in docs for token in doc])
     lengths: Any = np.array([len(doc) for doc in docs])
     Y = model.ops.unflatten(model.ops.asarray2f(vectors_ND), lengths)

@@ -1,12 +1,12 @@
 """A static vector for any string: convolutions over its word pieces, in whole numbers.
 
-All weights are whole numbers of eight bits, and so is what every layer makes of them, so
-that a product is a sum of whole numbers below 2**24. Floating-point numbers of 32 bits
-hold those exactly: a word has the same vector, bit for bit, in any batch and on any
-processor, in whatever order a library adds.
+All weights are whole numbers of eight bits, and so is what every layer makes of them,
+so that a product is a sum of whole numbers below 2**24. Floating-point numbers of 32
+bits hold those exactly: a word has the same vector, bit for bit, in any batch and on
+any processor, in whatever order a library adds.
 
-Shapes: N words, P pieces of all words, L pieces and boundaries, V pieces that are known,
-E embedding, H hidden, D vector.
+Shapes: N words, P pieces of all words, L pieces and boundaries, V pieces that are
+known, E embedding, H hidden, D vector.
 """
 
 import hashlib
@@ -37,8 +37,8 @@ Arrays = dict[str, np.ndarray]
 
 
 class WordEncoder:
-    """Gives every string a static vector: those of its pieces go through convolutions of
-    width three, one linear layer, and a mean.
+    """Gives every string a static vector: those of its pieces go through convolutions
+    of width three, a mean, and one linear layer.
 
     Attributes:
         width: Columns of a vector.
@@ -55,8 +55,8 @@ class WordEncoder:
             path: Where they are from, for messages.
 
         Raises:
-            ValueError: [EL145] if they are not of these shapes and types, not finite, or
-                too wide to be exact.
+            ValueError: [EL145] if they are not of these shapes and types, not finite,
+                or too wide to be exact.
         """
         self._arrays = _checked(arrays, path)
         self.sha256 = _checksum(arrays)
@@ -65,7 +65,10 @@ class WordEncoder:
         self._boundaries = self._numbers[FIRST], self._numbers[LAST]
         self._table_VE = arrays["table"]
         self._layers = [
-            (arrays[f"{name}.weight"].astype(np.float32), *_scale_and_bias(arrays, name))
+            (
+                arrays[f"{name}.weight"].astype(np.float32),
+                *_scale_and_bias(arrays, name),
+            )
             for name in _layer_names(arrays)
         ]
         # Of 64 bits: sums over the pieces of a word are larger.
@@ -92,8 +95,8 @@ class WordEncoder:
         return WordEncoder.from_bytes, (self.to_bytes(),)
 
     def vectors(self, words: Sequence[str]) -> np.ndarray:
-        """Return the vectors of words, (N, D) in float32; zeros for a word of white space
-        alone. Those of words seen before are kept."""
+        """Return the vectors of words, (N, D) in float32; zeros for a word of white
+        space alone. Those of words seen before are kept."""
         kept = self._kept
         missing = [word for word in dict.fromkeys(words) if word not in kept]
         if not missing:
@@ -146,7 +149,9 @@ class WordEncoder:
         return packed(self._arrays)
 
     @classmethod
-    def from_bytes(cls, data: bytes, path: object = "the saved pipeline") -> "WordEncoder":
+    def from_bytes(
+        cls, data: bytes, path: object = "the saved pipeline"
+    ) -> "WordEncoder":
         """Return the encoder of what `to_bytes` returned; one that is in memory already
         is not made again. Raises ValueError [EL145] if it is damaged."""
         with coded(Errors.EL145, path):
@@ -174,7 +179,9 @@ class WordEncoder:
         path = Path(path)
         file = path / FILE if path.is_dir() else path
         if not file.exists():
-            raise FileNotFoundError(Errors.EL146.format(path=path, file=FILE, names="en_elmo_sm"))
+            raise FileNotFoundError(
+                Errors.EL146.format(path=path, file=FILE, names="en_elmo_sm")
+            )
         with reading(file, Errors.EL145, max_bytes=MAX_BYTES):
             data = file.read_bytes()
         return cls.from_bytes(data, file)
@@ -239,7 +246,9 @@ def _checked(arrays: Arrays, path: object) -> Arrays:
 
     layers = _layer_names(arrays)
     parts = [f"{n}.{part}" for n in [*layers, "output"] for part in _PARTS]
-    check(sorted(arrays) == sorted(["format", "pieces", "table", *parts]), "arrays lack")
+    check(
+        sorted(arrays) == sorted(["format", "pieces", "table", *parts]), "arrays lack"
+    )
     check(bool(layers), "it has no layers")
     check_array("format", np.int32)
     version = int(arrays["format"])
@@ -251,7 +260,9 @@ def _checked(arrays: Arrays, path: object) -> Arrays:
         check(False, "its pieces are not UTF-8")
     check(len(set(pieces)) == len(pieces), "a piece stands there twice")
     check({UNKNOWN, FIRST, LAST} <= set(pieces), f"{UNKNOWN}, {FIRST} or {LAST} lacks")
-    check(all(arrays[f"{n}.weight"].ndim == 2 for n in [*layers, "output"]), "no matrix")
+    check(
+        all(arrays[f"{n}.weight"].ndim == 2 for n in [*layers, "output"]), "no matrix"
+    )
     check(arrays["table"].ndim == 2, "the table is no matrix")
     width = arrays["table"].shape[1]
     check_array("table", np.int8, len(pieces), width)
@@ -260,7 +271,9 @@ def _checked(arrays: Arrays, path: object) -> Arrays:
         check(0 < rows <= MAX_COLUMNS, f"{name} has {rows} rows")
         columns = arrays[f"{name}.weight"].shape[1]
         # What is added to it, the residual connection, has its width.
-        check(columns == width or number == 0 or name == "output", f"{name} has {columns}")
+        check(
+            columns == width or number == 0 or name == "output", f"{name} has {columns}"
+        )
         check_array(f"{name}.weight", np.int8, rows, columns)
         check_array(f"{name}.scale", np.float32, columns)
         check_array(f"{name}.bias", np.float32, columns)

@@ -1,5 +1,5 @@
-"""Word pieces: a word as a few numbers (Wu et al. 2016, section 4.1), split as an uncased
-BERT splits it (Devlin et al. 2019).
+"""Word pieces: a word as a few numbers (Wu et al. 2016, section 4.1), split as an
+uncased BERT splits it (Devlin et al. 2019).
 
 A piece that does not begin a part of a word is written with ## before it.
 """
@@ -23,8 +23,8 @@ _IDEOGRAPHS = (
 
 
 def pieces_of(word: str, numbers: Mapping[str, int]) -> list[int]:
-    """Return the numbers of a word's pieces, at most MAX_PIECES; none for a word of white
-    space and control characters.
+    """Return the numbers of a word's pieces, at most MAX_PIECES; none for a word of
+    white space and control characters.
 
     Args:
         word: Any string.

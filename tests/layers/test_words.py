@@ -1,4 +1,4 @@
-"""Vectors of words in a pipeline: what a component reads, what is saved, what is refused."""
+"""Vectors of words in a pipeline: what is read, what is saved, what is refused."""
 
 import pickle
 
@@ -42,8 +42,7 @@ def pipeline(weights, *, embed=HASHES, names=("tagger",)) -> Language:
 def trained(nlp, updates=3):
     batch = examples(nlp)
     optimizer = nlp.initialize(lambda: batch)
-    losses = [nlp.update(batch, sgd=optimizer)["tagger"] for _ in range(updates)]
-    return losses
+    return [nlp.update(batch, sgd=optimizer)["tagger"] for _ in range(updates)]
 
 
 def layers_of(nlp, name="tagger"):
@@ -89,7 +88,7 @@ def test_a_saved_pipeline_keeps_them(weights, tmp_path_factory):
     (weights / "words.safetensors").unlink()
     expected = [t.tag_ for doc in nlp.pipe(TEXTS) for t in doc]
     (before,) = layers_of(nlp)
-    for loaded in (spacy.load(folder), pickle.loads(pickle.dumps(nlp))):  # noqa: S301
+    for loaded in (spacy.load(folder), pickle.loads(pickle.dumps(nlp))):
         assert [t.tag_ for doc in loaded.pipe(TEXTS) for t in doc] == expected
         (layer,) = layers_of(loaded)
         assert layer.shims[0].encoder is before.shims[0].encoder

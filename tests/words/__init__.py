@@ -4,7 +4,18 @@ import numpy as np
 
 from spacy_elmo.words import WordEncoder
 
-PIECES = ["[UNK]", "[CLS]", "[SEP]", *"abcdefgh.,", "##a", "##b", "##c", "ab", "##cde", "日"]
+PIECES = [
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    *"abcdefgh.,",
+    "##a",
+    "##b",
+    "##c",
+    "ab",
+    "##cde",
+    "日",
+]
 
 
 def tiny_arrays(seed=0, embedding=6, hidden=5, depth=2, width=4):

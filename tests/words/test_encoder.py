@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from spacy_elmo.words import WordEncoder
@@ -17,8 +18,8 @@ from . import PIECES, tiny_arrays, tiny_encoder
 
 NUMBERS = {piece: number for number, piece in enumerate(PIECES)}
 WORDS = [
-    "a", "ABC", "abcde", "h.h", "日", "zzz", "", " ", "\x00", "한국어", "😀", "a,b.c" * 9,
-    "a" * 5000, "." * 5000, "\ud800",
+    "a", "ABC", "abcde", "h.h", "日", "zzz", "", " ", "\x00", "한국어", "😀",
+    "a,b.c" * 9, "a" * 5000, "." * 5000, "\ud800",
 ]  # fmt: skip
 
 
@@ -60,7 +61,9 @@ def test_vectors_are_those_of_the_definition(depth):
 
 def test_a_word_has_the_same_bits_in_any_batch_and_after_any_history():
     draw = random.Random(0)
-    words = ["".join(draw.choices("abcdefgh.,zé", k=draw.randint(0, 30))) for _ in range(500)]
+    words = [
+        "".join(draw.choices("abcdefgh.,zé", k=draw.randint(0, 30))) for _ in range(500)
+    ]
     arrays = tiny_arrays(embedding=300, hidden=200)
     expected = WordEncoder(arrays).vectors(words)
     other = WordEncoder(arrays)
@@ -128,6 +131,18 @@ def test_there_are_none(tmp_path):
         WordEncoder.load(tmp_path)
 
 
+def same_arrays(one, other):
+    try:
+        found = load(one)
+    except SafetensorError:
+        return False
+    expected = load(other)
+    return found.keys() == expected.keys() and all(
+        found[name].dtype == array.dtype and np.array_equal(found[name], array)
+        for name, array in expected.items()
+    )
+
+
 def test_damage_is_found(tmp_path):
     data = tiny_encoder().to_bytes()
     draw = random.Random(0)
@@ -136,12 +151,10 @@ def test_damage_is_found(tmp_path):
         damaged = bytearray(data)
         damaged[place] ^= 1 << draw.randrange(8)
         (tmp_path / FILE).write_bytes(bytes(damaged))
-        try:
-            found = WordEncoder.load(tmp_path)
-        except ValueError as error:
-            assert "[EL145]" in str(error)
-        else:  # a letter of the header that means the same
-            assert found.sha256 == tiny_encoder().sha256
+        if same_arrays(bytes(damaged), data):
+            continue  # a letter of the header that means the same
+        with pytest.raises(ValueError, match=r"\[EL145\]"):
+            WordEncoder.load(tmp_path)
 
 
 def forged(**changed):
