@@ -45,7 +45,7 @@ class WordEncoder:
         sha256: Of the weights.
     """
 
-    def __init__(self, arrays: Arrays, path: object = "the arrays") -> None:
+    def __init__(self, arrays: Arrays, path: str | Path = "the arrays") -> None:
         """Take over weights.
 
         Args:
@@ -150,7 +150,7 @@ class WordEncoder:
 
     @classmethod
     def from_bytes(
-        cls, data: bytes, path: object = "the saved pipeline"
+        cls, data: bytes, path: str | Path = "the saved pipeline"
     ) -> "WordEncoder":
         """Return the encoder of what `to_bytes` returned; one that is in memory already
         is not made again. Raises ValueError [EL145] if it is damaged."""
@@ -228,7 +228,7 @@ def _checksum(arrays: Arrays) -> str:
     return digest.hexdigest()
 
 
-def _checked(arrays: Arrays, path: object) -> Arrays:
+def _checked(arrays: Arrays, path: str | Path) -> Arrays:
     """Return arrays that are what they have to be; raises ValueError [EL145]."""
 
     def check(is_right: object, problem: str) -> None:
