@@ -29,8 +29,8 @@ COMMENTS = {
     "frozen: it stays as it is, and only the mixes of its layers are trained.",
     ".tok2vec]": "ELMo's vectors stand beside the component's own (at = \"input\"), "
     'beside what\nits encoder makes of them ("output"), or at both places.',
-    ".tok2vec.embed]": "The component's own vectors, and static ones of words by their "
-    "spelling\n(spacy-elmo.Words.v1), if there are some.",
+    ".tok2vec.embed.embed]": "The component's own vectors, which stand beside static "
+    "ones of words.",
     ".tok2vec.elmo]": "Softmax weights and gamma of this component's own. mix: "
     "learned, average,\ntop, concat or the number of a layer; l2: draws weights "
     "towards the average.",
