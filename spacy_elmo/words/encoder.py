@@ -5,13 +5,13 @@ so that a product is a sum of whole numbers below 2**24. Floating-point numbers 
 bits hold those exactly: a word has the same vector, bit for bit, in any batch and on
 any processor, in whatever order a library adds.
 
-Shapes: N words, P pieces of all words, L pieces and boundaries, V pieces that are
-known, E embedding, H hidden, D vector.
+Shapes: N words, P pieces of all words, R pieces that do not begin a word, V pieces that
+are known, E embedding, H hidden, D vector.
 """
 
 import hashlib
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -30,6 +30,7 @@ FORMAT_VERSION = 1
 MAX_BYTES = 256 << 20  # of the file
 LARGEST = 127  # of a weight, and of what a layer makes
 MAX_COLUMNS = 1 << 10  # of what is multiplied: sums stay below 2**24
+AT_ONCE = 2_000  # words that are computed together, which bounds memory
 CACHE_WORDS = 50_000  # whose vectors are kept: 32 MB
 MAX_KEPT = 100  # characters of a word that is kept
 
@@ -62,15 +63,10 @@ class WordEncoder:
         self.sha256 = _checksum(arrays)
         pieces = bytes(arrays["pieces"]).decode("utf-8").split("\n")
         self._numbers = {piece: number for number, piece in enumerate(pieces)}
-        self._boundaries = self._numbers[FIRST], self._numbers[LAST]
         self._table_VE = arrays["table"]
-        self._layers = [
-            (
-                arrays[f"{name}.weight"].astype(np.float32),
-                *_scale_and_bias(arrays, name),
-            )
-            for name in _layer_names(arrays)
-        ]
+        self._layers = [_Convolution(arrays, name) for name in _layer_names(arrays)]
+        before_and_after = [self._numbers[FIRST], self._numbers[LAST]]
+        self._boundaries = self._table_VE[before_and_after].astype(np.float32)
         # Of 64 bits: sums over the pieces of a word are larger.
         self._output_HD = arrays["output.weight"].astype(np.float64)
         self.width = self._output_HD.shape[1]
@@ -88,6 +84,10 @@ class WordEncoder:
         """Words whose vectors are kept in memory."""
         return len(self._kept)
 
+    def forget(self) -> None:
+        """Drop the vectors that are kept."""
+        self._kept = {}
+
     def __deepcopy__(self, memo: Any) -> "WordEncoder":
         return self  # it never changes
 
@@ -97,50 +97,49 @@ class WordEncoder:
     def vectors(self, words: Sequence[str]) -> np.ndarray:
         """Return the vectors of words, (N, D) in float32; zeros for a word of white
         space alone. Those of words seen before are kept."""
+        # Another thread may add to it, or put an empty one in its place.
         kept = self._kept
         missing = [word for word in dict.fromkeys(words) if word not in kept]
-        if not missing:
-            try:
-                return self._stack([kept[word] for word in words])
-            except KeyError:  # another thread has emptied what is kept
-                missing = list(dict.fromkeys(words))
-        found = dict(zip(missing, self._encode(missing), strict=True))
+        found: dict[str, np.ndarray] = {}
+        for first in range(0, len(missing), AT_ONCE):
+            some = missing[first : first + AT_ONCE]
+            found.update(zip(some, self._encode(some), strict=True))
         rows = [found[word] if word in found else kept[word] for word in words]
         if len(kept) + len(found) > CACHE_WORDS:
             kept = self._kept = {}
-        kept.update((w, row) for w, row in found.items() if len(w) <= MAX_KEPT)
-        return self._stack(rows)
-
-    def _stack(self, rows: list[np.ndarray]) -> np.ndarray:
+        short = ((w, row) for w, row in found.items() if len(w) <= MAX_KEPT)
+        kept.update(islice(short, CACHE_WORDS))
         return np.array(rows, dtype=np.float32).reshape(len(rows), self.width)
 
     def _encode(self, words: Sequence[str]) -> np.ndarray:
         """Compute the vectors of words, (N, D)."""
         vectors_ND = np.zeros((len(words), self.width), dtype=np.float32)
         pieces = [pieces_of(word, self._numbers) for word in words]
-        n_N = np.array([len(some) for some in pieces], dtype=np.int64)
-        spelled = n_N > 0
+        spelled = np.array([bool(some) for some in pieces])
         if not spelled.any():
             return vectors_ND
-        pieces, n_N = [some for some in pieces if some], n_N[spelled]
-        first, last = self._boundaries
-        ids_L = np.fromiter(
-            chain.from_iterable((first, *some, last) for some in pieces), np.int64
-        )
-        place_P = np.flatnonzero(_is_piece(n_N))
-        around_P3 = place_P[:, None] + np.arange(-1, 2)
-        x_LE = self._table_VE[ids_L].astype(np.float32)
-        for number, (weight, scale_H, bias_H) in enumerate(self._layers):
-            windows = x_LE[around_P3].reshape(len(place_P), -1)
-            y_PH = np.rint(np.maximum((windows @ weight) * scale_H + bias_H, 0))
-            if number:  # a residual connection
-                y_PH += x_LE[place_P]
-            x_LE = np.zeros((len(ids_L), weight.shape[1]), dtype=np.float32)
-            x_LE[place_P] = np.minimum(y_PH, LARGEST)
-        starts_N = np.cumsum(n_N) - n_N
-        sums_NH = np.add.reduceat(x_LE[place_P].astype(np.float64), starts_N)
+        n_N = np.array([len(some) for some in pieces if some])
+        first_N = np.cumsum(n_N) - n_N
+        # A piece that has one before it in its word, and that one.
+        later_R = np.delete(np.arange(n_N.sum()), first_N)
+        earlier_R = later_R - 1
+        ids_P = np.fromiter(chain.from_iterable(pieces), np.int64, count=n_N.sum())
+        x_PE = self._table_VE[ids_P].astype(np.float32)
+        for number, layer in enumerate(self._layers):
+            sums_PH = x_PE @ layer.middle_EH
+            sums_PH[later_R] += x_PE[earlier_R] @ layer.left_EH
+            sums_PH[earlier_R] += x_PE[later_R] @ layer.right_EH
+            if number == 0:  # boundaries are embedded, and zeros from there on
+                before_E, after_E = self._boundaries
+                sums_PH[first_N] += before_E @ layer.left_EH
+                sums_PH[first_N + n_N - 1] += after_E @ layer.right_EH
+            y_PH = np.rint(np.maximum(sums_PH * layer.scale_H + layer.bias_H, 0))
+            if number > 0:  # a residual connection
+                y_PH += x_PE
+            x_PE = np.minimum(y_PH, LARGEST)
+        sums_NH = np.add.reduceat(x_PE.astype(np.float64), first_N)
         means_ND = (sums_NH @ self._output_HD) / n_N[:, None]
-        scale_D, bias_D = _scale_and_bias(self._arrays, "output")
+        scale_D, bias_D = self._arrays["output.scale"], self._arrays["output.bias"]
         vectors_ND[spelled] = means_ND.astype(np.float32) * scale_D + bias_D
         return vectors_ND
 
@@ -203,16 +202,15 @@ def packed(arrays: Arrays) -> bytes:
 _in_memory: "WeakValueDictionary[str, WordEncoder]" = WeakValueDictionary()
 
 
-def _is_piece(n_N: np.ndarray) -> np.ndarray:
-    """Return which places hold a piece, of words with a boundary before and after."""
-    is_piece_L = np.ones(int((n_N + 2).sum()), dtype=bool)
-    ends_N = np.cumsum(n_N + 2)
-    is_piece_L[ends_N - 1] = is_piece_L[ends_N - n_N - 2] = False
-    return is_piece_L
+class _Convolution:
+    """One layer: what a piece, the one before and the one after it are multiplied by.
+    The sum of the three is scaled, and a bias added."""
 
-
-def _scale_and_bias(arrays: Arrays, name: str) -> tuple[np.ndarray, np.ndarray]:
-    return arrays[f"{name}.scale"], arrays[f"{name}.bias"]
+    def __init__(self, arrays: Arrays, name: str) -> None:
+        weight = arrays[f"{name}.weight"].astype(np.float32)
+        self.left_EH, self.middle_EH, self.right_EH = np.split(weight, 3)
+        self.scale_H = arrays[f"{name}.scale"]
+        self.bias_H = arrays[f"{name}.bias"]
 
 
 def _layer_names(arrays: Arrays) -> list[str]:
