@@ -350,7 +350,7 @@ class Errors(metaclass=_Coded):
         "Name a model that has some; of those that ship, {names} does."
     )
     EL147 = (
-        "'spacy-elmo.Words.v1' has no vectors yet: call nlp.initialize(), which reads "
+        "'spacy-elmo.Words.v1' has no vectors yet. Call nlp.initialize(), which reads "
         "them, or load a pipeline that was saved with them."
     )
     # Vectors of whole corpora

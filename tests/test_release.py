@@ -40,7 +40,9 @@ def test_all_licences_are_there_whole():
         == "MIT AND CC-BY-SA-4.0 AND Apache-2.0"
         == " AND ".join(CITATION["license"])
     )
-    mit, by_sa, apache = ((ROOT / f).read_text("utf-8") for f in PROJECT["license-files"])
+    mit, by_sa, apache = (
+        (ROOT / f).read_text("utf-8") for f in PROJECT["license-files"]
+    )
     assert mit.startswith("MIT License") and "THE SOFTWARE IS PROVIDED" in mit
     assert by_sa.startswith("Attribution-ShareAlike 4.0 International")
     assert "Apache License" in apache and "END OF TERMS AND CONDITIONS" in apache
