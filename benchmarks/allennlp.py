@@ -23,8 +23,7 @@ import torch
 import typer
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.kernels.threads import thread_count
-from spacy_elmo.speed import (
+from spacy_elmo.cli.speed import (
     Sentences,
     load_model,
     precisions,
@@ -32,6 +31,7 @@ from spacy_elmo.speed import (
     show,
     single_sentences,
 )
+from spacy_elmo.machine import thread_count
 
 from .timing import MODEL, TEXT
 

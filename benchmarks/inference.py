@@ -20,12 +20,9 @@ from tqdm import tqdm
 
 from spacy_elmo.bilm.batch import pack
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.kernels.processor import float32_mode
-from spacy_elmo.bilm.kernels.threads import thread_count
 from spacy_elmo.bilm.model import BidirectionalLM
 from spacy_elmo.bilm.token_cache import TokenCache
-from spacy_elmo.bilm.transfer import to_device
-from spacy_elmo.speed import (
+from spacy_elmo.cli.speed import (
     Run,
     Sentences,
     encode_all,
@@ -36,7 +33,9 @@ from spacy_elmo.speed import (
     read_sentences,
     show,
 )
-from spacy_elmo.speed_limits import flops_per_token, matrix_peak
+from spacy_elmo.cli.speed_limits import flops_per_token, matrix_peak
+from spacy_elmo.machine import thread_count, to_device
+from spacy_elmo.machine.processor import float32_mode
 
 from .timing import DEVICE, MODEL, TEXT, memory_in_use
 

@@ -17,8 +17,7 @@ from spacy.vectors import Vectors
 from tqdm import tqdm
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.kernels.threads import thread_count
-from spacy_elmo.speed import (
+from spacy_elmo.cli.speed import (
     Run,
     Sentences,
     in_turn,
@@ -26,6 +25,7 @@ from spacy_elmo.speed import (
     read_sentences,
     show,
 )
+from spacy_elmo.machine import thread_count
 
 from .pipe import TAGS, add_elmo
 from .timing import MODEL, TEXT

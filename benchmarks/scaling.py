@@ -10,9 +10,8 @@ import torch
 import typer
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.kernels.threads import thread_count
 from spacy_elmo.bilm.token_cache import CACHE_WORDS, TokenCache
-from spacy_elmo.speed import (
+from spacy_elmo.cli.speed import (
     Run,
     Sentences,
     in_turn,
@@ -21,6 +20,7 @@ from spacy_elmo.speed import (
     made_up_words,
     show,
 )
+from spacy_elmo.machine import thread_count
 
 from .pipe import make_pipeline, texts_of
 from .timing import MODEL, memory_in_use

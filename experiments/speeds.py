@@ -23,10 +23,9 @@ from spacy.util import load_config_from_str
 from thinc.api import use_ops
 from tqdm import tqdm
 
-from spacy_elmo.atomic_files import write_files
-from spacy_elmo.bilm.kernels.threads import numpy_on_one_thread, thread_count
-from spacy_elmo.component.pipe import Elmo
-from spacy_elmo.layers.words import WordsShim
+from spacy_elmo.files import write_files
+from spacy_elmo.machine import numpy_on_one_thread, thread_count
+from spacy_elmo.pipeline import Elmo, WordsShim
 
 from . import small_transformer
 from .scores import Speed

@@ -32,9 +32,9 @@ from thinc.api import use_ops
 from wasabi import msg
 
 from spacy_elmo import models as shipped
-from spacy_elmo.atomic_files import sha256, write_files, write_text
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.component.training_config import make_config
+from spacy_elmo.files import sha256, write_files, write_text
+from spacy_elmo.pipeline import make_config
 from spacy_elmo.words import WordEncoder
 
 from . import small_transformer

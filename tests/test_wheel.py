@@ -109,5 +109,5 @@ def test_has_the_metadata(files):
     parser = ConfigParser(delimiters="=")
     parser.optionxform = str
     parser.read_string(metadata["entry_points.txt"].decode())
-    assert parser["spacy_factories"]["elmo"].startswith("spacy_elmo.component")
+    assert parser["spacy_factories"]["elmo"].startswith("spacy_elmo.pipeline")
     assert set(parser["spacy_cli"]) == {"elmo"}

@@ -15,7 +15,7 @@ from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.kernels.threads import numpy_on_one_thread, thread_count
+from spacy_elmo.machine import numpy_on_one_thread, thread_count
 
 from . import numpy_products  # noqa: F401  pipelines name it
 

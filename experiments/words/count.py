@@ -16,7 +16,7 @@ from pathlib import Path
 
 import typer
 
-from spacy_elmo.atomic_files import write_text
+from spacy_elmo.files import write_text
 from spacy_elmo.words.pieces import normalise
 
 # Letters and digits, with single marks between them: "U.S", "O'Neil", "AT&T".

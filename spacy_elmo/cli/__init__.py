@@ -12,7 +12,6 @@ from . import (  # noqa: F401
     init_config,
     mix,
     models,
-    moved,
     neighbours,
     pretrain,
 )

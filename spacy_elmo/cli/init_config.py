@@ -4,8 +4,8 @@ import shlex
 from pathlib import Path
 
 import typer
-from wasabi import msg
 
+from ..output import msg, write
 from .group import app, clear_errors
 
 
@@ -47,10 +47,9 @@ def init_config_cli(
     force: bool = typer.Option(False, "--force", "-F", help="Write over a file"),
 ) -> None:
     """A complete configuration for 'spacy train', with ELMo in every component."""
-    from ..atomic_files import write_file
-    from ..component.training_config import make_config
     from ..errors import Errors
-    from ..layers.words import shipped_words
+    from ..files import write_file
+    from ..pipeline import make_config, shipped_words
 
     if layer_cache is None and frozen:
         layer_cache = "memory"
@@ -67,14 +66,14 @@ def init_config_cli(
         layer_cache=None if layer_cache in ("", "none") else layer_cache,
     )
     if str(output) == "-":  # as in spaCy: the configuration and nothing else
-        typer.echo(text, nl=False)
+        write(text)
         return
     if output.exists() and not force:
         raise FileExistsError(Errors.EL130.format(path=output))
     write_file(output, text)
     msg.good(f"Wrote {output}")
     # Not by msg, which would wrap a line that is to be pasted.
-    typer.echo(
+    write(
         f"python -m spacy train {shlex.quote(str(output))} --paths.train train.spacy "
-        "--paths.dev dev.spacy --output training"
+        "--paths.dev dev.spacy --output training\n"
     )

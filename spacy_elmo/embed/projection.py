@@ -7,7 +7,7 @@ import numpy as np
 from safetensors.numpy import load, save
 
 from ..errors import Errors
-from ..untrusted_files import MAX_WORDS, reading
+from ..files import MAX_WORDS, reading
 from .checksums import new_checksum
 from .estimate import SAMPLES, read_sample
 from .folder import Workspace, publish

@@ -11,10 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..bilm.batch import pack
-from ..bilm.bilm import BiLM
+from ..bilm import UNK, BiLM, pack
 from ..bilm.objectives import Objective
-from ..bilm.words import UNK
 from ..errors import Errors
 from .page import View, visible
 
@@ -46,6 +44,7 @@ def sentence_view(
     for tokens in sentences:
         if not 0 < len(tokens) <= MAX_TOKENS:
             raise ValueError(Errors.EL221.format(found=len(tokens), limit=MAX_TOKENS))
+    sentences = [bilm.as_read(tokens) for tokens in sentences]
     units = [_unit(layers_LTD) for layers_LTD in bilm.encode(sentences)]
     cosine_LTU = np.clip(units[0] @ units[-1].swapaxes(1, 2), -1, 1)
     data: dict[str, Any] = {

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..bilm.bilm import BiLM
-from ..bilm.neighbours import AT_ONCE, Context, unit_layers
+from ..bilm import BiLM
 from ..errors import Errors
+from .neighbours import AT_ONCE, Context, unit_layers
 from .page import View, visible
 
 WINDOW = 200  # tokens read on each side of the word

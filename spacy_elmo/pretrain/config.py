@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from ..bilm.config import MAX_NUMBER, BiLMConfig
+from ..bilm import MAX_NUMBER, BiLMConfig
 from ..bilm.objectives import FullSoftmax, MakeObjective
 from ..registry import registry
 from .optimizers import OptimizerRecipe

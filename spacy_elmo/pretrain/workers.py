@@ -17,10 +17,10 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn import Parameter
 
-from ..bilm.kernels.choose import choose_gradients
-from ..bilm.kernels.processor import float32_mode
-from ..bilm.lstm import BiLMState
+from ..bilm import BiLMState
+from ..bilm.kernels import choose_gradients
 from ..errors import Errors
+from ..machine import float32_mode
 from .config import TrainingConfig
 from .optimizers import values
 
@@ -90,7 +90,7 @@ class Workers:
             while waiting and id(waiting[0]) in ready:
                 send(waiting.pop(0))
 
-        overlaps = self.control and choose_gradients(self.device) == "overlapped"
+        overlaps = self.control and choose_gradients(self.device.type) == "overlapped"
         early = waiting if overlaps else []
         hooks = [p.register_post_accumulate_grad_hook(send_in_order) for p in early]
         try:

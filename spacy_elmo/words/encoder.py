@@ -20,9 +20,8 @@ import numpy as np
 from safetensors.numpy import load as deserialize
 from safetensors.numpy import save as serialize
 
-from ..atomic_files import write_file
 from ..errors import Errors
-from ..untrusted_files import coded, reading
+from ..files import coded, reading, write_file
 from .pieces import FIRST, LAST, UNKNOWN, pieces_of
 
 FILE = "words.safetensors"

@@ -9,8 +9,8 @@ from benchmarks.pretrain import Training, benchmark, every_token, made_up_text
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.model import BidirectionalLM
 from spacy_elmo.bilm.objectives import FullSoftmax
+from spacy_elmo.cli.speed import made_up_sentences, made_up_words, precisions
 from spacy_elmo.pretrain.model import LanguageModel, on_device
-from spacy_elmo.speed import made_up_sentences, made_up_words, precisions
 from spacy_elmo.text.streams import Streams
 
 from ..models import EVEN_SIZES, tiny_config
