@@ -31,12 +31,14 @@ from spacy_elmo.pretrain.config_file import read_config
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.text import Request, prepare, read_lines
 from spacy_elmo.text.shards import open_corpus
+from spacy_elmo.words import WordEncoder
 from tests.bilm.many_langs import save_many_langs
 from tests.bilm.weights.tensor_bundles import write_bundle
 from tests.embed.corpora import embed_files, write_lines
 from tests.models import SENTENCES, tiny_config
 from tests.pipelines import add_elmo
 from tests.pretrain.runs import TEXT, write_config
+from tests.words import tiny_encoder
 
 GOLD = Path(__file__).parents[1] / "tests" / "gold" / "bilm_tf_checkpoint"
 VOCAB = ["<S>", "</S>", "<UNK>", "The", "cat", "고양이"]
@@ -150,6 +152,16 @@ def make_softmax(folder: Path) -> None:
 def read_softmax(folder: Path) -> Found:
     objective = objectives.load(folder / objectives.FILE, 6, 30)
     return Found(hashed(*objective.state_dict().values()))
+
+
+def make_words(folder: Path) -> None:
+    folder.mkdir()
+    tiny_encoder().save(folder)
+
+
+def read_words(folder: Path) -> Found:
+    vectors_ND = WordEncoder.load(folder).vectors(["abc", "abcde", "日", "."])
+    return Found(hashed(torch.from_numpy(vectors_ND)))
 
 
 def make_card(folder: Path) -> None:

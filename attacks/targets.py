@@ -37,6 +37,7 @@ TARGETS = {
     "own": Target(makers.make_own, makers.read_own_model, "own"),
     "own-alphabet": Target(makers.make_own_alphabet, makers.read_own_model, "own"),
     "softmax": Target(makers.make_softmax, makers.read_softmax, "own"),
+    "words": Target(makers.make_words, makers.read_words, "own"),
     "card": Target(makers.make_card, makers.read_the_card, "free", ("card.json",)),
     "bilm-tf": Target(makers.make_bilm_tf, makers.read_model, "foreign"),
     "bilm-tf-words": Target(makers.make_bilm_tf_words, makers.read_model, "foreign"),

@@ -391,6 +391,18 @@ class Errors(metaclass=_Coded):
         "'{name}' is no 'elmo' component, so it keeps no layers. Name one in "
         'spacy-elmo.UseLayerCache.v1 (name = "elmo").'
     )
+    EL145 = (
+        "Can't read '{path}' as vectors of words: {problem}. The file is damaged or "
+        "holds something else; take an undamaged copy."
+    )
+    EL146 = (
+        "There are no vectors of words in '{path}', which would be a file '{file}'. "
+        "Name a model that has some; of those that ship, {names} does."
+    )
+    EL147 = (
+        "'spacy-elmo.Words.v1' has no vectors yet. Call nlp.initialize(), which reads "
+        "them, or load a pipeline that was saved with them."
+    )
     # Vectors of whole corpora
     EL201 = (
         "'{path}' has another plan; what differs: {differs}. Choose another --output, "

@@ -31,7 +31,7 @@ ENTRY_POINTS = {
     "spacy_architectures": """
         spacy-elmo.BiLM.v1 spacy-elmo.ElmoListener.v1 spacy-elmo.Tok2Vec.v1
         spacy-elmo.Embed.v1 spacy-elmo.Encode.v1 spacy-elmo.StaticVectors.v1
-        spacy-elmo.CharCnn.v1""",
+        spacy-elmo.CharCnn.v1 spacy-elmo.Words.v1""",
     "spacy_readers": "spacy-elmo.WeightsReader.v1",
     "spacy_callbacks": "spacy-elmo.UseLayerCache.v1",
     "spacy_misc": "spacy-elmo.Windows.v1",
@@ -60,6 +60,7 @@ SETTINGS = {
     ("architectures", "Encode"): "embed encode elmo width at",
     ("architectures", "StaticVectors"): "width",
     ("architectures", "CharCnn"): "width char_dim filters n_highway max_characters",
+    ("architectures", "Words"): "embed weights",
     ("readers", "WeightsReader"): "path",
     ("callbacks", "UseLayerCache"): "layer_cache layer_cache_mb name",
     ("misc", "Windows"): "length",
@@ -95,7 +96,7 @@ EMBED = {
 }
 COMMANDS = {
     "init-config": """--pipeline -p --lang -l --weights --frozen --finetune --elmo
-        --static --layer-cache --force -F""",
+        --static --words --layer-cache --force -F""",
     "mix": "--output -o --json",
     "models": "--json",
     "info": "--json --config --kernels",

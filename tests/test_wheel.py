@@ -85,14 +85,14 @@ def test_the_sdist_holds_what_it_builds_from(dist, files):
 
 
 def test_holds_the_models(wheel, files):
-    # Korean has more words, so its adaptive softmax is larger.
-    most = {"en_elmo_sm": 16_000_000, "ko_elmo_sm": 18_000_000}
+    # English has vectors of words, and Korean has more words in its adaptive softmax.
+    most = {"en_elmo_sm": 26_000_000, "ko_elmo_sm": 18_000_000}
     for model in shipped.MODELS.values():
         folder = shipped.FOLDER / model
         for path in folder.iterdir():
             assert files[f"spacy_elmo/models/{model}/{path.name}"] == path.read_bytes()
         assert sum(path.stat().st_size for path in folder.iterdir()) <= most[model]
-    assert wheel.stat().st_size < 40_000_000
+    assert wheel.stat().st_size < 50_000_000
 
 
 def test_has_the_metadata(files):

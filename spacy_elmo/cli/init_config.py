@@ -35,6 +35,11 @@ def init_config_cli(
     static: str | None = typer.Option(
         None, help="Static vectors: a pipeline that has some, or a package"
     ),
+    words: str | None = typer.Option(
+        None,
+        help="Vectors of words beside ELMo: model folder, file or name; 'none'. By "
+        "default those that ship for the language, if the biLM is what ships",
+    ),
     layer_cache: str | None = typer.Option(
         None,
         help="Where layers are kept: 'memory' (by default, if frozen), a file, 'none'",
@@ -44,10 +49,12 @@ def init_config_cli(
     """A complete configuration for 'spacy train', with ELMo in every component."""
     from ..errors import Errors
     from ..files import write_file
-    from ..pipeline import make_config
+    from ..pipeline import make_config, shipped_words
 
     if layer_cache is None and frozen:
         layer_cache = "memory"
+    if words is None and weights is None:
+        words = shipped_words(lang)
     text = make_config(
         [name.strip() for name in pipeline.split(",") if name.strip()],
         lang=lang,
@@ -55,6 +62,7 @@ def init_config_cli(
         frozen=frozen,
         places=[place.strip() for place in elmo.split(",")],
         static=static,
+        words=None if words in ("", "none") else words,
         layer_cache=None if layer_cache in ("", "none") else layer_cache,
     )
     if str(output) == "-":  # as in spaCy: the configuration and nothing else

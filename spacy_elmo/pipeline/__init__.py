@@ -5,6 +5,7 @@ factory.py, component.py       `nlp.add_pipe("elmo")`. Start reading at componen
 settings.py, with_weights.py   its settings, and where its weights come from
 encoder.py, spans.py           Docs -> sentences -> the biLM (shim.py) -> layers
 layer_store.py, layer_cache.py layers that wait for listeners, and for the next epoch
+words.py                       static vectors of words beside ELMo's
 listener.py, mix.py            a mix of layers for each component that listens
 fine_tuning.py                 gradients of listeners -> one update of the biLM
 """
@@ -18,8 +19,10 @@ from .mix import normalize, shares
 from .mixes import LearnedMix, learned_mixes
 from .mixes import draw as draw_mixes
 from .training_config import make_config
+from .words import WordsShim, shipped_words
 
 __all__ = [
-    "Elmo", "ElmoLayers", "ElmoListener", "LearnedMix", "component_config",
-    "draw_mixes", "learned_mixes", "make_config", "normalize", "shares", "similarity",
+    "Elmo", "ElmoLayers", "ElmoListener", "LearnedMix", "WordsShim", "component_config",
+    "draw_mixes", "learned_mixes", "make_config", "normalize", "shares",
+    "shipped_words", "similarity",
 ]  # fmt: skip

@@ -29,6 +29,8 @@ COMMENTS = {
     "frozen: it stays as it is, and only the mixes of its layers are trained.",
     ".tok2vec]": "ELMo's vectors stand beside the component's own (at = \"input\"), "
     'beside what\nits encoder makes of them ("output"), or at both places.',
+    ".tok2vec.embed.embed]": "The component's own vectors, which stand beside static "
+    "ones of words.",
     ".tok2vec.elmo]": "Softmax weights and gamma of this component's own. mix: "
     "learned, average,\ntop, concat or the number of a layer; l2: draws weights "
     "towards the average.",
@@ -49,6 +51,7 @@ def make_config(
     frozen: bool = True,
     places: Sequence[str] = ("input",),
     static: str | None = None,
+    words: str | None = None,
     layer_cache: str | None = None,
     listener: Block | None = None,
     encoder: tuple[int, int] | None = None,
@@ -64,6 +67,8 @@ def make_config(
         frozen: Whether the biLM is not trained.
         places: Where ELMo stands, "input", "output" or both; none for no ELMo.
         static: What `initialize.vectors` names.
+        words: Model folder, file or shipped name whose vectors of words stand beside
+            the task's own; None for none.
         layer_cache: As in `Elmo.initialize`; warned of, and left out, if not frozen.
         listener: More settings of `spacy-elmo.ElmoListener.v1`.
         encoder: Width and depth of the convolutions; None for those that go with ELMo,
@@ -89,7 +94,11 @@ def make_config(
         nlp.add_pipe("elmo", config=settings)
     for name in (name for name in components if name not in sentences):
         model = _model_of(nlp, name)
-        tok2vec = {"tok2vec": _tok2vec(at, static is not None, listener or {}, encoder)}
+        block = _tok2vec(at, static is not None, listener or {}, encoder)
+        if words is not None:
+            embed = {"@architectures": "spacy-elmo.Words.v1", "weights": words}
+            block["embed"] = {**embed, "embed": block["embed"]}
+        tok2vec = {"tok2vec": block}
         nlp.add_pipe(name, config={"model": {**model, **tok2vec}})
     config = nlp.config.copy()
     if layer_cache is not None and not frozen:
