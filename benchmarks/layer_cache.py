@@ -22,10 +22,10 @@ from spacy_elmo.cli.speed import (
     Sentences,
     in_turn,
     load_model,
+    on_threads,
     read_sentences,
     show,
 )
-from spacy_elmo.machine import thread_count
 
 from .pipe import TAGS, add_elmo
 from .timing import MODEL, TEXT
@@ -78,7 +78,7 @@ def benchmark(
     """Return a row for every model: words/s of an epoch after the first, on one
     thread."""
     rows = []
-    with thread_count(1):
+    with on_threads(1):
         for name in tqdm(models, leave=False):
             rows.append({"model": name, **_epochs(load_model(name), sentences, rounds)})
     return rows

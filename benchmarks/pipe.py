@@ -27,10 +27,10 @@ from spacy_elmo.cli.speed import (
     Sentences,
     in_turn,
     load_model,
+    on_threads,
     read_sentences,
     show,
 )
-from spacy_elmo.machine import thread_count
 
 from .timing import MODEL, TEXT
 
@@ -155,7 +155,7 @@ def benchmark(
     the share of time outside the biLM (tokeniser, sentencizer, copies, mixes, tagger,
     ner), on one thread; and how many times the words/s of one process several make."""
     rows = []
-    with thread_count(1):
+    with on_threads(1):
         for name in tqdm(models, leave=False):
             nlp = make_pipeline(load_model(name), precision=precision)
             for n_words in doc_words:

@@ -25,10 +25,10 @@ from spacy_elmo.cli.speed import (
     load_model,
     made_up_sentences,
     made_up_words,
+    on_threads,
     show,
 )
 from spacy_elmo.cli.speed_limits import matrix_peak
-from spacy_elmo.machine import thread_count
 from spacy_elmo.pretrain.config import TrainingConfig
 from spacy_elmo.pretrain.memory import keep_freed_memory
 from spacy_elmo.pretrain.model import LanguageModel
@@ -201,7 +201,7 @@ def main(
     as_json: bool = typer.Option(False, "--json", help="Print JSON"),
 ) -> None:
     keep_freed_memory()  # as the command that trains
-    with thread_count(threads):
+    with on_threads(threads):
         found = benchmark(
             model=model,
             vocabularies=vocab,

@@ -18,9 +18,9 @@ from spacy_elmo.cli.speed import (
     load_model,
     made_up_sentences,
     made_up_words,
+    on_threads,
     show,
 )
-from spacy_elmo.machine import thread_count
 
 from .pipe import make_pipeline, texts_of
 from .timing import MODEL, memory_in_use
@@ -140,7 +140,7 @@ def benchmark(
     bilm = load_model(model)
     sentences = made_up_sentences(made_up_words(20_000), n_tokens)
     words = [word for sentence in sentences for word in sentence]
-    with thread_count(1):
+    with on_threads(1):
         return {
             "by tokens of a sentence": by_length(bilm, words, rounds),
             "by sentences of a batch": by_batch(bilm, words, rounds),

@@ -21,10 +21,11 @@ from spacy.tokens import Doc, DocBin
 from spacy.training.initialize import init_nlp
 from spacy.util import load_config_from_str
 from thinc.api import use_ops
+from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
+from spacy_elmo.cli.speed import on_threads
 from spacy_elmo.files import write_files
-from spacy_elmo.machine import numpy_on_one_thread, thread_count
 from spacy_elmo.pipeline import Elmo, WordsShim
 
 from . import small_transformer
@@ -90,7 +91,7 @@ def main(
     output: Path | None = typer.Option(None, help="JSON file that `report` draws"),
 ) -> None:
     """Print a row for each setup."""
-    with thread_count(1), numpy_on_one_thread(), use_ops("numpy", use_blis=False):
+    with on_threads(1), threadpool_limits(1), use_ops("numpy", use_blis=False):
         runs = {
             name: Run(BUDGET, find_task(task), find_setup(name), 0, corpora=corpora)
             for name in setups
