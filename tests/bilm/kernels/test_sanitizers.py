@@ -11,12 +11,10 @@ from pathlib import Path
 
 import pytest
 
-import spacy_elmo
-
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
-NATIVE = Path(spacy_elmo.__file__).parent / "bilm" / "kernels" / "native"
+NATIVE = ROOT / "spacy_elmo" / "bilm" / "kernels" / "native"
 # Loaded when Python starts, in place of the library that is installed.
 SITE = """
 import importlib.util, sys
