@@ -1,8 +1,4 @@
-"""The two directions on a thread each.
-
-torch shares every matrix multiplication out among its threads and waits for all of them
-after each. For the small ones of a step the wait costs what the sharing brings, and
-beside a busy process fifty times as much. The directions never wait for one another.
+"""How many threads compute.
 
 `torch.set_num_threads` is of the calling thread and of all threads that first use torch
 from then on, so a thread of the user's that came meanwhile would keep the number for
@@ -12,48 +8,15 @@ good. What OpenMP itself offers is of the calling thread alone.
 import ctypes
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from contextvars import copy_context
 from functools import cache
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
-
-T = TypeVar("T")
-
-
-def can_run() -> bool:
-    """Return whether a thread's number can be set without setting that of others."""
-    return hasattr(_torch_library(), "omp_set_num_threads")
-
-
-def at_once(first: Callable[[], T], second: Callable[[], T]) -> tuple[T, T]:
-    """Return the results of both functions, which run at once, with half of torch's
-    threads each, and without a gradient."""
-    each = max(1, torch.get_num_threads() // 2)
-
-    def run_second() -> T:
-        with thread_count(each), torch.no_grad():  # both are of a thread
-            return second()
-
-    other = _pool(os.getpid()).submit(copy_context().run, run_second)
-    with thread_count(each):
-        try:
-            return first(), other.result()
-        finally:
-            if not other.cancel():  # if the first failed
-                wait([other])
-
-
-@cache
-def _pool(process: int) -> ThreadPoolExecutor:
-    """Return the threads of a process; they don't survive a fork."""
-    return ThreadPoolExecutor(thread_name_prefix="elmo")
 
 
 @contextmanager
