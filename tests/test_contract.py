@@ -205,7 +205,7 @@ def test_files_and_their_formats():
     assert {*files, "card.json", "softmax.safetensors"} <= set(own.FILES)
     assert own.FORMAT_VERSION == 1
     assert (shards.MANIFEST, shards.FORMAT_VERSION) == ("manifest.json", 1)
-    assert (plan.PLAN, plan.FORMAT_VERSION) == ("plan.json", 2)
+    assert (plan.PLAN, plan.FORMAT_VERSION) == ("plan.json", 3)
     assert checkpoint.FILE == "checkpoint.safetensors"
     assert loggers.FILE == "log.jsonl"
 

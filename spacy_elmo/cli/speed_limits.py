@@ -21,6 +21,16 @@ def matrix_peak(
     precision: Precision = "float32",
 ) -> float:
     """Return FLOP a second of torch's own large product in a precision."""
+    runs: dict[str, Run] = {"torch": large_product(device, dtype, precision)}
+    return max(in_turn(runs, 3).values())
+
+
+def large_product(
+    device: torch.device,
+    dtype: torch.dtype = torch.float32,
+    precision: Precision = "float32",
+) -> Run:
+    """Return a run of torch's own large product; its units are FLOP."""
     size = 8192 if device.type == "cuda" else 2048
     if precision == "half":
         dtype = torch.float16 if device.type == "cuda" else torch.bfloat16
@@ -30,8 +40,7 @@ def matrix_peak(
         a @ b
         return 2.0 * size**3
 
-    runs: dict[str, Run] = {"torch": product}
-    return max(in_turn(runs, 3).values())
+    return product
 
 
 def flops_per_token(bilm: BiLM, sentences: Sentences, batch_size: int) -> float:

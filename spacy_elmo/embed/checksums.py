@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..text.files import new_checksum
+from ..text import new_checksum
 
 __all__ = ["bytes_of", "new_checksum"]
 

@@ -1,8 +1,8 @@
 """The machine: processors, threads, forks, and copies to a device and back."""
 
-from .default_settings import default_settings
 from .forks import ProcessLock, safe_from_forks
 from .forks import prepare as prepare_for_forks
+from .neutral import default_settings
 from .processor import (
     CPU_AT_ONCE,
     GPU_AT_ONCE,

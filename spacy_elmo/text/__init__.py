@@ -21,7 +21,14 @@ from .corpus import (
     check_vocab,
 )
 from .docs import read_docs
-from .files import KINDS, TextFile, describe, files_of, suffixes_of
+from .files import (
+    KINDS,
+    TextFile,
+    describe,
+    files_of,
+    new_checksum,
+    suffixes_of,
+)
 from .preparation import Request, move, prepare, refuse_to_write_over
 from .reading import (
     Part,
@@ -41,7 +48,8 @@ __all__ = [
     "BOS_ID", "EOS_ID", "KINDS", "MAX_PIECE", "MAX_TOKEN", "SPECIALS", "UNK_ID",
     "Batch", "Corpus", "Part", "Reader", "Reading", "Request", "Sentence", "Source",
     "Streams", "TextFile", "build_corpus", "check_vocab", "describe", "files_of",
-    "hash_of_pipeline", "is_prepared", "manifest_hash", "move", "open_corpus",
+    "hash_of_pipeline", "is_prepared", "manifest_hash", "move",
+    "new_checksum", "open_corpus",
     "open_source", "prepare", "read_ahead", "read_contents", "read_docs", "read_lines",
     "read_manifest", "read_sentences", "read_spans", "refuse_to_write_over",
     "suffixes_of", "token_reader", "tokenizer_of",

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from ..bilm.words import UnicodeForm, in_form
+from ..bilm import UnicodeForm, in_form
 from ..errors import Errors, Warnings
 from .contents import Content, Fields, readers
 from .files import TextFile, describe, files_of
