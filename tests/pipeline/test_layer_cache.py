@@ -113,8 +113,8 @@ def test_used_up_quota_is_a_warning_too(tmp_path):
 import resource, signal, warnings
 import numpy as np
 from pathlib import Path
-from spacy_elmo.component.file_cache import FileCache
-from spacy_elmo.component.layer_cache import MemoryCache, key_of
+from spacy_elmo.pipeline.file_cache import FileCache
+from spacy_elmo.pipeline.layer_cache import MemoryCache, key_of
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 cache = FileCache(Path({str(tmp_path)!r}) / "layers", 64 << 20)
 cache.write({{b"small": np.ones((3, 5, 8), dtype="float32")}})

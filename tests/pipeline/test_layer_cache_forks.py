@@ -113,7 +113,7 @@ import os, spacy, spacy_elmo.bilm.bilm
 os.register_at_fork = None  # calling it raises
 from pathlib import Path
 from spacy_elmo.pipeline.file_cache import FileCache
-from spacy_elmo.component.pipe import Elmo
+from spacy_elmo.pipeline import Elmo
 nlp = spacy.blank("en")
 elmo = nlp.add_pipe("elmo")
 elmo.use_layer_cache("memory")
