@@ -96,11 +96,10 @@ def _peaks(device: str) -> dict[str, float]:
 
 def _instructions() -> dict[str, str]:
     """Return the instructions of the processor for torch, and for the C library."""
-    from ..bilm.kernels import find_library
+    from ..bilm.kernels import describe_library
     from ..machine import instructions
 
-    library = find_library()
-    return {"torch": instructions(), "library": library.instructions if library else ""}
+    return {"torch": instructions(), "library": describe_library()[0]}
 
 
 def _measure(

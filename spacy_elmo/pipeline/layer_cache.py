@@ -127,7 +127,7 @@ def context_of(shim: BiLMShim) -> str:
         VECTORS_OF,
         shim.fingerprint(),
         "",  # a part of the keys of older caches
-        shim.precision,
+        shim.bilm.precision,
         _device_name(shim.bilm.device),
         torch.__version__,
         torch.backends.cpu.get_cpu_capability(),

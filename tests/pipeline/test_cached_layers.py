@@ -16,7 +16,9 @@ from ..models import needs, tiny_config
 from ..pipelines import add_elmo, examples, pipeline, with_weights
 
 MB = 1 << 20
-SIZES = tiny_config()
+SIZES = tiny_config(
+    hidden_dim=32, projection_dim=16, filters=((1, 16), (2, 16), (3, 32))
+)
 
 
 def alone():

@@ -15,7 +15,7 @@ from spacy_elmo.pretrain.config import TrainingConfig
 from spacy_elmo.pretrain.workers import torch_settings
 
 from ...fake_gpu import take_meta_for_a_gpu
-from ...models import SENTENCES, tiny_config
+from ...models import SENTENCES, needs, tiny_config
 
 UNCLIPPED = tiny_config(cell_clip=None, proj_clip=None)
 
@@ -89,10 +89,11 @@ def test_cudnn_is_refused_where_it_would_ignore_the_precision():
 
 
 def test_layers_are_kept_for_a_precision_and_a_gpu(monkeypatch):
+    needs("half")
     shim = shim_of(build_bilm(**tiny_config().to_dict()))
     shim.set_weights(BiLM.random(tiny_config()), "test")
     found = [layer_cache.context_of(shim)]
-    shim.precision = "tf32"
+    shim.bilm.set_precision("half")
     found.append(layer_cache.context_of(shim))
     gpu = torch.device("cuda")
     monkeypatch.setattr(BiLM, "device", gpu)
