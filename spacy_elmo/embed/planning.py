@@ -16,6 +16,7 @@ from .. import __version__
 from ..bilm import BiLM
 from ..bilm.kernels import forced_kernels
 from ..errors import Errors
+from ..models import FOLDER, MODELS
 from ..text import Reading, TextFile, describe, files_of, hash_of_pipeline
 from .checksums import new_checksum
 from .estimate import estimate, refuse_without_room
@@ -186,7 +187,10 @@ def make_encoder(
             [EL201] if a package has another version or other kernels are forced,
             [EL202] if the projection is damaged.
     """
-    bilm = bilm or load_model(plan.model, plan.mix_of)[0]
+    if bilm is None:  # a plan has absolute paths, or names of what is installed
+        is_shipped = plan.model in MODELS.values()
+        model = str(FOLDER / plan.model) if is_shipped else plan.model
+        bilm = load_model(model, plan.mix_of)[0]
     if plan.format_version == OF_VERSION_0_2:
         bilm.form = None  # words were read as they are
     if bilm.fingerprint() != plan.fingerprint:

@@ -121,7 +121,7 @@ class Corpus:
     """The documents of a folder in the order of the inputs, as far as they are made."""
 
     def __init__(self, output: str | Path) -> None:
-        self.output = Path(output)
+        self.output = Path(output).absolute()  # shards are opened later
         self.plan: Plan = read_plan(self.output)
         suffix, names = self.plan.format.suffix, names_of_shards(self.output)
         self._names = sorted(name for name in names if name.endswith(suffix))

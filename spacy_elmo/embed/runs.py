@@ -59,7 +59,7 @@ def run(
             as `Worker.make`.
         ImportError: [EL211] if Ray is missing.
     """
-    output = Path(output)
+    output = Path(output).absolute()
     plan = read_plan(output)
     choose("processes", processes, range(1, 1 << 16))
     part, parts = share

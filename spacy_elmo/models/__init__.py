@@ -1,6 +1,7 @@
 """The biLMs inside this package, one a language, all of one shape."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,17 @@ def find(name_or_path: str | Path) -> Path:
     if str(name_or_path) not in MODELS.values():
         raise weights.not_found(path, list(MODELS.values()))
     return FOLDER / str(name_or_path)
+
+
+def locate(name_or_path: str | Path, working_folder: Path = Path()) -> Path:
+    """Return the absolute path of what a name or path means now, if it is relative to
+    a working folder: a shipped model, if nothing is there and the model has that name.
+    It need not be there."""
+    path = (working_folder / name_or_path).absolute()
+    with suppress(OSError):  # too long, no permission: what reads it says so
+        if str(name_or_path) in MODELS.values() and not path.exists():
+            return FOLDER / str(name_or_path)
+    return path
 
 
 def folder(lang: str) -> Path:

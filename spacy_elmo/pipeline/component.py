@@ -65,6 +65,8 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         self.cfg = None  # nothing to save beside the model
         self.lang = lang
         own = self.settings = ElmoSettings(**settings)
+        weights = own.weights  # wherever the process works when they are loaded
+        self.named_weights = None if weights is None else shipped.locate(weights)
         own.width(self.n_layers, self.width)
         own.first_weights(self.n_layers)
         self.sets_tensor = own.set_tensor
@@ -78,7 +80,10 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
 
     def __reduce__(self) -> Any:
         self._tuning.apply_what_is_due()
-        build = partial(Elmo, lang=self.lang, **asdict(self.settings))
+        settings, weights = asdict(self.settings), self.named_weights
+        if weights is not None and weights.parent != shipped.FOLDER:
+            settings["weights"] = str(weights)
+        build = partial(Elmo, lang=self.lang, **settings)
         names = "listener_map", "error_handler"
         state = {name: getattr(self, name) for name in names if hasattr(self, name)}
         return build, (self.vocab, self.model, self.name), state

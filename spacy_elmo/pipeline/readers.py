@@ -14,10 +14,12 @@ from .component import Elmo
 
 
 class WeightsReader:
-    """Reads weights when it is called, not when the configuration is read."""
+    """Reads weights when it is called, not when the configuration is read, from where
+    they are then."""
 
-    def __init__(self, path: str | None) -> None:
-        self.path = path  # None for what the component loads itself
+    def __init__(self, path: str | Path | None) -> None:
+        # None for what the component loads itself
+        self.path = None if path is None else str(shipped.locate(path))
 
     def __call__(self) -> BiLM:
         """Return the biLM. Raises as `models.find` and `BiLM.load`."""
@@ -34,7 +36,7 @@ def configure_weights_reader(path: str | Path | None = None) -> WeightsReader:
         path: Model folder or file in any format, or a shipped model's name; null for
             the shipped model of the pipeline's language.
     """
-    return WeightsReader(None if path is None else str(path))
+    return WeightsReader(path)
 
 
 @registry.callbacks("spacy-elmo.UseLayerCache.v1")
@@ -49,12 +51,13 @@ def configure_layer_cache(
         layer_cache_mb: Its size at most.
         name: Of the component; the callback raises ValueError [EL143] if it is another.
     """
+    where = layer_cache if layer_cache == "memory" else Path(layer_cache).absolute()
 
     def use_layer_cache(nlp: Language) -> Language:
         elmo: Any = nlp.get_pipe(name)
         if not isinstance(elmo, Elmo):
             raise ValueError(Errors.EL143.format(name=name))
-        elmo.use_layer_cache(layer_cache, layer_cache_mb)
+        elmo.use_layer_cache(where, layer_cache_mb)
         return nlp
 
     return use_layer_cache

@@ -15,7 +15,8 @@ class ElmoSettings(MixSettings):
 
     Args:
         weights: Model folder or file in any format, or the name of a shipped model,
-            that weights are loaded from at first use. The model has its sizes, unless
+            that weights are loaded from at first use; a relative path is of the folder
+            that the process works in when it is named. The model has its sizes, unless
             its own differ from the default ones. None for the biLM that ships for the
             language, or for weights that are loaded otherwise.
         frozen: Don't train the biLM. It is still initialised and loaded, and listeners

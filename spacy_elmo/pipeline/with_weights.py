@@ -26,6 +26,7 @@ class WithWeights:
     """A part of a component whose model is a `spacy-elmo.BiLM.v1`."""
 
     settings: ElmoSettings
+    named_weights: Path | None  # where settings.weights are
     name: str
     model: Any
     lang: str
@@ -66,7 +67,7 @@ class WithWeights:
     def has_default_weights(self) -> bool:
         """Whether there are weights, named ones, or some of this package that fit."""
         fit = self._shim.bilm_config.to_dict() == shipped.sizes()
-        return self.has_weights or self.settings.weights is not None or fit
+        return self.has_weights or self.named_weights is not None or fit
 
     def fingerprint(self) -> str:
         """Return the fingerprint of the weights; errors as of `bilm`."""
@@ -135,11 +136,11 @@ class WithWeights:
         return self._shim
 
     def _take_named_or_shipped(self) -> None:
-        named = self.settings.weights
-        if named is None:
+        if self.named_weights is None:
             self._take(shipped.load(self.lang), shipped.MODELS[self.lang])
         else:
-            self._take(BiLM.load(shipped.find(named)), named)
+            path = shipped.find(self.named_weights)
+            self._take(BiLM.load(path), path)
 
     def _take(self, bilm: BiLM, path: str | Path) -> None:
         version = name_and_version(path)  # which can fail, before anything is taken

@@ -6,12 +6,21 @@
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    model_validator,
+)
 
 from ..bilm import MAX_NUMBER, BiLMConfig
 from ..bilm.objectives import FullSoftmax, MakeObjective
+from ..models import locate
 from ..registry import registry
 from .optimizers import OptimizerRecipe
 from .schedules import Schedule
@@ -32,10 +41,25 @@ Paths = Annotated[
 TextName = Annotated[str, Field(pattern=r"^\w[\w .-]*$")]
 
 
+def _working_folder() -> Path:
+    try:
+        return Path.cwd()
+    except OSError:  # it was removed
+        return Path()
+
+
 class Section(BaseModel):
     """A section of a configuration: all its settings are known, none is converted."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    # What relative paths are relative to, wherever the process works when they are
+    # read. Paths themselves stay as they are written, for cards and checkpoints.
+    _folder: Path = PrivateAttr(default_factory=_working_folder)
+
+    def path(self, name: str) -> Path:
+        """Return the absolute path of a file or folder that the section names."""
+        return self._folder / name
 
 
 class TextConfig(Section):
@@ -94,6 +118,11 @@ class TrainingConfig(Section):
     device: str = Field("auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$")
     save_dtype: Literal["float32", "float16"] = "float32"  # of weights in model folders
     tensorboard: bool = False  # whether events are written for TensorBoard
+
+    @property
+    def init_path(self) -> Path | None:
+        """The absolute path of `init`."""
+        return None if self.init is None else locate(self.init, self._folder)
 
     @model_validator(mode="after")
     def _parts_are_equal(self) -> "TrainingConfig":

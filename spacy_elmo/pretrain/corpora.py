@@ -43,19 +43,20 @@ def open_corpora(
     """
     text, vocab = config.text, config.vocab
     also = text.also or {}
-    paths = {TRAIN: text.train, DEV: text.dev, **also}
-    if len(paths) < 2 + len(also):
+    named = {TRAIN: text.train, DEV: text.dev, **also}
+    if len(named) < 2 + len(also):
         problem = f"a text of [text.also] can't be named {TRAIN!r} or {DEV!r}"
         raise ValueError(Errors.EL037.format(path="text", problem=problem))
-    named = {name: prepared_folder(sources) for name, sources in paths.items()}
+    paths = {name: list(map(text.path, sources)) for name, sources in named.items()}
+    prepared = {name: prepared_folder(sources) for name, sources in paths.items()}
     if workers.is_first:
         for name, sources in paths.items():
-            if named[name] is None:
+            if prepared[name] is None:
                 _prepare(config, name, sources, output / FOLDER / name, overwrite)
     workers.wait()
     folders = {
         name: folder or _newest(output / FOLDER / name)
-        for name, folder in named.items()
+        for name, folder in prepared.items()
     }
     if workers.is_first:  # reads and checks the whole files, for all processes
         opened = {name: open_corpus(folder) for name, folder in folders.items()}
@@ -100,22 +101,22 @@ def describe(corpora: Corpora, model: LanguageModel) -> tuple[str, str]:
 def _prepare(
     config: PretrainConfig,
     name: str,
-    sources: Sequence[str | Path],
+    sources: Sequence[Path],
     folder: Path,
     overwrite: bool,
 ) -> None:
     """Prepare text files, beside what is in the folder if that is to be replaced: the
     run that it is of stays as it was, should this one be refused."""
-    wanted = [Path(source) for source in sources], _request(config, name)
-    processes, aside = config.text.processes, _aside(folder)
+    request, processes = _request(config, name), config.text.processes
+    aside = _aside(folder)
     try:
-        prepare(wanted[0], folder, wanted[1], processes=processes)
+        prepare(sources, folder, request, processes=processes)
         shutil.rmtree(aside, ignore_errors=True)
     except ValueError as error:
         if not (overwrite and str(error).startswith(("[EL041]", "[EL042]"))):
             raise
-        refuse_to_write_over(wanted[0], folder, overwrite=True)
-        prepare(wanted[0], aside, wanted[1], processes=processes, overwrite=True)
+        refuse_to_write_over(sources, folder, overwrite=True)
+        prepare(sources, aside, request, processes=processes, overwrite=True)
 
 
 def _aside(folder: Path) -> Path:

@@ -67,14 +67,14 @@ def pretrain(
         MemoryError: [EL076] The GPU has no memory left.
         Stopped: The run was asked to stop, and has saved what it needs to resume.
     """
-    training = config.training
+    training, output = config.training, Path(output).absolute()
     with ExitStack() as scope:
         workers = scope.enter_context(start(training.device))
         scope.enter_context(torch_settings(training, workers.device))
         check_training_precision(training.precision, workers.device)
         if workers.is_first:
             scope.enter_context(held(output))
-        prepare_output(output, training.init, workers)
+        prepare_output(output, training, workers)
         corpora, hashes = open_corpora(config, output, workers, overwrite=overwrite)
         depends_on = identity(config, hashes)
         saved = None if overwrite else read_saved(output, depends_on, workers)

@@ -14,7 +14,7 @@ from ..files import json_with_checksum, recover, write_files
 from ..models import find, read_card, started_from
 from ..output import Messages
 from .card import describe, processor
-from .config import PretrainConfig
+from .config import PretrainConfig, TrainingConfig
 from .corpora import DEV, TRAIN, Corpora
 from .evaluation import Perplexity, perplexity
 from .model import LanguageModel
@@ -37,7 +37,7 @@ class Results:
     ) -> None:
         self.config, self.output, self.command = config, output, _utf8(command)
         self.corpora, self.workers = corpora, workers
-        init = config.training.init
+        init = config.training.init_path
         self.started_from = None if init is None else started_from(init)
         self.best = math.inf
         self.before: dict[str, Figures] = {}
@@ -171,14 +171,15 @@ def remove_models(output: Path) -> None:
             (folder / name).unlink(missing_ok=True)
 
 
-def prepare_output(output: Path, init: str | None, workers: Workers) -> None:
+def prepare_output(output: Path, training: TrainingConfig, workers: Workers) -> None:
     """Make a run's folder, and remove what a killed process left unfinished in it.
     Raises ValueError [EL037] if the run would write over the model it starts from, and,
     before a text is read, as `weights.read_config` if that is not there."""
-    folders = output, output / BEST, output / LAST
-    start = None if init is None else folder_of(Path(init)).resolve()
+    folders, init = (output, output / BEST, output / LAST), training.init_path
+    start = None if init is None else folder_of(init).resolve()
     if start in [folder.resolve() for folder in folders[1:]]:
-        problem = f"the run would overwrite its init, {init!r}; choose another output"
+        named = training.init
+        problem = f"the run would overwrite its init, {named!r}; choose another output"
         raise ValueError(Errors.EL037.format(path="training", problem=problem))
     if init is not None:
         read_config(find(init))

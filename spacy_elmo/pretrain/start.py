@@ -63,7 +63,7 @@ def _start_bilm(config: PretrainConfig, vocab: list[str]) -> BiLM:
         bilm = BiLM.empty(config.model)
     else:
         init = config.training.init or ""
-        bilm = BiLM.load(shipped.find(init))
+        bilm = BiLM.load(shipped.find(config.training.init_path or ""))
         if bilm.config.n_words:
             why = "there is no softmax of its own beside it"
             if config.training.new_softmax:
@@ -78,9 +78,9 @@ def _start_bilm(config: PretrainConfig, vocab: list[str]) -> BiLM:
 
 def softmax_folder(training: TrainingConfig) -> Path | None:
     """Return the model whose softmax and vocabulary a run continues with, if any."""
-    if training.init is None or training.new_softmax:
+    if training.init_path is None or training.new_softmax:
         return None
-    path = shipped.find(training.init)
+    path = shipped.find(training.init_path)
     return path if weights.has_objective(path) else None
 
 

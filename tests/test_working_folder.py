@@ -1,0 +1,163 @@
+"""A path means what it meant when it was named, wherever the process works later.
+
+In the folder that a process changes to, other files have the same names.
+"""
+
+import os
+import pickle
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spacy
+from confection import Config
+
+from spacy_elmo import BiLM, embed, models
+from spacy_elmo.models.model_card import read_card
+from spacy_elmo.pretrain import checkpoint
+from spacy_elmo.pretrain.config_file import read_config
+from spacy_elmo.pretrain.loop import pretrain
+
+from .models import tiny_config
+from .pipelines import examples
+from .pretrain import runs
+
+TEXT = "Some words"
+KO = models.MODELS["ko"]
+
+
+@pytest.fixture(params=["empty", "other"])
+def leave(request, tmp_path, monkeypatch):
+    """Two folders with models of one shape: work in the first, and leave it when the
+    fixture is called, for the second or for an empty one."""
+    for seed, place in enumerate(("mine", "other")):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "text.txt").write_text(f"The cat sat {seed}.\n" * 9)
+        for name in ("elmo", "begin"):
+            BiLM.random(tiny_config(), seed=seed).save(tmp_path / place / name)
+    BiLM.random(tiny_config(), seed=7).save(tmp_path / "other" / KO)
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "mine")
+    return lambda: os.chdir(tmp_path / request.param)
+
+
+@pytest.fixture
+def expected():
+    return BiLM.random(tiny_config(), seed=0).encode([TEXT.split()])[0]
+
+
+def built(**settings):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo", config=settings)
+    return nlp
+
+
+def layers(nlp):
+    return nlp(TEXT)._.elmo.layers
+
+
+def same(found, expected):
+    return found.shape == expected.shape and np.allclose(found, expected, atol=1e-6)
+
+
+def test_weights(leave, expected, tmp_path):
+    read, saved, pickled = (built(weights="elmo") for _ in range(3))
+    leave()
+    assert same(layers(read), expected)
+    saved.to_disk(tmp_path / "saved")
+    assert same(layers(spacy.load(tmp_path / "saved")), expected)
+    assert same(layers(pickle.loads(pickle.dumps(pickled))), expected)
+    config = Config().from_disk(tmp_path / "saved" / "config.cfg")
+    assert config["components"]["elmo"]["weights"] == "elmo"  # as it was named
+
+
+def test_weights_of_a_shipped_name(leave):
+    nlp = built(weights=KO)
+    leave()
+    assert nlp.get_pipe("elmo").fingerprint() == models.load("ko").fingerprint()
+
+
+def test_what_initialize_names(leave, expected):
+    nlp = built(weights="begin")
+    readers = spacy.registry.readers.get("spacy-elmo.WeightsReader.v1")
+    reader, shipped = readers("elmo"), readers(KO)
+    leave()
+    nlp.get_pipe("elmo").initialize(lambda: examples(nlp), weights=reader)
+    assert same(layers(nlp), expected)
+    assert shipped().config.hidden_dim == models.load("ko").config.hidden_dim
+
+
+@pytest.mark.parametrize("where", ["layers", "memory"])
+def test_layer_cache(leave, where, tmp_path):
+    nlp, direct = built(weights="elmo"), built(weights="elmo")
+    use = spacy.registry.callbacks.get("spacy-elmo.UseLayerCache.v1")(where)
+    direct.get_pipe("elmo").use_layer_cache(where)
+    leave()
+    for each in (use(nlp), direct):
+        layers(each)
+    assert (tmp_path / "mine" / "layers").exists() == (where == "layers")
+    assert not (tmp_path / "other" / "layers").exists()
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_pretrain(leave, prepared, tmp_path):
+    """All paths of a configuration and of the call; the card has what was written."""
+    runs.write_text(tmp_path / "mine")
+    if prepared:
+        runs.prepare_text(tmp_path / "mine")
+        for name in ("train", "dev"):
+            (tmp_path / "mine" / f"{name}.txt").unlink()
+    ending = "" if prepared else ".txt"
+    text = runs.without_model(runs.CONFIG.replace(".txt", ending))
+    (tmp_path / "mine" / "run.cfg").write_text(text.format(folder="."))
+    overrides = {"training.init": "begin", "training.max_steps": 2}
+    config = read_config(Path("run.cfg"), overrides)
+    leave()
+    best = pretrain(config, tmp_path / "out")
+    start = BiLM.random(tiny_config(), seed=0).fingerprint()
+    card = read_card(best)
+    assert card["started_from"]["weights"] == "begin"
+    assert card["text"]["files"] == [f"./train{ending}"]
+    assert card["config"]["training"]["init"] == "begin"
+    assert card["parameters"] == BiLM.load(tmp_path / "mine" / "begin").n_parameters
+    saved = checkpoint.read_progress(tmp_path / "out")
+    assert saved["init"] == start
+
+
+def test_an_output_folder(leave, tmp_path):
+    """A logger of the user's changes the folder while it trains."""
+    runs.write_text(tmp_path / "mine")
+    (tmp_path / "mine" / "run.cfg").write_text(runs.CONFIG.format(folder="."))
+
+    @spacy.registry.loggers("test.Leaves.v1")
+    def make():
+        def setup(nlp, stdout=None, stderr=None):
+            return lambda info: leave(), lambda: None
+
+        return setup
+
+    logger = {"training.logger": {"@loggers": "test.Leaves.v1"}}
+    config = runs.config(
+        tmp_path / "mine", overrides={"training.max_steps": 12}, **logger
+    )
+    best = pretrain(config, Path("out"))
+    assert BiLM.load(best)
+    assert (tmp_path / "mine" / "out" / "model-last" / "weights.safetensors").exists()
+    assert not (tmp_path / "other" / "out").exists()
+
+
+def test_embed(leave, expected, tmp_path):
+    for model, output in (("elmo", "vectors"), (KO, "shipped")):
+        embed.make_plan(model, ["text.txt"], output)
+    shutil.copytree("vectors", "begun")
+    embed.run("vectors")
+    corpus = embed.open("vectors")
+    dataset = corpus.torch_dataset()
+    leave()
+    first = BiLM.random(tiny_config(), seed=0).encode([corpus[0].tokens])[0].mean(0)
+    assert same(corpus[0].vectors, first)
+    assert same(dataset[0].numpy(), first)
+    embed.run(tmp_path / "mine" / "shipped")
+    embed.run(tmp_path / "mine" / "begun")
+    assert same(embed.open(tmp_path / "mine" / "begun")[0].vectors, first)
