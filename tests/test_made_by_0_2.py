@@ -111,7 +111,12 @@ def test_prepared_text(name, folder):
     request = Request(tokenizer="whitespace", vocab_size=40)
     prepare([Path(f"{name}.txt")], folder / "again", request, progress=False)
     after = {path.name: path.read_bytes() for path in (folder / "again").iterdir()}
+    then, now = (json.loads(found.pop("manifest.json")) for found in (before, after))
     assert before == after
+    assert now.pop("kinds") == ["text"] and "kinds" not in then
+    for manifest in (then, now):
+        manifest.pop("sha256")
+    assert now == then
 
 
 @pytest.mark.parametrize("name", RUNS)

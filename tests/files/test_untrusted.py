@@ -44,7 +44,7 @@ def link_to_device(path):
 NAMES = [
     *(f"own/{name}" for name in ("config.json", "weights.safetensors", "vocab.txt")),
     *(f"own/{name}" for name in (FILE, "card.json")),
-    *(f"bilm-tf/{name}" for name in ("options.json", "weights.hdf5", "vocab.txt")),
+    *(f"bilm-tf/{name}" for name in ("options.json", "weights.hdf5")),
 ]
 
 

@@ -111,7 +111,7 @@ def test_text_prepared_before_gives_the_same_model(folder):
     assert BiLM.load(runs[0]).fingerprint() == BiLM.load(runs[1]).fingerprint()
     assert not (folder / "out1" / "text").exists()
     both = config(folder, overrides={"text.train": [str(folder)]})
-    with pytest.raises(ValueError, match="EL043"):
+    with pytest.raises(ValueError, match="EL230"):
         pretrain(both, folder / "out2")
 
 
