@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ...machine import thread_count
 from ..config import BiLMConfig
 from ..token_encoder import CharCnnEncoder
 from .kernel import Case
@@ -66,13 +67,14 @@ def encode(
     word_ids_V: Tensor | None = None,
 ) -> Tensor:
     """Return token vectors, (V, H). Without a gradient a CPU encodes one word after
-    another, so that no vector depends on the other words (see torch_lstm.py)."""
+    another on one thread, so that no vector depends on the others (torch_lstm.py)."""
     if weights.case.device != "cpu":
         return encode_parts(encoder, weights, [ids_VC], word_ids_V)
     if not weights.case.gradient:
         word_ids = [None] * len(ids_VC) if word_ids_V is None else word_ids_V.split(1)
         words = zip(ids_VC.split(1), word_ids)
-        return torch.cat([encode_parts(encoder, weights, [w], i) for w, i in words])
+        with thread_count(1):
+            return torch.cat([encode_parts(encoder, weights, [w], i) for w, i in words])
     order_V = torch.argsort(lengths(ids_VC))
     # The shortest word is read more than once.
     n = n_more(len(ids_VC))

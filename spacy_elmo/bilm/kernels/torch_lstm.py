@@ -3,7 +3,7 @@ float32, and for CPUs without the C library.
 
 On a CPU sequences are read one after another: torch's functions, sigmoid and addcmul
 among them, round a number by its place in a tensor, so a row would depend on the
-others.
+others; and on one thread, since more sum in another order.
 
 How a layer differs from the definition:
 
@@ -24,6 +24,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ...machine import thread_count
 from ..config import BiLMConfig
 from ..lstm import BiLMState, LstmLayer
 from ..model import BidirectionalLM
@@ -129,16 +130,17 @@ def read(
     sizes_T = torch.tensor(batch_sizes)
     first_T = sizes_T.cumsum(0) - sizes_T
     rows = [first_T[sizes_T > b] + b for b in range(batch_sizes[0])]
-    found = [
-        read_some(
-            forward_N[rows_T],
-            backward_N[rows_T],
-            [1] * len(rows_T),
-            state.rows(slice(b, b + 1)),
-            dropout,
-        )
-        for b, rows_T in enumerate(rows)
-    ]
+    with thread_count(1):
+        found = [
+            read_some(
+                forward_N[rows_T],
+                backward_N[rows_T],
+                [1] * len(rows_T),
+                state.rows(slice(b, b + 1)),
+                dropout,
+            )
+            for b, rows_T in enumerate(rows)
+        ]
     aheads, backs, states = zip(*found)
     packed_N = torch.argsort(torch.cat(rows))
     ahead, back = (

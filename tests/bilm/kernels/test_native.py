@@ -19,7 +19,13 @@ from spacy_elmo.bilm.batch import pack
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.kernels.forced import KERNELS, force
 from spacy_elmo.bilm.kernels.kernel import case_of
-from spacy_elmo.bilm.kernels.native import INSTRUCTIONS, _load, checked_rows
+from spacy_elmo.bilm.kernels.native import (
+    INSTRUCTIONS,
+    _load,
+    checked_rows,
+    find_library,
+)
+from spacy_elmo.cli.speed import on_threads
 from spacy_elmo.models import find
 
 from ...models import SENTENCES, any_token, tiny_config
@@ -32,7 +38,9 @@ ODD = tiny_config(
 LARGE = BiLMConfig(hidden_dim=96, projection_dim=80, filters=((1, 48), (3, 100)))
 TEXT = [[f"w{i * j % 7}" for i in range(j)] for j in (3, 9, 5, 17, 1, 12, 30, 2, 2, 8)]
 
-pytestmark = pytest.mark.skipif(not HERE, reason="built without a C compiler")
+pytestmark = pytest.mark.skipif(
+    find_library() is None, reason="the library is not built, or not wanted"
+)
 
 
 @pytest.fixture(params=[ODD, LARGE], ids=["odd", "large"])
@@ -42,16 +50,6 @@ def bilm(request):
 
 def same(a, b):
     return all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
-
-
-def on_threads(n, run):
-    """Run in a thread of its own, so that torch's number is set for it alone."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(n)
-    try:
-        return run()
-    finally:
-        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("precision", ["float32", "half"])
@@ -69,10 +67,8 @@ def test_a_sentence_has_the_same_bits(precision, texts, n_threads, batch_tokens,
     alone = [bilm.encode([text])[0] for text in texts]
     bilm.token_cache.clear()
     order = data.draw(st.permutations(range(len(texts))))
-    found = on_threads(
-        n_threads,
-        lambda: bilm.encode([texts[i] for i in order], batch_tokens=batch_tokens),
-    )
+    with on_threads(n_threads):
+        found = bilm.encode([texts[i] for i in order], batch_tokens=batch_tokens)
     assert same(found, [alone[i] for i in order])
 
 
