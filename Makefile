@@ -52,7 +52,8 @@ lint: install
 
 install: $(VENV)/.installed
 
-$(VENV)/.installed: pyproject.toml $(CONSTRAINTS) tests/extension_package/pyproject.toml
+$(VENV)/.installed: pyproject.toml $(CONSTRAINTS) tests/extension_package/pyproject.toml \
+		setup.py $(wildcard spacy_elmo/bilm/kernels/native/*.[ch])
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet $(addprefix --constraint ,$(CONSTRAINTS)) \
@@ -63,7 +64,7 @@ $(VENV)/.installed: pyproject.toml $(CONSTRAINTS) tests/extension_package/pyproj
 docs: install
 	$(BIN)/python -m sphinx -W -n -b html docs docs/_build/html
 
-# Wheel and sdist, in dist/.
+# Sdist and the wheel for this system, in dist/.
 wheel: install
 	rm -rf build dist
 	$(BIN)/python -m build
@@ -86,4 +87,4 @@ gpu-bundle: install
 
 clean:
 	rm -rf .venv .venv-floors .venv-newest .venv-wheel .gpu-bundle build dist *.egg-info corpus \
-		training metrics docs/_build
+		training metrics docs/_build spacy_elmo/bilm/kernels/native/*.so

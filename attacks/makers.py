@@ -9,6 +9,7 @@ import gzip
 import hashlib
 import json
 import lzma
+import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterable
@@ -21,21 +22,25 @@ import torch
 
 from spacy_elmo import BiLM, embed
 from spacy_elmo.bilm import objectives
-from spacy_elmo.component.file_cache import FileCache
-from spacy_elmo.component.layer_cache import key_of
-from spacy_elmo.models.model_card import read_card
+from spacy_elmo.bilm.weights.tensor_bundle import TensorBundle
+from spacy_elmo.models import read_card
+from spacy_elmo.pipeline.file_cache import FileCache
+from spacy_elmo.pipeline.layer_cache import key_of
 from spacy_elmo.pretrain import checkpoint, optimizers
 from spacy_elmo.pretrain.config_file import read_config
 from spacy_elmo.pretrain.model import LanguageModel
-from spacy_elmo.text.prepare import Request, prepare
-from spacy_elmo.text.reading import read_lines
+from spacy_elmo.text import Request, prepare, read_lines
 from spacy_elmo.text.shards import open_corpus
+from spacy_elmo.words import WordEncoder
 from tests.bilm.many_langs import save_many_langs
+from tests.bilm.weights.tensor_bundles import write_bundle
 from tests.embed.corpora import embed_files, write_lines
 from tests.models import SENTENCES, tiny_config
 from tests.pipelines import add_elmo
 from tests.pretrain.runs import TEXT, write_config
+from tests.words import tiny_encoder
 
+GOLD = Path(__file__).parents[1] / "tests" / "gold" / "bilm_tf_checkpoint"
 VOCAB = ["<S>", "</S>", "<UNK>", "The", "cat", "고양이"]
 
 
@@ -95,6 +100,40 @@ def make_bilm_tf_words(folder: Path) -> None:
     bilm.save(folder, format="bilm-tf")
 
 
+def make_checkpoint_of_bilm_tf(folder: Path) -> None:
+    shutil.copytree(GOLD, folder)
+
+
+def read_trained_model(folder: Path) -> Found:
+    model = LanguageModel.load(folder)
+    arrays = *model.bilm.encode(SENTENCES), *model.softmax.state_dict().values()
+    return Found(hashed(*arrays), model.bilm.fingerprint())
+
+
+def make_hub_module(folder: Path) -> None:
+    """The arrays of the checkpoint under the names of a module, in two data files."""
+    bundle, arrays = TensorBundle(GOLD / "model.ckpt-92"), {}
+    for name, entry in bundle.entries.items():
+        if name.startswith("lm/") and not name.endswith("Adagrad") and entry.dtype:
+            theirs = name.replace("/rnn/multi_rnn_cell/cell_", "/RNN/MultiRNNCell/Cell")
+            theirs = theirs.replace("/lstm_cell/", "/rnn/lstm_cell/")
+            arrays["bilm/" + theirs.removeprefix("lm/")] = bundle.read(name)
+    arrays["aggregation/weights"] = np.arange(3, dtype="f4")
+    arrays["aggregation/scaling"] = np.ones((), dtype="f4")
+    write_bundle(folder / "variables/variables", arrays, n_shards=2)
+    (folder / "tfhub_module.pb").write_bytes(b"\x08\x03")
+
+
+def make_zip(folder: Path) -> None:
+    with tempfile.TemporaryDirectory() as other:
+        make_bilm_tf(Path(other) / "model")
+        shutil.make_archive(str(folder / "model"), "zip", Path(other) / "model")
+
+
+def read_zip(folder: Path) -> Found:
+    return read_model(folder / "model.zip")
+
+
 def make_many_langs_legacy(folder: Path) -> None:
     """As PyTorch wrote files before version 1.6, and as the published ones are."""
     save_many_langs(folder)
@@ -113,6 +152,16 @@ def make_softmax(folder: Path) -> None:
 def read_softmax(folder: Path) -> Found:
     objective = objectives.load(folder / objectives.FILE, 6, 30)
     return Found(hashed(*objective.state_dict().values()))
+
+
+def make_words(folder: Path) -> None:
+    folder.mkdir()
+    tiny_encoder().save(folder)
+
+
+def read_words(folder: Path) -> Found:
+    vectors_ND = WordEncoder.load(folder).vectors(["abc", "abcde", "日", "."])
+    return Found(hashed(torch.from_numpy(vectors_ND)))
 
 
 def make_card(folder: Path) -> None:

@@ -10,7 +10,7 @@ import torch
 
 from spacy_elmo import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.files import bilm_tf
+from spacy_elmo.bilm.weights import bilm_tf
 from tests.bilm import reference
 
 Weights = dict[str, torch.Tensor]

@@ -37,9 +37,15 @@ TARGETS = {
     "own": Target(makers.make_own, makers.read_own_model, "own"),
     "own-alphabet": Target(makers.make_own_alphabet, makers.read_own_model, "own"),
     "softmax": Target(makers.make_softmax, makers.read_softmax, "own"),
+    "words": Target(makers.make_words, makers.read_words, "own"),
     "card": Target(makers.make_card, makers.read_the_card, "free", ("card.json",)),
     "bilm-tf": Target(makers.make_bilm_tf, makers.read_model, "foreign"),
     "bilm-tf-words": Target(makers.make_bilm_tf_words, makers.read_model, "foreign"),
+    "bilm-tf-checkpoint": Target(
+        makers.make_checkpoint_of_bilm_tf, makers.read_trained_model, "foreign"
+    ),
+    "tf-hub": Target(makers.make_hub_module, makers.read_model, "foreign"),
+    "zip": Target(makers.make_zip, makers.read_zip, "foreign"),
     "many-langs": Target(save_many_langs, makers.read_model, "foreign"),
     "many-langs-legacy": Target(
         makers.make_many_langs_legacy, makers.read_model, "foreign"

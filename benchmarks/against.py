@@ -20,11 +20,11 @@ import torch
 import typer
 from tqdm import tqdm
 
-from spacy_elmo.atomic_files import sha256
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.kernels.choose import check_training_precision
+from spacy_elmo.bilm.kernels import check_training_precision
+from spacy_elmo.cli.speed import Sentences, made_up_sentences, made_up_words, show
+from spacy_elmo.files import sha256
 from spacy_elmo.models import find
-from spacy_elmo.speed import Sentences, made_up_sentences, made_up_words, show
 from spacy_elmo.text.corpus import SPECIALS
 
 from .revisions import ROOT, Tree, check_out

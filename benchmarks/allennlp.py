@@ -23,10 +23,10 @@ import torch
 import typer
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.kernels.threads import thread_count
-from spacy_elmo.speed import (
+from spacy_elmo.cli.speed import (
     Sentences,
     load_model,
+    on_threads,
     precisions,
     read_sentences,
     show,
@@ -149,7 +149,7 @@ def main(
     sentences = read_sentences(text, 1_280)
     work: dict[str, Any] = {"64": [sentences[:BATCH_SIZE]]}
     work["1, of 20 tokens"] = single_sentences(sentences)[:8]
-    with thread_count(1):
+    with on_threads(1):
         for name in model:
             bilm = load_model(name)
             theirs = Theirs(bilm, make)

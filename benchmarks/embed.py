@@ -18,20 +18,19 @@ import typer
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.embed import Options, make_plan, run, verify
-from spacy_elmo.embed.estimate import readable, size_on_disk
-from spacy_elmo.embed.folder import SHARDS
-from spacy_elmo.embed.inputs import Input
-from spacy_elmo.embed.keep import Kept
-from spacy_elmo.embed.plan import Plan, read_plan
-from spacy_elmo.embed.sentences import Reading
-from spacy_elmo.speed import (
+from spacy_elmo.cli.speed import (
     Sentences,
     load_model,
     made_up_sentences,
     made_up_words,
     show,
 )
+from spacy_elmo.embed import Options, make_plan, run, verify
+from spacy_elmo.embed.estimate import readable, size_on_disk
+from spacy_elmo.embed.folder import SHARDS
+from spacy_elmo.embed.keep import Kept
+from spacy_elmo.embed.plan import Plan, read_plan
+from spacy_elmo.text import Reading, TextFile
 
 from .timing import MODEL
 
@@ -70,26 +69,25 @@ def steady(output: Path, n_workers: int) -> float:
 def speed(
     model: str, folder: Path, n_tokens: int, rounds: int, *, with_ray: bool
 ) -> Rows:
-    """Measure `BiLM.encode` in exact mode, and runs of the same text, float16, in turn;
+    """Measure `BiLM.encode`, and runs of the same text, float16, in turn;
     rates are medians."""
     torch.set_num_threads(1)
     sentences = made_up_sentences(made_up_words(WORDS), n_tokens)
     text = write_text(folder / "text.txt", sentences)
     size = Path(text).stat().st_size / 2**20
-    exact, fast = load_model(model).set_exact(True), load_model(model)
+    bilm = load_model(model)
     runs: dict[str, dict[str, Any]] = {"1 process": {}, "2 processes": {"processes": 2}}
     if with_ray:
         runs["Ray, 2 workers"] = {"processes": 2, "ray": "local"}
     rates: dict[str, list[float]] = defaultdict(list)
     for number in range(rounds):
-        rates["BiLM.encode"].append(encode_rate(exact, sentences))
+        rates["BiLM.encode"].append(encode_rate(bilm, sentences))
         for name, how in runs.items():
             options = {"dtype": "float16", "shard_mb": size / SHARDS_TIMED}
             output = planned(model, text, folder / f"{name} {number}", **options)
             run(output, **how)
             rates[name].append(steady(output, how.get("processes", 1)))
             assert number or not verify(output, sample=0.01).problems
-        rates["BiLM.encode, not exact"].append(encode_rate(fast, sentences))
     found = {name: statistics.median(some) for name, some in rates.items()}
     return [
         {
@@ -225,7 +223,7 @@ def starting(model: str, folder: Path) -> Rows:
     again = timed(lambda: read_plan(folder / "many").jobs_left(folder / "many"))
     size = TERABYTE // MANY_SHARDS
     inputs = tuple(
-        Input(f"/text/{n:06d}.txt", "text", "", size, n) for n in range(MANY_SHARDS)
+        TextFile(f"/text/{n:06d}.txt", "text", "", size, n) for n in range(MANY_SHARDS)
     )
     large: Plan = replace(some, inputs=inputs)
     seconds = timed(lambda: large.save(folder / "large"))

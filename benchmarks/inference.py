@@ -20,12 +20,9 @@ from tqdm import tqdm
 
 from spacy_elmo.bilm.batch import pack
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.kernels.processor import float32_mode
-from spacy_elmo.bilm.kernels.threads import thread_count
 from spacy_elmo.bilm.model import BidirectionalLM
 from spacy_elmo.bilm.token_cache import TokenCache
-from spacy_elmo.bilm.transfer import to_device
-from spacy_elmo.speed import (
+from spacy_elmo.cli.speed import (
     Run,
     Sentences,
     encode_all,
@@ -33,10 +30,13 @@ from spacy_elmo.speed import (
     in_turn,
     latency,
     load_model,
+    on_threads,
     read_sentences,
     show,
 )
-from spacy_elmo.speed_limits import flops_per_token, matrix_peak
+from spacy_elmo.cli.speed_limits import flops_per_token, matrix_peak
+from spacy_elmo.machine import to_device
+from spacy_elmo.machine.processor import float32_mode
 
 from .timing import DEVICE, MODEL, TEXT, memory_in_use
 
@@ -108,13 +108,13 @@ def benchmark(
     speeds, latencies, by_model = [], [], []
     settings: dict[str, Any]
     for name in models:
-        with thread_count(threads[0]):
+        with on_threads(threads[0]):
             found = whole_model(load_model(name).to(device), sentences, rounds)
             by_model.append({"model": name, **found})
     for name, n in tqdm(list(product(models, threads)), leave=False):
         settings = {"model": name, "threads": n}
         bilm = load_model(name).to(device)
-        with thread_count(n):
+        with on_threads(n):
             for size in batch_sizes:
                 found = in_turn(runs(bilm, sentences, size), rounds)
                 speeds.append({**settings, "batch": size, **found})
@@ -128,7 +128,7 @@ def benchmark(
     if device == "cpu":
         from .baselines import baselines
 
-        with thread_count(threads[0]):
+        with on_threads(threads[0]):
             others = in_turn(baselines(sentences, BATCH_SIZE), rounds)
         tables["tokens/s of other models"] = [others]
     return tables

@@ -1,127 +1,117 @@
-"""Every form of a matrix multiplication at the rows and sizes that occur, one thread.
+"""What the C library makes of this processor, by instructions and precision.
 
-    python -m benchmarks.kernels
+    python -m benchmarks.kernels [MODEL ...]
 
-In two minutes it prints which form is the fastest on this processor, and the rows of
-the table in spacy_elmo/bilm/kernels/choose.py that should change for it. A lesser one
-is tried with ONEDNN_MAX_CPU_ISA, ATEN_CPU_CAPABILITY and MKL_ENABLE_INSTRUCTIONS.
-
-Shapes: M rows, K columns in, N columns out.
+It prints GFLOP/s of the matrix multiplications of 64 sentences whose tokens were not
+read before, and their share of torch's own large multiplication in the same precision;
+milliseconds of these sentences, and of one of 20 tokens that were read before. All is
+measured on one thread, in turn. Without the library ("none") PyTorch computes.
 """
 
-import math
-import time
+from functools import partial
 from typing import Any
 
 import torch
 import typer
-from tqdm import tqdm
 
-from spacy_elmo.bilm.config import PUBLISHED
-from spacy_elmo.bilm.kernels.choose import choose_matmul, choose_recurrent_matmul
-from spacy_elmo.bilm.kernels.matmul import FORMS, TorchMatmul, find_form
-from spacy_elmo.bilm.kernels.processor import Case, Precision, processor_of
-from spacy_elmo.bilm.kernels.threads import thread_count
-from spacy_elmo.speed import show
+from spacy_elmo.bilm import BiLM, TokenCache
+from spacy_elmo.bilm.kernels import find_library, force
+from spacy_elmo.bilm.kernels.forced import KERNELS
+from spacy_elmo.cli.speed import (
+    Run,
+    Sentences,
+    encode_all,
+    in_turn,
+    load_model,
+    made_up_sentences,
+    made_up_words,
+    on_threads,
+    precisions,
+    show,
+    single_sentences,
+)
+from spacy_elmo.cli.speed_limits import flops_per_token, large_product
 
-FORMS_OF: dict[Precision, tuple[str, ...]] = {
-    "float32": ("torch", "mkl", "onednn", "onednn_in_place"),
-    "half": ("onednn_bfloat16", "fbgemm_float16"),
-    "int8": ("onednn_int8", "fbgemm_int8"),
-}
-STEP_ROWS = (1, 2, 3, 4, 8, 16, 32, 64)  # of a step of the LSTM
-MANY_ROWS = (32, 128, 512)  # of its inputs, and of words in the char-CNN
-# A form is said to be better from such a part of the time on.
-BETTER = 0.9
-SECONDS = 0.05  # for each form
+from .timing import MODEL
 
+SENTENCES = 64
 Row = dict[str, Any]
 
 
-def weights() -> dict[tuple[int, int, bool], tuple[int, ...]]:
-    """Return the rows that multiply each weight of the published sizes: (K, N, whether
-    the product is added to gates)."""
-    found: dict[tuple[int, int, bool], tuple[int, ...]] = {}
-    for config in PUBLISHED.values():
-        H, C, S = config.projection_dim, config.hidden_dim, config.n_filters
-        width = max(width for width, _ in config.filters)
-        found |= {(H, 4 * C, True): STEP_ROWS, (C, H, False): STEP_ROWS}
-        found |= {(H, 4 * C, False): MANY_ROWS, (S, S, False): MANY_ROWS}
-        found[width * config.char_dim, S, False] = MANY_ROWS
-    return found
-
-
-def microseconds(weight: TorchMatmul, x: torch.Tensor, z: torch.Tensor | None) -> float:
-    """Return the processor time of a product: the least of several rounds, which other
-    work on the machine disturbs least."""
-
-    def run() -> None:
-        if z is None:
-            weight.linear(x)
-        else:
-            weight.add_to(z, x)
-
-    run()
-    best, started = math.inf, time.thread_time()
-    while time.thread_time() - started < SECONDS:
-        before = time.thread_time()
-        for _ in range(3):
-            run()
-        best = min(best, (time.thread_time() - before) / 3)
-    return 1e6 * best
-
-
-@torch.no_grad()
-def measure() -> list[Row]:
-    """Return a row for each precision, size and number of rows: the microseconds of
-    every form, the fastest, and the one that the table names."""
-    processor = processor_of(torch.device("cpu"))
-    table: list[Row] = []
-    for (K, N, adds), all_rows in tqdm(weights().items(), leave=False):
-        weight = torch.randn(K, N) / math.sqrt(K)
-        recurrent = all_rows is STEP_ROWS
-        for precision, names in FORMS_OF.items():
-            try:
-                choose = choose_recurrent_matmul if recurrent else choose_matmul
-                rules = choose(Case(processor, precision))
-            except ValueError:
-                rules = ()
-            works = [name for name in names if name in processor.forms]
-            forms = {name: FORMS[name](weight) for name in works}
-            for M in all_rows:
-                x, z = torch.randn(M, K), torch.randn(M, N) if adds else None
-                times = {f: microseconds(kept, x, z) for f, kept in forms.items()}
-                if times:
-                    row: Row = {"precision": precision, "rows": M, "weight": f"{K}x{N}"}
-                    row |= {
-                        name: times.get(name) for name in sum(FORMS_OF.values(), ())
-                    }
-                    chosen = find_form(rules, M, weight.nbytes) if rules else None
-                    row["chosen"] = chosen
-                    table.append(row | {"best": min(times, key=times.__getitem__)})
-    return table
-
-
-def changes(table: list[Row]) -> list[Row]:
-    """Return the rows in which another form is better than the one that is chosen."""
+def instructions_here() -> list[str]:
+    """Return the instructions that the library can use here, and "none"."""
     found = []
-    for row in table:
-        chosen, best = row["chosen"], row["best"]
-        if chosen is None or row[best] < BETTER * row[chosen]:
-            found.append(row)
+    for name in KERNELS["instructions"]:
+        try:
+            with force(instructions=name):
+                find_library()
+        except ValueError:
+            continue
+        found.append(name)
     return found
+
+
+def reader(name: str, precision: str, instructions: str, *, warm: bool) -> BiLM:
+    """Return a model in a precision that these instructions have."""
+    with force(instructions=instructions):
+        bilm = load_model(name).set_precision(precision)  # type: ignore[arg-type]
+    bilm.token_cache = TokenCache(1 << 20 if warm else 0)
+    return bilm
+
+
+def read(bilm: BiLM, instructions: str, batches: list[Sentences]) -> float:
+    """Read batches by these instructions. Returns 1: a run is the unit."""
+    with force(instructions=instructions):
+        for batch in batches:
+            encode_all(bilm, batch, SENTENCES)
+    return 1.0
+
+
+def measure(name: str, rounds: int) -> list[Row]:
+    """Return a row for each of the instructions and precisions."""
+    sentences = made_up_sentences(made_up_words(50_000), 20 * SENTENCES)
+    single = single_sentences(sentences)
+    n_flops = sum(map(len, sentences))
+    n_flops *= flops_per_token(load_model(name), sentences, SENTENCES)
+    cases, runs = [], dict[str, Run]()
+    for instructions in instructions_here():
+        with force(instructions=instructions):
+            cases += [(instructions, precision) for precision in precisions()]
+    for i, (instructions, precision) in enumerate(cases):
+        cold, warm = (
+            reader(name, precision, instructions, warm=warm) for warm in (False, True)
+        )
+        runs[f"{i} many"] = partial(read, cold, instructions, [sentences])
+        runs[f"{i} one"] = partial(read, warm, instructions, single)
+    for precision in {precision for _, precision in cases}:
+        runs[precision] = large_product(torch.device("cpu"), precision=precision)
+    with torch.no_grad():
+        found = in_turn(runs, rounds)
+    rows = []
+    for i, (instructions, precision) in enumerate(cases):
+        many, one = found[f"{i} many"], found[f"{i} one"]
+        rows.append(
+            {
+                "model": name,
+                "instructions": instructions,
+                "precision": precision,
+                "GFLOP/s": n_flops * many / 1e9,
+                "of torch's product": n_flops * many / found[precision],
+                "ms of 64": 1000 / many,
+                "ms of one": 1000 / one / len(single),
+            }
+        )
+    return rows
 
 
 def main(
-    whole: bool = typer.Option(False, help="Print all that was measured"),
+    model: list[str] = typer.Argument(["en_elmo_sm"], help=MODEL),
+    rounds: int = typer.Option(3, min=1, help="Times each is measured, in turn"),
     as_json: bool = typer.Option(False, "--json", help="Print JSON"),
 ) -> None:
-    """Measure every form of a matrix multiplication on this processor."""
-    with thread_count(1):
-        table = measure()
-        instructions = processor_of(torch.device("cpu")).instructions
-        title = f"microseconds, and rows of '{instructions}' that should change"
-        show({title: table if whole else changes(table) or [{"none": ""}]}, as_json)
+    with on_threads(1):
+        rows = [row for name in model for row in measure(name, rounds)]
+    show({"the library, one thread": rows}, as_json)
 
 
 if __name__ == "__main__":

@@ -17,12 +17,12 @@ from spacy.vectors import Vectors
 from tqdm import tqdm
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.kernels.threads import thread_count
-from spacy_elmo.speed import (
+from spacy_elmo.cli.speed import (
     Run,
     Sentences,
     in_turn,
     load_model,
+    on_threads,
     read_sentences,
     show,
 )
@@ -78,7 +78,7 @@ def benchmark(
     """Return a row for every model: words/s of an epoch after the first, on one
     thread."""
     rows = []
-    with thread_count(1):
+    with on_threads(1):
         for name in tqdm(models, leave=False):
             rows.append({"model": name, **_epochs(load_model(name), sentences, rounds)})
     return rows

@@ -22,12 +22,12 @@ from torch import nn
 from tqdm import tqdm
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.kernels.threads import thread_count
-from spacy_elmo.speed import (
+from spacy_elmo.cli.speed import (
     Run,
     Sentences,
     in_turn,
     load_model,
+    on_threads,
     read_sentences,
     show,
 )
@@ -126,10 +126,9 @@ class Piping:
     def run(self) -> float:
         """Returns the number of words, as the tokeniser has made them."""
         bilm = self.bilm
-        computes = [bilm.token_encoder, bilm.forward_lstm, bilm.backward_lstm]
         bilm.token_cache.clear()
         started = time.perf_counter()
-        with time_in(computes) as inside:
+        with time_in([bilm]) as inside:
             words = sum(len(doc) for doc in self.nlp.pipe(self.texts))
         whole = time.perf_counter() - started
         self.shares_outside.append(1 - sum(inside) / whole)
@@ -153,11 +152,10 @@ def benchmark(
     processes: int = 1,
 ) -> list[dict[str, Any]]:
     """Return a row for every model and length of Docs (0: a sentence): words/s, and
-    the share of time outside the biLM's own computation (tokeniser, sentencizer,
-    character ids, copies, mixes, tagger and ner), on one thread; and how many times the
-    words/s of one process several make."""
+    the share of time outside the biLM (tokeniser, sentencizer, copies, mixes, tagger,
+    ner), on one thread; and how many times the words/s of one process several make."""
     rows = []
-    with thread_count(1):
+    with on_threads(1):
         for name in tqdm(models, leave=False):
             nlp = make_pipeline(load_model(name), precision=precision)
             for n_words in doc_words:
@@ -188,7 +186,7 @@ def main(
     ),
     tokens: int = typer.Option(20_000, help="Tokens of the text that are read"),
     rounds: int = typer.Option(3, help="Times each is measured"),
-    precision: str = typer.Option("float32", help="float32, tf32, half or int8"),
+    precision: str = typer.Option("float32", help="float32, tf32 or half"),
     processes: int = typer.Option(1, help="Of nlp.pipe, beside one"),
     gpu_id: int = typer.Option(-1, "--gpu-id", "-g", help="Of the GPU; -1 for the CPU"),
     as_json: bool = typer.Option(False, "--json", help="Print JSON"),

@@ -17,23 +17,23 @@ from tqdm import tqdm
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.kernels.forced import force
-from spacy_elmo.bilm.kernels.threads import thread_count
 from spacy_elmo.bilm.objectives.adaptive import adaptive_softmax
 from spacy_elmo.bilm.objectives.full import full_softmax
 from spacy_elmo.bilm.objectives.sampled import sampled_softmax
+from spacy_elmo.cli.speed import (
+    in_turn,
+    load_model,
+    made_up_sentences,
+    made_up_words,
+    on_threads,
+    show,
+)
+from spacy_elmo.cli.speed_limits import matrix_peak
 from spacy_elmo.pretrain.config import TrainingConfig
 from spacy_elmo.pretrain.memory import keep_freed_memory
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.pretrain.optimizers import adam
 from spacy_elmo.pretrain.step import train_step
-from spacy_elmo.speed import (
-    in_turn,
-    load_model,
-    made_up_sentences,
-    made_up_words,
-    show,
-)
-from spacy_elmo.speed_limits import matrix_peak
 from spacy_elmo.text.corpus import SPECIALS, Corpus, build_corpus
 from spacy_elmo.text.streams import Batch, Streams
 
@@ -201,7 +201,7 @@ def main(
     as_json: bool = typer.Option(False, "--json", help="Print JSON"),
 ) -> None:
     keep_freed_memory()  # as the command that trains
-    with thread_count(threads):
+    with on_threads(threads):
         found = benchmark(
             model=model,
             vocabularies=vocab,

@@ -26,6 +26,10 @@ class Tree:
         site = folder / "site"
         info = site / "spacy_elmo-0.dist-info"
         info.mkdir(parents=True)
+        # The tests' package of extensions is for this tree: an empty one hides it.
+        other = site / "elmo_extension-0.dist-info"
+        other.mkdir()
+        (other / "METADATA").write_text("Name: elmo-extension\nVersion: 0\n")
         (site / "spacy_elmo").symlink_to(source / "spacy_elmo")
         # Its own entry points, and not those that are installed.
         (info / "METADATA").write_text("Name: spacy-elmo\nVersion: 0\n")
@@ -59,7 +63,13 @@ class Tree:
     @contextmanager
     def reader(self, *arguments: object) -> Iterator[subprocess.Popen[str]]:
         """Start the probe's "read", which measures a round for each line it gets."""
-        command = [sys.executable, self.probe, "read", *map(str, arguments)]
+        with self.process(self.probe, "read", *arguments) as process:
+            yield process
+
+    @contextmanager
+    def process(self, *arguments: object) -> Iterator[subprocess.Popen[str]]:
+        """Start Python with arguments, in a process that is written to and read."""
+        command = [sys.executable, *map(str, arguments)]
         with subprocess.Popen(
             command,
             cwd=self.folder,

@@ -10,15 +10,15 @@ import torch
 import typer
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.kernels.threads import thread_count
 from spacy_elmo.bilm.token_cache import CACHE_WORDS, TokenCache
-from spacy_elmo.speed import (
+from spacy_elmo.cli.speed import (
     Run,
     Sentences,
     in_turn,
     load_model,
     made_up_sentences,
     made_up_words,
+    on_threads,
     show,
 )
 
@@ -140,7 +140,7 @@ def benchmark(
     bilm = load_model(model)
     sentences = made_up_sentences(made_up_words(20_000), n_tokens)
     words = [word for sentence in sentences for word in sentence]
-    with thread_count(1):
+    with on_threads(1):
         return {
             "by tokens of a sentence": by_length(bilm, words, rounds),
             "by sentences of a batch": by_batch(bilm, words, rounds),

@@ -40,6 +40,7 @@ napoleon_use_rtype = False
 
 # What the inventories of other projects would resolve, and aliases of types of ours.
 nitpick_ignore_regex = [
+    (r"py:class", r"spacy_elmo\.bilm\.weights\.stored\.Mix"),
     (
         r"py:.*",
         r"(torch|numpy|np|spacy|thinc|pydantic|typing|collections|pathlib)(\..*)?",

@@ -21,10 +21,10 @@ from wasabi import msg
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.token_cache import TokenCache
 from spacy_elmo.cli.group import markdown_table
-from spacy_elmo.models.model_card import read_card
+from spacy_elmo.cli.speed import encode_all, in_turn, read_sentences
+from spacy_elmo.models import read_card
+from spacy_elmo.pretrain import perplexity
 from spacy_elmo.pretrain.model import LanguageModel
-from spacy_elmo.pretrain.perplexity import perplexity
-from spacy_elmo.speed import encode_all, in_turn, read_sentences
 from spacy_elmo.text.shards import open_corpus
 
 from .average import average

@@ -17,9 +17,9 @@ import typer
 from wasabi import msg
 
 from spacy_elmo import BiLM
-from spacy_elmo.models.model_card import read_card
+from spacy_elmo.models import read_card
+from spacy_elmo.pretrain import perplexity
 from spacy_elmo.pretrain.model import LanguageModel
-from spacy_elmo.pretrain.perplexity import perplexity
 from spacy_elmo.text.shards import open_corpus
 
 SHARES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)

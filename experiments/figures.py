@@ -11,8 +11,10 @@ from typing import Any
 
 import spacy
 
-from spacy_elmo.component.mixes import draw, learned_mixes
-from spacy_elmo.plots import new_figure, save
+from spacy_elmo.files import new_figure
+from spacy_elmo.files.plots import save
+from spacy_elmo.pipeline import learned_mixes
+from spacy_elmo.pipeline.mixes import draw
 
 from .scores import SHARES, Found, by_share, read_speeds, scores
 from .table import find_task

@@ -19,7 +19,7 @@ from spacy.training.initialize import convert_vectors
 from tqdm import tqdm
 from wasabi import msg
 
-from spacy_elmo.text.reading import read_lines
+from spacy_elmo.text import read_lines
 
 # n-grams of 4 and 5 characters, two rows of the table for each: what floret's own
 # examples have. Width and rows are what half an hour of one core allows.

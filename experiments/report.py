@@ -11,8 +11,8 @@ from pathlib import Path
 import typer
 from wasabi import msg
 
-from spacy_elmo.atomic_files import write_files, write_text
 from spacy_elmo.cli.group import markdown_table
+from spacy_elmo.files import write_files, write_text
 
 from .figures import draw_learning, draw_mixes, draw_shares, draw_speeds
 from .scores import SHARES, Found, Speed, by_share, read, read_speeds, scores

@@ -22,9 +22,9 @@ from wasabi import msg
 
 from spacy_elmo import BiLM
 from spacy_elmo import models as shipped
-from spacy_elmo.models.model_card import read_card
+from spacy_elmo.cli.speed import Sentences, read_sentences
+from spacy_elmo.models import read_card
 from spacy_elmo.pretrain.model import LanguageModel
-from spacy_elmo.speed import Sentences, read_sentences
 
 N_TOKENS = 5_000  # whose vectors are measured
 # Standard deviation of the inputs of gates, and factor of what the layer's own state

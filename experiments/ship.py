@@ -14,11 +14,10 @@ import typer
 from wasabi import msg
 
 from spacy_elmo import models as shipped
-from spacy_elmo.models import model_card
-from spacy_elmo.models.model_card import read_card
+from spacy_elmo.cli.speed import read_sentences
+from spacy_elmo.models import model_card, read_card
+from spacy_elmo.pretrain import perplexity
 from spacy_elmo.pretrain.model import LanguageModel
-from spacy_elmo.pretrain.perplexity import perplexity
-from spacy_elmo.speed import read_sentences
 from spacy_elmo.text.shards import open_corpus
 
 from .rescale import N_TOKENS, scale_token_layer

@@ -15,7 +15,7 @@ from spacy.language import DEFAULT_CONFIG_PATH, DEFAULT_CONFIG_PRETRAIN_PATH, La
 from spacy.training.pretrain import pretrain
 from spacy.util import load_config, load_config_from_str
 
-from spacy_elmo.text.reading import read_lines
+from spacy_elmo.text import read_lines
 
 MIN_LENGTH, MAX_LENGTH = 5, 499  # tokens of a line that is read
 

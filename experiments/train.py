@@ -32,9 +32,10 @@ from thinc.api import use_ops
 from wasabi import msg
 
 from spacy_elmo import models as shipped
-from spacy_elmo.atomic_files import sha256, write_files, write_text
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.component.training_config import make_config
+from spacy_elmo.files import sha256, write_files, write_text
+from spacy_elmo.pipeline import make_config
+from spacy_elmo.words import WordEncoder
 
 from . import small_transformer
 from .scores import METRICS
@@ -103,6 +104,10 @@ class Run:
         source = self.source or shipped.folder(self.task.lang)
         return BiLM.load(shipped.find(source))
 
+    def words(self) -> WordEncoder:
+        """Return the vectors of words of a setup that has some."""
+        return WordEncoder.load(shipped.find(self.setup.config["words"]))
+
     def config(self) -> str:
         config = make_config(
             [self.task.component],
@@ -140,6 +145,8 @@ class Run:
             depends.append(self.bilm().fingerprint())
         if self.text is not None:
             depends.append(sha256(self.text))
+        if "words" in self.setup.config:
+            depends.append(self.words().sha256)
         if "static" in self.setup.config:
             depends.append(
                 sha256(Path(self.setup.config["static"], "vocab", "vectors"))

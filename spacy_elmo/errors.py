@@ -63,7 +63,7 @@ class Errors(metaclass=_Coded):
     )
     EL009 = (
         "Array '{name}' in '{path}' is {problem}. Only plain floating-point arrays "
-        "stored in the file itself are read; save it again without external links."
+        "stored in the file itself are read; save the model again as such."
     )
     EL010 = "Can't read '{path}' as safetensors: {error}. The file is damaged."
     EL012 = (
@@ -93,7 +93,6 @@ class Errors(metaclass=_Coded):
         "'{path}' has word-embedding input, which needs the vocabulary that its rows "
         "stand for: a text file 'vocab.txt', one word a line, beside the weights."
     )
-    EL024 = "The carried state has {found} rows, the batch {expected} sentences."
     EL025 = (
         "encode() takes a list of sentences, each a list of strings; found {found}. "
         "Split the text into tokens first."
@@ -136,7 +135,8 @@ class Errors(metaclass=_Coded):
     EL036 = (
         "'{path}' has no softmax ('vocab.txt' and 'softmax.safetensors'), so it can't "
         "predict words. Published weights come without one: train one with 'spacy elmo "
-        "pretrain' and 'init' set to this folder."
+        "pretrain' and 'init' set to this folder. Training checkpoints of bilm-tf have "
+        "it: name the folder with 'model.ckpt-....index'."
     )
     EL037 = "Training configuration '{path}': {problem}."
     EL038 = (
@@ -146,8 +146,9 @@ class Errors(metaclass=_Coded):
     )
     EL039 = "The vocabulary of '{path}' holds a word twice. It is damaged."
     EL040 = (
-        "'{path}', line {line}: not a JSON object with a string 'text' ({error}). "
-        "Files named .jsonl hold one such object a line."
+        "'{path}', line {line}: not a JSON object with text or tokens ({error}). Files "
+        'named .jsonl hold one such object a line: {{"text": "..."}} or '
+        '{{"tokens": ["..."]}}.'
     )
     EL041 = (
         "Text prepared in '{path}' is damaged: {problem}. Prepare it with --overwrite."
@@ -158,8 +159,8 @@ class Errors(metaclass=_Coded):
         "a source is never replaced."
     )
     EL043 = (
-        "'{path}' is a folder, and a text is either files or one folder that 'spacy "
-        "elmo prepare' made."
+        "'{path}' was made by 'spacy elmo prepare', and such a folder is a text of its "
+        "own: name it alone, without other files or folders."
     )
     EL045 = (
         "A sampled softmax needs more words than it samples, and the vocabulary has "
@@ -212,13 +213,62 @@ class Errors(metaclass=_Coded):
         "...), which may also change on the way."
     )
     EL077 = (
-        "precision = '{precision}' is not for this {device}: half needs a GPU or "
-        "a CPU with AVX2, bfloat16 a GPU or a CPU with AVX512-BF16 or AMX, int8 a CPU "
-        "with AVX512-VNNI, tf32 a GPU. Choose another, or 'float32'."
+        "precision = '{precision}' is not for this {device}. For inference, half needs "
+        "a GPU or, on a CPU, the compiled library ('spacy elmo info MODEL --kernels' "
+        "says whether it is there); tf32 needs a GPU. For training, bfloat16 needs a "
+        "GPU or a CPU with AVX512-BF16 or AMX. Choose another, or 'float32'."
     )
-    EL131 = (
-        "'spacy elmo vocab-cache' is gone: vectors of words that were read are kept in "
-        "memory (cache_words in [components.elmo.model])."
+    EL097 = (
+        "precision = 'int8' is gone: 'half' is faster now, and ten times as exact. Set "
+        "precision = 'half' ('float32' where there is no half)."
+    )
+    EL096 = (
+        "There is no memory for what is computed at once. Set a smaller batch_tokens, "
+        "or read fewer sentences at once."
+    )
+    EL161 = (
+        "The softmax of '{path}' has {rows} rows, and the words that they stand for "
+        "are not there. Put the vocabulary that it was trained with beside it, as "
+        "'vocab.txt', one word a line."
+    )
+    EL162 = (
+        "'{path}' has {found} words, and the softmax beside it {rows} rows. Put the "
+        "vocabulary there that the model was trained with."
+    )
+    EL165 = (
+        "'{path}' names '{name}' in 'config.json', which is not there, and the arrays "
+        "alone don't say how it was trained. Find that file where the model comes from "
+        "and put it into '{path}'. Without it, write '{path}/{name}' with {content}: "
+        "the sizes are those of the arrays, but cell_clip, proj_clip, activation and "
+        "max_characters_per_token are those of the published models; correct them if "
+        "yours was trained with others."
+    )
+    EL166 = (
+        "'{path}' is not there, which the model needs: '{sizes}' says {kind}_dim = "
+        "{dim}. Put the file there that was made when the model was trained."
+    )
+    EL167 = (
+        "'{path}' says bidirectional = false: the model has one direction, and a biLM "
+        "needs two. No other file of it has the second; take a model that was trained "
+        "with bidirectional = true."
+    )
+    EL168 = (
+        "'{path}' is packed. Unpack it first, with 'gunzip' or what the system has for "
+        "it, and name the folder that the file is in."
+    )
+    EL169 = (
+        "'{path}' can't be read as a zip of a model: {error}. Unpack it, and name the "
+        "folder."
+    )
+    EL164 = (
+        "'{path}' has a softmax, which is left out: the words that its rows stand for "
+        "are not there. To keep it, put the vocabulary that it was trained with beside "
+        "it, as 'vocab.txt', one word a line, and convert again with --force."
+    )
+    EL163 = (
+        "'{path}' has a table of {found} characters, where a model that reads the "
+        "bytes of UTF-8 has 261. It reads characters of its own, and no file says "
+        "which ones, so it can't be read."
     )
     EL080 = (
         "The GPU's memory does not hold {tokens} tokens read at once. Read them in "
@@ -341,6 +391,18 @@ class Errors(metaclass=_Coded):
         "'{name}' is no 'elmo' component, so it keeps no layers. Name one in "
         'spacy-elmo.UseLayerCache.v1 (name = "elmo").'
     )
+    EL145 = (
+        "Can't read '{path}' as vectors of words: {problem}. The file is damaged or "
+        "holds something else; take an undamaged copy."
+    )
+    EL146 = (
+        "There are no vectors of words in '{path}', which would be a file '{file}'. "
+        "Name a model that has some; of those that ship, {names} does."
+    )
+    EL147 = (
+        "'spacy-elmo.Words.v1' has no vectors yet. Call nlp.initialize(), which reads "
+        "them, or load a pipeline that was saved with them."
+    )
     # Vectors of whole corpora
     EL201 = (
         "'{path}' has another plan; what differs: {differs}. Choose another --output, "
@@ -355,12 +417,12 @@ class Errors(metaclass=_Coded):
         "folder: {smaller}."
     )
     EL204 = (
-        "'{path}' was changed since the plan was made. Restore it as it was, or make "
-        "a new plan in another folder."
+        "'{path}' has other contents than when the plan was made. Restore it as it "
+        "was, or make a new plan in another folder."
     )
     EL205 = (
-        "'{path}', in the record at byte {at} (of what is unpacked): {problem}. Mend "
-        "or remove it; nothing is left out unsaid."
+        "'{path}', line {line}: {problem}. Mend or remove it; nothing is left out "
+        "unsaid."
     )
     EL206 = (
         "There is no text to embed: no input is named, or all are empty. Name files, "
@@ -423,6 +485,15 @@ class Errors(metaclass=_Coded):
         "'{path}' has files that end in '{suffix}'. Replace those that are named as "
         "shards with --force, or write to another folder."
     )
+    # Files of text
+    EL230 = (
+        "'{path}' is not running text: it is {what}. To read what it says, {way_out}."
+    )
+    EL231 = (
+        "'{path}' is named as CoNLL-U and has {problem}: {line!r}. Give it another "
+        "ending if it is text; {way_out}."
+    )
+    EL232 = "The folder '{path}' has no files of text (hidden ones are not read)."
     # Looking into a biLM
     EL082 = "'{pattern}' is not a word or regular expression: {error}."
     EL083 = "There is no layer {layer}: the token layer is 0, the last one {last}."
@@ -441,15 +512,6 @@ class Errors(metaclass=_Coded):
         "folder, or remove that file."
     )
     EL073 = "'{found}' is not known here. Choose from: {known}."
-    EL119 = (
-        "'spacy_elmo.workflows' is now 'experiments', beside the package: it is not "
-        "installed with it. Clone the repository, and run 'python -m experiments.train "
-        "NAME' or another of those that experiments/README.md lists."
-    )
-    EL110 = (
-        "'spacy elmo benchmark {name}' is no longer in the package: run 'python -m "
-        "benchmarks.{module}' in a clone of the repository."
-    )
     EL074 = "Can't draw '{path}': {problem}."
     EL075 = 'Plots need matplotlib: pip install "spacy-elmo[plot]" ({error}).'
 
@@ -479,7 +541,8 @@ class Warnings(metaclass=_Coded):
     )
     ELW05 = (
         "'{path}', line {line} has more than {length:,} characters, and is read in "
-        "pieces of that length. Text is best given a sentence or paragraph a line."
+        "pieces of about that length. Text is best given a sentence or paragraph a "
+        "line."
     )
     ELW07 = (
         "The layer cache {where} takes no more: it has reached layer_cache_mb = {mb}, "
@@ -540,13 +603,23 @@ class Warnings(metaclass=_Coded):
         "biLM does not learn from it. Put 'elmo' after what merges tokens, freeze the "
         "biLM, or ignore the warning if others train it."
     )
-    ELW50 = (
-        "'{path}' holds token vectors of a vocabulary, which are no longer used: those "
-        "of words that were read are kept in memory. Remove 'vocab_cache.safetensors'."
+    ELW61 = (
+        "The model is read without its vocabulary: {error} Vectors do not depend on "
+        "it, a softmax does. Replace that file, or remove it."
+    )
+    ELW62 = (
+        "The vocabulary of '{path}' has no <UNK>, so words that it does not have are "
+        "read as its first one, {first!r}. In 'vocab.txt' name the entry that stands "
+        "for unknown words <UNK>."
+    )
+    ELW60 = (
+        "'{path}' comes with a mix of its layers that was trained, and '{name}' makes "
+        "the plain average. For the trained one set mix_weights = {weights} and gamma "
+        "= {gamma} in [components.{name}], as 'spacy elmo info {path} --config' prints."
     )
     ELW52 = (
-        "'{path}' has no checksum, as files of version 0.1 and edited ones: damage to "
-        "it is not noticed. Load it and save it again for one."
+        "'{path}' has no checksum, because it was edited or made by another program: "
+        "damage to it is not noticed. Load it and save it again for one."
     )
     ELW51 = (
         "The state that empty sentences lead to is not reached in {passes} passes: "
@@ -557,15 +630,18 @@ class Warnings(metaclass=_Coded):
         "The biLM is on the CPU: on {device}, which spaCy prefers here, its recurrent "
         "steps would wait for each other. Other components use {device}."
     )
-    ELW54 = (
-        "precision = '{precision}' is slower than float32 on this processor: matrices "
-        "were multiplied at {speeds[0]} GFLOP/s on one of its kind, and at {speeds[1]} "
-        "in float32. Choose 'float32'."
+    ELW57 = (
+        "set_exact does nothing any more: on a CPU a sentence always has the same "
+        "vectors, bit for bit, in any batch. Leave it out."
     )
     ELW56 = (
         "The corpora of this run were split into words in different ways, so words of "
         "one may be unknown in another: {how}. Prepare them with the same --lang, "
         "--tokenizer and --sentences, which [text] sets for files."
+    )
+    ELW63 = (
+        "'{path}' looks like {what}, and is read as running text, line by line: "
+        "{line!r}. If it is not text, convert it first."
     )
     ELW55 = (
         "Matrices were multiplied by '{before}' until this checkpoint, which does not "

@@ -13,10 +13,9 @@ from thinc.api import NumpyOps, get_current_ops, set_current_ops
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.kernels import processor
-from spacy_elmo.layers import encoder, shim
+from spacy_elmo.bilm.kernels import fast_bilm, kernel
+from spacy_elmo.pipeline import encoder, shim
 
-GPU = processor.Processor("cuda", forms=frozenset({"torch", "cuda_float16"}))
 BUSY, IDLE = "wait for a part", "wait for all"
 WAIT = ("_local_scalar_dense", "nonzero", "masked_select", "equal", "_unique2")
 
@@ -38,11 +37,11 @@ class Stream:
 
 
 class Waits(TorchDispatchMode):
-    """Lists what would make a GPU be waited for; counts copies to and from it."""
+    """Lists what would make a GPU be waited for."""
 
     def __init__(self):
         super().__init__()
-        self.found, self.copied, self.launched = [], 0, 0
+        self.found, self.launched = [], 0
         self.finite = True  # whether vectors are
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -74,7 +73,6 @@ class Waits(TorchDispatchMode):
             to_gpu = tensors[0].device.type == "cpu" or name == "copy_"
             if not (free and to_gpu):
                 self.found.append(f"{name} {devices}")
-            self.copied += 1
         return func(*args, **kwargs)
 
 
@@ -167,14 +165,23 @@ class Ops(NumpyOps):
         return self.xp.asarray(data, dtype=dtype)
 
 
+def take_meta_for_a_gpu(monkeypatch):
+    """Choose the kernels of a GPU for a device without data, which has no autocast."""
+
+    def case_of(*args):
+        return kernel.case_of(*args)._replace(device="cuda")
+
+    monkeypatch.setattr(fast_bilm, "case_of", case_of)
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda *_: False)
+
+
 @contextmanager
 def gpu(monkeypatch):
     """Put what is made inside on such a GPU. Yields what torch does, as `Waits`."""
     with monkeypatch.context() as patch:
-        patch.setattr(processor, "probe", lambda *_: GPU)
-        # A device without data has no autocast and no streams, and can't be left.
-        patch.setattr(torch, "autocast", lambda *_, **__: nullcontext())
-        patch.setattr(torch, "is_autocast_enabled", lambda *_: False)
+        take_meta_for_a_gpu(patch)
+        # It can't be left, and has no streams.
         patch.setattr(BiLM, "to", lambda bilm, device: bilm)
         patch.setattr(shim.BiLMShim, "has_weights", True)
         for module in (shim, encoder):

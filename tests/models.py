@@ -3,10 +3,13 @@
 from typing import Any
 
 import numpy as np
+import pytest
+import torch
 from hypothesis import strategies as st
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm.kernels import case_of, check_precision
 
 
 def tiny_config(**changes: Any) -> BiLMConfig:
@@ -23,7 +26,7 @@ def tiny_config(**changes: Any) -> BiLMConfig:
     return BiLMConfig(**{**sizes, **changes})
 
 
-# Sizes that kernels are made for: multiples of 16.
+# Sizes that fill vectors of numbers.
 EVEN_SIZES = BiLMConfig(hidden_dim=64, projection_dim=32, filters=((1, 16), (3, 48)))
 
 # Any string there is, lone surrogates included, which UTF-8 can't encode.
@@ -32,6 +35,14 @@ any_sentence = st.lists(any_token, max_size=12)
 sentences = st.lists(any_sentence, min_size=1, max_size=6)
 
 SENTENCES = [["The", "cat"], ["고양이", "가", "잔다", "."]]
+
+
+def needs(precision: str) -> None:
+    """Skip a test where a CPU does not have a precision."""
+    try:
+        check_precision(precision, case_of(torch.empty(0), precision))
+    except ValueError:
+        pytest.skip(f"no {precision} without the library")
 
 
 def same_layers(a: BiLM, b: BiLM) -> bool:

@@ -9,8 +9,7 @@ from spacy.training import Example
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.component.pipe import Elmo
-from spacy_elmo.layers.listener import ElmoListener
+from spacy_elmo.pipeline import Elmo, ElmoListener
 
 from .models import tiny_config
 

@@ -1,16 +1,25 @@
 """What runs without what. Which module may import which is in pyproject.toml."""
 
 import ast
+import importlib
+import inspect
+import pydoc
+import re
 import subprocess
 import sys
 from graphlib import TopologicalSorter
+from pathlib import Path
 
 import grimp
+import pytest
 
-from spacy_elmo.models.model_card import read_card
+from spacy_elmo.models import read_card
 
 from .pretrain.runs import prepare_text, write_config, write_text
 from .project import ROOT
+
+# Registries are one file, and a door by themselves.
+DOORS = {"__init__.py", "registry.py"}
 
 
 def run(code):
@@ -36,11 +45,11 @@ def test_bilm_runs_without_spacy(tmp_path):
     run(f"""
 {without("spacy", "thinc", "cupy")}
 from spacy_elmo import BiLM
-from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm import BiLMConfig
 bilm = BiLM.random(BiLMConfig(hidden_dim=8, projection_dim=4, filters=((1, 4),)))
 bilm.save({str(tmp_path)!r})
 assert BiLM.load({str(tmp_path)!r}).encode([["a", "b"]])[0].shape == (3, 2, 8)
-import spacy_elmo.pretrain.loop
+import spacy_elmo.explore, spacy_elmo.pretrain
 """)
 
 
@@ -49,9 +58,7 @@ def test_text_is_prepared_without_torch(tmp_path):
     run(f"""
 {without("spacy", "thinc", "cupy", "torch")}
 from pathlib import Path
-from spacy_elmo.text.prepare import Request, prepare
-from spacy_elmo.text.shards import open_corpus
-import spacy_elmo.text.streams
+from spacy_elmo.text import Request, open_corpus, prepare
 folder = Path({str(tmp_path)!r})
 request = Request(tokenizer="whitespace", sentences=False)
 prepare([folder / "text.txt"], folder / "out", request, progress=False)
@@ -86,8 +93,35 @@ import spacy.cli
 before = set(sys.modules)
 import spacy_elmo.cli
 loaded = {n for n in set(sys.modules) - before if n.startswith(("spacy_elmo.", "h5py"))}
-assert all(name.startswith("spacy_elmo.cli") for name in loaded), loaded
+light = "spacy_elmo.cli", "spacy_elmo.output"
+assert all(name.startswith(light) for name in loaded), loaded
 """)
+
+
+def test_the_api_reference_names_doors():
+    """What code imports comes from a room, not from a file in it."""
+    page = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
+    names = re.findall(r":: (spacy_elmo\.\S+)", page)
+    assert len(names) > 30
+    for name in names:
+        door, _, rest = name.rpartition(".")
+        if inspect.isclass(pydoc.locate(door)):  # a method
+            door, _, rest = door.rpartition(".")
+        found = pydoc.locate(f"{door}.{rest}")
+        assert found is not None, name
+        if not inspect.ismodule(found):
+            assert Path(sys.modules[door].__file__).name in DOORS, name
+
+
+@pytest.mark.parametrize("door", ["spacy_elmo", "spacy_elmo.bilm"])
+def test_doors_that_open_late_have_what_type_checkers_see(door):
+    module = importlib.import_module(door)
+    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+    (block,) = (n for n in tree.body if isinstance(n, ast.If))
+    seen = {alias.asname for node in block.body for alias in node.names}
+    assert seen == set(module.LATE)
+    for name in seen:
+        assert getattr(module, name) is not None
 
 
 UNIX = {"resource", "fcntl", "pwd", "grp", "termios"}

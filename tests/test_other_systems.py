@@ -50,7 +50,7 @@ assert Path("run/checkpoint.safetensors").exists()
 """
 PREPARED = """
 from pathlib import Path
-from spacy_elmo.text.prepare import Request, prepare
+from spacy_elmo.text import Request, prepare
 from spacy_elmo.text.shards import open_corpus
 
 Path("text.txt").write_text("one two three\\n" * 9)

@@ -1,4 +1,4 @@
-"""The README is short, and what it names is there; tests/docs runs its blocks."""
+"""What the README names is there; tests/docs runs its blocks."""
 
 import re
 from decimal import Decimal
@@ -9,10 +9,6 @@ from .project import BLOB, DOCUMENTATION, RAW, TREE, in_repository
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 LINKS = re.findall(r"\]\(([^)]+)\)", README)
-
-
-def test_it_is_read_in_ten_minutes():
-    assert len(README.splitlines()) <= 120
 
 
 def test_links_are_absolute_as_a_package_index_needs_them():

@@ -34,15 +34,20 @@ def test_classifiers_name_what_was_tried():
     assert PROJECT["authors"] == [{"name": "The spacy-elmo developers"}]
 
 
-def test_both_licences_are_there_whole():
+def test_all_licences_are_there_whole():
     assert (
         PROJECT["license"]
-        == "MIT AND CC-BY-SA-4.0"
+        == "MIT AND CC-BY-SA-4.0 AND Apache-2.0"
         == " AND ".join(CITATION["license"])
     )
-    mit, by_sa = ((ROOT / f).read_text("utf-8") for f in PROJECT["license-files"])
+    mit, by_sa, apache = (
+        (ROOT / f).read_text("utf-8") for f in PROJECT["license-files"]
+    )
     assert mit.startswith("MIT License") and "THE SOFTWARE IS PROVIDED" in mit
     assert by_sa.startswith("Attribution-ShareAlike 4.0 International")
+    assert "Apache License" in apache and "END OF TERMS AND CONDITIONS" in apache
+    for number in range(1, 10):
+        assert f"\n   {number}. " in apache
     for number in range(1, 9):
         assert f"\nSection {number} -- " in by_sa
 
@@ -70,7 +75,7 @@ def test_addresses_are_the_projects():
 
 
 def test_the_version_is_released_and_dated_everywhere():
-    (latest, day), *older = CHANGES
+    (latest, day), *older = [each for each in CHANGES if each[0] != "Unreleased"]
     assert latest == VERSION == CITATION["version"]
     assert datetime.date.fromisoformat(day) == CITATION["date-released"]
     assert [version for version, _ in older] == ["0.1.0"]

@@ -67,11 +67,28 @@ def test_the_tests_run_on_a_matrix():
 def test_publishing_needs_the_tests_and_no_password():
     (release,) = (path for path in WORKFLOWS if path.stem == "release")
     found = jobs(release)
-    assert set(found["publish"]["needs"]) == {"tests", "build"}
+    assert set(found["publish"]["needs"]) == {"tests", "build", "wheels"}
     assert found["publish"]["permissions"] == {"id-token": "write"}
     assert "secrets." not in release.read_text(encoding="utf-8")
     called = ROOT / found["tests"]["uses"]
     assert True in yaml.safe_load(called.read_text("utf-8")) and called.exists()
+
+
+def test_a_release_has_a_wheel_for_each_system():
+    """Built as pyproject.toml says, and with the sdist nothing else is published."""
+    (release,) = (path for path in WORKFLOWS if path.stem == "release")
+    found = jobs(release)
+    machines = {machine["os"] for machine in combinations(found["wheels"])}
+    systems = {name.partition("-")[0] for name in machines}
+    assert systems == {"ubuntu", "macos", "windows"}
+    assert any(name.endswith("-arm") for name in machines)
+    uploads = {
+        job: step["with"]["path"]
+        for job in ("build", "wheels")
+        for step in found[job]["steps"]
+        if "upload-artifact" in step.get("uses", "")
+    }
+    assert uploads == {"build": "dist/*.tar.gz", "wheels": "wheelhouse/*.whl"}
 
 
 def test_floors_are_those_of_the_metadata():

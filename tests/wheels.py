@@ -9,7 +9,9 @@ from pathlib import Path
 from filelock import FileLock
 
 ROOT = Path(__file__).parents[1]
-IGNORED = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "*.egg-info")
+IGNORED = shutil.ignore_patterns(
+    ".*", "__pycache__", "build", "dist", "*.egg-info", "*.so"
+)
 # What workflows read and make, gigabytes.
 DATA = {"corpus", "training", "metrics"}
 

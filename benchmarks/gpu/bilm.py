@@ -11,10 +11,9 @@ from benchmarks.inference import Definition
 from spacy_elmo.bilm.batch import pack
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.kernels import cudnn_lstm
-from spacy_elmo.bilm.kernels.forced import force
+from spacy_elmo.bilm.kernels import Case, cudnn_lstm, force
 from spacy_elmo.bilm.token_cache import TokenCache
-from spacy_elmo.speed import (
+from spacy_elmo.cli.speed import (
     Run,
     Sentences,
     in_turn,
@@ -42,9 +41,9 @@ BATCHES = (64, 256, 1024, 4096)
 # Kernels to compare, by the name of a row.
 KERNELS: dict[str, dict[str, str]] = {
     "chosen": {},
-    "one operator": {"directions": "one_operator"},
+    "one operator": {"lstm": "gpu_lstm"},
     "cuDNN": {"lstm": "cudnn_lstm"},
-    "one direction after the other": {"directions": "all_threads"},
+    "one direction after the other": {"lstm": "torch_lstm"},
     "char-CNN by convolutions": {"token_encoder": "definition"},
 }
 # Of the adaptive softmax of 50,000 words on average, the sampled one, the full one.
@@ -123,7 +122,7 @@ def _ways(
     config: BiLMConfig, context: Context
 ) -> list[tuple[str, str, dict[str, str]]]:
     """Return names, precisions and kernels that a model can be read with."""
-    with_clips = not cudnn_lstm.can_run(config)
+    with_clips = not cudnn_lstm.can_run(Case("cuda"), config)
     found = []
     for label, kernels in KERNELS.items():
         on_gpu = ["tf32", "half"] if context.device != "cpu" else []

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from spacy_elmo.bilm.config import PUBLISHED, BiLMConfig
-from spacy_elmo.speed import Sentences, made_up_words
+from spacy_elmo.cli.speed import Sentences, made_up_words
 
 from .runner import Context, Rows
 

@@ -20,13 +20,12 @@ from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.kernels.forced import force
 from spacy_elmo.bilm.objectives.adaptive import adaptive_softmax
-from spacy_elmo.pretrain import checkpoint
+from spacy_elmo.cli.speed import Run, in_turn, made_up_sentences, made_up_words
+from spacy_elmo.pretrain import checkpoint, perplexity
 from spacy_elmo.pretrain.memory import Plan, available_memory
 from spacy_elmo.pretrain.model import LanguageModel
-from spacy_elmo.pretrain.perplexity import perplexity
 from spacy_elmo.pretrain.workers import torch_settings
-from spacy_elmo.speed import Run, in_turn, made_up_sentences, made_up_words
-from spacy_elmo.text.prepare import Request, prepare
+from spacy_elmo.text import Request, prepare
 
 from .common import ROOT, SHIPPED, TINY, configs, waits, without_clips
 from .runner import Context, Rows, Tables
@@ -139,7 +138,7 @@ def speeds(context: Context) -> Tables:
         some = models[model], text(n_words), batch, precision, context
         n_steps = 1 if context.tiny else 5
         row["chosen"] = _speed(_training(objective, *some), n_steps)
-        with force(directions="one_operator"):
+        with force(lstm="gpu_lstm"):
             row["one operator"] = _speed(_training(objective, *some), n_steps)
         if batch == batches[0] and n_words == sizes[0]:
             row["definition"] = _speed(_training("definition", *some), n_steps)

@@ -26,8 +26,8 @@ from sphinx.util import logging
 logger = logging.getLogger(__name__)
 # Where settings that are passed on ("As in `ElmoSettings`") are described.
 SHARED = (
-    "spacy_elmo.component.settings.ElmoSettings",
-    "spacy_elmo.layers.mix.ListenerSettings",
+    "spacy_elmo.pipeline.settings.ElmoSettings",
+    "spacy_elmo.pipeline.mix.ListenerSettings",
     "spacy_elmo.bilm.config.BiLMConfig",
 )
 REQUIRED = inspect.Parameter.empty

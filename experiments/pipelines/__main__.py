@@ -19,8 +19,8 @@ from spacy.util import load_config
 from wasabi import msg
 
 from spacy_elmo import models as shipped
-from spacy_elmo.atomic_files import sha256, write_text
 from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.files import sha256, write_text
 
 from .card import describe, notes, scalars, write_documents
 from .corpus import convert

@@ -17,7 +17,7 @@ from spacy.training.converters import conllu_to_docs
 from spacy.util import registry
 from wasabi import msg
 
-from spacy_elmo.atomic_files import write_files
+from spacy_elmo.files import write_files
 
 from ..corpora import uner_to_docs
 

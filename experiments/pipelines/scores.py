@@ -13,9 +13,10 @@ from spacy.language import Language
 from spacy.scorer import PRFScore, Scorer
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
+from threadpoolctl import threadpool_limits
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.kernels.threads import numpy_on_one_thread, thread_count
+from spacy_elmo.cli.speed import on_threads
 
 from . import numpy_products  # noqa: F401  pipelines name it
 
@@ -79,7 +80,7 @@ def speed(nlp: Language, docs: Sequence[Doc], rounds: int = 3) -> dict[str, floa
         runs["BiLM.encode"] = lambda: bilm.encode(sentences)
     words = sum(map(len, sentences))
     seconds: dict[str, list[float]] = defaultdict(list)
-    with thread_count(1), numpy_on_one_thread():
+    with on_threads(1), threadpool_limits(1):
         for _ in range(rounds):
             for name, run in runs.items():
                 if bilm is not None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spacy_elmo import models as shipped
-from spacy_elmo.models.model_card import ancestors, read_card
+from spacy_elmo.models import ancestors, read_card
 
 Source = dict[str, str]
 LICENCE = "CC BY-SA 4.0"

@@ -6,7 +6,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from spacy_elmo.atomic_files import sha256
+from spacy_elmo.files import sha256
 
 from .join import join
 from .judge import avoided, judge_part

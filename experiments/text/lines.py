@@ -3,7 +3,7 @@
 from itertools import islice
 from pathlib import Path
 
-from spacy_elmo.atomic_files import write_file
+from spacy_elmo.files import write_file
 
 
 def copy_lines(text: Path, output: Path, skip: int, limit: int | None) -> int:

@@ -1,1 +1,70 @@
-"""The biLM, in pure PyTorch: no spaCy here. Start reading at bilm.py."""
+"""The biLM, in pure PyTorch: no spaCy here. Start reading at model.py.
+
+objectives and weights are rooms of their own, with doors of their own.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .batch import batch_by_tokens as batch_by_tokens
+    from .batch import check_finite as check_finite
+    from .batch import compute_what_fits as compute_what_fits
+    from .batch import pack as pack
+    from .bilm import BiLM as BiLM
+    from .config import MAX_NUMBER as MAX_NUMBER
+    from .config import PUBLISHED as PUBLISHED
+    from .config import BiLMConfig as BiLMConfig
+    from .config import check_at_least as check_at_least
+    from .initial_weights import draw_weights as draw_weights
+    from .lstm import BiLMState as BiLMState
+    from .lstm import LstmState as LstmState
+    from .model import BidirectionalLM as BidirectionalLM
+    from .token_cache import CACHE_WORDS as CACHE_WORDS
+    from .token_cache import TokenCache as TokenCache
+    from .token_encoder import CharCnnEncoder as CharCnnEncoder
+    from .words import BOS as BOS
+    from .words import EOS as EOS
+    from .words import PADDING as PADDING
+    from .words import UNK as UNK
+    from .words import UnicodeForm as UnicodeForm
+    from .words import encode_words as encode_words
+    from .words import form_of as form_of
+    from .words import in_form as in_form
+    from .words import trim as trim
+    from .words import word_to_bytes as word_to_bytes
+
+# Imported when asked for: words are read without torch.
+_NAMES = {
+    "batch": ("batch_by_tokens", "check_finite", "compute_what_fits", "pack"),
+    "bilm": ("BiLM",),
+    "config": ("MAX_NUMBER", "PUBLISHED", "BiLMConfig", "check_at_least"),
+    "initial_weights": ("draw_weights",),
+    "lstm": ("BiLMState", "LstmState"),
+    "model": ("BidirectionalLM",),
+    "token_cache": ("CACHE_WORDS", "TokenCache"),
+    "token_encoder": ("CharCnnEncoder",),
+    "words": (
+        "BOS",
+        "EOS",
+        "PADDING",
+        "UNK",
+        "UnicodeForm",
+        "encode_words",
+        "form_of",
+        "in_form",
+        "trim",
+        "word_to_bytes",
+    ),
+}
+LATE = {name: file for file, names in _NAMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name in LATE:
+        return getattr(import_module(f".{LATE[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *LATE})

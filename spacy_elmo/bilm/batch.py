@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from ..errors import Errors, Warnings
-from .kernels.forks import safe_from_forks
-from .transfer import to_device, to_host
+from ..machine import default_settings, safe_from_forks, to_device, to_host
 from .words import BOS, EOS
 
 # Rows whose layers are joined at once on a CPU: few enough to stay in its cache.
@@ -103,26 +102,23 @@ def check_finite(
 
 
 def on_the_host(
-    layers_of: Callable[[Tensor], Tensor],
-    sentences: Sequence[Sequence[str]],
-    rows: Sequence[np.ndarray],
-    device: torch.device,
+    layers_LND: Tensor, sentences: Sequence[Sequence[str]], rows: Sequence[np.ndarray]
 ) -> Iterable[np.ndarray]:
     """Return layers, float32 (L, T, D), of sentences whose tokens have these rows.
 
     On a CPU those of a few sentences are made when they are asked for: all of a batch
-    are larger than its cache, and than what they are made of. layers_of: returns the
-    layers (L, N, D) of N rows. Raises ValueError as `check_finite`.
+    are larger than its cache. Raises ValueError as `check_finite`.
     """
+    device = layers_LND.device
 
     def make(some: Sequence[int]) -> list[np.ndarray]:
         ends = np.cumsum([len(rows[b]) for b in some])
         places = np.split(np.arange(ends[-1]), ends[:-1])
-        with safe_from_forks():
+        with default_settings(), safe_from_forks():
             rows_N = to_device(np.concatenate([rows[b] for b in some]), device)
-            layers_LND = layers_of(rows_N)
-            check = check_finite(layers_LND, [sentences[b] for b in some], places)
-            layers = to_host(layers_LND.float())().numpy()
+            some_LND = layers_LND.index_select(1, rows_N)
+            check = check_finite(some_LND, [sentences[b] for b in some], places)
+            layers = to_host(some_LND.float())().numpy()
             check()
         return [part.copy() for part in np.split(layers, ends[:-1], axis=1)]
 

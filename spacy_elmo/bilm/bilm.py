@@ -1,14 +1,13 @@
 """The biLM that users hold: it reads words, encodes sentences, loads and saves itself.
 
-The model is in model.py, what computes it in kernels/, files are read and written in
-files/.
+The model is in model.py, kernels/ computes it, files/ reads and writes it.
 
 Shapes: V distinct words, C characters, N packed positions, L LSTM layers, T tokens,
 H projection, D = 2H.
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -17,7 +16,15 @@ import torch
 from torch import Tensor
 
 from ..errors import Errors, Warnings
-from . import files
+from ..machine import (
+    Precision,
+    at_once,
+    default_settings,
+    prepare_for_forks,
+    safe_from_forks,
+    to_device,
+)
+from . import weights
 from .batch import (
     PackedBatch,
     batch_by_tokens,
@@ -27,31 +34,30 @@ from .batch import (
     pack,
 )
 from .config import BiLMConfig, check_at_least
-from .default_settings import default_settings
-from .files import StoredBiLM
-from .files.own import VOCAB_CACHE
 from .initial_weights import draw_weights
-from .kernels.fast_bilm import FastBidirectionalLM
-from .kernels.forks import prepare, safe_from_forks
-from .kernels.processor import Precision, processor_of
+from .kernels import FastBiLM, PreparedWeights
 from .lstm import BiLMState
+from .model import BidirectionalLM
 from .objectives import Objective
 from .steady_state import steady_state
 from .token_cache import CACHE_WORDS, TokenCache
-from .transfer import to_device
-from .words import WordReader
+from .weights import Mix, StoredBiLM
+from .words import UnicodeForm, WordReader, in_form
 
 Start = Literal["zeros", "boundary"]
 
 
-class BiLM(FastBidirectionalLM):
-    """A bidirectional language model over characters, in pure PyTorch.
+class BiLM(BidirectionalLM):
+    """A bidirectional language model over characters: the definition, computed by the
+    kernels that suit the device, with the words that it reads.
 
     Args:
         config: All sizes.
         vocab: The words of its softmax, or of its word-embedding input; None if they
             are not known.
         alphabet: Its characters, if it does not read bytes.
+        form: The Unicode form of all text that it has read, to which it turns words;
+            None to read them as they are.
     """
 
     def __init__(
@@ -59,11 +65,15 @@ class BiLM(FastBidirectionalLM):
         config: BiLMConfig,
         vocab: Sequence[str] | None = None,
         alphabet: Sequence[str] | None = None,
+        form: UnicodeForm | None = None,
     ) -> None:
         super().__init__(config)
+        self._prepared = PreparedWeights()
+        self._form = form
         self.alphabet = None if alphabet is None else list(alphabet)
         self.vocab = None if vocab is None else list(vocab)
         self.token_cache = TokenCache(CACHE_WORDS)
+        self.mix: Mix | None = None  # of its layers, that its files have
 
     @classmethod
     @default_settings()
@@ -71,7 +81,7 @@ class BiLM(FastBidirectionalLM):
         cls, config: BiLMConfig, *, seed: int = 0, vocab: Sequence[str] | None = None
     ) -> "BiLM":
         """Return a biLM with random weights, as training starts from."""
-        prepare()
+        prepare_for_forks()
         bilm = cls(config, vocab)
         draw_weights(bilm, torch.Generator().manual_seed(seed))
         return bilm.eval()
@@ -85,7 +95,22 @@ class BiLM(FastBidirectionalLM):
     def vocab(self, words: list[str] | None) -> None:
         self._vocab = words
         of_input = words if self.config.n_words else None
-        self._reader = WordReader(self.config, of_input, self.alphabet)
+        self._reader = WordReader(self.config, of_input, self.alphabet, self.form)
+
+    @property
+    def form(self) -> UnicodeForm | None:
+        """The Unicode form that words are turned to; None if they are not."""
+        return self._form
+
+    @form.setter
+    def form(self, form: UnicodeForm | None) -> None:
+        self._form = form
+        self._reader.form = form
+        self.token_cache.clear()
+
+    def as_read(self, words: Sequence[str]) -> Sequence[str]:
+        """Return words as the model reads them, in its Unicode form."""
+        return in_form(words, self.form)
 
     @property
     def device(self) -> torch.device:
@@ -97,27 +122,42 @@ class BiLM(FastBidirectionalLM):
         """The number of its weights."""
         return sum(p.numel() for p in self.parameters())
 
+    @property
+    def fast(self) -> FastBiLM:
+        """This biLM, computed by the kernels that suit its device. It is made anew each
+        time: kept here, it would keep the weights in memory when nobody needs them."""
+        return FastBiLM(self, self._prepared)
+
+    @property
+    def precision(self) -> Precision:
+        """The precision that it computes in without gradients."""
+        return self.fast.precision
+
     def set_precision(self, precision: Precision) -> "BiLM":
-        """Compute without gradients in "float32", or in "tf32" (a GPU alone), "half" or
-        "int8", which are faster and less exact (kernels/processor.py), and return the
-        biLM itself.
+        """Compute without gradients in "float32", in "half", which is faster and less
+        exact, or on a GPU in "tf32" (machine/processor.py), and return the biLM itself.
 
         Raises:
-            ValueError: [EL073] There is no such precision. [EL077] It does not pay on
-                this device.
+            ValueError: [EL073] There is no such precision. [EL077] This device does not
+                have it. [EL097] int8 is gone.
         """
-        self.set_settings(self.settings._replace(precision=precision))
+        self.fast.precision = precision
         self.token_cache.clear()
         return self
 
     def set_exact(self, exact: bool) -> "BiLM":
-        """Give a sentence the same vectors in any batch, bit for bit, on a CPU and
-        without gradients, if all sizes are multiples of 16: processors round what is
-        left over otherwise (in half precision without AVX-512 in any case). Without it
-        a single sentence takes half of the time. Return the biLM itself."""
-        self.set_settings(self.settings._replace(exact=exact))
-        self.token_cache.clear()
+        """Return the biLM itself, with a warning [ELW57]: on a CPU a sentence has the
+        same vectors in any batch, bit for bit, in any case."""
+        warnings.warn(Warnings.ELW57, DeprecationWarning, stacklevel=2)
         return self
+
+    def train(self, mode: bool = True) -> "BiLM":
+        """Put the biLM into training mode, or out of it, as `nn.Module.train`. What was
+        made of its weights before is dropped (kernels/prepared.py)."""
+        if mode != self.training:
+            self._prepared.clear()
+            self.token_cache.clear()
+        return super().train(mode)
 
     # -- words --------------------------------------------------------------------
 
@@ -132,7 +172,7 @@ class BiLM(FastBidirectionalLM):
     def token_vectors(self, words: Sequence[str]) -> Tensor:
         """Return context-independent vectors of distinct words, (V, H); where no
         gradient is asked for, from the cache those that it has."""
-        prepare()
+        prepare_for_forks()
         if torch.is_grad_enabled() or not self.token_cache.size:
             return self.compute_token_vectors(words)
         # What is kept must not depend on what this call is made under.
@@ -142,8 +182,8 @@ class BiLM(FastBidirectionalLM):
 
     def compute_token_vectors(self, words: Sequence[str]) -> Tensor:
         """Return what `token_vectors` does, without the cache."""
-        ids = self._reader.ids(words)
-        return self.token_encoder(*(to_device(array, self.device) for array in ids))
+        ids = [to_device(array, self.device) for array in self._reader.ids(words)]
+        return self.fast.token_vectors(ids[:1], *ids[1:])
 
     # -- sentences ----------------------------------------------------------------
 
@@ -153,26 +193,14 @@ class BiLM(FastBidirectionalLM):
         """Return the layers of a packed batch, (L+1, N, D), and the state after it.
         state: what both directions start from, rows in packed order; None for zeros.
         dropout: rate on the input of every LSTM layer while training."""
-        with safe_from_forks():
-            state = state or self.zero_state(len(batch.positions))
-            layers_of, state = self._read_batch(batch, state, dropout)
-            return layers_of(slice(None)), state
-
-    def _read_batch(
-        self, batch: PackedBatch, state: BiLMState, dropout: float = 0.0
-    ) -> tuple[Callable[[slice | Tensor], Tensor], BiLMState]:
-        """Return what joins the layers of packed positions, and the last state."""
+        state = state or self.zero_state(len(batch.positions))
         numbers = batch.word_N, batch.reversed_N
-        word_N, reversed_N = (to_device(array, self.device) for array in numbers)
-        x_VH, sizes = self.token_vectors(batch.words), batch.batch_sizes
-        order = word_N, word_N[reversed_N]
-        ahead, back, state = self.read(x_VH, *order, sizes, state, dropout)
-
-        def layers_of(rows: slice | Tensor) -> Tensor:
-            some = [y_NH[rows] for y_NH in ahead]
-            return self.join(x_VH[word_N[rows]], some, back, reversed_N[rows])
-
-        return layers_of, state
+        with safe_from_forks():
+            word_N, reversed_N = (to_device(array, self.device) for array in numbers)
+            x_VH = self.token_vectors(batch.words)
+            return self.fast.layers(
+                x_VH, word_N, reversed_N, batch.batch_sizes, state, dropout
+            )
 
     def zero_state(self, batch_size: int) -> BiLMState:
         """Return the state of new sequences."""
@@ -215,20 +243,25 @@ class BiLM(FastBidirectionalLM):
         """Yield the number and the layers of each sentence as they are computed, the
         longest first: only those of one batch are in memory. Arguments, layers and
         errors are those of `encode`."""
-        prepare()
+        prepare_for_forks()
         check_sentences(sentences)
         if batch_tokens is None:
-            batch_tokens = processor_of(self.device).at_once.tokens
+            batch_tokens = at_once(self.device).tokens
         check_at_least(1, batch_tokens=batch_tokens)
         if start not in get_args(Start):
             raise ValueError(Errors.EL021.format(start=start))
         first = self.zero_state(1)
         if sentences and start == "boundary":  # the state that empty sentences lead to
-            first = steady_state(lambda s: self._encode_batch([[]], s)[1], first)
+            with default_settings():
+                first = steady_state(lambda state: self(pack([[]]), state)[1], first)
 
         def encode_group(group: Sequence[int]) -> Iterable[np.ndarray]:
-            state = first.map(lambda part: part.repeat(1, len(group), 1))
-            return self._encode_batch([sentences[b] for b in group], state)[0]
+            some = [sentences[b] for b in group]
+            batch = pack(some)
+            with default_settings():
+                state = first.map(lambda part: part.expand(-1, len(group), -1))
+                layers_LND, _ = self(batch, state)
+                return on_the_host(layers_LND, some, batch.positions)
 
         length = [len(sentence) + 2 for sentence in sentences].__getitem__
         for whole in batch_by_tokens(sentences, batch_tokens):
@@ -241,39 +274,37 @@ class BiLM(FastBidirectionalLM):
         self, sentences: Sequence[Sequence[str]], state: BiLMState | None = None
     ) -> tuple[list[np.ndarray], BiLMState]:
         """Return the layers of one batch, and the state after it. Row b continues row b
-        of a carried state, as in the published implementations from call to call.
+        of a carried state, as in AllenNLP and bilm-tf from call to call. A smaller
+        batch continues the first rows, and the others are kept for a later one; in a
+        larger batch the rows that are new start from zeros.
 
         Args:
-            sentences: As many as there are rows in the state.
+            sentences: The batch, each sentence a list of tokens.
             state: What the call before returned; None for zeros.
 
-        Raises:
-            ValueError: [EL024] The state has another number of rows. [EL025] These are
-                no sentences.
-        """
-        prepare()
-        check_sentences(sentences)
-        if state is None:
-            state = self.zero_state(len(sentences))
-        rows = state.forward.h.shape[1]
-        if rows != len(sentences):
-            raise ValueError(Errors.EL024.format(found=rows, expected=len(sentences)))
-        if not sentences:
-            return [], state
-        layers, state = self._encode_batch(sentences, state)
-        return list(layers), state
+        Returns:
+            The layers of each sentence, float32 (L+1, T, D), and the state, of as many
+            rows as the largest batch so far had.
 
-    def _encode_batch(
-        self, sentences: Sequence[Sequence[str]], state: BiLMState
-    ) -> tuple[Iterable[np.ndarray], BiLMState]:
-        """Return float32 layers (L+1, T, D) of each sentence, boundaries removed, and
-        the state after the last step, row by row in the order of the sentences."""
-        batch, device = pack(sentences), self.device
-        order_B = to_device(batch.order_B, device)
-        with default_settings(), safe_from_forks():
-            layers_of, packed_state = self._read_batch(batch, state.select(order_B))
-        found = on_the_host(layers_of, sentences, batch.positions, device)
-        return found, packed_state.select(torch.argsort(order_B))
+        Raises:
+            ValueError: [EL025] These are no sentences.
+        """
+        prepare_for_forks()
+        check_sentences(sentences)
+        n = len(sentences)
+        if state is None:
+            state = self.zero_state(n)
+        if not n:
+            return [], state
+        new = self.zero_state(max(0, n - state.forward.h.shape[1]))
+        begin = BiLMState.join([state.rows(slice(n)), new])
+        kept = state.rows(slice(n, None))
+        batch = pack(sentences)
+        order_B = to_device(batch.order_B, self.device)
+        layers_LND, state = self(batch, begin.select(order_B))
+        layers = on_the_host(layers_LND, sentences, batch.positions)
+        state = state.select(torch.argsort(order_B))
+        return list(layers), BiLMState.join([state, kept])
 
     # -- files --------------------------------------------------------------------
 
@@ -287,43 +318,44 @@ class BiLM(FastBidirectionalLM):
     @classmethod
     @default_settings()
     def from_stored(cls, stored: StoredBiLM) -> "BiLM":
-        """Return the biLM that `files.load` has read."""
-        prepare()
+        """Return the biLM that `weights.load` has read."""
+        prepare_for_forks()
         with torch.device("meta"):
-            bilm = cls(stored.config, stored.vocab, stored.alphabet)
+            bilm = cls(stored.config, stored.vocab, stored.alphabet, stored.form)
         bilm.load_state_dict(stored.arrays, strict=True, assign=True)
+        bilm.mix = stored.mix
         return bilm.requires_grad_(True).eval()
 
     def stored(self) -> StoredBiLM:
         """Return what files of this biLM hold; its arrays are those of this biLM."""
-        prepare()
-        return StoredBiLM(self.config, self.vocab, self.alphabet, self.state_dict())
+        prepare_for_forks()
+        arrays = self.state_dict()
+        words = self.vocab, self.alphabet
+        return StoredBiLM(self.config, *words, arrays, self.mix, self.form)
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of everything that the vectors depend on."""
+        """Return the SHA-256 of everything that the vectors depend on, but for the
+        Unicode form, which changes no text that is in it."""
         return self.stored().fingerprint
 
     @classmethod
     @default_settings()
     def load(cls, path: str | Path) -> "BiLM":
         """Return the biLM in a folder, or of a file in it, in any format. Raises as
-        `files.load`."""
-        stored = files.load(path)
-        if (Path(path) / VOCAB_CACHE).exists():
-            warnings.warn(Warnings.ELW50.format(path=path), stacklevel=3)
-        return cls.from_stored(stored)
+        `weights.load`."""
+        return cls.from_stored(weights.load(path))
 
     def save(
         self,
         path: str | Path,
         *,
-        format: str = files.OWN,
+        format: str = weights.OWN,
         dtype: str = "float32",
         softmax: Objective | None = None,
         card: Mapping[str, Any] | None = None,
     ) -> str:
         """Write the biLM into a folder, with the objective that it was trained with and
         the card that says where it comes from, if given. Arguments, fingerprint that is
-        returned, and errors are those of `files.save`."""
+        returned, and errors are those of `weights.save`."""
         stored, kinds = self.stored(), {"format": format, "dtype": dtype}
-        return files.save(stored, path, objective=softmax, card=card, **kinds)
+        return weights.save(stored, path, objective=softmax, card=card, **kinds)

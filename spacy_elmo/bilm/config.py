@@ -136,7 +136,8 @@ def _problem(error: ValidationError) -> str:
         where = ".".join(str(p) for p in found["loc"] if p not in ("int", "float"))
         message = found["msg"].removeprefix("Value error, ")
         if found["type"] == "extra_forbidden":
-            message = f"unknown setting {reprlib.repr(where)}"
+            known = ", ".join(BiLMConfig.model_fields)
+            message = f"unknown setting {reprlib.repr(where)}; there are {known}"
         elif where:
             message = f"{where}: {message}, found {reprlib.repr(found['input'])}"
         problems[where] = message

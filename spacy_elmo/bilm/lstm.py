@@ -104,10 +104,10 @@ class LstmStack(nn.Module):
     """The layers of one direction, each of which reads the one below it; with residual
     connections from the second on, which the recurrent state h stays without."""
 
-    def __init__(self, config: BiLMConfig, layer: type[LstmLayer]) -> None:
+    def __init__(self, config: BiLMConfig) -> None:
         super().__init__()
         self.skip_connections = config.skip_connections
-        self.layers = nn.ModuleList(layer(config) for _ in range(config.n_layers))
+        self.layers = nn.ModuleList(LstmLayer(config) for _ in range(config.n_layers))
 
     def forward(
         self,

@@ -3,48 +3,36 @@
     token ids -> token_encoder.py -> x (V, H), a vector for each distinct word
               -> lstm.py, once in each direction -> L layers, and the token layer
 
-These three files are the definition of the model, in plain PyTorch. `kernels/` holds
-faster forms of the same functions, which are tested against them. What users hold is
-`BiLM` (bilm.py): this model by those kernels, which reads words.
+These three files are the definition of the model, in plain PyTorch. `kernels/` computes
+the same functions faster, and is tested against them. What users hold is `BiLM`
+(bilm.py): this model, computed by those kernels, with the words that it reads.
 
 Shapes: V distinct words, N packed positions (see lstm.py), H projection, D = 2H.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from .config import BiLMConfig
-from .lstm import BiLMState, LstmLayer, LstmStack
+from .lstm import BiLMState, LstmStack
 from .token_encoder import CharCnnEncoder, WordEncoder
-
-
-class Parts(NamedTuple):
-    """The classes that a model is made of: the definition's, or faster ones."""
-
-    char_encoder: type[CharCnnEncoder] = CharCnnEncoder
-    word_encoder: type[WordEncoder] = WordEncoder
-    lstm_layer: type[LstmLayer] = LstmLayer
-
-
-DEFINITION = Parts()
 
 
 class BidirectionalLM(nn.Module):
     """A token encoder that both directions share, and an LSTM stack for each."""
 
-    def __init__(self, config: BiLMConfig, parts: Parts = DEFINITION) -> None:
+    def __init__(self, config: BiLMConfig) -> None:
         super().__init__()
         self.config = config
         self.token_encoder: CharCnnEncoder | WordEncoder
         if config.has_characters:
-            self.token_encoder = parts.char_encoder(config)
+            self.token_encoder = CharCnnEncoder(config)
         else:
-            self.token_encoder = parts.word_encoder(config)
-        self.forward_lstm = LstmStack(config, parts.lstm_layer)
-        self.backward_lstm = LstmStack(config, parts.lstm_layer)
+            self.token_encoder = WordEncoder(config)
+        self.forward_lstm = LstmStack(config)
+        self.backward_lstm = LstmStack(config)
 
     def forward(
         self,

@@ -15,9 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .kernels.forks import ProcessLock
-from .kernels.memo import Derived
-from .transfer import to_device
+from ..machine import ProcessLock, to_device
+from .kernels import Prepared
 
 # Words whose token vectors are kept by default: 25 MB at the small published size.
 CACHE_WORDS = 50_000
@@ -30,7 +29,7 @@ class TokenCache:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._rows = Derived(_Rows)
+        self._rows = Prepared[_Rows]()
         # A fork begins with the words of its parent, unless a thread was writing them.
         self._lock = ProcessLock(reset=self._rows.clear)
 
@@ -60,7 +59,7 @@ class TokenCache:
         """Return the vectors of distinct words, (V, H). compute: returns those of words
         that are missing, by the weights of the encoder."""
         with self._lock:
-            rows = self._rows(*encoder.parameters())
+            rows = self._rows(encoder, _Rows)
             known = [word for word in words if word in rows.numbers]
             known_KH = rows.take(known) if known else None
         if known_KH is not None and len(known) == len(words):
@@ -88,7 +87,7 @@ class TokenCache:
 class _Rows:
     """The vectors of words that were computed with the same weights."""
 
-    def __init__(self, *weights: Tensor) -> None:
+    def __init__(self) -> None:
         self.numbers: OrderedDict[str, int] = OrderedDict()  # longest unused first
         self.vectors_KH = torch.empty(0, 0, dtype=torch.float32, device="cpu")
 

@@ -40,8 +40,6 @@ class CharCnnEncoder(nn.Module):
     """Character ids (V, C) -> token vectors (V, H). Where config.word_dim > 0, a word
     embedding stands beside the char-CNN, and word ids (V,) are read too."""
 
-    highway: type[Highway] = Highway
-
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__()
         self.activation = torch.relu if config.activation == "relu" else torch.tanh
@@ -51,7 +49,7 @@ class CharCnnEncoder(nn.Module):
         )
         self.conv_biases = nn.ParameterList(parameter(n) for _, n in config.filters)
         self.highways = nn.ModuleList(
-            self.highway(config.n_filters) for _ in range(config.n_highway)
+            Highway(config.n_filters) for _ in range(config.n_highway)
         )
         self.word_embedding: nn.Parameter | None = None
         if config.word_dim:

@@ -6,7 +6,9 @@ published files number from 0 is one higher here.
 Shapes: V words, C characters of a word.
 """
 
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -24,21 +26,28 @@ BOS = "<S>"
 EOS = "</S>"
 UNK = "<UNK>"  # stands for the words that a vocabulary does not have
 
+# Unicode has two spellings of what looks the same: "\ud55c" and "\u1112\u1161\u11ab",
+# a syllable and its three letters. A model that has read one of these forms alone has
+# vectors for words in this form.
+UnicodeForm = Literal["NFC", "NFD"]
+FORMS: tuple[UnicodeForm, ...] = ("NFC", "NFD")
+
 # Special characters of an alphabet, entries among its others.
 MARKS = ("<oov>", "<bos>", "<eos>", "<bow>", "<eow>", "<pad>")
 
 
 class WordReader:
     """Reads words as a model does: by characters, as entries of a vocabulary (that of
-    its word-embedding input), or both."""
+    its word-embedding input), or both, turned to the Unicode form that it knows."""
 
     def __init__(
         self,
         config: BiLMConfig,
         vocab: Iterable[str] | None = None,
         alphabet: Iterable[str] | None = None,
+        form: UnicodeForm | None = None,
     ) -> None:
-        self.config = config
+        self.config, self.form = config, form
         self._word_ids = {word: i for i, word in enumerate(vocab or [])}
         self._alphabet: dict[str, int] | None = None
         self._padding = PADDING
@@ -49,7 +58,7 @@ class WordReader:
     def ids(self, words: Sequence[str]) -> list[np.ndarray]:
         """Return what the model's token encoder reads of words: character ids (V, C),
         word ids (V,), <UNK> for a word that the vocabulary does not have, or both."""
-        found = []
+        found, words = [], in_form(words, self.form)
         if self.config.has_characters:
             found.append(self.trim(self.character_ids(words)))
         if self.config.n_words:
@@ -60,6 +69,7 @@ class WordReader:
 
     def character_ids(self, words: Sequence[str]) -> np.ndarray:
         """Return character ids, (V, C)."""
+        words = in_form(words, self.form)
         if self._alphabet is None:
             return encode_words(words, self.config.max_characters)
         return encode_words_in(self._alphabet, words, self.config.max_characters)
@@ -68,6 +78,22 @@ class WordReader:
         """Return character ids without padding that changes no vector."""
         widest = max(width for width, _ in self.config.filters)
         return np.ascontiguousarray(trim(ids_VC, widest, self._padding))
+
+
+def in_form(words: Sequence[str], form: UnicodeForm | None) -> Sequence[str]:
+    """Return words in a Unicode form; as they are if it is None."""
+    if form is None or all(map(str.isascii, words)):
+        return words
+    return [unicodedata.normalize(form, word) for word in words]
+
+
+def form_of(words: Iterable[str]) -> UnicodeForm | None:
+    """Return the Unicode form that all words are in, None if there is none."""
+    left = list(FORMS)
+    for word in words:
+        if not word.isascii():
+            left = [form for form in left if unicodedata.is_normalized(form, word)]
+    return left[0] if left else None
 
 
 def word_to_bytes(word: str) -> bytes:

@@ -14,7 +14,7 @@ MODEL = "Model folder, a name that ships, or a published size: small, medium, or
 DEVICE = "cpu, cuda, or the number of a GPU: cuda:1"
 TEXT = "A folder that 'prepare' made; made-up text if none is given"
 # What is measured of words that were not seen before -> its precision
-PRECISION_OF = {"cold": "float32", "half": "half", "int8": "int8"}
+PRECISION_OF = {"cold": "float32", "half": "half"}
 SCORES = ("tag_acc", "pos_acc", "ents_f", "dep_las")
 
 
@@ -55,7 +55,7 @@ def inference_cli(
     tokens/s from sentences to layers by model, threads, batch size and precision (cold:
     no token was read before), and their shares of that speed; single sentences, with
     the time that they take at least, and a few. Print what to choose."""
-    from ..speed import read_sentences, show
+    from .speed import read_sentences, show
 
     sentences = read_sentences(text, tokens)
     peaks = _peaks(device)
@@ -85,30 +85,21 @@ def _peaks(device: str) -> dict[str, float]:
     """Return FLOP/s of a large multiplication in each precision, on one thread."""
     import torch
 
-    from ..bilm.kernels.threads import thread_count
-    from ..speed import precisions
-    from ..speed_limits import matrix_peak
+    from .speed import on_threads, precisions
+    from .speed_limits import matrix_peak
 
     on = torch.device(device)
     names = precisions(device) if device == "cpu" else ["float32"]
-    with thread_count(1):
+    with on_threads(1):
         return {name: matrix_peak(on, precision=name) for name in names}  # type: ignore[arg-type]
 
 
 def _instructions() -> dict[str, str]:
-    """Return what forms of multiplications are chosen by, and the forms."""
-    import torch
+    """Return the instructions of the processor for torch, and for the C library."""
+    from ..bilm.kernels import describe_library
+    from ..machine import instructions
 
-    from ..bilm.kernels.choose import choose_matmul, describe
-    from ..bilm.kernels.processor import Case, processor_of
-    from ..speed import precisions
-
-    processor = processor_of(torch.device("cpu"))
-    forms = {
-        name: describe(choose_matmul(Case(processor, name)))  # type: ignore[arg-type]
-        for name in precisions()
-    }
-    return {"instructions": processor.instructions, **forms}
+    return {"torch": instructions(), "library": describe_library()[0]}
 
 
 def _measure(
@@ -123,13 +114,12 @@ def _measure(
     """Return rows of tokens/s for each batch size, with the shares of the large
     multiplication on as many threads; a row of milliseconds of one sentence, with what
     it takes at least; and rows of a few sentences at once."""
-    from .. import speed
-    from ..bilm.kernels.threads import thread_count
-    from ..speed_limits import flops_per_token, sentence_floors
+    from . import speed
+    from .speed_limits import flops_per_token, sentence_floors
 
     settings: dict[str, Any] = {"model": name, "threads": n_threads}
     speeds = []
-    with thread_count(n_threads):
+    with speed.on_threads(n_threads):
         bilms = speed.encoders(speed.load_model(name).to(device))
         single = {**settings, **speed.latency(bilms, sentences)}
         few = [{**settings, **row} for row in speed.few_sentences(bilms, sentences)]
@@ -181,9 +171,9 @@ def precision_cli(
     corpus: Path = typer.Argument(..., help="Annotated .spacy file"),
     as_json: AsJson = False,
 ) -> None:
-    """Measure what half precision and 8 bits cost a trained pipeline: errors of its
+    """Measure what half precision costs a trained pipeline: errors of its
     vectors in units of their root mean square, and its scores."""
-    from ..speed import show
+    from .speed import show
 
     show({"precision": compare_precisions(pipeline, corpus)}, as_json)
 
@@ -196,9 +186,9 @@ def compare_precisions(pipeline: str | Path, corpus: Path) -> list[dict[str, Any
     import spacy
     from spacy.training import Corpus
 
-    from ..component.pipe import Elmo
     from ..errors import Errors
-    from ..speed import precisions
+    from ..pipeline import Elmo
+    from .speed import precisions
 
     rows: list[dict[str, Any]] = []
     exact: Any = None

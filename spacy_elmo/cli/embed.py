@@ -1,19 +1,17 @@
 """spacy elmo embed: vectors of whole corpora, in files."""
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperCommand
-from wasabi import msg
 
-from .group import AsJson, GpuId, Lang, Sentences, Tokenizer, app, clear_errors
+from ..output import msg, write_json
+from .group import TEXT, AsJson, GpuId, Lang, Sentences, Tokenizer, app, clear_errors
 
 if TYPE_CHECKING:
-    from ..embed.plan import Plan
-    from ..embed.verify import Report
+    from ..embed import Plan, Report
 
 embed = typer.Typer(
     name="embed",
@@ -24,11 +22,12 @@ embed = typer.Typer(
 app.add_typer(embed)
 
 MODEL = typer.Argument(None, help="Name that ships, folder of weights, or pipeline")
-INPUTS = typer.Argument(None, help="Text, .jsonl, .conllu, .spacy; .gz, .xz ...; -")
+INPUTS = typer.Argument(None, help=f"{TEXT}, '-' for what is piped in")
 OUTPUT = typer.Option(..., "--output", "-o", help="Folder of the vectors")
 FOLDER = typer.Argument(..., help="Folder of the vectors")
 PIPELINE = typer.Option(None, help="Pipeline that sets tokens and sentences instead")
 KIND = typer.Option(None, help="text, jsonl, conllu or spacy, if names don't tell")
+ONE = typer.Option(False, "--one-per-file", help="A file of text is one document")
 TEXT_FIELD = typer.Option("text", help="Field of .jsonl with the text")
 ID_FIELD = typer.Option("id", help="Field of .jsonl with the id")
 TOKENS_FIELD = typer.Option("tokens", help="Field of .jsonl with tokens, if any")
@@ -41,7 +40,7 @@ DIMENSIONS = typer.Option(None, help="Project to so many dimensions (PCA)")
 SINK = typer.Option("safetensors", "--format", help="safetensors, parquet or hdf5")
 SHARD_MB = typer.Option(4.0, help="Text for each shard, in MB")
 LIMIT = typer.Option(None, "--limit-mb", "--limit", help="MB of each input at most")
-PRECISION = typer.Option("float32", help="float32, half or int8")
+PRECISION = typer.Option("float32", help="float32 or half")
 THREADS = typer.Option(1, help="Threads of each process")
 BATCH = typer.Option(2048, help="Tokens computed at once at most")
 PROCESSES = typer.Option(
@@ -82,6 +81,7 @@ def _plan_or_run(*, is_run: bool) -> Any:
         sentences: Sentences = True,
         pipeline: str | None = PIPELINE,
         kind: str | None = KIND,
+        one_per_file: bool = ONE,
         text_field: str = TEXT_FIELD,
         id_field: str = ID_FIELD,
         tokens_field: str = TOKENS_FIELD,
@@ -102,10 +102,7 @@ def _plan_or_run(*, is_run: bool) -> Any:
         shards: str = SHARE,
         ray: str | None = RAY,
     ) -> None:
-        from ..embed import Options, make_plan
-        from ..embed.model import Computing
-        from ..embed.plan import read_plan
-        from ..embed.sentences import Reading
+        from ..embed import Computing, Options, Reading, make_plan, read_plan
 
         device = "cpu" if gpu_id < 0 else "cuda"
         fields = (text_field, id_field, tokens_field)
@@ -113,6 +110,7 @@ def _plan_or_run(*, is_run: bool) -> Any:
             Reading(lang, tokenizer, sentences, pipeline, None, *fields, window),
             Computing(precision, device, threads, batch_tokens),
             *(mix_of, kind, layers, dtype, pool, dimensions, sink, shard_mb, limit_mb),
+            one_per_file=one_per_file,
         )
         with clear_errors():
             gpu = max(0, gpu_id)
@@ -163,7 +161,7 @@ def _run(
     gpu_id: int,
     ray: str | None = None,
 ) -> None:
-    from ..embed.run import Terminated, run
+    from ..embed import Terminated, run
     from ..errors import Errors
 
     part, _, parts = shards.partition("/")
@@ -196,7 +194,7 @@ def _show_plan(plan: "Plan", output: Path, processes: int) -> None:
 
     from tqdm import tqdm
 
-    from ..embed.estimate import readable
+    from ..embed import readable
 
     known, n = plan.estimate, max(1, min(processes, plan.n_jobs))
     seconds = known["tokens"] / max(1, known["tokens_per_second"]) / n
@@ -224,15 +222,14 @@ def status_cli(output: Path = FOLDER, as_json: AsJson = False) -> None:
 
     from tqdm import tqdm
 
-    from ..embed.plan import read_plan
-    from ..embed.progress import Progress, rounding_error
+    from ..embed import Progress, read_plan, rounding_error
 
     with clear_errors():
         plan = read_plan(output)
         state, error = Progress(plan, output).look(), rounding_error(plan, output)
         if as_json:
             found = {**asdict(state), "all_jobs": plan.n_jobs, **error}
-            typer.echo(json.dumps(found))
+            write_json(found)
             return
         rows = {
             "jobs done": f"{state.jobs:,} of {plan.n_jobs:,}",

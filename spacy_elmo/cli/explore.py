@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from wasabi import msg
 
-from .group import GpuId, Lang, Model, Tokenizer, app, clear_errors, load_bilm
+from ..output import msg, write_page
+from .group import TEXT, GpuId, Lang, Model, Tokenizer, app, clear_errors, load_bilm
 
 if TYPE_CHECKING:
-    from ..bilm.bilm import BiLM
+    from ..bilm import BiLM
     from ..bilm.objectives import Objective
     from ..explore import View
 
@@ -18,9 +18,9 @@ app.add_typer(explore, name="explore", help="HTML pages to look into a model.")
 
 OUTPUT = typer.Option("--output", "-o", help="HTML file; '-' is standard output")
 Output = Annotated[Path, OUTPUT]
-TEXT = (
-    "Text files; .tsv files of lines with a label, a tab and a sentence; .spacy files "
-    "of annotated Docs"
+CONTEXTS = (
+    f"{TEXT}; .tsv files of lines with a label, a tab and a sentence. .spacy files "
+    "have labels, too"
 )
 LABEL = "Label of a token in a .spacy file: pos, tag, dep, ent_type or lemma"
 
@@ -29,7 +29,7 @@ LABEL = "Label of a token in a .spacy file: pos, tag, dep, ent_type or lemma"
 @clear_errors()
 def word_cli(
     model: Model,
-    text: list[Path] = typer.Argument(..., help=TEXT),
+    text: list[Path] = typer.Argument(..., help=CONTEXTS),
     word: str = typer.Option(
         ..., help="The word; a regular expression, '배(가|를|는)?' for instance"
     ),
@@ -43,13 +43,20 @@ def word_cli(
     gpu_id: GpuId = -1,
 ) -> None:
     """Show all contexts of a word as points of a plane, layer by layer."""
-    from ..explore import word_view
-    from ..explore.labelled import read_contexts
+    from ..explore import read_contexts, word_view
 
-    settings = {"lang": lang, "tokenizer": tokenizer, "label": label}
-    contexts, labels = read_contexts(text, word, **settings, limit=max_contexts)
+    bilm = load_bilm(model, gpu_id)
+    contexts, labels = read_contexts(
+        text,
+        word,
+        lang=lang,
+        tokenizer=tokenizer,
+        label=label,
+        limit=max_contexts,
+        form=bilm.form,
+    )
     about = f"{model.name}, {', '.join(path.name for path in text)}"
-    view = word_view(load_bilm(model, gpu_id), contexts, labels, word=word, about=about)
+    view = word_view(bilm, contexts, labels, word=word, about=about)
     _write(view, output)
 
 
@@ -69,12 +76,12 @@ def sentence_cli(
     """Show how alike the tokens of two sentences are, layer by layer, and how well the
     model predicts each, if it has its softmax."""
     from ..explore import sentence_view
-    from ..text.reading import tokenize_with
+    from ..text import tokenizer_of
 
-    tokenize = tokenize_with(lang, tokenizer, False)
-    texts = [sentence] if other is None else [sentence, other]
-    sentences = [[t for piece in tokenize([text]) for t in piece] for text in texts]
+    tokenize = tokenizer_of(lang, tokenizer, split=False)
     bilm = load_bilm(model, gpu_id)
+    texts = bilm.as_read([sentence] if other is None else [sentence, other])
+    sentences = [[t for s in found for t in s.tokens] for found in tokenize(texts)]
     softmax = _softmax(model, bilm)
     _write(sentence_view(bilm, *sentences, softmax=softmax, about=model.name), output)
 
@@ -95,13 +102,10 @@ def mix_cli(
 
 def _softmax(model: Path, bilm: "BiLM") -> "Objective | None":
     """Return what a model was trained with, if it is there."""
-    from ..bilm import files, objectives
+    from ..bilm import weights
 
-    path = files.folder_of(model) / objectives.FILE
-    if bilm.vocab is None or not path.exists():
-        return None
-    softmax = objectives.load(path, bilm.config.projection_dim, len(bilm.vocab))
-    return softmax.to(bilm.device)
+    softmax = weights.load_objective(model, bilm.config, bilm.vocab)
+    return None if softmax is None else softmax.to(bilm.device)
 
 
 def _write(view: "View", output: Path) -> None:
@@ -109,7 +113,7 @@ def _write(view: "View", output: Path) -> None:
 
     page = render(view)
     if str(output) == "-":
-        typer.echo(page.html, nl=False)
+        write_page(page.html)
         return
     page.save(output)
     msg.good(f"Wrote {output}: {view.title}")

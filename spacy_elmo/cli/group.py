@@ -8,18 +8,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from spacy.cli import app as spacy_app
-from wasabi import msg
+
+from ..output import msg, show_all
 
 if TYPE_CHECKING:
-    from ..bilm.bilm import BiLM
+    from ..bilm import BiLM
 
 app = typer.Typer(
     name="elmo",
-    help="Train, convert and look into ELMo biLMs.",
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
 spacy_app.add_typer(app)
+
+
+@app.callback()
+def _start() -> None:
+    """Train, convert and look into ELMo biLMs."""
+    show_all()
+
+
 # Of a command whose arguments are all passed on.
 ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
@@ -65,11 +73,15 @@ def device(gpu_id: int) -> str:
 
 def load_bilm(model: Path, gpu_id: int) -> "BiLM":
     """Return a model, on a GPU or the CPU. Raises as `BiLM.load`."""
-    from ..bilm.bilm import BiLM
+    from ..bilm import BiLM
 
     return BiLM.load(model).to(device(gpu_id))
 
 
+TEXT = (
+    "Files of text, .jsonl, .conllu or .spacy, also .gz, .xz, .bz2 and .zst; folders "
+    "of such files"
+)
 MODEL = "Model folder, or a file in it, in any format, or a name that ships"
 Model = Annotated[Path, typer.Argument(callback=model_folder, help=MODEL)]
 LANG = typer.Option("--lang", "-l", help="Language of the tokenizer")

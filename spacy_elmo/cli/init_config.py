@@ -4,8 +4,8 @@ import shlex
 from pathlib import Path
 
 import typer
-from wasabi import msg
 
+from ..output import msg, write
 from .group import app, clear_errors
 
 
@@ -35,6 +35,11 @@ def init_config_cli(
     static: str | None = typer.Option(
         None, help="Static vectors: a pipeline that has some, or a package"
     ),
+    words: str | None = typer.Option(
+        None,
+        help="Vectors of words beside ELMo: model folder, file or name; 'none'. By "
+        "default those that ship for the language, if the biLM is what ships",
+    ),
     layer_cache: str | None = typer.Option(
         None,
         help="Where layers are kept: 'memory' (by default, if frozen), a file, 'none'",
@@ -42,12 +47,14 @@ def init_config_cli(
     force: bool = typer.Option(False, "--force", "-F", help="Write over a file"),
 ) -> None:
     """A complete configuration for 'spacy train', with ELMo in every component."""
-    from ..atomic_files import write_file
-    from ..component.training_config import make_config
     from ..errors import Errors
+    from ..files import write_file
+    from ..pipeline import make_config, shipped_words
 
     if layer_cache is None and frozen:
         layer_cache = "memory"
+    if words is None and weights is None:
+        words = shipped_words(lang)
     text = make_config(
         [name.strip() for name in pipeline.split(",") if name.strip()],
         lang=lang,
@@ -55,17 +62,18 @@ def init_config_cli(
         frozen=frozen,
         places=[place.strip() for place in elmo.split(",")],
         static=static,
+        words=None if words in ("", "none") else words,
         layer_cache=None if layer_cache in ("", "none") else layer_cache,
     )
     if str(output) == "-":  # as in spaCy: the configuration and nothing else
-        typer.echo(text, nl=False)
+        write(text)
         return
     if output.exists() and not force:
         raise FileExistsError(Errors.EL130.format(path=output))
     write_file(output, text)
     msg.good(f"Wrote {output}")
     # Not by msg, which would wrap a line that is to be pasted.
-    typer.echo(
+    write(
         f"python -m spacy train {shlex.quote(str(output))} --paths.train train.spacy "
-        "--paths.dev dev.spacy --output training"
+        "--paths.dev dev.spacy --output training\n"
     )

@@ -1,12 +1,11 @@
 """spacy elmo mix: which layers the components of a pipeline have learned to use."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 
 import typer
-from wasabi import msg
 
+from ..output import msg, write_json
 from .group import AsJson, app, clear_errors
 
 
@@ -22,15 +21,15 @@ def mix_cli(
     """Softmax weights and gamma of every listener, as a table and a plot."""
     import spacy
 
-    from ..component.mixes import draw, learned_mixes
+    from ..pipeline import draw_mixes, learned_mixes
 
     mixes = learned_mixes(spacy.load(pipeline))
     if output is not None:
-        draw(mixes, output)
+        draw_mixes(mixes, output)
         if str(output) == "-":
             return
     if as_json:
-        typer.echo(json.dumps([asdict(mix) for mix in mixes]))
+        write_json([asdict(mix) for mix in mixes])
         return
     n_layers = max(len(mix.shares) for mix in mixes)
     rows = []

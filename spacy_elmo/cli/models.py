@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from wasabi import msg
 
+from ..output import msg, write, write_json
 from .group import AsJson, Model, app, clear_errors
 
 if TYPE_CHECKING:
-    from ..bilm.config import BiLMConfig
+    from ..bilm import BiLMConfig
 
 TEXTS, MARKS = ("dev", "test"), ("forward", "backward", "bits_per_character")
 IN_SHORT = ("version", "text", "tokens_seen", "dev_perplexity", "hardware", "command")
@@ -26,7 +26,7 @@ def models_cli(
 ) -> None:
     """The biLMs inside this package: what they are for and how they were made."""
     from .. import models as shipped
-    from ..models.model_card import read_card, render
+    from ..models import read_card, render
 
     cards: dict[str, Any] = {}
     for lang, model in shipped.MODELS.items():
@@ -35,7 +35,7 @@ def models_cli(
     if not cards:
         shipped.folder(str(name))  # says what there is
     if as_json:
-        typer.echo(json.dumps(cards, ensure_ascii=False, indent=2))
+        write_json(cards, indent=2)
         return
     if name is None:
         marks = [f"{t}, {m.replace('_', ' ')}" for t in TEXTS for m in MARKS]
@@ -44,11 +44,11 @@ def models_cli(
         msg.table(rows, header=header, divider=True)
         return
     for model, card in cards.items():
-        typer.echo(render(model, card["lang"], card)[1])
+        write(render(model, card["lang"], card)[1] + "\n")
 
 
 def _row(model: str, card: dict[str, Any]) -> tuple[str, ...]:
-    from ..models.model_card import tokens_read
+    from ..models import tokens_read
 
     numbers = f"{card.get('parameters', 0):,}", f"{tokens_read(card):,}"
     perplexities = [card.get(f"{text}_perplexity", {}) for text in TEXTS]
@@ -71,30 +71,37 @@ def info_cli(
     """Sizes, fingerprint and card of a biLM, or the kernels that compute it here."""
     from confection import Config
 
-    from ..bilm import files
-    from ..models.model_card import read_card, tokens_read
+    from ..bilm import weights
+    from ..models import read_card, tokens_read
 
     if as_config:
-        sizes = files.read_config(model).to_dict()
+        sizes = weights.read_config(model).to_dict()
         section = {"@architectures": "spacy-elmo.BiLM.v1", **sizes}
-        nested = {"components": {"elmo": {"factory": "elmo", "model": section}}}
-        typer.echo(Config(nested).to_str())
+        component = {"factory": "elmo", "model": section, **_mix(model)}
+        nested = {"components": {"elmo": component}}
+        write(Config(nested).to_str() + "\n")
         return
     if kernels:
-        msg.table(_kernels(files.read_config(model)), header=["", *CASES])
+        from ..bilm.kernels import describe_library
+
+        msg.table(_kernels(weights.read_config(model)), header=["", *CASES])
+        instructions, reason = describe_library()
+        msg.info(f"Instructions of the C library: {instructions}, {reason}")
         return
-    stored = files.load(model)
+    stored = weights.load(model)
     found = {
         **stored.config.to_dict(),
         "vector width": stored.config.width,
         "parameters": stored.n_parameters,
         "vocabulary": len(stored.vocab) if stored.vocab else None,
-        "format": files.find_format(model).name,
+        "format": weights.find_format(model).name,
         "fingerprint": stored.fingerprint,
     }
-    card = read_card(files.folder_of(model))
+    if stored.mix is not None:
+        found |= {"trained mix": list(stored.mix.weights), "gamma": stored.mix.gamma}
+    card = read_card(weights.folder_of(model))
     if as_json:
-        typer.echo(json.dumps({**found, "card": card}, ensure_ascii=False))
+        write_json({**found, "card": card})
         return
     msg.table({name: str(value) for name, value in found.items()})
     if card:
@@ -104,17 +111,24 @@ def info_cli(
         msg.table(short)
 
 
+def _mix(model: Path) -> dict[str, Any]:
+    """Return the settings of a component that a model's trained mix stands for."""
+    from ..bilm import weights
+
+    mix = weights.read_mix(model)
+    return {} if mix is None else {"mix_weights": [*mix.weights], "gamma": mix.gamma}
+
+
 def _kernels(config: "BiLMConfig") -> list[list[str]]:
     """Return a row for each part of a model: its kernel in each of CASES."""
     import torch
 
-    from ..bilm.kernels.choose import choose_all
-    from ..bilm.kernels.processor import Case, processor_of
+    from ..bilm.kernels import case_of, choose_all
 
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    case, n_threads = Case(processor_of(device)), torch.get_num_threads()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    case = case_of(torch.empty(0, device=device), "float32")
     chosen = [
-        choose_all(case._replace(gradient=gradient), config, rows, n_threads)
+        choose_all(case._replace(gradient=gradient), config, rows)
         for rows, gradient in CASES.values()
     ]
     return [[part, *(each[part] for each in chosen)] for part in chosen[0]]
@@ -138,23 +152,25 @@ def convert_cli(
     force: bool = typer.Option(False, "--force", "-F", help="Replace what is there"),
 ) -> None:
     """Read a biLM and write it in another format, with the same vectors."""
-    from ..bilm import files, objectives
+    from ..bilm import weights
     from ..errors import Errors
-    from ..models.model_card import read_card
+    from ..models import read_card
 
     if not force and target.exists() and not _is_empty(target):
         raise ValueError(Errors.EL130.format(path=target))
-    writer = files.writable_format(to or files.OWN)
-    stored, folder = files.load(source), files.folder_of(source)
-    path, card = folder / objectives.FILE, read_card(folder)
+    writer = weights.writable_format(to or weights.OWN)
+    stored, folder = weights.load(source), weights.folder_of(source)
+    card, has_objective = read_card(folder), weights.has_objective(source)
     training: dict[str, Any] = {}
     if writer.keeps_training:
-        if path.exists():
-            sizes = stored.config.projection_dim, len(stored.vocab or [])
-            training["objective"] = objectives.load(path, *sizes)
         training["card"] = card
-    elif path.exists() or card:
-        msg.info(f"The format {writer.name} has no place for softmax and card")
+        if has_objective and stored.vocab is None:
+            msg.warn(Errors.EL164.format(path=folder))
+        elif has_objective:
+            words = stored.config, stored.vocab
+            training["objective"] = weights.load_objective(source, *words)
+    elif has_objective or card or stored.mix:
+        msg.info(f"The format {writer.name} has no place for softmax, card and mix")
     dtype = "float16" if half else "float32"
-    files.save(stored, target, format=writer.name, dtype=dtype, **training)
+    weights.save(stored, target, format=writer.name, dtype=dtype, **training)
     msg.good(f"Wrote {target} ({stored.n_parameters:,} parameters, {writer.name})")

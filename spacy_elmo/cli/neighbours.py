@@ -1,14 +1,14 @@
 """spacy elmo neighbours: in which contexts a word has the most similar vectors."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from wasabi import msg
 
+from ..output import msg, write, write_json
 from .group import (
+    TEXT,
     AsJson,
     GpuId,
     Lang,
@@ -21,8 +21,8 @@ from .group import (
 )
 
 if TYPE_CHECKING:
-    from ..bilm.bilm import BiLM
-    from ..bilm.neighbours import Context
+    from ..bilm import BiLM
+    from ..explore import Context
 
 N_WORDS = 8  # shown beside the contexts
 HEADER = ("context", "nearest contexts", "cosine")
@@ -32,7 +32,7 @@ HEADER = ("context", "nearest contexts", "cosine")
 @clear_errors()
 def neighbours_cli(
     model: Model,
-    text: list[Path] = typer.Argument(..., help="Text files to look for contexts in"),
+    text: list[Path] = typer.Argument(..., help=TEXT),
     word: str = typer.Option(
         ..., help="The word; a regular expression, '배(가|를|는)?' for instance"
     ),
@@ -54,19 +54,25 @@ def neighbours_cli(
     as_json: AsJson = False,
 ) -> None:
     """Nearest contexts of a word, as in the paper's table 4."""
-    from ..atomic_files import write_file
-    from ..bilm.neighbours import contexts_of, nearest_contexts
-    from ..explore.labelled import read_contexts
-    from ..text.reading import tokenize_with
+    from ..explore import contexts_of, nearest_contexts, read_contexts
+    from ..files import write_file
+    from ..text import tokenizer_of
 
     bilm = load_bilm(model, gpu_id)
+    (word,) = bilm.as_read([word])
     found, _ = read_contexts(
-        text, word, lang=lang, tokenizer=tokenizer, limit=max_contexts
+        text,
+        word,
+        lang=lang,
+        tokenizer=tokenizer,
+        limit=max_contexts,
+        form=bilm.form,
     )
     queries = found[:: max(1, len(found) // n_contexts)][:n_contexts]
     if context:
-        split = tokenize_with(lang, tokenizer, False)
-        queries = [_first(contexts_of(word, split([c])), word, c) for c in context]
+        tokenize = tokenizer_of(lang, tokenizer, split=False)
+        read = ([s.tokens for s in each] for each in tokenize(bilm.as_read(context)))
+        queries = [_first(contexts_of(word, s), word, c) for s, c in zip(read, context)]
     near = nearest_contexts(bilm, queries, found, n, layer)
     words = _nearest_words(bilm, model, word)
     table = [(str(x.context), str(x.nearest), f"{x.cosine:.3f}") for x in near]
@@ -74,13 +80,13 @@ def neighbours_cli(
         page = f"**{word}** ({len(found):,} contexts). {words}\n\n"
         page += f"{markdown_table([HEADER, *table])}\n"
         if str(output) == "-":
-            typer.echo(page, nl=False)
+            write(page)
             return
         before = output.read_bytes() if output.is_file() else b""
         write_file(output, lambda path: path.write_bytes(before + page.encode()))
     if as_json:
         rows = [{"context": a, "nearest": b, "cosine": float(c)} for a, b, c in table]
-        typer.echo(json.dumps(rows, ensure_ascii=False))
+        write_json(rows)
         return
     msg.info(f"{len(found):,} contexts of '{word}'. {words}")
     msg.table(table, header=HEADER, divider=True, max_col=80)
@@ -98,14 +104,13 @@ def _first(contexts: "Iterator[Context]", word: str, where: str) -> "Context":
 
 def _nearest_words(bilm: "BiLM", model: Path, word: str) -> str:
     """Return what the softmax, if there is one, says of a word without its context."""
-    from ..bilm import files, objectives
-    from ..bilm.neighbours import nearest_words
+    from ..bilm import weights
+    from ..explore import nearest_words
 
-    path = files.folder_of(model) / objectives.FILE
-    if not path.exists() or bilm.vocab is None:
+    softmax = weights.load_objective(model, bilm.config, bilm.vocab)
+    if softmax is None or bilm.vocab is None:
         return ""
-    vectors_VH = objectives.load(path, bilm.config.projection_dim, len(bilm.vocab))
-    words = nearest_words(word, bilm.vocab, vectors_VH.vectors().numpy(), N_WORDS)
+    words = nearest_words(word, bilm.vocab, softmax.vectors().numpy(), N_WORDS)
     return (
         f"Nearest words without context: {', '.join(words) or 'not in the vocabulary'}"
     )

@@ -1,14 +1,14 @@
 """spacy elmo prepare, pretrain, perplexity, curve: a biLM from text."""
 
-import json
 import time
 from pathlib import Path
 
 import typer
-from wasabi import msg
 
+from ..output import msg, write_json
 from .group import (
     ANY_ARGUMENTS,
+    TEXT,
     AsJson,
     GpuId,
     Lang,
@@ -26,9 +26,7 @@ from .group import (
 @app.command("prepare")
 @clear_errors()
 def prepare_cli(
-    text: list[Path] = typer.Argument(
-        ..., help="UTF-8 text (also .gz, .xz, .bz2, .zst), .jsonl with 'text', .spacy"
-    ),
+    text: list[Path] = typer.Argument(..., help=TEXT),
     output: Path = typer.Option(..., "--output", "-o", help="Folder to write"),
     lang: Lang = "en",
     tokenizer: Tokenizer = "spacy",
@@ -48,7 +46,7 @@ def prepare_cli(
 ) -> None:
     """Tokenize text once, and write what training reads. The same command resumes it;
     what it writes does not depend on the number of processes."""
-    from ..text.prepare import Request, prepare
+    from ..text import Request, prepare
 
     request = Request(lang, tokenizer, sentences, vocab_size, min_count, max_tokens)
     started = time.time()
@@ -97,7 +95,7 @@ def pretrain_cli(
 def perplexity_cli(
     model: Model,
     text: list[Path] = typer.Argument(
-        ..., help="Held-out text files, or one folder that 'prepare' made"
+        ..., help=f"Held-out text: {TEXT}; or one folder that 'prepare' made"
     ),
     lang: Lang = "en",
     tokenizer: Tokenizer = "spacy",
@@ -110,12 +108,8 @@ def perplexity_cli(
     as_json: AsJson = False,
 ) -> None:
     """Perplexity of held-out text, exact: forward, backward, mean."""
-    from ..pretrain.corpora import prepared_folder
-    from ..pretrain.model import LanguageModel
-    from ..pretrain.perplexity import perplexity
-    from ..text.corpus import build_corpus
-    from ..text.reading import read_sentences
-    from ..text.shards import open_corpus
+    from ..pretrain import LanguageModel, perplexity, prepared_folder
+    from ..text import build_corpus, open_corpus, read_sentences
 
     language_model = LanguageModel.load(model).to(device(gpu_id))
     vocab = language_model.bilm.vocab or []
@@ -123,11 +117,17 @@ def perplexity_cli(
     if folder is not None:
         corpus = open_corpus(folder).with_vocab(vocab).first(max_tokens)
     else:
-        read = read_sentences(text, lang=lang, tokenizer=tokenizer, sentences=sentences)
+        read = read_sentences(
+            text,
+            lang=lang,
+            tokenizer=tokenizer,
+            sentences=sentences,
+            form=language_model.bilm.form,
+        )
         corpus = build_corpus(read, vocab=vocab, max_tokens=max_tokens)
     found = perplexity(language_model, corpus, progress=not (as_json or silent))
     if as_json:
-        typer.echo(json.dumps(found.to_dict()))
+        write_json(found.to_dict())
         return
     table = {
         "forward": f"{found.forward:.2f}",
@@ -153,8 +153,8 @@ def curve_cli(
     ),
 ) -> None:
     """Loss and dev perplexity against tokens read, of one run or several."""
-    from ..pretrain.curve import draw
+    from ..pretrain import draw_curve
 
-    draw(runs, output)
+    draw_curve(runs, output)
     if str(output) != "-":
         msg.good(f"Wrote {output}")

@@ -1,25 +1,27 @@
 """Vectors of whole corpora, in files: each token once, and verified.
 
-    inputs -> records -> sentences -> biLM -> rows -> shards, one file each
+    text (its own room) -> biLM -> rows -> shards, one file each
 
-plan.py says which shards there are, worker.py makes them, run.py and processes.py say
-who does. reader.py reads them, and verify.py proves that they are right.
+plan.py says which shards there are, worker.py makes them, runs.py and processes.py say
+who does. reader.py reads them, and verification.py proves that they are right.
 """
 
-from .export import export
+from ..text import Reading
+from .estimate import readable
+from .exports import export
+from .model import Computing
+from .plan import Plan, read_plan
 from .planning import Options, make_plan
-from .reader import Corpus
+from .progress import Progress, rounding_error
+from .reader import Corpus, EmbeddedDocument, EmbeddedSentence
 from .reader import Corpus as open  # noqa: A004  (read as spacy_elmo.embed.open)
-from .run import run
-from .verify import repair, verify
+from .runs import Terminated, run
+from .sinks import Shard, Sink
+from .verification import Report, repair, verify
 
 __all__ = [
-    "Corpus",
-    "Options",
-    "export",
-    "make_plan",
-    "open",
-    "repair",
-    "run",
+    "Computing", "Corpus", "EmbeddedDocument", "EmbeddedSentence", "Options", "Plan",
+    "Progress", "Reading", "Report", "Shard", "Sink", "Terminated", "export",
+    "make_plan", "open", "read_plan", "readable", "repair", "rounding_error", "run",
     "verify",
-]
+]  # fmt: skip

@@ -1,12 +1,12 @@
 """Checksums of bytes and arrays: BLAKE2b of 16 bytes."""
 
-import hashlib
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-new_checksum = partial(hashlib.blake2b, digest_size=16)
+from ..text import new_checksum
+
+__all__ = ["bytes_of", "new_checksum"]
 
 
 def bytes_of(array: np.ndarray) -> memoryview:

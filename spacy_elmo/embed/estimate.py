@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import Errors
+from ..text import open_source
 from .keep import Kept
 from .model import Encoder
 from .plan import Plan
-from .records import open_source
-from .sentences import Reader
 from .sinks.safetensors import HEADER_BYTES
 
 SAMPLES, SAMPLE_BYTES = 8, 1 << 14  # places that are looked at, and bytes of each
@@ -34,14 +33,14 @@ class Sample:
 
 def read_sample(plan: Plan, n_bytes: int = SAMPLE_BYTES) -> Sample:
     """Read n_bytes of text at each of a few places, which are evenly spread."""
-    sample, reader = Sample([]), Reader(plan.reading)
+    sample, reader = Sample([]), plan.reader()
     n_places = min(SAMPLES, plan.n_jobs)
     for place in range(n_places):
         shard = next(plan.ranges(place * plan.n_jobs // n_places))
         described = plan.inputs[shard.source]
         with closing(open_source(described, plan.piece)) as source:
-            records = source.read(shard.start, min(shard.end, shard.start + n_bytes))
-            for part in reader.parts(records, described.kind, described.path):
+            end = min(shard.end, shard.start + n_bytes)
+            for part in reader.parts(source, shard.start, end):
                 sample.documents += part.begins
                 sample.sentences += [s.tokens for s in part.sentences]
             sample.n_bytes += source.packed_size

@@ -15,8 +15,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from ..atomic_files import sync_folder
 from ..errors import Errors
+from ..files import sync_folder
 
 try:
     import fcntl

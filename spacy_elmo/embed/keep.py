@@ -12,9 +12,8 @@ import numpy as np
 import torch
 from thinc.api import NumpyOps
 
-from ..component.mixes import LearnedMix
 from ..errors import Errors
-from ..layers.mix import normalize
+from ..pipeline import LearnedMix, normalize
 
 DTYPES = {"float32": np.float32, "float16": np.float16, "int8": np.int8}
 POOLS = ("token", "sentence", "doc")

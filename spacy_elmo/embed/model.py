@@ -13,19 +13,13 @@ import torch
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 
-from ..bilm.bilm import BiLM
-from ..bilm.default_settings import default_settings
-from ..bilm.kernels.forced import force
-from ..bilm.kernels.processor import Precision, cpu_model
-from ..component.mixes import LearnedMix, learned_mixes
-from ..component.pipe import Elmo
+from ..bilm import BiLM
+from ..bilm.kernels import find_library, force
 from ..errors import Errors
-from ..layers.listener import ElmoListener
-from ..layers.mix import shares
+from ..machine import Precision, cpu_model, default_settings
 from ..models import find
+from ..pipeline import Elmo, ElmoListener, LearnedMix, learned_mixes, shares
 from .keep import Kept, choose
-
-EXACT_SIZES = 16  # as `BiLM.set_exact` says
 
 
 @dataclass(frozen=True)
@@ -106,23 +100,21 @@ def _mix_of(nlp: Language, name: str) -> tuple[Elmo | None, LearnedMix | None]:
     return listeners[0].upstream, None if mix.kind == "concat" else mix
 
 
-def rows_are_exact(bilm: BiLM, computing: Computing, kept: Kept) -> bool:
+def rows_are_exact(computing: Computing, kept: Kept) -> bool:
     """Return whether a sentence's rows never depend on the others of its shard."""
-    config = bilm.config
-    sizes = [config.hidden_dim, config.projection_dim, config.word_dim]
-    if config.has_characters:
-        sizes += [config.char_dim, *(n for _, n in config.filters)]
-    whole = math.gcd(*sizes) % EXACT_SIZES == 0
-    float32 = computing.precision == "float32" and computing.device == "cpu"
-    return whole and float32 and kept.dimensions is None
+    return computing.device == "cpu" and kept.dimensions is None
 
 
 def processor(device: str) -> str:
-    """Return the kind of processor that vectors are computed on."""
+    """Return the kind of processor that vectors are computed on; of a CPU with the
+    instructions of torch and, where it is there, of the C library."""
     if device == "cuda":
         return str(torch.cuda.get_device_name())
     name = cpu_model() or platform.machine()
-    return f"{name[:200]} ({torch.backends.cpu.get_cpu_capability()})"
+    instructions = torch.backends.cpu.get_cpu_capability()
+    if library := find_library():
+        instructions += f", {library.instructions}"
+    return f"{name[:200]} ({instructions})"
 
 
 class Encoder:
@@ -147,12 +139,11 @@ class Encoder:
         self.bilm.token_cache.size = 16_384  # 8 MB at the small published size
         self.kept, self.computing, self.projection = kept, computing, projection
         self.bilm.set_precision(cast(Precision, computing.precision))
-        self.start_shard()
 
     def start_shard(self) -> None:
         """Empty the cache of token vectors, on which the vectors of a shard must not
         depend."""
-        self.bilm.set_exact(True)
+        self.bilm.token_cache.clear()
 
     @default_settings()
     def __call__(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:

@@ -8,7 +8,7 @@ the way. Jobs have numbers, and are cut by size alone: contents are not read.
 import json
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, count
 from pathlib import Path
@@ -17,18 +17,20 @@ from typing import Any, ClassVar, NamedTuple
 from pydantic import TypeAdapter
 
 from ..errors import Errors
-from ..untrusted_files import MAX_WORDS, reading
+from ..files import MAX_WORDS, reading
+from ..text import MAX_PIECE, Reader, Reading, TextFile
 from .checksums import new_checksum
 from .folder import SHARDS, Workspace, names_of_shards, publish
-from .inputs import Input
 from .keep import Kept
 from .model import Computing
-from .records import MAX_PIECE
-from .sentences import Reading
 from .sinks import Sink, find_sink
 
 PLAN = "plan.json"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+# Version 0.2 writes no checksums of inputs, and reads long lines in smaller pieces. Its
+# sentences don't end at a line end inside of a document, and it places the words of
+# CoNLL-U by their own spelling. Folders that it began go on like that.
+OF_VERSION_0_2 = 2
 
 
 class Range(NamedTuple):
@@ -66,7 +68,7 @@ class Plan:
     model: str
     mix_of: str | None
     fingerprint: str
-    inputs: tuple[Input, ...]
+    inputs: tuple[TextFile, ...]
     reading: Reading
     kept: Kept
     computing: Computing
@@ -90,14 +92,22 @@ class Plan:
         """Return all but the estimate, as plain values."""
         found: dict[str, Any] = _JSON.dump_python(self, mode="json")
         del found["estimate"]
+        if self.format_version == OF_VERSION_0_2:
+            for source in found["inputs"]:
+                del source["checksum"], source["document"]
         return found
+
+    def reader(self) -> Reader:
+        """Return what reads the inputs. Raises as `Reader`."""
+        return Reader(self.reading, naive=self.format_version == OF_VERSION_0_2)
 
     # -- jobs and shards ----------------------------------------------------------
 
     @property
     def piece(self) -> int:
         """Bytes of a line that are read at once."""
-        return min(MAX_PIECE, self.shard_bytes // 4)
+        most = 1 << 16 if self.format_version == OF_VERSION_0_2 else MAX_PIECE
+        return min(most, self.shard_bytes // 4)
 
     @cached_property
     def _first_jobs(self) -> list[int]:
@@ -108,7 +118,7 @@ class Plan:
         ]
         return [0, *accumulate(sizes)]
 
-    def _size(self, source: Input) -> int:
+    def _size(self, source: TextFile) -> int:
         """Return the bytes of an input that are read; of a compressed one at most."""
         return source.size if self.limit is None else min(source.size, self.limit)
 
@@ -183,13 +193,24 @@ class Plan:
             publish(aside, output / PLAN, replace=False)
 
     def differences(self, other: "Plan") -> list[str]:
-        """Return what two plans differ in, by name."""
+        """Return what this plan and a new one differ in, by name. Inputs that were
+        copied since are the same if their contents are."""
+        other = replace(other, format_version=self.format_version)
+        pairs = zip(self.inputs, other.inputs)
+        kept = (a if _is_copy(a, b) else b for a, b in pairs)
+        if len(self.inputs) == len(other.inputs):
+            other = replace(other, inputs=tuple(kept))
         mine, its = _flat(self.fixed()), _flat(other.fixed())
         its["projection"] = mine["projection"]  # fitted once, and named in the first
         return [name for name in mine if mine[name] != its.get(name)]
 
 
 _JSON = TypeAdapter(Plan)
+
+
+def _is_copy(a: TextFile, b: TextFile) -> bool:
+    """Return whether two files differ in the time of their last change alone."""
+    return a.checksum is not None and a == replace(b, modified=a.modified)
 
 
 def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -214,6 +235,7 @@ def read_plan(output: Path) -> Plan:
         data = json.loads(path.read_text(encoding="utf-8"))
         expected = data.pop("hash")
         plan = _JSON.validate_python(data)
-        if plan.hash != expected or plan.format_version != FORMAT_VERSION:
+        known = (OF_VERSION_0_2, FORMAT_VERSION)
+        if plan.hash != expected or plan.format_version not in known:
             raise ValueError("it was changed, or is of another version of spacy-elmo")
     return plan

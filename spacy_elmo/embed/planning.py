@@ -13,19 +13,18 @@ import spacy
 import torch
 
 from .. import __version__
-from ..bilm.bilm import BiLM
-from ..bilm.kernels.forced import forced_kernels
+from ..bilm import BiLM
+from ..bilm.kernels import forced_kernels
 from ..errors import Errors
 from ..models import FOLDER, MODELS
+from ..text import Reading, TextFile, describe, files_of, hash_of_pipeline
 from .checksums import new_checksum
 from .estimate import estimate, refuse_without_room
 from .folder import Workspace, publish
-from .inputs import Input, describe
 from .keep import Kept, choose, parse_layers
 from .model import Computing, Encoder, load_model, rows_are_exact
-from .plan import PLAN, Plan, read_plan
+from .plan import OF_VERSION_0_2, PLAN, Plan, read_plan
 from .projection import fit_projection, read_projection
-from .sentences import Reading, hash_of_pipeline
 
 STDIN, STDIN_FILE, MB = "-", "stdin-", 1 << 20
 BLOCK_BYTES = 16 << 20  # of a block's vectors in memory
@@ -48,6 +47,8 @@ class Options:
         sink: Registered name of the format.
         shard_mb: Megabytes of text for each shard.
         limit_mb: Megabytes that are read of each input; None for all.
+        one_per_file: Whether a file of plain text is one document, whose id is the
+            file's name, or its path below the folder that is named.
     """
 
     reading: Reading = field(default_factory=Reading)
@@ -61,6 +62,7 @@ class Options:
     sink: str = "safetensors"
     shard_mb: float = 4.0
     limit_mb: float | None = None
+    one_per_file: bool = False
 
 
 def make_plan(
@@ -75,7 +77,7 @@ def make_plan(
 
     Args:
         model: As of `load_model`.
-        inputs: Files, "-" for standard input.
+        inputs: Files, folders of files, "-" for standard input.
         output: The folder.
         options: What else can be chosen.
         gpu_id: GPU to measure on, and of the encoder, where the device is "cuda".
@@ -129,7 +131,7 @@ def _plan(
     fits = BLOCK_BYTES // (4 * int(np.prod(kept.row_shape)))
     computing = replace(
         computing,
-        exact=rows_are_exact(bilm, computing, kept),
+        exact=rows_are_exact(computing, kept),
         block_tokens=max(1, min(computing.block_tokens, fits)),
         kernels=_forced(),
     )
@@ -137,7 +139,7 @@ def _plan(
         model=_absolute(model),
         mix_of=options.mix_of,
         fingerprint=bilm.fingerprint(),
-        inputs=tuple(_inputs(inputs, output, options.kind)),
+        inputs=tuple(_inputs(inputs, output, options)),
         reading=reading,
         kept=kept,
         computing=computing,
@@ -189,6 +191,8 @@ def make_encoder(
         is_shipped = plan.model in MODELS.values()
         model = str(FOLDER / plan.model) if is_shipped else plan.model
         bilm = load_model(model, plan.mix_of)[0]
+    if plan.format_version == OF_VERSION_0_2:
+        bilm.form = None  # words were read as they are
     if bilm.fingerprint() != plan.fingerprint:
         raise ValueError(Errors.EL209.format(model=plan.model))
     if versions() != plan.versions:
@@ -216,12 +220,14 @@ def versions() -> dict[str, str]:
     }
 
 
-def _inputs(inputs: Sequence[str], output: Path, kind: str | None) -> list[Input]:
+def _inputs(inputs: Sequence[str], output: Path, options: Options) -> list[TextFile]:
     """Describe the inputs. Raises ValueError [EL206] if there is nothing to read."""
-    found = [
-        describe(_spool_stdin(output) if name == STDIN else Path(name), kind)
-        for name in inputs
-    ]
+    named = [_spool_stdin(output) if name == STDIN else Path(name) for name in inputs]
+    found = []
+    for path, name in files_of(named, leave_out=output):
+        document = name if options.one_per_file else None
+        kind = options.kind
+        found.append(describe(path, kind, document=document, with_checksum=True))
     if not any(source.size for source in found):
         raise ValueError(Errors.EL206)
     return found

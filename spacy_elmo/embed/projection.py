@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load, save
 
-from ..bilm.default_settings import default_settings
 from ..errors import Errors
-from ..untrusted_files import MAX_WORDS, reading
+from ..files import MAX_WORDS, reading
+from ..machine import default_settings
 from .checksums import new_checksum
 from .estimate import SAMPLES, read_sample
 from .folder import Workspace, publish

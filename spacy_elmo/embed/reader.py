@@ -13,7 +13,7 @@ from spacy.tokens import Doc
 from torch.utils.data import Dataset
 
 from ..errors import Errors
-from ..text.reading import MAX_TOKEN
+from ..text import MAX_TOKEN
 from .folder import SHARDS, names_of_shards
 from .plan import Plan, read_plan
 from .shard import Shard

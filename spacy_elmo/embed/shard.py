@@ -31,9 +31,9 @@ from typing import Any
 
 import numpy as np
 
+from ..text import Part
 from .checksums import bytes_of, new_checksum
 from .keep import unpack
-from .sentences import Part
 
 # Tokens that are read at once, and the number of the (first) row that they are for.
 Unit = tuple[int, list[str]]

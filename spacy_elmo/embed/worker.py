@@ -3,19 +3,19 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..bilm.default_settings import default_settings
 from ..errors import Errors
+from ..machine import default_settings
+from ..text import Reader, Sentence, Source, open_source
 from .folder import SHARDS, Workspace, publish
 from .keep import DTYPES, Pooler, pack, unpack
 from .model import Encoder, processor
 from .plan import Plan, Range
-from .records import Source, open_source
-from .sentences import Reader
 from .shard import ROWS_AT_ONCE, Columns, Unit
 from .sinks import Safetensors
 from .sinks.safetensors import ShardWriter
@@ -25,10 +25,22 @@ def read_units(
     plan: Plan, reader: Reader, source: Source, shard: Range, columns: Columns
 ) -> Iterator[Unit]:
     """Yield the sentences of a shard, and gather everything else in columns."""
-    described = plan.inputs[shard.source]
-    records = source.read(shard.start, shard.end)
-    for part in reader.parts(records, described.kind, described.path):
-        yield from columns.add(part)
+    for part in reader.parts(source, shard.start, shard.end):
+        windows = [w for s in part.sentences for w in _windows(s, plan.reading.window)]
+        yield from columns.add(part._replace(sentences=windows))
+
+
+def _windows(sentence: Sentence, window: int) -> Iterator[Sentence]:
+    """Cut a sentence into pieces of nearly equal length, as spacy-elmo.Windows.v1."""
+    n_tokens = len(sentence.tokens)
+    n_pieces = -(-n_tokens // window)
+    if n_pieces == 1:
+        yield sentence
+        return
+    cuts = [i * (n_tokens // n_pieces) + min(i, n_tokens % n_pieces)
+            for i in range(n_pieces + 1)]  # fmt: skip
+    for start, end in pairwise(cuts):
+        yield Sentence(*(values[start:end] for values in sentence))  # type: ignore[arg-type]
 
 
 def make_rows(
@@ -94,7 +106,7 @@ class Worker:
         watch: Callable[[], object] = lambda: None,
     ) -> None:
         self.plan, self.output, self.encoder = plan, output, encoder
-        self.reader = Reader(plan.reading)
+        self.reader = plan.reader()
         self.processor = processor(plan.computing.device)
         self._workspace, self._watch = workspace, watch
         self._started = time.monotonic()

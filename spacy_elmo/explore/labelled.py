@@ -1,14 +1,20 @@
 """Contexts of a word with their labels, from text files and corpora of Docs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
-from ..bilm.neighbours import Context, contexts_of, lines_with
+from ..bilm import UnicodeForm, in_form
 from ..errors import Errors
-from ..text.reading import kind_of, read_lines, tokenize_with
-from ..untrusted_docs import sentences_of
-from ..untrusted_files import check_plain, coded
+from ..text import (
+    files_of,
+    read_lines,
+    read_sentences,
+    read_spans,
+    suffixes_of,
+    tokenizer_of,
+)
+from .neighbours import Context, contexts_of, may_match
 
 TOKEN_LABELS = ("pos", "tag", "dep", "ent_type", "lemma")
 Labelled = tuple[Context, str]
@@ -22,32 +28,41 @@ def read_contexts(
     tokenizer: str = "spacy",
     label: str = "tag",
     limit: int = 5000,
+    form: UnicodeForm | None = None,
 ) -> tuple[list[Context], list[str] | None]:
     """Return the first contexts of a word in files, and a label for each, or None if no
-    context has one. The other arguments are those of `spacy elmo explore word`.
+    context has one. `form` is the Unicode form that word and text are turned to; the
+    other arguments are those of `spacy elmo explore word`.
 
-    The files are text as `text.reading.read_lines` reads it; `.tsv` files whose lines
-    are a label, a tab and a sentence; or `.spacy` files of annotated Docs.
+    The files are text of any kind that `text` reads, in which `.spacy` files have
+    labels, or `.tsv` files whose lines are a label, a tab and a sentence.
 
     Raises:
         ValueError: [EL073] There is no such attribute of tokens. [EL084] The word does
-            not occur. [EL220] A file holds no Docs.
-        ValueError, OSError: As `contexts_of`, `read_lines` and `tokenize_with`.
+            not occur.
+        ValueError, OSError: As `contexts_of` and `read_sentences`.
     """
     if label not in TOKEN_LABELS:
         known = ", ".join(TOKEN_LABELS)
         raise ValueError(Errors.EL073.format(found=label, known=known))
 
-    def read(path: Path) -> Iterator[Labelled]:
-        if kind_of(path) == ".spacy":
-            return _of_docs(path, word, label)
-        if kind_of(path) == ".tsv":
-            return _of_table(path, word, lang, tokenizer)
-        sentences = tokenize_with(lang, tokenizer, True)
-        found = contexts_of(word, sentences(lines_with(word, read_lines(path))))
-        return ((context, "") for context in found)
+    (word,) = in_form([word], form)
+    keep = may_match(word)
 
-    found = list(islice(chain.from_iterable(map(read, paths)), limit))
+    def read(path: Path) -> Iterator[Labelled]:
+        suffix, _ = suffixes_of(path)
+        if suffix == ".spacy":
+            return _of_docs(path, word, label, form)
+        if suffix == ".tsv":
+            lines = (in_form([line], form)[0] for line in read_lines(path, "text"))
+            return _of_table(filter(keep, lines), word, lang, tokenizer)
+        found = read_sentences(
+            [path], lang=lang, tokenizer=tokenizer, keep=keep, form=form
+        )
+        return ((context, "") for context in contexts_of(word, found))
+
+    files = [path for path, _ in files_of(paths)]
+    found = list(islice(chain.from_iterable(map(read, files)), limit))
     if not found:
         where = ", ".join(map(str, paths))
         raise ValueError(Errors.EL084.format(word=word, where=where))
@@ -55,26 +70,25 @@ def read_contexts(
     return [context for context, _ in found], labels if any(labels) else None
 
 
-def _of_table(path: Path, word: str, lang: str, tokenizer: str) -> Iterator[Labelled]:
+def _of_table(
+    lines: Iterable[str], word: str, lang: str, tokenizer: str
+) -> Iterator[Labelled]:
     """Yield contexts in lines of a label, a tab and a sentence."""
-    tokenize = tokenize_with(lang, tokenizer, False)
-    for line in lines_with(word, read_lines(path)):
-        label, tab, sentence = line.partition("\t")
+    tokenize = tokenizer_of(lang, tokenizer, split=False)
+    for line in lines:
+        label, tab, text = line.partition("\t")
         # A line can be more than one sentence: a long word is cut.
-        for context in contexts_of(word, tokenize([sentence or label])):
+        sentences = [s.tokens for s in next(tokenize([text or label]))]
+        for context in contexts_of(word, sentences):
             yield context, label if tab else ""
 
 
-def _of_docs(path: Path, word: str, label: str) -> Iterator[Labelled]:
+def _of_docs(
+    path: Path, word: str, label: str, form: UnicodeForm | None
+) -> Iterator[Labelled]:
     """Yield contexts in sentences of Docs."""
-    try:
-        check_plain(path)
-        file = path.open("rb")
-    except OSError as error:
-        raise OSError(Errors.EL030.format(path=path, error=error)) from error
-    with file, coded(Errors.EL220, path):
-        sentences = list(sentences_of(file))
-    for _, sentence in sentences:
+    for sentence in read_spans(path):
         kept = [token for token in sentence if not token.text.isspace()]
-        for context in contexts_of(word, [[token.text for token in kept]]):
+        words = in_form([token.text for token in kept], form)
+        for context in contexts_of(word, [words]):
             yield context, getattr(kept[context.position], f"{label}_")

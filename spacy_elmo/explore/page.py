@@ -13,7 +13,7 @@ from pathlib import Path
 from string import Template
 from typing import Any, Literal
 
-from ..atomic_files import write_file
+from ..files import write_file
 
 TEMPLATES = files(__package__) / "templates"
 # No network, no inline code but the one style and the one script whose hashes these

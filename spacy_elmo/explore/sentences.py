@@ -11,12 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..bilm.batch import pack
-from ..bilm.bilm import BiLM
-from ..bilm.default_settings import default_settings
+from ..bilm import UNK, BiLM, pack
 from ..bilm.objectives import Objective
-from ..bilm.words import UNK
 from ..errors import Errors
+from ..machine import default_settings
 from .page import View, visible
 
 MAX_TOKENS = 150  # of a sentence: the matrix has as many rows
@@ -48,6 +46,7 @@ def sentence_view(
     for tokens in sentences:
         if not 0 < len(tokens) <= MAX_TOKENS:
             raise ValueError(Errors.EL221.format(found=len(tokens), limit=MAX_TOKENS))
+    sentences = [bilm.as_read(tokens) for tokens in sentences]
     units = [_unit(layers_LTD) for layers_LTD in bilm.encode(sentences)]
     cosine_LTU = np.clip(units[0] @ units[-1].swapaxes(1, 2), -1, 1)
     data: dict[str, Any] = {

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ..bilm.bilm import BiLM
-from ..bilm.default_settings import default_settings
-from ..bilm.neighbours import AT_ONCE, Context, unit_layers
+from ..bilm import BiLM
 from ..errors import Errors
+from ..machine import default_settings
+from .neighbours import AT_ONCE, Context, unit_layers
 from .page import View, visible
 
 WINDOW = 200  # tokens read on each side of the word

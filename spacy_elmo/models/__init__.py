@@ -5,11 +5,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..bilm import files
-from ..bilm.bilm import BiLM
-from ..bilm.config import BiLMConfig
+from ..bilm import BiLM, BiLMConfig, weights
 from ..errors import Errors
-from ..untrusted_files import coded
+from ..files import coded
+from .model_card import (
+    ancestors,
+    name_and_version,
+    read_card,
+    render,
+    started_from,
+    tokens_read,
+)
+
+__all__ = [
+    "FOLDER", "LANG", "MODELS", "ancestors", "find", "folder", "load",
+    "name_and_version", "read_card", "render", "sizes", "started_from", "tokens_read",
+]  # fmt: skip
 
 FOLDER = Path(__file__).parent
 # By the language of the pipeline; the first is that of `Elmo` itself.
@@ -38,7 +49,7 @@ def find(name_or_path: str | Path) -> Path:
     if is_there:
         return path
     if str(name_or_path) not in MODELS.values():
-        raise files.not_found(path, list(MODELS.values()))
+        raise weights.not_found(path, list(MODELS.values()))
     return FOLDER / str(name_or_path)
 
 

@@ -5,9 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..bilm.files.format import folder_of
-from ..bilm.files.own import CARD
-from ..bilm.files.text_files import read_own_json
+from ..bilm.weights import CARD, folder_of, read_own_json
 from ..errors import Errors
 
 FILE = "README.md"
@@ -63,7 +61,7 @@ nlp.add_pipe("elmo", config={{"weights": "{name}"}})
 - Tokens read: {tokens_seen:,}, boundaries of sentences included, of a text of
   {text[tokens]:,} without them{before}
 - Vocabulary of the softmax: {vocabulary:,} words, {text[coverage]:.1%} of the text
-
+{form}
 ## Evaluation
 
 Held-out text, exact over the whole vocabulary.
@@ -87,6 +85,7 @@ Held-out text, exact over the whole vocabulary.
 
 All settings are in `card.json`.
 """
+IN_FORM = "- All of it is in the Unicode form {form}, to which words are turned\n"
 BEFORE = "\n- Before it, {model} read {tokens_seen:,} tokens of: {text[note]}"
 RESULT = """\
   - task:
@@ -167,6 +166,8 @@ def render(name: str, lang: str, card: dict[str, Any]) -> tuple[str, str]:
     values["before"] = "".join(
         BEFORE.format(model=_of_version(before), **before) for before in ancestors(card)
     )
+    form = card.get("unicode_form")
+    values["form"] = "" if form is None else IN_FORM.format(form=form)
     values["part"] = ", of the last part alone" if ancestors(card) else ""
     return front, PAGE.format(**values, hours=hours, minutes=minutes)
 

@@ -5,5 +5,25 @@ start.py, memory.py          what a run starts from, and the memory it takes
 loop.py, step.py             the loop, and one step
 optimizers.py, schedules.py  by registered name
 checkpoint.py, identity.py   what a run resumes from
-results.py, perplexity.py    the models it leaves, and how they are measured
+results.py, evaluation.py    the models it leaves, and how they are measured
 """
+
+from .card import processor
+from .config import PretrainConfig
+from .config_file import parse_overrides, read_config
+from .corpora import prepared_folder
+from .curve import draw as draw_curve
+from .evaluation import Perplexity, perplexity
+from .loop import pretrain
+from .memory import keep_freed_memory
+from .model import LanguageModel
+from .optimizers import OptimizerRecipe
+from .schedules import Schedule
+from .step import train_step
+from .stop import Stopped
+
+__all__ = [
+    "LanguageModel", "OptimizerRecipe", "Perplexity", "PretrainConfig", "Schedule",
+    "Stopped", "draw_curve", "keep_freed_memory", "parse_overrides", "perplexity",
+    "prepared_folder", "pretrain", "processor", "read_config", "train_step",
+]  # fmt: skip

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import typer
-from wasabi import msg
 
+from ..output import msg, show_all
 from .config_file import parse_overrides, read_config
 from .loop import pretrain
 from .memory import keep_freed_memory
@@ -52,6 +52,7 @@ def main(
     ),
 ) -> None:
     """Train a biLM on prepared text, or resume a run that was stopped."""
+    show_all()
     try:
         run(config, output, overwrite=overwrite, overrides=ctx.args)
     except (ValueError, OSError, ImportError, MemoryError) as error:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ..bilm.config import MAX_NUMBER
+from ..bilm import MAX_NUMBER
 
 Steps = Annotated[int, Field(ge=0)]
 # Finite, and far from where float32 ends.

@@ -4,7 +4,7 @@ import platform
 
 import torch
 
-from ..bilm.kernels.processor import cpu_model
+from ..machine import cpu_model
 
 
 def processor() -> str:

@@ -17,11 +17,10 @@ from safetensors import safe_open
 from torch import Tensor
 from torch.optim import Optimizer
 
-from ..atomic_files import write_files
-from ..bilm.lstm import BiLMState, LstmState
-from ..bilm.objectives.storage import read_header, read_signed, write_signed
+from ..bilm import BiLMState, LstmState
+from ..bilm.objectives import read_header, read_signed, write_signed
 from ..errors import Errors
-from ..untrusted_files import reading
+from ..files import reading, write_files
 from .model import LanguageModel
 
 FILE = "checkpoint.safetensors"
@@ -88,10 +87,7 @@ def load(
     path = folder / FILE
     with reading(path, Errors.EL046):
         header, arrays = read_signed(path, _HEADER)
-        header = _of_known_format(header)
-        states = header["optimizers"] if header["format"] > 2 else None
-        if states is None:
-            states, arrays = _of_version_0_1(arrays, optimizers)
+        states = _of_known_format(header)["optimizers"]
         model.load_state_dict(_below("model.", arrays))
         for optimizer, state in zip(optimizers, states, strict=True):
             optimizer.load_state_dict(unflatten(state, arrays))
@@ -104,7 +100,7 @@ def load(
 
 
 def _of_known_format(header: dict[str, Any]) -> dict[str, Any]:
-    if header["format"] not in (2, FORMAT_VERSION):
+    if header["format"] != FORMAT_VERSION:
         raise ValueError(f"format {header['format']!r} is not known here")
     return header
 
@@ -157,27 +153,3 @@ def _below(prefix: str, arrays: Arrays) -> Arrays:
     """Return the arrays whose names begin so, by the rest of their names."""
     n = len(prefix)
     return {name[n:]: a for name, a in arrays.items() if name.startswith(prefix)}
-
-
-def _of_version_0_1(
-    arrays: Arrays, optimizers: Sequence[Optimizer]
-) -> tuple[list[Any], Arrays]:
-    """Return what a checkpoint of format 2 holds in the current one: there the biLM is
-    part of a reader, and an optimizer's state is one array per parameter and name."""
-    arrays = {
-        name.replace("model.reader.bilm.", "model.bilm."): array
-        for name, array in arrays.items()
-    }
-    states = []
-    for i, optimizer in enumerate(optimizers):
-        groups = optimizer.state_dict()["param_groups"]
-        state: dict[int, dict[str, Any]] = {}
-        for number in (n for group in groups for n in group["params"]):
-            found: dict[str, Any] = _below(f"optimizer.{i}.{number}.", arrays)
-            step = found.get("step")
-            if step is not None and not step.is_floating_point():
-                found["step"] = int(step)  # of SparseAdam
-            state[number] = found
-        saved = {"state": state, "param_groups": groups}
-        states.append(flatten(saved, f"optimizer.{i}.restored", arrays))
-    return states, arrays

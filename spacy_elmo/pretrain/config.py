@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from ..bilm.config import MAX_NUMBER, BiLMConfig
+from ..bilm import MAX_NUMBER, BiLMConfig
 from ..bilm.objectives import FullSoftmax, MakeObjective
 from ..models import locate
 from ..registry import registry

@@ -10,9 +10,9 @@ from typing import Any
 from confection import Config
 from pydantic import ValidationError
 
-from ..bilm.config import BiLMConfig
+from ..bilm import BiLMConfig
 from ..errors import Errors
-from ..untrusted_files import MAX_JSON, reading
+from ..files import MAX_JSON, reading
 from .config import BLOCKS, PretrainConfig
 
 SECTIONS = ("text", "vocab", "model", "training", "paths")

@@ -7,9 +7,17 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..errors import Errors, Warnings
-from ..text.corpus import Corpus
-from ..text.prepare import Request, move, prepare, refuse_to_write_over
-from ..text.shards import is_prepared, manifest_hash, open_corpus, read_manifest
+from ..text import (
+    Corpus,
+    Request,
+    is_prepared,
+    manifest_hash,
+    move,
+    open_corpus,
+    prepare,
+    read_manifest,
+    refuse_to_write_over,
+)
 from .config import PretrainConfig
 from .model import LanguageModel
 from .workers import Workers
@@ -126,16 +134,14 @@ def replace_text(output: Path) -> None:
 
 
 def prepared_folder(sources: Sequence[str | Path]) -> Path | None:
-    """Return the prepared folder that is named, None if files are. Raises ValueError
-    [EL043] if a folder is not prepared, or not named alone."""
+    """Return the prepared folder that is named, None if files and folders of text are.
+    Raises ValueError [EL043] if a prepared folder is not named alone."""
     for name in sources:
-        is_folder = False
         with suppress(PermissionError):  # what reads it says so
-            is_folder = Path(name).is_dir()
-        if is_folder:
-            if len(sources) > 1 or not is_prepared(Path(name)):
-                raise ValueError(Errors.EL043.format(path=name))
-            return Path(name)
+            if is_prepared(Path(name)):
+                if len(sources) > 1:
+                    raise ValueError(Errors.EL043.format(path=name))
+                return Path(name)
     return None
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import Errors
-from ..plots import new_figure, save
+from ..files import new_figure, save_figure
 from .loggers import FILE, read_log
 
 
@@ -34,4 +34,4 @@ def draw(runs: Sequence[Path], output: Path) -> None:
     for axes in (loss_axes, dev_axes):
         axes.grid(alpha=0.3)
     dev_axes.legend()
-    save(figure, output)
+    save_figure(figure, output)

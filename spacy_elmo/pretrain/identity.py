@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..bilm.bilm import BiLM
+from ..bilm import BiLM
 from ..errors import Errors
 from . import checkpoint
 from .config import PretrainConfig

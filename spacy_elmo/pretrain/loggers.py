@@ -11,8 +11,8 @@ from typing import Any
 from confection import Config
 from tqdm import tqdm
 
-from ..atomic_files import write_files, write_text
 from ..errors import Errors
+from ..files import write_files, write_text
 from .config import PretrainConfig
 
 FILE = "log.jsonl"

@@ -14,24 +14,25 @@ from typing import Any
 
 import numpy as np
 import torch
-from wasabi import Printer
 
-from ..bilm.kernels.choose import check_training_precision, choose_training_matmul
-from ..bilm.kernels.processor import processor_of
-from ..bilm.kernels.training_matmul import training_matmul
-from ..bilm.lstm import BiLMState
-from ..checksums import sha256_of
+from ..bilm import BiLMState, form_of
+from ..bilm.kernels import (
+    check_training_precision,
+    choose_training_matmul,
+    multiply_by,
+)
 from ..errors import Errors
-from ..folder_lock import held
-from ..text.streams import Batch, read_ahead
+from ..files import held, sha256_of
+from ..output import Messages
+from ..text import Batch, read_ahead
 from . import checkpoint
 from .config import PretrainConfig
 from .corpora import DEV, TRAIN, Corpora, describe, open_corpora, replace_text
+from .evaluation import perplexity
 from .identity import check_processes, check_schedule, identity, read_saved
 from .loggers import Log
 from .memory import gigabytes
 from .optimizers import set_learn_rate
-from .perplexity import perplexity
 from .results import BEST, Results, prepare_output, remove_models
 from .start import divide_streams, make_optimizers, softmax_folder, start_model
 from .step import train_step
@@ -78,8 +79,8 @@ def pretrain(
         depends_on = identity(config, hashes)
         saved = None if overwrite else read_saved(output, depends_on, workers)
         before = saved["matmul"] if saved and "matmul" in saved else None
-        matmul = choose_training_matmul(processor_of(workers.device), before)
-        scope.enter_context(training_matmul(matmul))
+        matmul = choose_training_matmul(workers.device.type, before)
+        scope.enter_context(multiply_by(matmul))
         loop = Loop(config, output, command, corpora, depends_on, workers, matmul)
         if saved is not None:
             loop.restore(saved)
@@ -127,12 +128,17 @@ class Loop:
         self.training, self.output = config.training, output
         self.workers, self.depends_on = workers, depends_on
         self.log: Log | None = None
-        self.msg = Printer(no_print=not workers.is_first)
+        self.msg = Messages(no_print=not workers.is_first)
         self.model, plan = start_model(config, corpora[TRAIN].vocab, workers)
         bilm, vocab = self.model.bilm, self.model.bilm.vocab or []
+        if self.training.init is None:
+            bilm.form = form_of(corpora[TRAIN].words)
         self.vocabulary = sha256_of("\n".join(vocab))
         self.init = bilm.fingerprint() if self.training.init else None
-        self.corpora = {name: corpora[name].with_vocab(vocab) for name in corpora}
+        self.corpora = {
+            name: text.in_form(bilm.form).with_vocab(vocab)
+            for name, text in corpora.items()
+        }
         self.results = Results(config, output, command, self.corpora, workers)
         self.optimizers = make_optimizers(config, self.model)
         self.schedule = config.schedule()

@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 import torch
 
-from ..bilm.kernels.processor import CPU_AT_ONCE, GPU_AT_ONCE
 from ..errors import Errors
-from ..text.corpus import SPECIALS
+from ..machine import CPU_AT_ONCE, GPU_AT_ONCE
+from ..text import SPECIALS
 from .model import LanguageModel
 
 FLOAT = 4  # bytes

@@ -9,23 +9,18 @@ Shapes: N positions of a batch, P predictions of both directions, H projection.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout
 
-from ..bilm import files, objectives
-from ..bilm.bilm import BiLM
-from ..bilm.default_settings import default_settings
-from ..bilm.kernels.fast import FastCharCnnEncoder
-from ..bilm.lstm import BiLMState
+from ..bilm import BiLM, BiLMState, weights
 from ..bilm.objectives import Objective
-from ..bilm.transfer import to_device
 from ..errors import Errors
-from ..text.corpus import check_vocab
-from ..text.streams import Batch
+from ..machine import default_settings, to_device
+from ..text import Batch, check_vocab
 
 
 class LanguageModel(nn.Module):
@@ -49,7 +44,7 @@ class LanguageModel(nn.Module):
         (P, H), and the state after the last step."""
         x_VH = self._token_vectors(batch)
         ahead, back = batch.forward, batch.backward
-        ahead_LNH, back_LNH, state = self.bilm.read(
+        ahead_LNH, back_LNH, state = self.bilm.fast.read(
             x_VH, ahead.word_N, back.word_N, batch.batch_sizes, state, self.dropout
         )
         tops = (
@@ -61,11 +56,8 @@ class LanguageModel(nn.Module):
 
     def _token_vectors(self, batch: Batch[Tensor]) -> Tensor:
         """Return the vectors of a batch's distinct words, (V, H)."""
-        encoder, n_parts = self.bilm.token_encoder, batch.n_parts
-        if n_parts == 1:
-            return encoder(*batch.token_ids)
-        parts, word_ids = batch.token_ids[:n_parts], batch.token_ids[n_parts:]
-        return cast(FastCharCnnEncoder, encoder).encode_parts(parts, *word_ids)
+        n = batch.n_parts
+        return self.bilm.fast.token_vectors(batch.token_ids[:n], *batch.token_ids[n:])
 
     def log_p(self, top_PH: Tensor, batch: Batch[Tensor], known: Any = None) -> Tensor:
         """Return the log-probabilities of a batch's targets, (P,). known: what the
@@ -85,11 +77,10 @@ class LanguageModel(nn.Module):
                 vocabulary; also as `BiLM.load` and `objectives.load`.
         """
         bilm = BiLM.load(folder)
-        path = files.folder_of(folder) / objectives.FILE
-        if bilm.vocab is None or not path.exists():
+        softmax = weights.load_objective(folder, bilm.config, bilm.vocab)
+        if bilm.vocab is None or softmax is None:
             raise ValueError(Errors.EL036.format(path=folder))
         check_vocab(bilm.vocab, folder)
-        softmax = objectives.load(path, bilm.config.projection_dim, len(bilm.vocab))
         return cls(bilm, softmax, dropout).eval()
 
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.optim import SGD, Adagrad, Adam, AdamW, Muon, Optimizer, SparseAdam
 
-from ..bilm.kernels.processor import INSTRUCTIONS, instructions
+from ..machine import INSTRUCTIONS, instructions
 from ..registry import registry
 from .bounds import Factor, Share
 

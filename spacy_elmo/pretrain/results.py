@@ -6,22 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from wasabi import Printer
 
 from .. import __version__
-from ..atomic_files import recover, write_files
-from ..bilm.files import read_config
-from ..bilm.files.format import folder_of
-from ..bilm.files.own import CARD, FILES
-from ..checksums import json_with_checksum
+from ..bilm.weights import CARD, FILES, folder_of, read_config
 from ..errors import Errors
-from ..models import find
-from ..models.model_card import read_card, started_from
+from ..files import json_with_checksum, recover, write_files
+from ..models import find, read_card, started_from
+from ..output import Messages
 from .card import describe, processor
 from .config import PretrainConfig, TrainingConfig
 from .corpora import DEV, TRAIN, Corpora
+from .evaluation import Perplexity, perplexity
 from .model import LanguageModel
-from .perplexity import Perplexity, perplexity
 from .workers import Workers
 
 BEST, LAST = "model-best", "model-last"
@@ -121,7 +117,7 @@ class Results:
         device = describe(self.workers.device)
         return f"{processor()}, {threads}, {device}, torch {torch.__version__}"
 
-    def finish(self, msg: Printer) -> None:
+    def finish(self, msg: Messages) -> None:
         """Measure the best model on the further held-out text, add that to its card,
         and show a table of perplexities before and after. Raises ValueError [EL046] if
         the best model was removed."""
@@ -178,7 +174,7 @@ def remove_models(output: Path) -> None:
 def prepare_output(output: Path, training: TrainingConfig, workers: Workers) -> None:
     """Make a run's folder, and remove what a killed process left unfinished in it.
     Raises ValueError [EL037] if the run would write over the model it starts from, and,
-    before a text is read, as `files.read_config` if that is not there."""
+    before a text is read, as `weights.read_config` if that is not there."""
     folders, init = (output, output / BEST, output / LAST), training.init_path
     start = None if init is None else folder_of(init).resolve()
     if start in [folder.resolve() for folder in folders[1:]]:

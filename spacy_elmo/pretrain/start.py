@@ -7,12 +7,10 @@ import torch
 from torch.optim import Optimizer
 
 from .. import models as shipped
-from ..bilm import files, objectives
-from ..bilm.bilm import BiLM
+from ..bilm import BiLM, weights
 from ..bilm.objectives import MakeObjective, Objective
 from ..errors import Errors
-from ..text.corpus import Corpus
-from ..text.streams import Streams, token_reader
+from ..text import Corpus, Streams, token_reader
 from .config import PretrainConfig, TrainingConfig
 from .memory import Plan, available_memory, check_fits
 from .model import LanguageModel
@@ -40,6 +38,7 @@ def start_model(
         plan = _check_memory(config, model, available, workers)
         return model.to(workers.device), plan
     bilm = _start_bilm(config, vocab)
+    vocab = list(dict.fromkeys(bilm.as_read(vocab)))
     size = (bilm.config.projection_dim, len(vocab))
     with torch.device("meta"):  # shapes, but no memory yet
         sketch = LanguageModel(bilm, make(*size))
@@ -81,8 +80,8 @@ def softmax_folder(training: TrainingConfig) -> Path | None:
     """Return the model whose softmax and vocabulary a run continues with, if any."""
     if training.init_path is None or training.new_softmax:
         return None
-    folder = files.folder_of(shipped.find(training.init_path))
-    return folder if (folder / objectives.FILE).exists() else None
+    path = shipped.find(training.init_path)
+    return path if weights.has_objective(path) else None
 
 
 def _check_memory(

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from ..bilm.lstm import BiLMState
-from ..text.streams import Batch
+from ..bilm import BiLMState
+from ..text import Batch
 from .config import TrainingConfig
 from .model import LanguageModel, on_device
 from .optimizers import clip_gradients

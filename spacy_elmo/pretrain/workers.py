@@ -17,12 +17,10 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn import Parameter
 
-from ..bilm.default_settings import default_settings
-from ..bilm.kernels.choose import choose_gradients
-from ..bilm.kernels.forks import prepare
-from ..bilm.kernels.processor import float32_mode
-from ..bilm.lstm import BiLMState
+from ..bilm import BiLMState
+from ..bilm.kernels import choose_gradients
 from ..errors import Errors
+from ..machine import default_settings, float32_mode, prepare_for_forks
 from .config import TrainingConfig
 from .optimizers import values
 
@@ -92,7 +90,7 @@ class Workers:
             while waiting and id(waiting[0]) in ready:
                 send(waiting.pop(0))
 
-        overlaps = self.control and choose_gradients(self.device) == "overlapped"
+        overlaps = self.control and choose_gradients(self.device.type) == "overlapped"
         early = waiting if overlaps else []
         hooks = [p.register_post_accumulate_grad_hook(send_in_order) for p in early]
         try:
@@ -168,7 +166,7 @@ def torch_settings(training: TrainingConfig, device: torch.device) -> Iterator[N
     gpus = [device] if device.type == "cuda" else []
     if training.threads:
         torch.set_num_threads(training.threads)
-    prepare()
+    prepare_for_forks()
     torch.set_default_dtype(torch.float32)  # of what other packages make
     if low:  # what stays float32 may use TF32
         for backend in backends:

@@ -1,8 +1,56 @@
-"""Text -> tokens -> shards -> streams, in NumPy: what a biLM is trained on.
+"""Text -> tokens -> shards -> streams, in NumPy: one reader for all that reads text.
 
-reading.py, unpack.py     text files -> sentences of tokens (spaCy's tokenizers)
-corpus.py                 numbered words and running text
-prepare.py, parts.py      text files -> shards on disk
+files.py, unpack.py          which kind of text a file holds; packed files
+records.py, contents.py      a file -> documents: text, or tokens
+docs.py                      `.spacy` files from others
+tokens.py                    text -> sentences of tokens (spaCy's tokenizers)
+reading.py                   all of these, joined
+corpus.py                    numbered words and running text
+preparation.py, parts.py     files of text -> shards on disk
 shards.py                 the format of the shards
 streams.py                a corpus -> batches of steps
 """
+
+from .corpus import (
+    BOS_ID,
+    EOS_ID,
+    SPECIALS,
+    UNK_ID,
+    Corpus,
+    build_corpus,
+    check_vocab,
+)
+from .docs import read_docs
+from .files import (
+    KINDS,
+    TextFile,
+    describe,
+    files_of,
+    new_checksum,
+    suffixes_of,
+)
+from .preparation import Request, move, prepare, refuse_to_write_over
+from .reading import (
+    Part,
+    Reader,
+    Reading,
+    read_contents,
+    read_lines,
+    read_sentences,
+    read_spans,
+)
+from .records import MAX_PIECE, Source, open_source
+from .shards import is_prepared, manifest_hash, open_corpus, read_manifest
+from .streams import Batch, Streams, read_ahead, token_reader
+from .tokens import MAX_TOKEN, Sentence, hash_of_pipeline, tokenizer_of
+
+__all__ = [
+    "BOS_ID", "EOS_ID", "KINDS", "MAX_PIECE", "MAX_TOKEN", "SPECIALS", "UNK_ID",
+    "Batch", "Corpus", "Part", "Reader", "Reading", "Request", "Sentence", "Source",
+    "Streams", "TextFile", "build_corpus", "check_vocab", "describe", "files_of",
+    "hash_of_pipeline", "is_prepared", "manifest_hash", "move",
+    "new_checksum", "open_corpus",
+    "open_source", "prepare", "read_ahead", "read_contents", "read_docs", "read_lines",
+    "read_manifest", "read_sentences", "read_spans", "refuse_to_write_over",
+    "suffixes_of", "token_reader", "tokenizer_of",
+]  # fmt: skip

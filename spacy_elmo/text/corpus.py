@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..bilm.words import BOS, EOS, UNK, encode_words
+from ..bilm import BOS, EOS, UNK, UnicodeForm, encode_words, in_form
 from ..errors import Errors
 
 SPECIALS = (BOS, EOS, UNK)
@@ -69,13 +69,27 @@ class Corpus:
         most (special tokens included), each seen min_count times or more."""
         # Their order is that of the whole text, of which this may be the beginning.
         words, counts_V, _ = by_frequency(self.words, self.counts_V)
-        return self.with_vocab(words[: vocabulary_size(counts_V, size, min_count)])
+        n_words = vocabulary_size(counts_V, size, min_count)
+        return self.with_vocab(list(dict.fromkeys(words[:n_words])))
 
     def with_vocab(self, vocab: Sequence[str]) -> "Corpus":
         """Return the same text, to be predicted in a given vocabulary."""
         index = {word: i for i, word in enumerate(vocab)}
         target_V = np.array([index.get(w, UNK_ID) for w in self.words], dtype=np.int32)
         return replace(self, vocab=list(vocab), target_V=target_V)
+
+    def in_form(self, form: UnicodeForm | None) -> "Corpus":
+        """Return the same text in a Unicode form; as it is if that is None. Words that
+        are spelled alike then keep the numbers that they had."""
+        words = list(in_form(self.words, form))
+        changed = [i for i, word in enumerate(words) if word != self.words[i]]
+        if not changed:
+            return self
+        characters_VC = np.array(self.characters_VC)
+        some = encode_words([words[i] for i in changed], MAX_CHARACTERS)
+        characters_VC[changed] = some.astype(np.uint16)
+        found = replace(self, words=words, characters_VC=characters_VC)
+        return found.with_vocab(self.vocab)
 
     def first(self, max_tokens: int | None) -> "Corpus":
         """Return the sentences that hold the first max_tokens tokens; all if None."""

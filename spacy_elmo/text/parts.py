@@ -1,4 +1,4 @@
-"""Text files -> parts: blocks of lines, tokenized by many processes.
+"""Text files -> parts: blocks of documents, tokenized by many processes.
 
 A part is a file with the running text of one block, in word numbers of its own. It
 depends on its block alone, and parts that are there are not made again.
@@ -23,10 +23,12 @@ from zipfile import BadZipFile
 import numpy as np
 from tqdm import tqdm
 
-from ..atomic_files import write_files
 from ..errors import Errors
+from ..files import write_files
+from .contents import Content
 from .corpus import count_tokens, number_words, sentence_end
-from .reading import read_lines, tokenize_with
+from .files import TextFile
+from .reading import Reader, Reading, read_contents
 
 BLOCK = 4_000_000  # characters that one part is made of
 
@@ -42,6 +44,10 @@ class Request:
     min_count: int = 1  # least number of times that a word of it is seen
     max_tokens: int | None = None  # after whose sentence the text ends; None for all
 
+    def reader(self) -> Reader:
+        """Return what reads the text. Raises as `Reader`."""
+        return _reader(self.lang, self.tokenizer, self.sentences)
+
 
 class Part(NamedTuple):
     """The running text of one block, in numbers of its own words."""
@@ -51,8 +57,13 @@ class Part(NamedTuple):
     n_lines: int
 
 
+@cache
+def _reader(lang: str, tokenizer: str, sentences: bool) -> Reader:
+    return Reader(Reading(lang, tokenizer, sentences))
+
+
 def make_parts(
-    sources: Sequence[Path],
+    sources: Sequence[TextFile],
     folder: Path,
     request: Request,
     *,
@@ -61,11 +72,13 @@ def make_parts(
 ) -> int:
     """Write the parts of text files into a folder, and return how many of them hold the
     text that was asked for. Raises OSError [EL044] if a process was killed."""
-    total = sum(path.stat().st_size for path in sources)
+    total = sum(file.size for file in sources)
     shown = {"unit": "B", "unit_scale": True, "disable": not progress}
     n_parts = tokens = 0
     with tqdm(desc="reading text", total=total, **shown) as bar:
-        for made in _make_all(_blocks(sources, bar), folder, request, processes):
+        for made in _make_all(
+            _blocks(sources, request, bar), folder, request, processes
+        ):
             n_parts, tokens = n_parts + 1, tokens + made
             bar.set_postfix(tokens=f"{tokens:,}", refresh=False)
             if request.max_tokens is not None and tokens >= request.max_tokens:
@@ -95,26 +108,32 @@ def _path(folder: Path, number: int) -> Path:
     return folder / f"{number:05d}.npz"
 
 
-def _blocks(sources: Sequence[Path], bar: "tqdm[Any]") -> Iterator[list[str]]:
-    """Yield the lines of files, about BLOCK characters at a time."""
-    lines: list[str] = []
+def _blocks(
+    sources: Sequence[TextFile], request: Request, bar: "tqdm[Any]"
+) -> Iterator[list[Content]]:
+    """Yield what files hold, about BLOCK characters at a time."""
+    block: list[Content] = []
     size = 0
     for source in sources:
-        for line in read_lines(source, bar.update):
-            lines.append(line)
-            size += len(line)
+        for content in read_contents(source, request.reader(), bar.update):
+            tokens = (t for sentence in content.sentences for t in sentence.tokens)
+            length = len((content.text or "").strip()) + sum(map(len, tokens))
+            if not length:
+                continue
+            block.append(content)
+            size += length
             if size >= BLOCK:
-                yield lines
-                lines, size = [], 0
-    if lines:
-        yield lines
+                yield block
+                block, size = [], 0
+    if block:
+        yield block
 
 
 def _make_all(
-    blocks: Iterator[list[str]], folder: Path, request: Request, processes: int
+    blocks: Iterator[list[Content]], folder: Path, request: Request, processes: int
 ) -> Iterator[int]:
     """Yield the number of tokens of each part, in order, while others are made."""
-    tasks = ((lines, _path(folder, i), request) for i, lines in enumerate(blocks))
+    tasks = ((block, _path(folder, i), request) for i, block in enumerate(blocks))
     if processes == 1:
         yield from (make_part(*task) for task in tasks)
         return
@@ -135,7 +154,7 @@ def _make_all(
         pool.shutdown(cancel_futures=True)
 
 
-def make_part(lines: list[str], path: Path, request: Request) -> int:
+def make_part(block: list[Content], path: Path, request: Request) -> int:
     """Write the part of one block, unless it is there and whole; return its number of
     tokens."""
     if path.exists():
@@ -144,16 +163,22 @@ def make_part(lines: list[str], path: Path, request: Request) -> int:
             with np.load(path, allow_pickle=False) as part:
                 found = {name: part[name] for name in ("words", "ids", "lines")}
             return count_tokens(found["ids"])
-    tokenize = _tokenizer(request.lang, request.tokenizer, request.sentences)
-    words, ids = number_words(tokenize(lines))
+    words, ids = number_words(
+        map(_without_line_feeds, request.reader().sentences(block))
+    )
     # As bytes: NumPy would make every string as long as the longest.
     text = np.frombuffer("\n".join(words).encode("utf-8"), dtype=np.uint8)
-    save = partial(_save, ids=ids, words=text, lines=np.array(len(lines)))
+    save = partial(_save, ids=ids, words=text, lines=np.array(len(block)))
     write_files(path.parent, {path.name: save})
     return count_tokens(ids)
 
 
-_tokenizer = cache(tokenize_with)
+def _without_line_feeds(sentence: list[str]) -> list[str]:
+    """Return a sentence without what stands between words in a list of them: tokens of
+    JSON and of Docs can hold it."""
+    if any("\n" in token for token in sentence):
+        return [token.replace("\n", " ") for token in sentence]
+    return sentence
 
 
 def _save(path: Path, **arrays: np.ndarray) -> None:

@@ -1,217 +1,276 @@
-"""Text files -> sentences of tokens, by spaCy's tokenizers: the one file of the trainer
-that imports spaCy, and only where such a tokenizer is asked for."""
+"""Files of text -> documents in sentences of tokens: the one reader of text, for
+training and for `embed`.
 
-import io
-import json
-import re
+    files -> records -> contents -> tokens
+"""
+
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, islice, pairwise
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import IO, Any
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from ..bilm import UnicodeForm, in_form
 from ..errors import Errors, Warnings
-from ..untrusted_files import check_plain, coded
-from .unpack import DAMAGED, UNPACK
+from .contents import Content, Fields, readers
+from .files import TextFile, describe, files_of
+from .records import MAX_PIECE, Record, Source, line_of, open_source
+from .tokens import Sentence, Tokenize, tokenizer_of, tokenizer_of_pipeline
 
-Tokenize = Callable[[Iterable[str]], Iterator[list[str]]]
+if TYPE_CHECKING:
+    from spacy.tokens import Span
 
-JSON_LINES, DOCS = (".jsonl", ".ndjson"), ".spacy"
-LINES_AT_ONCE = 2000
-# Longer lines are read in pieces, longer tokens lose their end: a biLM reads no more of
-# a word than its first 48 bytes, and no file may decide how much memory is taken.
-MAX_LINE, MAX_TOKEN = 100_000, 1000
-MAX_JSON_LINE = 32_000_000  # which can't be read in pieces
-_LONG_WORD = re.compile(rf"(?<!\S)\S{{{MAX_TOKEN + 1},}}")
-_ENDS = frozenset(".!?…。！？．؟।")
-
-
-def kind_of(path: Path) -> str:
-    """Return the suffix of a file in small letters, of a packed one what it will have
-    when it is unpacked."""
-    packed = path.suffix.lower() in UNPACK
-    return Path(path.stem if packed else path.name).suffix.lower()
+T = TypeVar("T")
+TEXTS_AT_ONCE = 1000
+CHARACTERS_AT_ONCE = 1 << 17  # of a text, that are tokenised together
+RANGE = 4 * MAX_PIECE  # bytes of a file that are read at once
 
 
-def read_lines(
-    path: Path, progress: Callable[[int], object] = lambda n_bytes: None
-) -> Iterator[str]:
-    """Yield the lines of a UTF-8 text file, or of the field `text` of every object of a
-    `.jsonl` file, or the sentences of the Docs of a `.spacy` file, a space between two
-    tokens. `.gz`, `.xz`, `.bz2` and `.zst` are unpacked, empty lines left out.
+@dataclass(frozen=True)
+class Reading:
+    """How text becomes sentences.
 
-    Args:
-        path: The file.
-        progress: Called with the number of bytes read since the last call.
-
-    Raises:
-        OSError: [EL030] The file can't be read.
-        ValueError: [EL030] A `.spacy` file is damaged; [EL031] the file is not UTF-8
-            text; [EL040] a line is not such an object.
-    """
-    unpack = UNPACK.get(path.suffix.lower())
-    is_docs = path.suffix.lower() == DOCS
-    read = _json_lines if kind_of(path) in JSON_LINES else _pieces
-    number = told = 0
-    try:
-        check_plain(path)
-        with path.open("rb") as file:
-            unpacked = unpack(file) if unpack else file
-            text = io.TextIOWrapper(unpacked, encoding="utf-8-sig")
-            for number, line in _docs(file, path) if is_docs else read(text, path):
-                if "\0" in line:
-                    problem = "a zero byte"
-                    said = Errors.EL031.format(path=path, line=number, error=problem)
-                    raise ValueError(said)
-                if line := line.strip():
-                    yield line
-                if file.tell() > told:
-                    progress(file.tell() - told)
-                    told = file.tell()
-    except UnicodeDecodeError as error:
-        message = Errors.EL031.format(path=path, line=number + 1, error=error)
-        raise ValueError(message) from error
-    except DAMAGED as error:
-        raise OSError(Errors.EL030.format(path=path, error=error)) from error
-
-
-def _pieces(text: IO[str], path: Path) -> Iterator[tuple[int, str]]:
-    """Yield numbered lines, a long one in pieces that end between words."""
-    number, warned, rest = 1, 0, ""
-    while line := rest + text.readline(MAX_LINE - len(rest)):
-        rest = ""
-        if line.endswith("\n") or len(line) < MAX_LINE:
-            yield number, line
-            number += 1
-            continue
-        if warned != number:
-            warned = number
-            message = Warnings.ELW05.format(path=path, line=number, length=MAX_LINE)
-            warnings.warn(message, stacklevel=2)
-        head, _, tail = line.rpartition(" ")
-        if len(tail) < MAX_LINE // 2:
-            line, rest = head, tail
-        yield number, line
-
-
-def _json_lines(text: IO[str], path: Path) -> Iterator[tuple[int, str]]:
-    lines = iter(lambda: text.readline(MAX_JSON_LINE), "")
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            if len(line) == MAX_JSON_LINE:
-                raise ValueError(f"it has more than {MAX_JSON_LINE:,} characters")
-            found = json.loads(line)["text"]
-            if not isinstance(found, str):
-                raise TypeError(f"'text' is of type {type(found).__name__}")
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            message = Errors.EL040.format(path=path, line=number, error=repr(error))
-            raise ValueError(message) from error
-        # JSON can spell half a character (a lone surrogate), which no text file can.
-        clean = found.encode("utf-8", "replace").decode("utf-8")
-        for _, piece in _pieces(io.StringIO(clean), path):
-            yield number, piece
-
-
-def _docs(file: IO[bytes], path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the sentences of Docs, numbered by Doc."""
-    from ..untrusted_docs import sentences_of
-
-    with coded(Errors.EL030, path):
-        for number, sentence in sentences_of(file):
-            line = " ".join(token.text for token in sentence)
-            for _, piece in _pieces(io.StringIO(line), path):
-                yield number, piece
-
-
-def tokenize_with(lang: str, tokenizer: str, sentences: bool) -> Tokenize:
-    """Return a function from lines to sentences of tokens, white space left out.
-
-    Args:
+    Attributes:
         lang: Language of spaCy's tokenizer.
-        tokenizer: "spacy", or "whitespace" for text that is tokenized already.
-        sentences: Whether lines are split at sentence ends.
+        tokenizer: "spacy", or "whitespace" for tokens that are separated already.
+        split: Whether lines are split at sentence ends.
+        pipeline: A spaCy pipeline that does all of this instead.
+        pipeline_hash: Hash of its files.
+        text_field: Field of JSON lines with the text.
+        id_field: Field with the id.
+        tokens_field: Field with the tokens, or a list of tokens per sentence.
+        window: Tokens that the biLM reads at once at most (of `embed`).
+    """
+
+    lang: str = "en"
+    tokenizer: str = "spacy"
+    split: bool = True
+    pipeline: str | None = None
+    pipeline_hash: str | None = None
+    text_field: str = "text"
+    id_field: str = "id"
+    tokens_field: str = "tokens"
+    window: int = 250
+
+
+class Part(NamedTuple):
+    """A document (its first part if `begins`), with its id in the file, if any."""
+
+    begins: bool
+    id: str | None
+    position: int
+    sentences: list[Sentence]
+
+
+class Reader:
+    """Makes sentences of the records of files. `naive`: as plans of format 2 ask for:
+    sentences go on after the end of a line, and `contents.read_naively`.
 
     Raises:
-        ValueError: [EL032] There is no such language or tokenizer.
+        ValueError: [EL032] There is no such language or tokenizer. [EL209] The pipeline
+            is another than that of the hash.
     """
-    if tokenizer not in ("spacy", "whitespace"):
-        problem = "the tokenizer is 'spacy' or 'whitespace'"
-        raise ValueError(Errors.EL032.format(lang=tokenizer, error=problem))
-    if tokenizer == "whitespace" and not sentences:
-        return lambda lines: (t for line in lines if (t := _cut(line.split())))
-    nlp = _blank(lang)
-    if sentences:
-        nlp.add_pipe("sentencizer")
 
-    def read(line: str) -> list[Any]:
-        if tokenizer == "spacy":
-            return [piece for _, piece in short_words(line)]
-        from spacy.tokens import Doc
+    def __init__(self, reading: Reading, *, naive: bool = False) -> None:
+        fields = Fields(reading.text_field, reading.id_field, reading.tokens_field)
+        self._convert = readers(fields, naive=naive)
+        self._tokenize = _tokenizer(reading, lines=not naive)
 
-        return [Doc(nlp.vocab, words=line.split())]
+    def parts(self, source: Source, start: int, end: int) -> Iterator[Part]:
+        """Yield the parts of documents that the records in a range of a file hold.
+        Raises as `contents`."""
+        offset, document = 0, source.file.document
+        found = self.contents(source, start, end)
+        for some in _batches(found, lambda pair: pair[1].text):
+            texts = [content.text or "" for _, content in some]
+            for (record, content), tokenized in zip(some, self._tokenize(texts)):
+                offset = 0 if record.begins else offset
+                sentences = [*content.sentences, *_moved(tokenized, offset)]
+                offset += len(content.text or "")
+                name = content.id or document
+                yield Part(record.begins, name, record.position, sentences)
 
-    def tokenize(lines: Iterable[str]) -> Iterator[list[str]]:
-        lines = iter(lines)
-        while chunk := list(islice(lines, LINES_AT_ONCE)):
-            with nlp.memory_zone():  # or every new word would stay in memory
-                for doc in nlp.pipe(chain.from_iterable(map(read, chunk))):
-                    split = doc.has_annotation("SENT_START")
-                    for sentence in doc.sents if split else [doc]:
-                        if tokens := _cut(t.text for t in sentence if not t.is_space):
-                            yield tokens
+    def contents(
+        self, source: Source, start: int, end: int
+    ) -> Iterator[tuple[Record, Content]]:
+        """Yield what the records in a range of a file hold, a long text in pieces.
 
-    return tokenize
+        Raises:
+            ValueError: [EL031] The file is not UTF-8. [EL040] A line is no JSON object
+                with text. [EL205] A sentence is not CoNLL-U. [EL220] A Doc is damaged.
+            OSError: [EL030] The file can't be read.
+        """
+        convert = self._convert[source.file.kind]
+        for record in source.read(start, end):
+            try:
+                content = convert(record)
+            except (ValueError, LookupError, TypeError, RecursionError) as error:
+                raise _refusal(source.file, record, error) from error
+            first, *others = [None] if content.text is None else _cut(content.text)
+            yield record, content._replace(text=first)
+            for piece in others:
+                yield record._replace(begins=False), Content(content.id, piece, [])
+
+    def sentences(self, contents: Iterable[Content]) -> Iterator[list[str]]:
+        """Yield the sentences of contents."""
+        for some in _batches(contents, lambda content: content.text):
+            texts = [content.text or "" for content in some]
+            for content, tokenized in zip(some, self._tokenize(texts)):
+                for sentence in (*content.sentences, *tokenized):
+                    yield sentence.tokens
 
 
-def _blank(lang: str) -> Any:
-    """Return an empty pipeline of a language."""
-    import spacy
+def read_contents(
+    file: TextFile,
+    reader: Reader,
+    progress: Callable[[int], object] = lambda n_bytes: None,
+) -> Iterator[Content]:
+    """Yield what a whole file holds, in order.
 
+    Args:
+        file: The file.
+        reader: Makes contents of its records.
+        progress: Called with the number of bytes on the disk that were read since the
+            last call.
+
+    Raises:
+        ValueError, OSError: As `Reader.contents`.
+    """
+    source, start, told, has_warned = open_source(file), 0, 0, False
     try:
-        nlp = spacy.blank(lang)
-    except ImportError as error:
-        # spaCy's "can't import language", or what its tokenizer needs is missing.
-        if "E048" not in str(error) and lang not in ("ja", "ko", "zh", "th", "vi"):
-            raise
-        raise ValueError(Errors.EL032.format(lang=lang, error=error)) from error
-    nlp.max_length = 1 << 40  # nothing here needs memory beyond the line
-    return nlp
+        while not source.at_end:
+            for record, content in reader.contents(source, start, start + RANGE):
+                if not (record.begins or has_warned or file.kind != "text"):
+                    has_warned = True
+                    _warn_of_long_line(file, record.position)
+                yield content
+            start, now = start + RANGE, source.stream.raw_position
+            progress(now - told)
+            told = now
+    finally:
+        source.close()
 
 
-def short_words(text: str) -> list[tuple[int, str]]:
-    """Return pieces of a text in which no word is longer than MAX_TOKEN, and where each
-    begins. (The time of spaCy's tokenizer grows with the square of a word's length.)
-    They are cut at the end of a sentence, as in languages that set no spaces, or after
-    what is neither letter nor digit, if there is any."""
-    cuts = [0]
-    for match in _LONG_WORD.finditer(text):
-        start = match.start()
-        while match.end() - start > MAX_TOKEN:
-            # How far from the end of a piece the place is, in its second half.
-            word = text[start : start + MAX_TOKEN][: MAX_TOKEN // 2 - 1 : -1]
-            ends = (i for i, c in enumerate(word) if c in _ENDS)
-            others = (i for i, c in enumerate(word) if not c.isalnum())
-            start += MAX_TOKEN - next(chain(ends, others), 0)
-            cuts.append(start)
-    places = pairwise([*cuts, len(text)])
-    return [(start, text[start:end]) for start, end in places if end > start]
-
-
-def _cut(tokens: Iterable[str]) -> list[str]:
-    return [token[:MAX_TOKEN] for token in tokens]
+def _warn_of_long_line(file: TextFile, position: int) -> None:
+    line = line_of(file, position)
+    message = Warnings.ELW05.format(
+        path=file.path, line=line, length=CHARACTERS_AT_ONCE
+    )
+    warnings.warn(message, stacklevel=4)
 
 
 def read_sentences(
-    paths: Iterable[Path],
+    paths: Iterable[str | Path],
     *,
     lang: str,
     tokenizer: str = "spacy",
     sentences: bool = True,
-) -> Iterator[list[str]]:
-    """Yield all sentences of text files, in order. Raises as `read_lines` and
-    `tokenize_with`."""
-    tokenize = tokenize_with(lang, tokenizer, sentences)
-    for path in paths:
-        yield from tokenize(read_lines(path))
+    keep: Callable[[str], bool] = lambda text: True,
+    form: UnicodeForm | None = None,
+) -> Iterator[Sequence[str]]:
+    """Yield all sentences of files of text, and of those in folders, in order.
+
+    Args:
+        paths: The files and folders.
+        lang: As of `Reading`.
+        tokenizer: As of `Reading`.
+        sentences: `Reading.split`.
+        keep: Of text that is to be tokenised, whether it is; for all if not given.
+        form: Unicode form that text is turned to before it is tokenised, if any.
+
+    Raises:
+        ValueError, OSError: As `Reader`, `describe`, `files_of` and `Reader.contents`.
+    """
+    reader = Reader(Reading(lang, tokenizer, sentences))
+
+    def contents(path: Path) -> Iterator[Content]:
+        for content in read_contents(describe(path), reader):
+            if content.text is None:
+                yield content
+                continue
+            (text,) = in_form([content.text], form)
+            if keep(text):
+                yield content._replace(text=text)
+
+    for path, _ in files_of(paths):
+        for sentence in reader.sentences(contents(path)):
+            yield in_form(sentence, form)
+
+
+def read_lines(path: str | Path, kind: str | None = None) -> Iterator[str]:
+    """Yield the lines of a file's text without white space around them, or its
+    sentences, a space between two tokens. Arguments and errors are those of `describe`;
+    errors also those of `Reader.contents`."""
+    reader = Reader(Reading(tokenizer="whitespace", split=False))
+    for content in read_contents(describe(path, kind), reader):
+        lines = (content.text or "").split("\n")
+        yield from filter(None, map(str.strip, lines))
+        yield from (" ".join(sentence.tokens) for sentence in content.sentences)
+
+
+def read_spans(path: Path) -> Iterator["Span"]:
+    """Yield the sentences of the Docs of a `.spacy` file, with their annotation; all of
+    a Doc where no boundaries are set. Raises ValueError [EL220] if it is damaged,
+    OSError [EL030] if it can't be read."""
+    source = open_source(describe(path, "spacy"))
+    try:
+        while not source.at_end:
+            for _, _, doc in source.read(0, 1 << 62):
+                yield from doc.sents if doc.has_annotation("SENT_START") else [doc[:]]
+    finally:
+        source.close()
+
+
+def _refusal(file: TextFile, record: Record, error: Exception) -> ValueError:
+    """Return the error of a record that can't be read, with its place and the way
+    out."""
+    problem: object = error.args[0] if isinstance(error, KeyError) else error
+    if file.kind == "spacy":
+        return ValueError(Errors.EL220.format(path=file.path, error=problem))
+    at = record.position
+    message = {"jsonl": Errors.EL040, "conllu": Errors.EL205}.get(file.kind)
+    if isinstance(error, UnicodeDecodeError):
+        at, message = at + error.start, None
+    line = line_of(file, at)
+    said = {"path": file.path, "line": line, "error": problem, "problem": problem}
+    return ValueError((message or Errors.EL031).format(**said))
+
+
+def _tokenizer(reading: Reading, *, lines: bool) -> Tokenize:
+    if reading.pipeline is not None:
+        return tokenizer_of_pipeline(reading.pipeline, reading.pipeline_hash)
+    return tokenizer_of(reading.lang, reading.tokenizer, reading.split, lines)
+
+
+def _batches(
+    found: Iterable[T], text_of: Callable[[T], str | None]
+) -> Iterator[list[T]]:
+    """Yield as many at once as are tokenised together."""
+    batch: list[T] = []
+    size = 0
+    for each in found:
+        batch.append(each)
+        size += len(text_of(each) or "")
+        if size >= CHARACTERS_AT_ONCE or len(batch) >= TEXTS_AT_ONCE:
+            yield batch
+            batch, size = [], 0
+    yield batch
+
+
+def _moved(sentences: Iterable[Sentence], by: int) -> Iterator[Sentence]:
+    for sentence in sentences:
+        tokens, starts, ends = sentence
+        yield Sentence(tokens, [s + by for s in starts], [e + by for e in ends])
+
+
+def _cut(text: str) -> list[str]:
+    """Cut a text after white space, so that no piece is much longer than what is
+    tokenised at once."""
+    cuts = [0]
+    while len(text) - cuts[-1] > CHARACTERS_AT_ONCE:
+        start, stop = cuts[-1], cuts[-1] + CHARACTERS_AT_ONCE
+        middle = start + CHARACTERS_AT_ONCE // 2
+        places = (text.rfind(space, middle, stop) + 1 for space in ("\n", " "))
+        cuts.append(next(filter(None, places), stop))
+    return [text[start:end] for start, end in pairwise([*cuts, len(text)])]

@@ -18,11 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import checksums
-from ..atomic_files import folder_that_counts, sha256
-from ..bilm.words import PADDING
+from ..bilm import PADDING
 from ..errors import Errors
-from ..untrusted_files import MAX_JSON, reading
+from ..files import MAX_JSON, folder_that_counts, read_json, reading, sha256
 from .corpus import MAX_CHARACTERS, SPECIALS, Corpus, RunningText, check_vocab
 
 MANIFEST, WORDS = "manifest.json", "words.txt"
@@ -49,7 +47,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     path = folder_that_counts(folder) / MANIFEST
     try:
         with reading(path, "{error}", max_bytes=MAX_JSON):
-            manifest = checksums.read_json(path.read_text(encoding="utf-8"), path)
+            manifest = read_json(path.read_text(encoding="utf-8"), path)
         if manifest["format"] != FORMAT_VERSION:
             raise ValueError(f"format {manifest['format']!r} is not known here")
         numbers = [entry["bytes"] for entry in manifest["files"].values()]

@@ -16,7 +16,7 @@ from ..errors import Errors
 from .corpus import BOS_ID, EOS_ID, MAX_CHARACTERS, Corpus
 
 if TYPE_CHECKING:  # it is given here, and needs torch
-    from ..bilm.bilm import BiLM
+    from ..bilm import BiLM
 
 STEPS_AT_ONCE = 1024  # of a stream, read from the text
 # On a GPU, which can't be asked how long words are without waiting for it, the distinct

@@ -1,14 +1,18 @@
-"""Compressed files, unpacked in bounded memory."""
+"""The bytes of files, unpacked in bounded memory."""
 
 import bz2
 import gzip
 import io
 import lzma
+import re
 import sys
 import zlib
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import IO, Any
+
+from ..errors import Errors
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -17,6 +21,7 @@ else:
 
 CHUNK = 1 << 18  # bytes that are read at once
 XZ_MEMORY = 1 << 27  # bytes that unpacking may take: enough for `xz -9`
+MAX_MARK = 3  # bytes of what separates records
 DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error, zstd.ZstdError)
 
 
@@ -77,3 +82,77 @@ UNPACK: dict[str, Callable[[IO[bytes]], Any]] = {
     ".bz2": _open_bz2,
     ".zst": zstd.ZstdFile,
 }
+
+
+class ByteStream:
+    """The unpacked bytes of a file, of which few are held at a time. Every method can
+    raise OSError [EL030].
+
+    Args:
+        path: The file.
+        compression: Ending of its name that says how it is packed; "" if it is not.
+    """
+
+    def __init__(self, path: str, compression: str = "") -> None:
+        self.path = path
+        self._start, self._buffer, self.ended = 0, bytearray(), False
+        self._raw: IO[bytes] = Path(path).open("rb")  # noqa: SIM115
+        unpack = UNPACK.get(compression)
+        self._is_packed = unpack is not None
+        self._file = self._raw if unpack is None else unpack(self._raw)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._raw.close()
+
+    @property
+    def end(self) -> int:
+        """How far it has been read, in what is unpacked."""
+        return self._start + len(self._buffer)
+
+    @property
+    def raw_position(self) -> int:
+        """How many bytes of the file, as they are on the disk, have been read."""
+        return self._raw.tell()
+
+    def skip_to(self, position: int) -> None:
+        """Forget all bytes before a position."""
+        while self.end < position and not self.ended:
+            if self._is_packed:
+                self._start = self.end
+            else:
+                self._start = self._raw.seek(position)
+            self._buffer.clear()
+            self._grow()
+        excess = min(position, self.end) - self._start
+        del self._buffer[:excess]
+        self._start += excess
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Return the bytes start:stop, fewer where the input ends."""
+        while self.end < stop and not self.ended:
+            self._grow()
+        return bytes(self._buffer[start - self._start : stop - self._start])
+
+    def find(self, mark: "re.Pattern[bytes]", position: int, length: int) -> int:
+        """Return where the first match ends that ends at a position or later, or -1 if
+        there is none in position:position + length."""
+        start = max(self._start, position - MAX_MARK)
+        while True:
+            known = min(self.end, position + length)
+            places = start - self._start, known - self._start
+            for match in mark.finditer(self._buffer, *places):
+                end = match.end() + self._start
+                if end >= position and (end < self.end or self.ended):
+                    return end
+            if self.ended or self.end > position + length:
+                return -1
+            self._grow()
+
+    def _grow(self) -> None:
+        try:
+            data = self._file.read(CHUNK)
+        except DAMAGED as error:
+            raise OSError(Errors.EL030.format(path=self.path, error=error)) from error
+        self._buffer += data
+        self.ended = not data

@@ -75,7 +75,7 @@ def test_vectors_that_are_no_numbers_are_found(tmp_path):
     reader = text.Reader(Run("text", 1, seed=0, output=tmp_path))
     sentence = ["a", "word"]
     (layers,) = reader.bilm.encode([sentence])
-    reader.compare(reader.bilm, sentence, layers, text.TOLERANCE)
+    reader.compare(reader.bilm, sentence, layers)
     assert reader.run.findings == []
-    reader.compare(reader.bilm, sentence, layers * np.nan, text.TOLERANCE)
+    reader.compare(reader.bilm, sentence, layers * np.nan)
     assert len(reader.run.findings) == 1

@@ -11,8 +11,8 @@ from ..embed.corpora import save_model
 def test_speed_memory_and_sizes(tmp_path, monkeypatch):
     monkeypatch.setattr(embed, "MANY_SHARDS", 1000)
     model = save_model(tmp_path / "model")
-    _, one, two, fast = embed.speed(model, tmp_path, 4000, 1, with_ray=False)
-    assert one["tokens/s"] > 0 < fast["tokens/s"] and two["run"] == "2 processes"
+    _, one, two = embed.speed(model, tmp_path, 4000, 1, with_ray=False)
+    assert one["tokens/s"] > 0 and two["run"] == "2 processes"
     short, long = embed.memory(model, tmp_path, 4000, "doc")
     assert short["tokens"] == long["tokens"] == 4000
     again, large = embed.starting(model, tmp_path)

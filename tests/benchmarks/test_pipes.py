@@ -7,7 +7,7 @@ import torch
 
 from benchmarks import layer_cache, pipe, scaling
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.speed import made_up_sentences, made_up_words
+from spacy_elmo.cli.speed import made_up_sentences, made_up_words
 
 from ..models import EVEN_SIZES
 

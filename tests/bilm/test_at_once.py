@@ -8,12 +8,11 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.kernels import processor
-from spacy_elmo.bilm.kernels.processor import CPU_AT_ONCE, GPU_AT_ONCE, Processor
 from spacy_elmo.bilm.objectives import AdaptiveSoftmax, FullSoftmax
-from spacy_elmo.layers.encoder import docs_at_once
+from spacy_elmo.machine import CPU_AT_ONCE, GPU_AT_ONCE, at_once, processor
+from spacy_elmo.pipeline.encoder import docs_at_once
+from spacy_elmo.pretrain import perplexity
 from spacy_elmo.pretrain.model import LanguageModel
-from spacy_elmo.pretrain.perplexity import perplexity
 from spacy_elmo.text.corpus import build_corpus
 
 from ..models import tiny_config
@@ -25,21 +24,26 @@ on_each = pytest.mark.parametrize("device", SIZES)
 
 @pytest.fixture
 def sizes(device, monkeypatch):
-    made = Processor(device, forms=frozenset({"torch", "cuda_float16"}))
-    monkeypatch.setattr(processor, "probe", lambda *_: made)
+    """Take the host for such a device."""
+    monkeypatch.setattr(processor, "CPU_AT_ONCE", SIZES[device])
     return SIZES[device]
+
+
+@on_each
+def test_it_is_the_type_of_device_that_says(device):
+    assert at_once(torch.device(device)) == SIZES[device]
 
 
 @on_each
 def test_tokens(sizes):
     bilm = BiLM.random(tiny_config())
-    numbers, read = [], bilm.read
-    bilm.read = lambda x, n, *args: numbers.append(n) or read(x, n, *args)
-    sentences = [["a"] * 98] * 100
+    rows = []
+    bilm.register_forward_pre_hook(lambda _, args: rows.append(len(args[0].word_N)))
+    sentences = [["a"] * 98] * 400
     bilm.encode(sentences)
-    assert len(numbers) == -(-100 * 100 // (sizes.tokens // 100 * 100))
+    assert max(rows) == sizes.tokens // 100 * 100
     bilm.encode(sentences[:2], batch_tokens=100)
-    assert len(numbers[-1]) == 100
+    assert rows[-1] == 100
 
 
 @on_each

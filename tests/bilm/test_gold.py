@@ -52,6 +52,23 @@ def test_shipped_gold_with_carried_state(name, ten_sentences):
                 assert abs(found - wanted).max() < TOLERANCE
 
 
+def test_carried_state_of_batches_of_any_size(ten_sentences):
+    """As AllenNLP's encoder carries it (vectors by simple-elmo-pytorch 0.2, which has
+    it): a smaller batch continues the first rows, a larger one has new rows of
+    zeros."""
+    bilm, state, first = BiLM.load(HERE / "relu_2layers"), None, 0
+    with np.load(HERE / "batch_sizes.npz") as expected:
+        for n, size in enumerate(expected["sizes"]):
+            batch = [ten_sentences[(first + i) % 10] for i in range(size)]
+            layers, state = bilm.encode_stateful(batch, state)
+            first += size
+            assert len(layers) == size
+            for i, found in enumerate(layers):
+                assert abs(found - expected[f"{n}_{i}"]).max() < TOLERANCE
+    same = bilm.encode_stateful([], state)
+    assert same == ([], state)
+
+
 def load(folder, tmp_path, *, options="options.json", weights="lm_weights.hdf5"):
     (tmp_path / "options.json").symlink_to(folder / options)
     (tmp_path / "weights.hdf5").symlink_to(folder / weights)

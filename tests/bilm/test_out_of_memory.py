@@ -16,14 +16,14 @@ SENTENCES = [[f"w{i}" for i in range(n)] for n in (3, 9, 0, 5, 9, 1)]
 
 def holding(bilm, tokens):
     """The biLM on a device whose memory holds so many tokens."""
-    real = bilm.read
+    real = bilm.forward
 
-    def read(x_VH, forward_N, *args):
-        if len(forward_N) > tokens:
+    def forward(batch, *args):
+        if len(batch.word_N) > tokens:
             raise torch.cuda.OutOfMemoryError("CUDA out of memory")
-        return real(x_VH, forward_N, *args)
+        return real(batch, *args)
 
-    bilm.read = read
+    bilm.forward = forward
     return bilm
 
 

@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 
 from spacy_elmo import models as shipped
 from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.kernels import find_library
 from spacy_elmo.cli import app
-from spacy_elmo.models.model_card import render
+from spacy_elmo.models import render
 
 SHIPPED = shipped.FOLDER / shipped.MODELS["en"]
 
@@ -69,8 +70,9 @@ def test_convert_keeps_softmax_and_card(tmp_path):
     assert "EL130" in run("convert", SHIPPED, tmp_path / "copy", fails=True)
     assert (tmp_path / "copy" / "weights.safetensors").read_bytes() == before
     run("convert", SHIPPED, tmp_path / "copy", "--half", "--force")
-    for_people = {"README.md", "ATTRIBUTION.md"}
-    names = {path.name for path in SHIPPED.iterdir()} - for_people
+    # Vectors of words are no part of the biLM.
+    beside = {"README.md", "ATTRIBUTION.md", "WORDS.md", "words.safetensors"}
+    names = {path.name for path in SHIPPED.iterdir()} - beside
     assert {path.name for path in (tmp_path / "copy").iterdir()} == names
     text = tmp_path / "text.txt"
     text.write_text("The cat sat on the mat.\n" * 9)
@@ -88,12 +90,32 @@ def test_info(tiny, tmp_path):
     assert found == json.loads(run("info", tmp_path / "weights.safetensors", "--json"))
     assert found["format"] == "spacy-elmo"
     assert str(tiny.n_parameters) in run("info", tmp_path)
-    kernels = run("info", tmp_path, "--kernels")
-    for name in ("cpu_lstm", "autograd_lstm", "char_cnn", "matmul", "directions"):
-        assert name in kernels
     section = run("info", tmp_path, "--config")
     assert "[components.elmo.model]" in section and "hidden_dim = 12" in section
     assert "perplexity" in run("info", SHIPPED)
+
+
+def test_info_names_kernels_and_says_why_they_are_chosen(tiny, tmp_path, monkeypatch):
+    tiny.save(tmp_path)
+    monkeypatch.delenv("SPACY_ELMO_KERNELS", raising=False)
+    found = run("info", tmp_path, "--kernels")
+    library = find_library()
+    if library is None:
+        assert "torch_lstm" in found and "C library: none, " in found
+    else:
+        assert "native_tokens" in found and "native_lstm" in found
+        assert f"C library: {library.instructions}, the best" in found
+    assert "autograd_lstm" in found and "char_cnn" in found  # of training
+    monkeypatch.setenv("SPACY_ELMO_KERNELS", "instructions=none")
+    found = run("info", tmp_path, "--kernels")
+    assert "torch_lstm" in found and "C library: none, forced" in found
+    monkeypatch.delenv("SPACY_ELMO_KERNELS")
+    code = (
+        "import sys; sys.modules['spacy_elmo.bilm.kernels.native._elmo'] = None\n"
+        f"from spacy_elmo.cli import app; app(['info', {str(tmp_path)!r}, '--kernels'])"
+    )
+    found = subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert "torch_lstm" in found and "C library: none, not built" in found
 
 
 def test_prepare_and_perplexity_of_it(tmp_path):
@@ -148,10 +170,6 @@ def test_interrupt_says_so(tmp_path, monkeypatch):
 
     monkeypatch.setattr(main, "read_config", interrupted)
     assert "Stopped" in run("pretrain", "a.cfg", "--output", "out", fails=True)
-
-
-def test_vocab_cache_says_what_took_its_place():
-    assert "EL131" in run("vocab-cache", "model", "words.txt", fails=True)
 
 
 def test_models_that_ship():

@@ -11,8 +11,11 @@ from spacy.util import load_config_from_str
 
 from experiments.table import find_experiment, find_setup, find_task
 from experiments.train import Run
+from spacy_elmo import models as shipped
+from spacy_elmo.words import FILE
 
 from ..conftest import ROOT
+from ..words import tiny_encoder
 from .test_cli import run
 
 
@@ -41,8 +44,8 @@ def test_configs_of_the_repository_are_what_it_writes(name):
 def test_budget_is_that_of_the_documented_results():
     """The file and the command of the table train the same."""
     written = Config().from_str(run("init-config", "-", "--pipeline", "ner"))
-    main = find_experiment("main")
-    measured = Run(main, find_task("ewt-ner"), find_setup("elmo"), seed=0)
+    main = find_experiment("words")
+    measured = Run(main, find_task("ewt-ner"), find_setup("words"), seed=0)
     table = load_config_from_str(measured.config(), overrides=measured.overrides())
     for part in ("nlp", "components", "training"):
         assert table.interpolate()[part] == written.interpolate()[part]
@@ -69,6 +72,37 @@ def test_sentences_are_found_before_they_are_read():
         nlp(text, disable=["ner"]) for text in ("We saw it. They left.", "They left.")
     )
     assert abs(doc.tensor[4:] - alone.tensor).max() < 1e-5
+
+
+def test_vectors_of_words_stand_beside_the_components_own(tmp_path):
+    tiny_encoder().save(tmp_path)
+    text = run("init-config", "-", "--pipeline", "ner", "--words", tmp_path)
+    tok2vec = Config().from_str(text)["components"]["ner"]["model"]["tok2vec"]
+    words = tok2vec["embed"]
+    assert words["@architectures"] == "spacy-elmo.Words.v1"
+    assert words["weights"] == str(tmp_path)
+    without = Config().from_str(
+        run("init-config", "-", "--pipeline", "ner", "--words", "none")
+    )
+    tok2vec["embed"] = words["embed"]
+    assert tok2vec == without["components"]["ner"]["model"]["tok2vec"]
+    nlp = spacy.util.load_model_from_config(Config().from_str(text))
+    nlp.initialize(lambda: [example(nlp)])
+    assert len(nlp("We saw Kim in abc .")) == 6
+
+
+def example(nlp):
+    return Example.from_dict(nlp.make_doc("We saw Kim"), {"entities": [(7, 10, "PER")]})
+
+
+def test_words_that_ship_are_written_where_their_bilm_is(tmp_path):
+    for arguments, has_words in (
+        (["--lang", "en"], (shipped.FOLDER / "en_elmo_sm" / FILE).exists()),
+        (["--lang", "ko"], False),
+        (["--weights", "ko_elmo_sm"], False),
+    ):
+        text = run("init-config", "-", "--pipeline", "ner", *arguments)
+        assert ("spacy-elmo.Words.v1" in text) == has_words
 
 
 def test_into_no_folder(tmp_path):

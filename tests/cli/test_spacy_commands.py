@@ -11,7 +11,7 @@ import spacy
 from spacy.tokens import Doc, DocBin, Span
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.component.training_config import make_config
+from spacy_elmo.pipeline import make_config
 
 from ..models import tiny_config
 from .test_cli import run as run_here

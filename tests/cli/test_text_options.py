@@ -6,8 +6,8 @@ import pytest
 import spacy
 from spacy.tokens import Doc, DocBin
 
+from spacy_elmo.pretrain import perplexity
 from spacy_elmo.pretrain.model import LanguageModel
-from spacy_elmo.pretrain.perplexity import perplexity
 from spacy_elmo.text.corpus import build_corpus
 from spacy_elmo.text.shards import open_corpus
 

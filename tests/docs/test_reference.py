@@ -42,7 +42,6 @@ def test_every_command_is_there(extensions):
 
     names = {name for name, _ in walk(get_command(app))}
     assert {"elmo models", "elmo pretrain", "elmo embed run"} <= names
-    assert not any("vocab-cache" in name for name in names)
 
 
 @pytest.mark.slow

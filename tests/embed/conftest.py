@@ -1,4 +1,4 @@
-"""A small exact model, and a text of sixty lines."""
+"""A small model, and a text of sixty lines."""
 
 import pytest
 

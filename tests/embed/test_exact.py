@@ -1,4 +1,4 @@
-"""What is written is what `BiLM.encode` gives in exact mode, to the last bit."""
+"""What is written is what `BiLM.encode` gives, to the last bit."""
 
 import json
 import random
@@ -12,11 +12,9 @@ from spacy.tokens import DocBin
 
 from spacy_elmo import BiLM, embed
 from spacy_elmo.embed import run, verify
-from spacy_elmo.embed.inputs import describe
 from spacy_elmo.embed.model import Computing
-from spacy_elmo.embed.records import open_source
-from spacy_elmo.embed.sentences import Reader, Reading
 from spacy_elmo.models import MODELS, find
+from spacy_elmo.text import Reader, Reading, describe, open_source
 
 from .corpora import (
     SMALL,
@@ -31,8 +29,8 @@ from .corpora import (
 )
 
 
-def exact_bilm(folder):
-    return BiLM.load(folder / "model").set_exact(True)
+def bilm_of(folder):
+    return BiLM.load(folder / "model")
 
 
 def average(layers_LTD):
@@ -44,7 +42,7 @@ def average(layers_LTD):
 
 def test_vectors_are_those_of_encode(tmp_path):
     output = embed_files(tmp_path, [write_lines(tmp_path / "a.txt")])
-    bilm, nlp = exact_bilm(tmp_path), spacy.blank("en")
+    bilm, nlp = bilm_of(tmp_path), spacy.blank("en")
     nlp.add_pipe("sentencizer")
     corpus = embed.open(output)
     assert len(shards(output)) > 1 and len(corpus) == len(lines())
@@ -87,7 +85,7 @@ def test_sentences_end_as_spacys_sentencizer_says(tmp_path):
 )
 def test_layers_side_by_side(tmp_path, layers, chosen):
     output = embed_files(tmp_path, [write_lines(tmp_path / "a.txt", 9)], layers=layers)
-    bilm = exact_bilm(tmp_path)
+    bilm = bilm_of(tmp_path)
     for sentence in embed.open(output).sentences():
         (expected,) = bilm.encode([sentence.tokens])
         expected = expected[chosen]
@@ -245,9 +243,7 @@ def test_long_documents_are_read_in_pieces(tmp_path):
     corpus = embed.open(output)
     assert len(corpus) == 2
     parts = list(
-        Reader(Reading()).parts(
-            open_source(describe(Path(path)), 1 << 16).read(0, 1 << 30), "jsonl", path
-        )
+        Reader(Reading()).parts(open_source(describe(Path(path)), 1 << 16), 0, 1 << 30)
     )
     assert [part.begins for part in parts] == [True, *[False] * (len(parts) - 2), True]
     assert len(parts) > 4
@@ -296,11 +292,10 @@ def test_both_models_that_ship(tmp_path, name):
     output = tmp_path / "vectors"
     reading = Reading(lang="xx")
     plan, encoder = make_plan(name, [text], output, reading=reading, shard_mb=SMALL)
-    assert plan.computing == Computing(exact=True)
+    assert plan.computing == Computing() and plan.computing.exact
     run(output, encoder=encoder)
     report = verify(output, full=True)
     assert report.problems == [] and report.recomputed == report.counts["tokens"] > 300
-    bilm.set_exact(True)
     sentences = list(embed.open(output).sentences())
     encoded = bilm.encode([sentence.tokens for sentence in sentences])
     for sentence, layers in zip(sentences, encoded):

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from spacy.tokens import DocBin
 
 from spacy_elmo import embed
-from spacy_elmo.embed.inputs import describe
 from spacy_elmo.embed.plan import read_plan
-from spacy_elmo.embed.records import MAX_RECORD, open_source
-from spacy_elmo.embed.sentences import Reader, Reading
+from spacy_elmo.text import Reader, Reading, describe, open_source
+from spacy_elmo.text.records import MAX_RECORD
 from spacy_elmo.text.unpack import zstd
 
 from .corpora import save_model, write_lines
@@ -33,7 +32,7 @@ CONLLU = "1\tHi\t_\t_\t_\t_\t_\t_\t_\t_\n"
 def conllu_of(path, text):
     path.write_text(text, encoding="utf-8")
     source = open_source(describe(path), 100)
-    parts = list(Reader(Reading()).parts(source.read(0, 10_000), "conllu", str(path)))
+    parts = list(Reader(Reading()).parts(source, 0, 10_000))
     source.close()
     return [[s.tokens for s in part.sentences] for part in parts]
 
@@ -173,7 +172,7 @@ def test_damaged_inputs_are_refused(tmp_path):
     with pytest.raises(OSError, match="EL030"):
         describe(tmp_path / "nowhere.txt")
     (tmp_path / "a.spacy").write_bytes(b"no Docs")
-    with pytest.raises(ValueError, match="EL205"):
+    with pytest.raises(ValueError, match="EL220"):
         read_ranges(tmp_path / "a.spacy", 1 << 20)
     with pytest.raises(ValueError, match="EL207"):
         describe(tmp_path / "a.xz", "pdf")
@@ -193,8 +192,8 @@ def test_memory_is_bounded_before_it_is_taken(tmp_path, monkeypatch):
         read_ranges(tmp_path / "a.txt.xz", 100)
     nlp = spacy.blank("en")
     DocBin(docs=[nlp("word " * 20_000)]).to_disk(tmp_path / "a.spacy")
-    monkeypatch.setattr("spacy_elmo.untrusted_docs.MAX_DOCS", 10_000)
-    with pytest.raises(ValueError, match=r"EL205.*10,000"):
+    monkeypatch.setattr("spacy_elmo.text.docs.MAX_DOCS", 10_000)
+    with pytest.raises(ValueError, match=r"EL220.*10,000"):
         read_ranges(tmp_path / "a.spacy", 1 << 20)
 
 
@@ -202,7 +201,7 @@ def test_a_record_has_a_bound(tmp_path):
     path = tmp_path / "a.jsonl"
     with path.open("wb") as file:
         file.write(b'{"text": "a"}\n{"text": "' + b"a" * MAX_RECORD + b'"}\n')
-    with pytest.raises(ValueError, match=r"EL205.*byte 14 .*16,777,216"):
+    with pytest.raises(ValueError, match=r"EL205.*line 2: .*33,554,432"):
         read_ranges(path, 1 << 20)
 
 

@@ -3,12 +3,9 @@
 import numpy as np
 import pytest
 import spacy
-import torch
 from spacy.util import load_config_from_str, load_model_from_config
 
 from spacy_elmo import embed
-from spacy_elmo.bilm.kernels.choose import check_precision
-from spacy_elmo.component.training_config import make_config
 from spacy_elmo.embed import run, verify
 from spacy_elmo.embed.estimate import readable, size_on_disk
 from spacy_elmo.embed.folder import Workspace
@@ -16,8 +13,9 @@ from spacy_elmo.embed.keep import Kept
 from spacy_elmo.embed.model import Computing, load_model
 from spacy_elmo.embed.plan import read_plan
 from spacy_elmo.embed.progress import Progress, rounding_error
+from spacy_elmo.pipeline import make_config
 
-from ..models import tiny_config
+from ..models import needs, tiny_config
 from ..pipelines import LISTENER, TAGGER, add_elmo, examples, listeners, pipeline
 from .corpora import (
     SMALL,
@@ -121,23 +119,25 @@ def test_a_projection_keeps_most_of_the_variance(folder, tmp_path, float32):
         run(corpus.output)
 
 
-def test_half_and_int8_arithmetic_is_deterministic(folder, tmp_path):
-    for precision in ("half", "int8"):
-        output, again = tmp_path / precision, tmp_path / f"{precision}-again"
-        options = {"computing": Computing(precision=precision), "shard_mb": SMALL}
-        inputs = [str(folder / "a.txt")]
-        try:
-            check_precision(precision, torch.device("cpu"))
-        except ValueError:
-            pytest.skip("this processor has not both")
-        plan, _ = make_plan(str(folder / "model"), inputs, output, **options)
-        assert not plan.computing.exact
-        run(output)
-        make_plan(str(folder / "model"), inputs, again, **options)
-        for part in (2, 1):
-            run(again, share=(part, 2))
-        assert shards(again) == shards(output)
-        assert verify(output, full=True).problems == []
+def test_half_precision_is_exact_and_verified_alone(folder, tmp_path):
+    needs("half")
+    output, again = tmp_path / "half", tmp_path / "half-again"
+    options = {"computing": Computing(precision="half"), "shard_mb": SMALL}
+    inputs = [str(folder / "a.txt")]
+    plan, _ = make_plan(str(folder / "model"), inputs, output, **options)
+    assert plan.computing.exact
+    run(output)
+    make_plan(str(folder / "model"), inputs, again, **options)
+    for part in (2, 1):
+        run(again, share=(part, 2))
+    assert shards(again) == shards(output)
+    assert verify(output, full=True).problems == []
+
+
+def test_int8_arithmetic_is_gone(folder, tmp_path):
+    options = {"computing": Computing(precision="int8")}
+    with pytest.raises(ValueError, match=r"EL097.*'half'"):
+        make_plan(str(folder / "model"), [str(folder / "a.txt")], tmp_path, **options)
 
 
 # -- mixes ------------------------------------------------------------------------

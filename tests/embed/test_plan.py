@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import shutil
 import sys
 import time
@@ -15,11 +16,10 @@ import torch
 from spacy_elmo import embed
 from spacy_elmo.bilm.kernels.forced import force
 from spacy_elmo.embed import planning, run
-from spacy_elmo.embed.inputs import Input
 from spacy_elmo.embed.keep import Kept
 from spacy_elmo.embed.model import Computing, Encoder
 from spacy_elmo.embed.plan import Plan, read_plan
-from spacy_elmo.embed.sentences import Reading
+from spacy_elmo.text import Reading, TextFile
 
 from .corpora import (
     SMALL,
@@ -38,7 +38,7 @@ def big_plan(n_files, size):
         mix_of=None,
         fingerprint="0" * 64,
         inputs=tuple(
-            Input(f"/text/{i:06d}.txt", "text", "", size, i) for i in range(n_files)
+            TextFile(f"/text/{i:06d}.txt", "text", "", size, i) for i in range(n_files)
         ),
         reading=Reading(),
         kept=Kept((1.0,), (0,), 512),
@@ -118,6 +118,70 @@ def test_a_plan_of_another_format_is_refused(tmp_path):
         read_plan(tmp_path)
 
 
+def test_a_plan_of_version_0_2_goes_on_by_its_own_rules(tmp_path, model):
+    """It has no checksums, and its sentences go on after the end of a line."""
+    text = write_jsonl(tmp_path / "a.jsonl", [{"text": "A title\nA text. More"}])
+    plan, _ = make_plan(model, [text], tmp_path / "new")
+    inputs = tuple(replace(source, checksum=None) for source in plan.inputs)
+    replace(plan, format_version=2, inputs=inputs).save(tmp_path / "old")
+    saved = json.loads((tmp_path / "old/plan.json").read_text())
+    assert "checksum" not in saved["inputs"][0] and "document" not in saved["inputs"][0]
+    plan, encoder = make_plan(model, [text], tmp_path / "old")
+    assert plan.format_version == 2
+    run(tmp_path / "old", encoder=encoder)
+    run(tmp_path / "new")
+    found = {
+        name: [len(s.tokens) for s in embed.open(tmp_path / name).sentences()]
+        for name in ("old", "new")
+    }
+    assert found == {"old": [5, 1], "new": [2, 3, 1]}
+    assert embed.verify(tmp_path / "old", full=True).problems == []
+    shutil.copyfile(text, tmp_path / "copy")
+    (tmp_path / "copy").rename(text)
+    assert embed.verify(tmp_path / "new", full=True).problems == []
+    with pytest.raises(ValueError, match="EL204"):  # nothing says that it is the same
+        embed.verify(tmp_path / "old")
+
+
+def test_an_input_that_was_copied_is_the_same(tmp_path, model, text):
+    output = embed_files(tmp_path, [text])
+    before, good = shards(output), Path(text).read_bytes()
+    os.utime(text, ns=(0, 10**18))
+    min((output / "shards").iterdir()).unlink()
+    make_plan(model, [text], output, shard_mb=SMALL)  # by the same command
+    run(output)
+    assert shards(output) == before
+    min((output / "shards").iterdir()).unlink()
+    for n, other in enumerate([good.replace(b"Line 5 ", b"Line 6 ", 1), good + b"x\n"]):
+        Path(text).write_bytes(other)
+        os.utime(text, ns=(0, 10**18 + 10**9 * (n + 1)))
+        with pytest.raises(ValueError, match="EL204"):
+            run(output)
+        with pytest.raises(ValueError, match=r"EL201.*inputs"):
+            make_plan(model, [text], output, shard_mb=SMALL)
+
+
+def test_one_document_a_file(tmp_path):
+    folder = tmp_path / "texts"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "b.txt").write_text("One line\nof two. Three.\n\nEnd\n")
+    long = "".join(f"Line {i} of many.\n" for i in range(400))
+    (folder / "sub" / "a.txt").write_text(long)
+    (folder / "empty.txt").touch()
+    output = embed_files(tmp_path, [str(folder)], one_per_file=True)
+    assert len(shards(output)) > 3
+    corpus = embed.open(output)
+    assert [document.id for document in corpus] == ["b.txt", "sub/a.txt"]
+    sentences = [s.tokens for s in corpus["b.txt"].sentences]
+    expected = [["One", "line"], ["of", "two", "."], ["Three", "."], ["End"]]
+    assert sentences == expected
+    assert len(list(corpus["sub/a.txt"].sentences)) == 400
+    ((_, starts, ends),) = corpus["b.txt"].offsets
+    text = (folder / "b.txt").read_text()
+    assert [text[a:b] for a, b in zip(starts, ends)] == corpus["b.txt"].tokens
+    assert embed.verify(output, full=True).problems == []
+
+
 def test_the_model_is_the_plans(tmp_path, model, text, monkeypatch):
     make_plan(model, [text], tmp_path / "out")
     shutil.rmtree(model)
@@ -148,6 +212,26 @@ def test_forced_kernels_are_the_plans(tmp_path, model, text):
     assert shards(tmp_path / "later") == shards(tmp_path / "whole") != shards(chosen)
     with pytest.raises(ValueError, match=r"EL201.*kernels"):
         make_plan(model, [text], tmp_path / "later", shard_mb=SMALL)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"kernels": (("lstm", "cpu_lstm"),)}, "EL073.*'cpu_lstm'.*native_lstm"),
+        ({"kernels": (("directions", "two_threads"),)}, "EL073.*'directions'.*lstm"),
+        ({"precision": "int8", "exact": False}, "EL097.*'half'"),
+    ],
+)
+def test_a_plan_with_what_is_gone(tmp_path, model, text, changes, said):
+    """Can be read, and whoever continues is told what is not computed any more."""
+    output = tmp_path / "out"
+    plan, _ = make_plan(model, [text], output)
+    before = replace(plan, computing=replace(plan.computing, **changes))
+    (output / "plan.json").unlink()
+    before.save(output)
+    assert read_plan(output) == before
+    with pytest.raises(ValueError, match=said):
+        run(output)
 
 
 def test_vectors_are_not_written_into_the_pipeline_that_is_read(tmp_path, model, text):

@@ -141,7 +141,7 @@ def test_what_a_worker_raises_is_raised(folder, expected, tmp_path):
     data[len(data) // 2] = 0
     bad.write_bytes(data)
     os.utime(bad, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    with pytest.raises(ValueError, match="EL205"):
+    with pytest.raises(ValueError, match="EL031"):
         run(output, processes=2)
     assert not workers()
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from spacy_elmo import embed
-from spacy_elmo.embed import run, verify
-from spacy_elmo.embed.sentences import Reading
+from spacy_elmo.embed import Reading, run, verify
 from spacy_elmo.embed.sinks import find_sink
 from spacy_elmo.registry import registry
 

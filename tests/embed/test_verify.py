@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from spacy_elmo import embed
-from spacy_elmo.embed import repair, run, verify
-from spacy_elmo.embed.model import Computing
+from spacy_elmo.bilm.kernels import kernel
+from spacy_elmo.embed import model, repair, run, verify
 from spacy_elmo.embed.plan import read_plan
 from spacy_elmo.embed.sinks import Safetensors, Shard
 from spacy_elmo.embed.sinks.safetensors import HEADER_BYTES, ShardWriter
@@ -180,14 +180,18 @@ def test_a_shard_is_not_to_blame_for_its_input(tmp_path, packed):
     with pytest.raises(OSError, match=r"EL030"):
         verify(output)
     (tmp_path / "away").rename(text)
-    os.utime(text, ns=(times.st_atime_ns, times.st_mtime_ns + 10**9))
+    later = (times.st_atime_ns, times.st_mtime_ns + 10**9)
+    os.utime(text, ns=later)
+    assert verify(output).problems == []  # a copy
+    text.write_bytes(good[:-1] + b"?")
+    os.utime(text, ns=(times.st_atime_ns, times.st_mtime_ns + 2 * 10**9))
     with pytest.raises(ValueError, match=r"EL204"):
         verify(output)
     # Damage that is found while the input is read: half of it, or no UTF-8.
     half = len(good) // 2
     text.write_bytes(bytes(half) + good[half:] if packed else b"\xff" + good[1:])
     os.utime(text, ns=(times.st_atime_ns, times.st_mtime_ns))
-    with pytest.raises((OSError, ValueError), match=r"EL030|EL205"):
+    with pytest.raises((OSError, ValueError), match=r"EL030|EL031"):
         verify(output)
     text.write_bytes(good)
     os.utime(text, ns=(times.st_atime_ns, times.st_mtime_ns))
@@ -251,13 +255,21 @@ def test_another_processor(output, monkeypatch):
     assert set(problems(output, full=True)) == {path.name}
 
 
+def test_another_engine(tmp_path, monkeypatch):
+    """Without the C library as with it: an installation may have it later, or lose it.
+    Half precision is refused there."""
+    output = embed_files(tmp_path, [write_lines(tmp_path / "a.txt")])
+    monkeypatch.setattr(kernel, "find_library", lambda: None)
+    monkeypatch.setattr(model, "find_library", lambda: None)
+    assert problems(output, full=True) == {}
+
+
 def test_rows_that_depend_on_their_shard_are_computed_by_shard(tmp_path):
-    save_model(tmp_path / "model", hidden_dim=20)
+    """Those of fewer dimensions, which NumPy multiplies to, and those of a GPU."""
+    save_model(tmp_path / "model")
     text = write_lines(tmp_path / "a.txt", 60)
     output = tmp_path / "vectors"
-    computing = Computing(batch_tokens=50, block_tokens=200)
-    model = str(tmp_path / "model")
-    make_plan(model, [text], output, computing=computing, shard_mb=SMALL)
+    make_plan(str(tmp_path / "model"), [text], output, dimensions=8, shard_mb=SMALL / 4)
     run(output)
     assert not read_plan(output).computing.exact
     report = verify(output, sample=0.3, seed=1)

@@ -13,7 +13,7 @@ from experiments.architectures import AVERAGES, EPOCHS, VARIANTS, main
 from spacy_elmo import models as shipped
 from spacy_elmo.pretrain.config_file import parse_overrides, read_config
 from spacy_elmo.pretrain.model import LanguageModel
-from spacy_elmo.text.prepare import Request, prepare
+from spacy_elmo.text import Request, prepare
 
 CONFIG = Path(__file__).parents[2] / "configs" / "pretrain_en_elmo_sm.cfg"
 

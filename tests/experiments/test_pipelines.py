@@ -18,7 +18,7 @@ from experiments.pipelines.corpus import make_reader, paragraphs, write
 from experiments.pipelines.scores import evaluate
 from experiments.pipelines.sources import PIPELINES
 from spacy_elmo import models as shipped
-from spacy_elmo.models.model_card import ancestors, read_card
+from spacy_elmo.models import ancestors, read_card
 
 # Word, lemma, UPOS, XPOS, features, head, label: one sentence with a name to fill in.
 SENTENCE = """\

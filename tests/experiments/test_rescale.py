@@ -8,11 +8,10 @@ import torch
 
 from experiments.rescale import GATES, main, scale_token_layer, soften_gates
 from spacy_elmo import BiLM
-from spacy_elmo.models import find
-from spacy_elmo.models.model_card import read_card, started_from
+from spacy_elmo.models import find, read_card, started_from
 from spacy_elmo.pretrain.model import LanguageModel
+from spacy_elmo.text import prepare
 from spacy_elmo.text.parts import Request
-from spacy_elmo.text.prepare import prepare
 
 from ..models import SENTENCES, tiny_config
 

@@ -16,7 +16,7 @@ from experiments.small_transformer import PACKAGE
 from experiments.table import Experiment, Setup, find_setup, find_task, read_table
 from experiments.train import Run, make
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.component.mixes import learned_mixes
+from spacy_elmo.pipeline import learned_mixes
 
 from ..cli.test_spacy_commands import annotated
 from ..models import tiny_config

@@ -2,8 +2,7 @@
 
 import pytest
 
-from spacy_elmo.bilm.neighbours import Context
-from spacy_elmo.explore import word_view
+from spacy_elmo.explore import Context, word_view
 
 from .browser import open_table
 from .views import HOSTILE, bank_contexts, many_points, tiny_bilm

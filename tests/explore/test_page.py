@@ -7,8 +7,7 @@ import re
 
 import pytest
 
-from spacy_elmo.bilm.neighbours import Context
-from spacy_elmo.explore import View, render, sentence_view, word_view
+from spacy_elmo.explore import Context, View, render, sentence_view, word_view
 from spacy_elmo.explore.page import visible
 
 from .views import HOSTILE, Parsed, bank_contexts, tiny_bilm

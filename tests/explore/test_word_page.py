@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from spacy_elmo.bilm.neighbours import nearest_contexts
-from spacy_elmo.explore import word_view
+from spacy_elmo.explore import nearest_contexts, word_view
 
 from .browser import open_table
 from .views import bank_contexts, tiny_bilm

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from spacy_elmo.bilm.neighbours import Context, nearest_contexts, unit_vectors
-from spacy_elmo.explore import word_view
+from spacy_elmo.explore import Context, nearest_contexts, word_view
+from spacy_elmo.explore.neighbours import unit_vectors
 from spacy_elmo.explore.words import clusters, principal_components, typical_words
 
 from .views import bank_contexts, tiny_bilm

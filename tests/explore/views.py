@@ -8,9 +8,8 @@ import numpy as np
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.neighbours import Context
 from spacy_elmo.bilm.objectives import FullSoftmax
-from spacy_elmo.explore import Page, View
+from spacy_elmo.explore import Context, Page, View
 
 from ..models import tiny_config
 

@@ -6,8 +6,7 @@ import torch
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import PUBLISHED
-from spacy_elmo.bilm.kernels import cudnn_lstm, gpu_lstm
-from spacy_elmo.bilm.kernels.forced import force
+from spacy_elmo.bilm.kernels import Case, cudnn_lstm, force, gpu_lstm
 from spacy_elmo.models import find
 
 from ..bilm.kernels.test_gpu_lstm import (
@@ -39,9 +38,9 @@ MODELS = {
 KERNELS = {
     "chosen": {},
     "definition": {"lstm": "definition", "token_encoder": "definition"},
-    "one operator": {"directions": "one_operator"},
+    "one operator": {"lstm": "gpu_lstm"},
     "cuDNN": {"lstm": "cudnn_lstm"},
-    "one direction after the other": {"directions": "all_threads"},
+    "one direction after the other": {"lstm": "torch_lstm"},
 }
 # Of the largest value. TF32 keeps 11 bits of what is multiplied, as float16 does.
 TOLERANCES = {"float32": 1e-5, "tf32": 1e-2, "half": 2e-2}
@@ -62,7 +61,7 @@ def test_vectors_are_those_of_the_cpu(name):
     expected = bilm.encode(SENTENCES)
     bilm.to(DEVICE)
     for label, kernels in KERNELS.items():
-        if label == "cuDNN" and not cudnn_lstm.can_run(bilm.config):
+        if label == "cuDNN" and not cudnn_lstm.can_run(Case("cuda"), bilm.config):
             continue
         with force(**kernels):
             found = error(bilm.encode(SENTENCES), expected)

@@ -12,8 +12,8 @@ from spacy.training import Example
 from thinc.api import SGD, prefer_gpu, require_cpu, require_gpu
 from thinc.util import has_cupy_gpu
 
-from ..component.test_replaced import TOK2VEC
 from ..models import tiny_config
+from ..pipeline.test_replaced import TOK2VEC
 from ..pipelines import (
     TAGGER,
     add_elmo,
@@ -92,7 +92,7 @@ def test_lower_precisions(gpu, precision):
     nlp = trained(model={"precision": precision})
     found = nlp("I like Paris now").tensor
     same([found], [expected], 2e-2)
-    assert nlp.get_pipe("elmo").bilm.settings.precision == precision
+    assert nlp.get_pipe("elmo").bilm.precision == precision
     if precision == "half":  # matrices so small may not be multiplied in TF32
         assert abs(found.get() - expected).max() > 1e-5 * abs(expected).max()
 

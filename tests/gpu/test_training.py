@@ -9,14 +9,13 @@ import time
 import pytest
 import torch
 
-from spacy_elmo.bilm.kernels.forced import force
-from spacy_elmo.models.model_card import read_card
-from spacy_elmo.pretrain import checkpoint
+from spacy_elmo.bilm.kernels import force
+from spacy_elmo.models import read_card
+from spacy_elmo.pretrain import checkpoint, perplexity
 from spacy_elmo.pretrain.config_file import read_config
 from spacy_elmo.pretrain.loop import pretrain
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.pretrain.optimizers import adam
-from spacy_elmo.pretrain.perplexity import perplexity
 from spacy_elmo.text.corpus import build_corpus
 
 from ..pretrain.runs import (
@@ -47,7 +46,7 @@ def losses(output):
 
 @OBJECTIVES
 @pytest.mark.parametrize("clips", [True, False], ids=["clips", "cuDNN"])
-@pytest.mark.parametrize("kernels", [{}, {"directions": "one_operator"}], ids=str)
+@pytest.mark.parametrize("kernels", [{}, {"lstm": "gpu_lstm"}], ids=str)
 def test_losses_are_those_of_the_cpu(tmp_path, objective, clips, kernels):
     write_text(tmp_path)
     found = {}
@@ -84,7 +83,7 @@ def test_what_it_learnt_there_it_knows_on_the_cpu(
 
 
 @pytest.mark.parametrize("objective", ["full", "adaptive"])
-@pytest.mark.parametrize("kernels", [{}, {"directions": "one_operator"}], ids=str)
+@pytest.mark.parametrize("kernels", [{}, {"lstm": "gpu_lstm"}], ids=str)
 @pytest.mark.parametrize("precision", ["float32", "tf32", "bfloat16"])
 def test_a_step_waits_for_nothing(objective, kernels, precision):
     _, step = one_step(objective, adam(), DEVICE, precision)

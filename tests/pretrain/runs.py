@@ -10,7 +10,7 @@ from safetensors import safe_open
 
 from spacy_elmo.pretrain import checkpoint, loop
 from spacy_elmo.pretrain.config_file import read_config
-from spacy_elmo.text.prepare import Request, prepare
+from spacy_elmo.text import Request, prepare
 
 TEXT = [
     ["the", "cat", "sat", "on", "the", "mat"],

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.models.model_card import read_card
+from spacy_elmo.models import read_card
 from spacy_elmo.pretrain import checkpoint
 from spacy_elmo.pretrain import step as step_module
 from spacy_elmo.pretrain.loop import pretrain

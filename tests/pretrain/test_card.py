@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from spacy_elmo.models.model_card import read_card, render, tokens_read
+from spacy_elmo.models import read_card, render, tokens_read
 from spacy_elmo.pretrain.card import describe
 from spacy_elmo.pretrain.loop import pretrain
 

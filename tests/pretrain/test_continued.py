@@ -3,10 +3,10 @@
 import pytest
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.models.model_card import read_card
+from spacy_elmo.models import read_card
 from spacy_elmo.pretrain.loop import pretrain
 from spacy_elmo.pretrain.model import LanguageModel
-from spacy_elmo.text.prepare import Request, prepare
+from spacy_elmo.text import Request, prepare
 
 from ..models import tiny_config
 from .runs import CONFIG, config, log, without_model

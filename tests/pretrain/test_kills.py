@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from spacy_elmo import BiLM
-from spacy_elmo import atomic_files as files
+from spacy_elmo.files import atomic as files
 from spacy_elmo.pretrain import checkpoint
 
 from ..models import same_layers, tiny_config

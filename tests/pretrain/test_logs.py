@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from spacy_elmo.plots import FORMATS
+from spacy_elmo.files.plots import FORMATS
 from spacy_elmo.pretrain.config_file import read_config
 from spacy_elmo.pretrain.curve import draw
 from spacy_elmo.pretrain.loggers import read_log

@@ -8,8 +8,9 @@ import torch
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.objectives import SampledSoftmax
 from spacy_elmo.bilm.objectives.adaptive import adaptive_softmax
+from spacy_elmo.pretrain import perplexity
+from spacy_elmo.pretrain.evaluation import Spelling
 from spacy_elmo.pretrain.model import LanguageModel, on_device
-from spacy_elmo.pretrain.perplexity import Spelling, perplexity
 from spacy_elmo.text.corpus import BOS_ID, EOS_ID, SPECIALS, build_corpus
 from spacy_elmo.text.streams import Streams
 

@@ -91,7 +91,7 @@ def test_a_folder_that_another_process_trains_in(folder):
     (folder / "out").mkdir()
     holds = (
         "import sys; from pathlib import Path\n"
-        "from spacy_elmo.folder_lock import held\n"
+        "from spacy_elmo.files import held\n"
         "with held(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(

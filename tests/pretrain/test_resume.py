@@ -11,16 +11,14 @@ import torch
 from safetensors.torch import save_file
 
 from spacy_elmo import BiLM
-from spacy_elmo import atomic_files as files
-from spacy_elmo.bilm.kernels.choose import choose_training_matmul
-from spacy_elmo.bilm.kernels.forced import force
-from spacy_elmo.bilm.kernels.processor import Processor
-from spacy_elmo.models.model_card import read_card
+from spacy_elmo.bilm.kernels import choose_training_matmul, force, plan
+from spacy_elmo.files import atomic as files
+from spacy_elmo.models import read_card
 from spacy_elmo.pretrain import checkpoint, loggers, loop
 from spacy_elmo.pretrain.config_file import read_config
 from spacy_elmo.pretrain.loop import pretrain
 from spacy_elmo.pretrain.stop import Stopped
-from spacy_elmo.text.prepare import Request, prepare
+from spacy_elmo.text import Request, prepare
 
 from .runs import (
     ADAPTIVE,
@@ -34,7 +32,6 @@ from .runs import (
     write_text,
 )
 
-AVX512 = Processor("cpu", "avx512", frozenset({"torch", "onednn"}))
 OBJECTIVES = {"full": {}, "adaptive": ADAPTIVE, "sampled": SAMPLED}
 
 
@@ -92,9 +89,9 @@ def test_gradient_descent_in_parts_is_resumed_too(folder, monkeypatch):
 
 def test_matrices_are_multiplied_as_before_the_checkpoint(folder, monkeypatch):
     """Where by now something else would be chosen."""
-    monkeypatch.setattr(loop, "processor_of", lambda device: AVX512)
+    monkeypatch.setattr(plan, "instructions", lambda: "avx512")
     config = read_config(write_config(folder), {"training.max_steps": 40})
-    assert choose_training_matmul(AVX512) == "onednn"
+    assert choose_training_matmul("cpu") == "onednn"
     with force(training_matmul="torch"):
         pretrain(config, folder / "whole")
         with monkeypatch.context() as stopping:

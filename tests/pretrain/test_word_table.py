@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.models.model_card import read_card
+from spacy_elmo.models import read_card
 from spacy_elmo.pretrain.loop import pretrain
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.text.corpus import build_corpus

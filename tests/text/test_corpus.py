@@ -222,7 +222,7 @@ def test_text_is_read_without_torch_or_spacy():
     """Numbered, cut into shards and streams: by NumPy alone."""
     code = """
 import sys
-import spacy_elmo.text.prepare, spacy_elmo.text.streams
+import spacy_elmo.text, spacy_elmo.text.streams
 loaded = {name.split(".")[0] for name in sys.modules}
 assert not loaded & {"torch", "spacy", "thinc"}, loaded
 """

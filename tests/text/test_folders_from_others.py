@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from spacy_elmo.atomic_files import sha256
-from spacy_elmo.checksums import json_with_checksum, read_json
-from spacy_elmo.text.prepare import Request, prepare
+from spacy_elmo.files import json_with_checksum, read_json, sha256
+from spacy_elmo.text import Request, prepare
 from spacy_elmo.text.shards import open_corpus
 
 

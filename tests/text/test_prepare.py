@@ -13,12 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spacy_elmo import BiLM
-from spacy_elmo.checksums import json_with_checksum, read_json
-from spacy_elmo.text import parts
-from spacy_elmo.text import prepare as module
+from spacy_elmo.files import json_with_checksum, read_json
+from spacy_elmo.text import Request, parts, prepare, read_sentences
+from spacy_elmo.text import preparation as module
 from spacy_elmo.text.corpus import BOS_ID, EOS_ID, build_corpus
-from spacy_elmo.text.prepare import PARTS, Request, prepare
-from spacy_elmo.text.reading import read_sentences
+from spacy_elmo.text.preparation import PARTS
 from spacy_elmo.text.shards import check_files, manifest_hash, open_corpus
 from spacy_elmo.text.streams import character_table
 

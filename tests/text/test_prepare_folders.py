@@ -2,9 +2,9 @@
 
 import pytest
 
-from spacy_elmo.text import parts
-from spacy_elmo.text import prepare as module
-from spacy_elmo.text.prepare import PARTS, Request, prepare
+from spacy_elmo.text import Request, parts, prepare
+from spacy_elmo.text import preparation as module
+from spacy_elmo.text.preparation import PARTS
 from spacy_elmo.text.shards import check_files
 
 PLAIN = Request(tokenizer="whitespace", sentences=False)

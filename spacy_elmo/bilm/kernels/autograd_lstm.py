@@ -16,11 +16,45 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ..lstm import LstmLayer
-from .cpu_lstm import blocks, gate_bias, last_rows
+from ..config import BiLMConfig
+from ..lstm import BiLMState, LstmLayer
+from ..model import BidirectionalLM
+from . import layer_by_layer
+from .kernel import Case
+from .torch_lstm import blocks, gate_bias, last_rows
 
 sigmoid_backward = torch.ops.aten.sigmoid_backward
 tanh_backward = torch.ops.aten.tanh_backward
+
+
+def can_run(case: Case, config: BiLMConfig) -> bool:
+    """Return whether the kernel computes a case."""
+    return True
+
+
+def prepare(model: BidirectionalLM, case: Case) -> list[list[None]]:
+    """Return nothing for each layer: weights that learn are read where they are."""
+    return layer_by_layer.prepare_layers(model, lambda layer: None)
+
+
+def read(
+    model: BidirectionalLM,
+    prepared: list[list[None]],
+    x_VH: Tensor,
+    forward_N: Tensor,
+    backward_N: Tensor,
+    batch_sizes: Sequence[int],
+    state: BiLMState,
+    dropout: float = 0.0,
+) -> tuple[list[Tensor], list[Tensor], BiLMState]:
+    """Return what `model.read` returns; matrices are multiplied in autocast's dtype."""
+    device, dtype = x_VH.device.type, state.forward.h.dtype
+    if torch.is_autocast_enabled(device):
+        dtype = torch.get_autocast_dtype(device)
+    return layer_by_layer.read(
+        lambda layer, _, x, sizes, h, c: run(layer, x, sizes, h, c, dtype),
+        *(model, prepared, x_VH, forward_N, backward_N, batch_sizes, state, dropout),
+    )
 
 
 def run(

@@ -1,4 +1,5 @@
-"""The char-CNN by one matrix multiplication with all filters, words sorted by length.
+"""The token encoder in PyTorch, for training and for GPUs: the char-CNN is one matrix
+multiplication with all filters, words sorted by length.
 
 On a CPU that is three times as fast as a convolution for each width over the length of
 the longest word. On a GPU, where lengths would be waited for, all words are read as far
@@ -9,23 +10,120 @@ S filters, W width of the widest filter.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .matmul import TorchMatmul
+from ...machine import thread_count
+from ..config import BiLMConfig
+from ..token_encoder import CharCnnEncoder
+from .kernel import Case
+from .matmul import Matmul, prepare_matmul
 
 WORDS_AT_ONCE = 32  # of like length
 RESULTS_ON_GPU = 1 << 27  # 0.5 GB, of 1,170 words of 50 characters with 2,048 filters
 
 
+class Weights(NamedTuple):
+    """What a token encoder multiplies by: all filters, two matrices of each highway
+    layer, and the projection."""
+
+    case: Case
+    filters: Matmul
+    highways: list[tuple[Matmul, Matmul]]
+    projection: Matmul | None
+
+
+def can_run(case: Case, config: BiLMConfig) -> bool:
+    """Return whether the kernel computes a case."""
+    return case.device in ("cpu", "cuda")
+
+
+def prepare(encoder: CharCnnEncoder, case: Case) -> Weights:
+    """Return the weights to multiply by."""
+    projection, highways = encoder.projection_weight, encoder.highways
+    return Weights(
+        case,
+        prepare_matmul(join_filters(*encoder.conv_weights), case),
+        [
+            (prepare_matmul(carry, case), prepare_matmul(transform, case))
+            for carry, transform in map(_weights_of, highways)
+        ],
+        None if projection is None else prepare_matmul(projection, case),
+    )
+
+
+def _weights_of(highway: Any) -> tuple[Tensor, Tensor]:
+    return highway.carry_weight, highway.transform_weight
+
+
+def encode(
+    encoder: CharCnnEncoder,
+    weights: Weights,
+    ids_VC: Tensor,
+    word_ids_V: Tensor | None = None,
+) -> Tensor:
+    """Return token vectors, (V, H). Without a gradient a CPU encodes one word after
+    another on one thread, so that no vector depends on the others (torch_lstm.py)."""
+    if weights.case.device != "cpu":
+        return encode_parts(encoder, weights, [ids_VC], word_ids_V)
+    if not weights.case.gradient:
+        word_ids = [None] * len(ids_VC) if word_ids_V is None else word_ids_V.split(1)
+        words = zip(ids_VC.split(1), word_ids)
+        with thread_count(1):
+            return torch.cat([encode_parts(encoder, weights, [w], i) for w, i in words])
+    order_V = torch.argsort(lengths(ids_VC))
+    # The shortest word is read more than once.
+    n = n_more(len(ids_VC))
+    read_V = torch.cat([order_V[:1].expand(n), order_V])
+    word_ids_V = None if word_ids_V is None else word_ids_V[read_V]
+    encoded_VH = encode_parts(encoder, weights, [ids_VC[read_V]], word_ids_V)
+    return encoded_VH[n:][torch.argsort(order_V)]
+
+
+def encode_parts(
+    encoder: CharCnnEncoder,
+    weights: Weights,
+    parts: Sequence[Tensor],
+    word_ids_V: Tensor | None = None,
+) -> Tensor:
+    """Return token vectors (V, H) of words in several parts, each as wide as its
+    longest word needs it; on a CPU sorted by length."""
+    highways: Any = encoder.highways
+    x_VS = torch.cat([char_features(encoder, weights, part) for part in parts])
+    for highway, (carry, transform) in zip(highways, weights.highways):
+        carry_VS = carry.linear(x_VS, highway.carry_bias).sigmoid()
+        new_VS = transform.linear(x_VS, highway.transform_bias).relu()
+        # Where matrices are multiplied in bfloat16, the sum is not formed in it.
+        x_VS = torch.lerp(x_VS, new_VS.to(x_VS.dtype), carry_VS.to(x_VS.dtype))
+    if encoder.word_embedding is not None and word_ids_V is not None:
+        words_VW = F.embedding(word_ids_V, encoder.word_embedding)
+        x_VS = torch.cat([words_VW, x_VS], dim=1)
+    if weights.projection is None:
+        return x_VS
+    return weights.projection.linear(x_VS, encoder.projection_bias)
+
+
+def char_features(encoder: CharCnnEncoder, weights: Weights, ids_VC: Tensor) -> Tensor:
+    """Return the maximum of every filter, activated, (V, S)."""
+    largest_VS = run(
+        encoder.char_embedding,
+        list(encoder.conv_weights),
+        weights.filters,
+        ids_VC,
+        sorted_by_length=weights.case.device == "cpu",
+    )
+    # The bias is added after the maximum, which leaves C times fewer sums.
+    return encoder.activation(largest_VS + torch.cat(list(encoder.conv_biases)))
+
+
 def run(
     char_embedding: Tensor,
     conv_weights: Sequence[Tensor],
-    filters: TorchMatmul,
+    filters: Matmul,
     ids_VC: Tensor,
     *,
     sorted_by_length: bool = True,
@@ -48,7 +146,7 @@ def run(
             some_VC = F.pad(some_VC, (0, longest - C))
         chars = F.embedding(some_VC.unfold(1, W, 1), char_embedding).flatten(2)
         rows = chars.flatten(0, 1)
-        found = filters.at(len(rows)).linear(rows).unflatten(0, chars.shape[:2])
+        found = filters.linear(rows).unflatten(0, chars.shape[:2])
         if longest > C:
             # The last window of each filter ends where the word's ids do.
             last = [w.new_full((len(w),), C - w.shape[2]) for w in conv_weights]

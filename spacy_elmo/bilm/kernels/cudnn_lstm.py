@@ -7,20 +7,38 @@ Shapes: as in lstm.py.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from ..config import BiLMConfig
 from ..lstm import LstmLayer
-from .cpu_lstm import gate_bias
+from ..model import BidirectionalLM
+from . import layer_by_layer
+from .kernel import Case
+from .torch_lstm import gate_bias
 
 
-def can_run(config: BiLMConfig) -> bool:
-    """Return whether torch's LSTM can express a layer."""
+def can_run(case: Case, config: BiLMConfig) -> bool:
+    """Return whether torch's LSTM can express a layer. It rounds to nothing but
+    TF32."""
     narrower = config.projection_dim < config.hidden_dim
     clips = config.cell_clip, config.proj_clip if config.lstm_projection else None
-    return config.lstm_projection == narrower and clips == (None, None)
+    expressed = config.lstm_projection == narrower and clips == (None, None)
+    return expressed and (case.gradient or case.precision in ("float32", "tf32"))
+
+
+def prepare(model: BidirectionalLM, case: Case) -> list[list[list[Tensor]]]:
+    """Return each layer's weights as torch's LSTM has them."""
+    make = reorder if case.gradient else flatten
+
+    def prepare_layer(layer: LstmLayer) -> list[Tensor]:
+        every = layer.weight_x, layer.weight_h, layer.bias, layer.weight_p
+        weights = [weight for weight in every if weight is not None]
+        return make(*weights, forget_bias=layer.config.forget_bias)
+
+    return layer_by_layer.prepare_layers(model, prepare_layer)
 
 
 def reorder(
@@ -79,3 +97,6 @@ def run(
         False,  # bidirectional
     )
     return y_NH, h_1BH[0], c_1BC[0]
+
+
+read = partial(layer_by_layer.read, run)

@@ -1,43 +1,76 @@
-"""The biLM by the parts of fast.py, both directions at once where that is faster."""
+"""A biLM computed by the kernels that plan.py chooses, with weights prepared for them.
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from functools import partial
+Shapes: as in model.py.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import embedding
 
-from ..config import BiLMConfig
+from ...machine import Precision, float32_mode
 from ..lstm import BiLMState
-from ..model import BidirectionalLM, Parts
-from . import gpu_lstm, heap, one_by_one, one_row, threads
-from .choose import (
+from ..model import BidirectionalLM
+from ..token_encoder import CharCnnEncoder
+from . import char_cnn, native_lstm
+from .kernel import Case, case_of
+from .plan import (
+    LSTM_KERNELS,
+    TOKEN_KERNELS,
     check_precision,
-    choose_directions,
     choose_lstm,
-    choose_sequences,
+    choose_token_encoder,
 )
-from .fast import FastCharCnnEncoder, FastLstmLayer, FastPart
-from .forced import force, forced_kernels
-from .processor import Case, Settings, case_of, mode_of
-
-FAST = Parts(char_encoder=FastCharCnnEncoder, lstm_layer=FastLstmLayer)
+from .prepared import Prepared, PreparedWeights, weights_of
 
 
-class FastBidirectionalLM(FastPart, BidirectionalLM):
-    """The biLM by fast parts."""
+class FastBiLM:
+    """Computes a model in a precision, with what is kept of it from call to call."""
 
-    def __init__(self, config: BiLMConfig) -> None:
-        super().__init__(config, FAST)
+    def __init__(self, model: BidirectionalLM, prepared: PreparedWeights) -> None:
+        self._model, self._prepared = model, prepared
 
-    def set_settings(self, settings: Settings) -> None:
-        """Compute without gradients in this way. Raises as `check_precision`."""
-        check_precision(settings.precision, next(self.parameters()).device)
-        for module in self.modules():
-            if isinstance(module, FastPart):
-                module.settings = settings
+    @property
+    def precision(self) -> Precision:
+        """The precision of inference. Setting it raises as `check_precision`."""
+        return self._prepared.precision
+
+    @precision.setter
+    def precision(self, precision: Precision) -> None:
+        check_precision(precision, self.case())
+        self._prepared.precision = precision
+        self._prepared.clear()
+
+    def token_vectors(
+        self, ids: Sequence[Tensor], word_ids_V: Tensor | None = None
+    ) -> Tensor:
+        """Return context-independent vectors of distinct words, (V, H).
+
+        Args:
+            ids: What the token encoder reads: character ids (V, C), in several parts
+                of words sorted by length too, each as wide as its longest word needs
+                it, or word ids (V,).
+            word_ids_V: Word ids beside the characters, in models that read both.
+        """
+        encoder = self._model.token_encoder
+        if not isinstance(encoder, CharCnnEncoder):
+            return encoder(*ids)
+        case = self.case()
+        name = choose_token_encoder(case, self._model.config)
+        kernel = TOKEN_KERNELS[name]
+        with _float32_mode(case):
+            weights = self._prepare(self._prepared.tokens, name, kernel, encoder, case)
+            if len(ids) == 1:
+                return kernel.encode(encoder, weights, ids[0], word_ids_V)
+            if kernel is char_cnn:
+                return char_cnn.encode_parts(encoder, weights, ids, word_ids_V)
+            of_parts = [
+                kernel.encode(encoder, weights, part, words)
+                for part, words in _in_parts(ids, word_ids_V)
+            ]
+            return torch.cat(of_parts)
 
     def read(
         self,
@@ -48,100 +81,73 @@ class FastBidirectionalLM(FastPart, BidirectionalLM):
         state: BiLMState,
         dropout: float = 0.0,
     ) -> tuple[list[Tensor], list[Tensor], BiLMState]:
-        """Read as the definition does, both directions at once where that is faster."""
-        case = case_of(self.settings, state.forward.h)
-        heap.keep_freed()
-        n_rows, n_threads = batch_sizes[0], torch.get_num_threads()
-        how = choose_sequences(case, self.config, n_rows, n_threads)
-        if how == "one_by_one" and n_rows > 1 and not (dropout and self.training):
-            read_one = partial(self.read, x_VH)
-            return one_by_one.read(read_one, forward_N, backward_N, batch_sizes, state)
-        alone = n_rows == 1
-        with (
-            mode_of(case),
-            self._alone(case, x_VH[forward_N]) if alone else nullcontext(),
-        ):
-            return self._read(
-                case, x_VH, forward_N, backward_N, batch_sizes, state, dropout
+        """Return what `BidirectionalLM.read` returns."""
+        case, name, weights = self._lstm(batch_sizes)
+        with _float32_mode(case):
+            return LSTM_KERNELS[name].read(
+                *(
+                    self._model,
+                    weights,
+                    x_VH,
+                    forward_N,
+                    backward_N,
+                    batch_sizes,
+                    state,
+                ),
+                dropout,
             )
 
-    @contextmanager
-    def _alone(self, case: Case, x_TH: Tensor) -> Iterator[None]:
-        """Read one sequence inside, with one_row.py, if that is chosen for it, only
-        where rounding stays small."""
-        chosen = choose_lstm(case, self.config, 1) == "one_row"
-        with threads.numpy_on_one_thread() if chosen else nullcontext():
-            if not chosen or "lstm" in forced_kernels() or one_row.is_safe(x_TH):
-                yield
-            else:
-                with force(lstm="cpu_lstm"):
-                    yield
-
-    def _read(
+    def layers(
         self,
-        case: Case,
         x_VH: Tensor,
-        forward_N: Tensor,
-        backward_N: Tensor,
+        word_N: Tensor,
+        reversed_N: Tensor,
         batch_sizes: Sequence[int],
         state: BiLMState,
-        dropout: float,
-    ) -> tuple[list[Tensor], list[Tensor], BiLMState]:
-        rows = len(forward_N) / len(batch_sizes)
-        directions = choose_directions(case, self.config, rows, torch.get_num_threads())
-        if directions == "one_operator":
-            both, state = gpu_lstm.read(
-                self.forward_lstm,
-                self.backward_lstm,
-                embedding(torch.stack([forward_N, backward_N]), x_VH),
-                batch_sizes,
-                state,
-                dropout,
-                _matmul_dtype(case, x_VH.device.type),
+        dropout: float = 0.0,
+    ) -> tuple[Tensor, BiLMState]:
+        """Return the layers of packed sentences, (L+1, N, D), and the state after them,
+        as `BidirectionalLM.forward` does from token vectors on."""
+        _, name, weights = self._lstm(batch_sizes)
+        if name == "native_lstm":
+            return native_lstm.read_layers(
+                self._model, weights, x_VH, word_N, reversed_N, batch_sizes, state
             )
-            return [pair[0] for pair in both], [pair[1] for pair in both], state
+        ahead, back, state = self.read(
+            x_VH, word_N, word_N[reversed_N], batch_sizes, state, dropout
+        )
+        return self._model.join(x_VH[word_N], ahead, back, reversed_N), state
 
-        # The gradient of x_VH[...] was 6 % of a training step on an NVIDIA H200.
-        def read_ahead() -> Any:
-            x_NH = embedding(forward_N, x_VH)
-            return self.forward_lstm(x_NH, batch_sizes, state.forward, dropout)
+    def _lstm(self, batch_sizes: Sequence[int]) -> tuple[Case, str, Any]:
+        """Return the case, the kernel of the LSTM layers, and its prepared weights."""
+        case, model = self.case(), self._model
+        rows = sum(batch_sizes) / len(batch_sizes)
+        name = choose_lstm(case, model.config, rows)
+        kernel = LSTM_KERNELS[name]
+        weights = self._prepare(self._prepared.layers, name, kernel, model, case)
+        return case, name, weights
 
-        def read_back() -> Any:
-            x_NH = embedding(backward_N, x_VH)
-            return self.backward_lstm(x_NH, batch_sizes, state.backward, dropout)
+    def _prepare(
+        self, prepared: Prepared[Any], name: str, kernel: Any, module: Any, case: Case
+    ) -> Any:
+        if case.gradient:
+            return kernel.prepare(module, case)
+        return prepared(module, lambda: kernel.prepare(module, case), name, case)
 
-        results: Any
-        if directions == "two_threads" and not (dropout and self.training):
-            results = threads.at_once(read_ahead, read_back)
-        else:
-            one = directions == "one_thread"
-            with threads.thread_count(1) if one else nullcontext():
-                results = read_ahead(), read_back()
-        (ahead, ahead_state), (back, back_state) = results
-        return ahead, back, BiLMState(ahead_state, back_state)
-
-    def join(
-        self,
-        x_NH: Tensor,
-        ahead: Sequence[Tensor],
-        back: Sequence[Tensor],
-        reversed_N: Tensor,
-    ) -> Tensor:
-        """Join as the definition does; without a gradient each part is written where it
-        stays."""
-        if torch.is_grad_enabled():
-            return super().join(x_NH, ahead, back, reversed_N)
-        layers_LN2H = x_NH.new_empty(len(ahead) + 1, len(x_NH), 2, x_NH.shape[1])
-        layers_LN2H[0] = x_NH[:, None]
-        for layer_N2H, ahead_NH, back_NH in zip(layers_LN2H[1:], ahead, back):
-            layer_N2H[:, 0] = ahead_NH
-            layer_N2H[:, 1] = back_NH.index_select(0, reversed_N)
-        return layers_LN2H.flatten(2)
+    def case(self) -> Case:
+        """Return the case that kernels are chosen by now."""
+        return case_of(next(weights_of(self._model)), self.precision)
 
 
-def _matmul_dtype(case: Case, device: str) -> torch.dtype:
-    """Return what both sides of matrix multiplications are rounded to."""
-    if torch.is_autocast_enabled(device):
-        return torch.get_autocast_dtype(device)
-    half = case.precision == "half" and not case.gradient
-    return torch.float16 if half else case.dtype
+def _in_parts(
+    parts: Sequence[Tensor], word_ids_V: Tensor | None
+) -> list[tuple[Tensor, Tensor | None]]:
+    """Return each part with its word ids."""
+    if word_ids_V is None:
+        return [(part, None) for part in parts]
+    return list(zip(parts, word_ids_V.split([len(part) for part in parts])))
+
+
+def _float32_mode(case: Case) -> AbstractContextManager[None]:
+    """Return how a GPU multiplies float32: in training as the trainer has set it."""
+    return nullcontext() if case.gradient else float32_mode(case.precision, case.device)

@@ -1,5 +1,5 @@
-"""What users force in place of the kernels that choose.py finds: by `force`, or by the
-variable SPACY_ELMO_KERNELS, to find a fault or to test one."""
+"""What users force in place of the kernels that plan.py chooses: by `force`, or by the
+variable SPACY_ELMO_KERNELS, to find a fault or to test a kernel."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -8,26 +8,31 @@ from contextvars import ContextVar
 from functools import cache
 
 from ...errors import Errors
-from .matmul import FORMS
 
 KERNELS = {
-    "token_encoder": ("char_cnn", "definition"),
-    "lstm": ("cudnn_lstm", "autograd_lstm", "one_row", "cpu_lstm", "definition"),
-    "matmul": tuple(FORMS),
+    "token_encoder": ("native_tokens", "char_cnn", "definition"),
+    "lstm": (
+        "native_lstm",
+        "cudnn_lstm",
+        "gpu_lstm",
+        "torch_lstm",
+        "autograd_lstm",
+        "definition",
+    ),
+    # Of the C library; "none": without it.
+    "instructions": ("avx512_bf16", "avx512", "avx2", "neon", "none"),
     "training_matmul": ("onednn", "torch"),
-    "directions": ("two_threads", "one_thread", "all_threads", "one_operator"),
-    "sequences": ("one_by_one", "together"),
     "gradients": ("overlapped", "afterwards"),
 }
 
-_forced: ContextVar[dict[str, str]] = ContextVar("forced", default={})  # noqa: B039
+_forced: ContextVar[Mapping[str, str]] = ContextVar("forced", default={})  # noqa: B039
 
 
 @contextmanager
 def force(**kernels: str) -> Iterator[None]:
-    """Use these kernels, by part as in KERNELS, in this thread inside, to test them or
-    to find a fault. Raises ValueError [EL073] if a part or kernel is not known, and
-    inside [EL150] where a kernel can't run what it is asked for."""
+    """Use these kernels, by part as in KERNELS, in this thread inside. Raises
+    ValueError [EL073] if a part or kernel is not known, and inside [EL150] where a
+    kernel can't compute what it is asked for."""
     _check_names(kernels)
     token = _forced.set({**_forced.get(), **kernels})
     try:
@@ -38,7 +43,7 @@ def force(**kernels: str) -> Iterator[None]:
 
 def forced_kernels() -> Mapping[str, str]:
     """Return by part what `force` asks for, and before it SPACY_ELMO_KERNELS, as in
-    "matmul=torch,lstm=definition"."""
+    "instructions=avx2,lstm=definition"."""
     setting = os.environ.get("SPACY_ELMO_KERNELS")
     return {**_parse(setting), **_forced.get()} if setting else _forced.get()
 

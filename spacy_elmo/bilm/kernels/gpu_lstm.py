@@ -15,21 +15,61 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import embedding
 
 from ..config import BiLMConfig
 from ..lstm import BiLMState, LstmLayer, LstmStack, LstmState
-from .cpu_lstm import gate_bias
+from ..model import BidirectionalLM
 from .gpu_steps import DEFINITION, Clip, Steps
+from .kernel import Case
+from .torch_lstm import gate_bias
 
 Seven = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
-def can_run(config: BiLMConfig) -> bool:
+def can_run(case: Case, config: BiLMConfig) -> bool:
     """Return whether layers have the projection that a step ends with."""
     return config.lstm_projection
 
 
+def prepare(model: BidirectionalLM, case: Case) -> Case:
+    """Return the case: weights are read where they are."""
+    return case
+
+
 def read(
+    model: BidirectionalLM,
+    case: Case,
+    x_VH: Tensor,
+    forward_N: Tensor,
+    backward_N: Tensor,
+    batch_sizes: Sequence[int],
+    state: BiLMState,
+    dropout: float = 0.0,
+) -> tuple[list[Tensor], list[Tensor], BiLMState]:
+    """Return what `model.read` returns."""
+    x_2NI = embedding(torch.stack([forward_N, backward_N]), x_VH)
+    both, state = read_stacks(
+        model.forward_lstm,
+        model.backward_lstm,
+        x_2NI,
+        batch_sizes,
+        state,
+        dropout,
+        _matmul_dtype(case, x_VH.device.type),
+    )
+    return [pair[0] for pair in both], [pair[1] for pair in both], state
+
+
+def _matmul_dtype(case: Case, device: str) -> torch.dtype:
+    """Return what both sides of matrix multiplications are rounded to."""
+    if torch.is_autocast_enabled(device):
+        return torch.get_autocast_dtype(device)
+    half = case.precision == "half" and not case.gradient
+    return torch.float16 if half else case.dtype
+
+
+def read_stacks(
     forward: LstmStack,
     backward: LstmStack,
     x_2NI: Tensor,

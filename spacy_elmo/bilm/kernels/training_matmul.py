@@ -8,7 +8,7 @@ import torch
 
 
 @contextmanager
-def training_matmul(form: str) -> Iterator[None]:
+def multiply_by(form: str) -> Iterator[None]:
     """Multiply float32 matrices of training by "onednn" inside, or as "torch" does.
 
     torch hands them to oneDNN only where they may be rounded to 16 bits ("medium").

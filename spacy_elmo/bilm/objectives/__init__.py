@@ -4,9 +4,9 @@ from .adaptive import AdaptiveSoftmax
 from .full import FullSoftmax
 from .objective import MakeObjective, Objective
 from .sampled import SampledSoftmax
-from .storage import FILE, load, save
+from .storage import FILE, load, read_header, read_signed, save, write_signed
 
 __all__ = [
     "FILE", "AdaptiveSoftmax", "FullSoftmax", "MakeObjective", "Objective",
-    "SampledSoftmax", "load", "save",
+    "SampledSoftmax", "load", "read_header", "read_signed", "save", "write_signed",
 ]  # fmt: skip

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import Errors
+from ...machine import to_device
 from ...registry import registry
 from ..kernels import adaptive_softmax as kernel
-from ..transfer import to_device
 from .full import FullSoftmax
 from .objective import MakeObjective, Objective, chunk_size, in_chunks
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from ..kernels.processor import processor_of
+from ...machine import at_once
 
 
 class Objective(nn.Module):
@@ -111,4 +111,4 @@ def in_chunks(
 
 def chunk_size(n_logits: int, device: torch.device) -> int:
     """Return how many predictions of so many logits each a device computes at once."""
-    return max(1, processor_of(device).at_once.logits // n_logits)
+    return max(1, at_once(device).logits // n_logits)

@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ...errors import Errors
+from ...machine import to_device
 from ...registry import registry
-from ..transfer import to_device
 from .full import FullSoftmax
 from .objective import MakeObjective, in_chunks
 

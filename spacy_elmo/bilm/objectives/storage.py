@@ -1,7 +1,6 @@
 """The file of an objective, `softmax.safetensors` beside a biLM's weights.
 
-It holds the state dict. Name, settings and a checksum are JSON in its header. Files
-without them, of version 0.1, hold a full or an adaptive softmax, and its cutoffs.
+It holds the state dict. Name, settings and a checksum are JSON in its header.
 Checkpoints are such files too.
 """
 
@@ -17,11 +16,9 @@ from safetensors import safe_open
 from safetensors.torch import save as serialize
 from torch import Tensor
 
-from ...checksums import add_entry, check_entry
 from ...errors import Errors
+from ...files import add_entry, check_entry, reading
 from ...registry import registry
-from ...untrusted_files import reading
-from .adaptive import AdaptiveSoftmax
 from .objective import Objective
 
 FILE = "softmax.safetensors"
@@ -50,7 +47,9 @@ def load(path: Path, width: int, n_words: int) -> Objective:
             another type.
     """
     with reading(path, Errors.EL010):
-        header, arrays = _read(path)
+        header, arrays = read_signed(path, _HEADER)
+        if "name" not in header:
+            raise ValueError("it does not name its objective")
         make = registry.objectives.get(header["name"])(**header["settings"])
         with torch.device("meta"):  # shapes, but no memory yet
             expected = make(width, n_words).state_dict()
@@ -70,15 +69,6 @@ def load(path: Path, width: int, n_words: int) -> Objective:
         objective: Objective = make(width, n_words)
     objective.load_state_dict({name: arrays[name] for name in expected})
     return objective
-
-
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return the header and the arrays of a file, the checksum compared."""
-    header, arrays = read_signed(path, _HEADER)
-    if not header:
-        cutoffs = [int(cutoff) for cutoff in arrays.pop("cutoffs").tolist()]
-        header = {"name": AdaptiveSoftmax.name, "settings": {"cutoffs": cutoffs}}
-    return header, arrays
 
 
 def write_signed(

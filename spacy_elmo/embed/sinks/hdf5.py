@@ -15,9 +15,8 @@ import h5py
 import numpy as np
 
 from ...errors import Errors
-from ...hdf5_files import create_hdf5
+from ...files import coded, create_hdf5, reading
 from ...registry import registry
-from ...untrusted_files import coded, reading
 from ..keep import choose
 from ..shard import Shard
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import Errors
+from ...files import coded, reading
 from ...registry import registry
-from ...untrusted_files import coded, reading
 from ..checksums import bytes_of
 from ..shard import Shard
 

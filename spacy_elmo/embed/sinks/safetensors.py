@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import Errors
+from ...files import reading
 from ...registry import registry
-from ...untrusted_files import reading
 from ..checksums import bytes_of, new_checksum
 from ..shard import ROWS_AT_ONCE, Shard
 

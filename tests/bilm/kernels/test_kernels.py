@@ -1,4 +1,5 @@
-"""Each kernel, its values and gradients, against the definition run in float64."""
+"""Every registered kernel, its values and gradients, against the definition run in
+float64. A kernel that is added to plan.py is tested here."""
 
 import copy
 
@@ -8,30 +9,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_elmo import BiLM
-from spacy_elmo.bilm.initial_weights import draw_weights
-from spacy_elmo.bilm.kernels import char_cnn, cudnn_lstm, processor
-from spacy_elmo.bilm.kernels.choose import check_precision
-from spacy_elmo.bilm.kernels.fast import FastCharCnnEncoder, FastLstmLayer
+from spacy_elmo.bilm.batch import pack
+from spacy_elmo.bilm.kernels import char_cnn, cudnn_lstm
 from spacy_elmo.bilm.kernels.forced import force
-from spacy_elmo.bilm.kernels.matmul import OneDnnMatmul, TorchMatmul
-from spacy_elmo.bilm.kernels.processor import Processor, Settings
-from spacy_elmo.bilm.lstm import LstmLayer
-from spacy_elmo.bilm.token_encoder import CharCnnEncoder
+from spacy_elmo.bilm.kernels.kernel import Case, case_of
+from spacy_elmo.bilm.kernels.plan import LSTM_KERNELS, TOKEN_KERNELS
+from spacy_elmo.bilm.lstm import BiLMState, LstmState
+from spacy_elmo.bilm.model import BidirectionalLM
 
-from ...models import any_token, tiny_config
+from ...models import any_token, needs, tiny_config
 
 # Errors of values, relative to the largest value, after up to 40 steps.
-TOLERANCE = {"float64": 1e-13, "float32": 2e-6, "half": 0.03, "int8": 0.1}
+TOLERANCE = {"float64": 1e-13, "float32": 2e-6, "half": 0.03}
 # Errors of gradients, as above.
 GRADIENT_TOLERANCE = {"float64": 1e-12, "float32": 1e-5}
 CLIPS = [(None, None), (0.3, None), (0.3, 0.2), (None, 0.2)]
-
-
-def needs(precision):
-    try:
-        check_precision(precision, torch.device("cpu"))
-    except ValueError:
-        pytest.skip(f"no {precision} on this processor")
+LEARNING = [name for name in LSTM_KERNELS if name not in ("native_lstm", "torch_lstm")]
 
 
 def error(found, expected):
@@ -40,126 +33,133 @@ def error(found, expected):
     return float(((found.double() - expected).abs().max() / scale).detach())
 
 
-def lstm(projected, clips, seed=0, **sizes):
-    """Return a fast layer with a bias, and the definition in float64 of its weights."""
+def models(seed=0, projected=True, clips=(None, None), **sizes):
+    """Return a biLM with biases, and the definition in float64 of its weights."""
     if not projected:
         width = sizes.get("hidden_dim", 12)
         sizes |= {"projection_dim": width, "lstm_projection": False}
     config = tiny_config(cell_clip=clips[0], proj_clip=clips[1], **sizes)
+    bilm = BiLM.random(config, seed=seed)
     generator = torch.Generator().manual_seed(seed)
-    layer = FastLstmLayer(config)
-    draw_weights(layer, generator)
-    torch.nn.init.normal_(layer.bias, generator=generator)
     with torch.no_grad():
-        layer.weight_h.mul_(0.5)  # or errors may grow from step to step
-    definition = LstmLayer(config).double()
-    definition.load_state_dict(layer.state_dict())
-    return layer, definition
+        for name, weight in bilm.named_parameters():
+            if name.endswith("bias"):
+                weight.normal_(generator=generator)
+            elif name.endswith("weight_h"):
+                weight.mul_(0.5)  # or errors may grow from step to step
+    definition = BidirectionalLM(config).double()
+    definition.load_state_dict(bilm.state_dict())
+    return bilm, definition
 
 
-def lstm_inputs(layer, lengths, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    batch_sizes = [sum(n > t for n in lengths) for t in range(max(lengths))]
-    B, H, C = len(lengths), layer.config.projection_dim, layer.config.hidden_dim
-    shapes = (sum(batch_sizes), H), (B, H), (B, C)
-    x, h, c = (torch.randn(shape, generator=generator) for shape in shapes)
-    return x, batch_sizes, h, c
+def inputs_of(config, lengths, dtype=torch.float64, n_words=9):
+    """Return token vectors, rows of both directions, batch sizes and first states."""
+    random = torch.Generator().manual_seed(sum(lengths))
+    sizes = [sum(n > t for n in lengths) for t in range(max(lengths))]
+    B, L, N = len(lengths), config.n_layers, sum(sizes)
+    H, C = config.projection_dim, config.hidden_dim
+    x_VH = torch.randn(n_words, H, generator=random)
+    rows = [torch.randint(n_words, (N,), generator=random) for _ in range(2)]
+    parts = [
+        LstmState(
+            torch.randn(L, B, H, generator=random).to(dtype),
+            torch.randn(L, B, C, generator=random).to(dtype),
+        )
+        for _ in range(2)
+    ]
+    return x_VH.to(dtype), *rows, sizes, BiLMState(*parts)
 
 
-def outputs_of(layer, inputs, dtype):
-    x, batch_sizes, h, c = inputs
-    return layer(x.to(dtype), batch_sizes, h.to(dtype), c.to(dtype))
+def flat(results):
+    ahead, back, state = results
+    return [*ahead, *back, *state.forward, *state.backward]
 
 
-@settings(max_examples=40, deadline=None)
+def run(name, kernels, method, module, case, *inputs):
+    kernel = kernels[name]
+    return getattr(kernel, method)(module, kernel.prepare(module, case), *inputs)
+
+
+@pytest.mark.parametrize("name", LSTM_KERNELS)
+@settings(max_examples=25, deadline=None)
 @given(
-    lengths=st.lists(st.integers(1, 40), min_size=1, max_size=30),
+    lengths=st.lists(st.integers(1, 40), min_size=1, max_size=20),
     projected=st.booleans(),
     clips=st.sampled_from(CLIPS),
     dtype=st.sampled_from(["float32", "float64"]),
-    block=st.sampled_from([1, 1 << 10, 1 << 24]),
-    exact=st.booleans(),
+    cells=st.sampled_from([5, 12, 33]),
+    n_layers=st.integers(1, 3),
+    residual=st.booleans(),
 )
-def test_cpu_lstm(lengths, projected, clips, dtype, block, exact):
-    """Whatever the blocks that the steps come in."""
-    layer, definition = lstm(projected, clips, len(lengths))
-    layer.to(getattr(torch, dtype))
-    layer.settings = Settings(exact=exact)
-    inputs = lstm_inputs(layer, lengths)
-    with (
-        torch.no_grad(),
-        force(lstm="cpu_lstm"),
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        for form in (TorchMatmul, OneDnnMatmul):
-            patch.setattr(form, "block_bytes", block)
-        found = outputs_of(layer, inputs, getattr(torch, dtype))
-        expected = outputs_of(definition, inputs, torch.float64)
-    for a, b in zip(found, expected):
-        assert str(a.dtype) == f"torch.{dtype}" and error(a, b) < TOLERANCE[dtype]
-
-
-@pytest.mark.parametrize("precision", ["half", "int8"])
-@pytest.mark.parametrize("projected", [True, False])
-def test_cpu_lstm_in_fewer_bits(precision, projected):
-    needs(precision)
-    layer, definition = lstm(projected, (3.0, 3.0), hidden_dim=64, projection_dim=32)
-    layer.settings = Settings(precision)
-    inputs = lstm_inputs(layer, [1, 5, 9, 20])
+def test_lstm(name, lengths, projected, clips, dtype, cells, n_layers, residual):
+    lengths = sorted(lengths, reverse=True)
+    sizes = {"n_layers": n_layers, "skip_connections": residual}
+    bilm, definition = models(len(lengths), projected, clips, hidden_dim=cells, **sizes)
+    bilm.to(getattr(torch, dtype))
+    case = case_of(bilm.forward_lstm.layers[0].weight_x, "float32")
+    case = case._replace(gradient=False)
+    if not LSTM_KERNELS[name].can_run(case, bilm.config):
+        return
     with torch.no_grad():
-        found = outputs_of(layer, inputs, torch.float32)
-        expected = outputs_of(definition, inputs, torch.float64)
-    for a, b in zip(found, expected):
-        assert 1e-6 < error(a, b) < TOLERANCE[precision]
+        inputs = inputs_of(bilm.config, lengths, getattr(torch, dtype))
+        found = run(name, LSTM_KERNELS, "read", bilm, case, *inputs)
+        expected = definition.read(*inputs_of(bilm.config, lengths))
+    for a, b in zip(flat(found), flat(expected), strict=True):
+        assert str(a.dtype) == f"torch.{dtype}"
+        assert error(a, b) < TOLERANCE[dtype]
 
 
-def gradients(layer, inputs, dtype):
+def gradients(read, module, inputs):
     """Return outputs, and gradients by inputs and weights."""
-    x, batch_sizes, h, c = inputs
-    leaves = [tensor.to(dtype).clone().requires_grad_() for tensor in (x, h, c)]
-    outputs = layer(leaves[0], batch_sizes, *leaves[1:])
+    x_VH, *rest, state = inputs
+    leaves = [x_VH, *state.forward, *state.backward]
+    leaves = [leaf.clone().requires_grad_() for leaf in leaves]
+    state = BiLMState(LstmState(*leaves[1:3]), LstmState(*leaves[3:]))
+    outputs = flat(read(leaves[0], *rest, state))
     generator = torch.Generator().manual_seed(1)
     loss = sum(
         (o * torch.randn(o.shape, generator=generator).to(o.dtype)).sum()
         for o in outputs
     )
-    weights = [p for p in layer.parameters() if p is not None]
+    stacks = module.forward_lstm, module.backward_lstm
+    weights = [p for stack in stacks for p in stack.parameters()]
     return outputs, torch.autograd.grad(loss, [*leaves, *weights])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("projected", [True, False])
 @pytest.mark.parametrize("clips", CLIPS)
-@pytest.mark.parametrize("kernel", ["autograd_lstm", "cudnn_lstm", "definition"])
-def test_lstm_with_gradients(kernel, clips, projected, dtype):
+@pytest.mark.parametrize("name", LEARNING)
+def test_lstm_with_gradients(name, clips, projected, dtype):
     """cuDNN's form is torch's own on a CPU."""
-    layer, definition = lstm(projected, clips)
-    layer.to(getattr(torch, dtype))
-    inputs = lstm_inputs(layer, [5, 3, 3, 1])
-    if kernel == "cudnn_lstm" and clips != (None, None):
-        if projected or clips[0]:
-            with pytest.raises(ValueError, match="EL150"), force(lstm=kernel):
-                gradients(layer, inputs, getattr(torch, dtype))
+    bilm, definition = models(0, projected, clips)
+    bilm.to(getattr(torch, dtype))
+    inputs = inputs_of(bilm.config, [5, 3, 3, 1], getattr(torch, dtype))
+    case = case_of(bilm.forward_lstm.layers[0].weight_x, "float32")
+    if not LSTM_KERNELS[name].can_run(case, bilm.config):
+        with pytest.raises(ValueError, match="EL150"), force(lstm=name):
+            gradients(bilm.fast.read, bilm, inputs)
         return
-    with force(lstm=kernel):
-        found = gradients(layer, inputs, getattr(torch, dtype))
-    expected = gradients(definition, inputs, torch.float64)
-    for a, b in zip(found[0], expected[0]):
+    with force(lstm=name):
+        found = gradients(bilm.fast.read, bilm, inputs)
+    of_definition = inputs_of(bilm.config, [5, 3, 3, 1])
+    expected = gradients(definition.read, definition, of_definition)
+    for a, b in zip(found[0], expected[0], strict=True):
         assert error(a, b) < TOLERANCE[dtype]
-    for a, b in zip(found[1], expected[1]):
+    for a, b in zip(found[1], expected[1], strict=True):
         assert error(a, b) < GRADIENT_TOLERANCE[dtype]
     if clips[0]:  # the clip was at work, and the gradient respects it
-        assert (expected[0][2].abs() == clips[0]).any()
+        assert (expected[0][-1].abs() == clips[0]).any()
 
 
-def test_lstm_gradients_equal_finite_differences():
-    layer, _ = lstm(True, (None, None))
-    layer.double()
-    x, batch_sizes, h, c = lstm_inputs(layer, [3, 2])
-    leaves = [tensor.double().requires_grad_() for tensor in (x, h, c)]
+def test_gradients_equal_finite_differences():
+    bilm, _ = models()
+    bilm.double()
+    x_VH, *rest, state = inputs_of(bilm.config, [3, 2], n_words=3)
     with force(lstm="autograd_lstm"):
         assert torch.autograd.gradcheck(
-            lambda x, h, c: layer(x, batch_sizes, h, c), leaves
+            lambda x: torch.cat(bilm.fast.read(x, *rest, state)[0]),
+            [x_VH.requires_grad_()],
         )
 
 
@@ -169,99 +169,133 @@ def test_lstm_under_autocast(clips, projected):
     """Matrix multiplications are rounded, the cells that are carried are not. With
     clips, which some values are rounded across, only outputs are compared: gradients
     jump there."""
-    layer, definition = lstm(projected, clips, hidden_dim=64, projection_dim=32)
-    inputs = lstm_inputs(layer, [5, 3, 3, 1])
+    sizes = {"hidden_dim": 64, "projection_dim": 32}
+    bilm, definition = models(0, projected, clips, **sizes)
+    inputs = inputs_of(bilm.config, [5, 3, 3, 1], torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
-        found = gradients(layer, inputs, torch.float32)
-    expected = gradients(definition, inputs, torch.float64)
-    pairs = list(zip([*found[0], *found[1]], [*expected[0], *expected[1]]))
-    assert all(a.dtype == torch.float32 for a, _ in pairs)
-    for a, b in pairs if clips == (None, None) else pairs[:3]:
-        assert 1e-6 < error(a, b) < 0.02
-    assert (found[0][2] != found[0][2].bfloat16().float()).any()
+        found = gradients(bilm.fast.read, bilm, inputs)
+    of_definition = inputs_of(bilm.config, [5, 3, 3, 1])
+    expected = gradients(definition.read, definition, of_definition)
+    assert all(a.dtype == torch.float32 for a in [*found[0], *found[1]])
+    for a, b in zip(found[0], expected[0]):
+        assert 1e-6 < error(a, b) < 0.03
+    if clips == (None, None):
+        for a, b in zip(found[1], expected[1]):
+            assert 1e-6 < error(a, b) < 0.03
+    cells = found[0][-1]
+    assert (cells != cells.bfloat16().float()).any()
 
 
-CONFIG = tiny_config()
-ENCODER = FastCharCnnEncoder(CONFIG)
-draw_weights(ENCODER, torch.Generator().manual_seed(1))
-CHAR_CNN = CharCnnEncoder(CONFIG).double()
-CHAR_CNN.load_state_dict(ENCODER.state_dict())
-READER = BiLM(CONFIG)
-
-
-@settings(max_examples=80, deadline=None)
+@pytest.mark.parametrize("name", TOKEN_KERNELS)
+@settings(max_examples=50, deadline=None)
 @given(
     words=st.lists(any_token, min_size=1, max_size=120),
     trimmed=st.booleans(),
-    precision=st.sampled_from(["float32", "float64"]),
-    device=st.sampled_from(["cpu", "cuda"]),
+    dtype=st.sampled_from(["float32", "float64"]),
+    activation=st.sampled_from(["relu", "tanh"]),
+    char_dim=st.sampled_from([3, 4]),
 )
-def test_char_cnn_of_any_words(words, trimmed, precision, device):
-    """Long ones too, that leave no room for padding; also as on a GPU."""
-    ids = READER.character_ids([*words, "x" * 47, "가" * 20])
-    ids = torch.from_numpy(READER.trim(ids) if trimmed else ids)
-    encoder = copy.deepcopy(ENCODER).to(getattr(torch, precision))
-    with (
-        torch.no_grad(),
-        force(token_encoder="char_cnn"),
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        expected = CHAR_CNN(ids)
-        if device == "cuda":
-            patch.setattr(processor, "probe", lambda *_: Processor("cuda"))
-            patch.setattr(char_cnn, "RESULTS_ON_GPU", 20_000)
-        assert error(encoder(ids), expected) < TOLERANCE[precision]
+def test_token_encoder(name, words, trimmed, dtype, activation, char_dim):
+    """Long words too, that leave no room for padding."""
+    sizes = {"activation": activation, "char_dim": char_dim}
+    bilm, definition = models(**sizes)
+    ids = bilm.character_ids([*words, "x" * 47, "가" * 20])
+    ids = torch.from_numpy(bilm.trim(ids) if trimmed else ids)
+    encoder = bilm.to(getattr(torch, dtype)).token_encoder
+    with torch.no_grad():
+        case = case_of(encoder.char_embedding, "float32")
+        if not TOKEN_KERNELS[name].can_run(case, bilm.config):
+            return
+        found = run(name, TOKEN_KERNELS, "encode", encoder, case, ids)
+        assert error(found, definition.token_encoder(ids)) < TOLERANCE[dtype]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
+@given(words=st.lists(any_token, min_size=1, max_size=60))
+def test_token_encoder_as_on_a_gpu(words):
+    """Where lengths are not looked at."""
+    bilm, definition = models()
+    ids = torch.from_numpy(bilm.character_ids([*words, "x" * 47]))
+    case = Case("cuda")
+    with torch.no_grad(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(char_cnn, "RESULTS_ON_GPU", 20_000)
+        found = run("char_cnn", TOKEN_KERNELS, "encode", bilm.token_encoder, case, ids)
+        assert error(found, definition.token_encoder(ids)) < TOLERANCE["float32"]
+
+
+@pytest.mark.parametrize("name", TOKEN_KERNELS)
+@settings(max_examples=40, deadline=None)
 @given(
     ids=st.lists(
         st.lists(st.integers(0, 3), min_size=9, max_size=9), min_size=1, max_size=9
     )
 )
-def test_char_cnn_of_any_ids(ids):
+def test_token_encoder_of_any_ids(name, ids):
     """Also such as no word has: runs of equal ids, at the end or not."""
+    bilm, definition = models()
     ids = torch.tensor(ids)
-    encoder = copy.deepcopy(ENCODER).double()
     with torch.no_grad():
-        assert error(encoder(ids), CHAR_CNN(ids)) < TOLERANCE["float64"]
+        case = case_of(bilm.token_encoder.char_embedding, "float32")
+        if not TOKEN_KERNELS[name].can_run(case, bilm.config):
+            return
+        found = run(name, TOKEN_KERNELS, "encode", bilm.token_encoder, case, ids)
+        assert error(found, definition.token_encoder(ids)) < TOLERANCE["float32"]
 
 
-@pytest.mark.parametrize("kernel", ["char_cnn", "definition"])
-def test_char_cnn_with_gradients(kernel):
+@pytest.mark.parametrize("name", ["char_cnn", "definition"])
+def test_token_encoder_with_gradients(name):
+    bilm, definition = models()
     words = ["a", "cat", "고양이", "x" * 48, ""] * 3
-    ids = torch.from_numpy(READER.character_ids(words))
-    weights = torch.randn(len(words), CONFIG.projection_dim, dtype=torch.float64)
-    found = []
-    for encoder, dtype in ((ENCODER, torch.float32), (CHAR_CNN, torch.float64)):
-        with force(token_encoder=kernel):
-            loss = (encoder(ids) * weights.to(dtype)).sum()
-        found.append(torch.autograd.grad(loss, list(encoder.parameters())))
-    for a, b in zip(*found):
+    ids = torch.from_numpy(bilm.character_ids(words))
+    weights = torch.randn(len(words), bilm.config.projection_dim, dtype=torch.float64)
+    with force(token_encoder=name):
+        loss = (bilm.fast.token_vectors([ids]) * weights.float()).sum()
+    found = torch.autograd.grad(loss, list(bilm.token_encoder.parameters()))
+    loss = (definition.token_encoder(ids) * weights).sum()
+    expected = torch.autograd.grad(loss, list(definition.token_encoder.parameters()))
+    for a, b in zip(found, expected, strict=True):
         assert error(a, b) < GRADIENT_TOLERANCE["float32"]
 
 
-@pytest.mark.parametrize("precision", ["float32", "half", "int8"])
-@pytest.mark.parametrize("exact", [False, True])
-def test_whole_model(precision, exact):
+@pytest.mark.parametrize("word_dim", [0, 5])
+@pytest.mark.parametrize("name", TOKEN_KERNELS)
+def test_words_in_parts_and_beside_a_table(name, word_dim):
+    """Parts of a batch, each as wide as its longest word, and word ids beside them."""
+    sizes = {"n_words": 9, "word_dim": word_dim} if word_dim else {}
+    bilm, definition = models(**sizes)
+    ids = torch.from_numpy(bilm.character_ids(["a", "cat", "고양이", "x" * 48]))
+    parts = [ids[:2, :12], ids[2:]]
+    more = [torch.tensor([3, 0, 8, 8])] if word_dim else []
+    with torch.no_grad(), force(token_encoder=name):
+        case = bilm.fast.case()
+        if not TOKEN_KERNELS[name].can_run(case, bilm.config):
+            pytest.skip("there is no library")
+        found = bilm.fast.token_vectors(parts, *more)
+        assert error(found, definition.token_encoder(ids, *more)) < 2e-6
+
+
+@pytest.mark.parametrize("precision", ["float32", "half"])
+def test_whole_model(precision):
     """Alone and in a batch; float32 comes back bit for bit."""
     needs(precision)
     sizes = {"hidden_dim": 64, "projection_dim": 32, "filters": ((1, 16), (3, 48))}
-    bilm = BiLM.random(tiny_config(**sizes, cell_clip=3.0, proj_clip=3.0), seed=1)
+    bilm, definition = models(1, True, (3.0, 3.0), **sizes)
     sentences = [[f"w{i * j}" for i in range(j)] for j in (3, 9, 5, 17, 1)]
+    batch = pack(sentences)
+    with torch.no_grad():
+        ids = torch.from_numpy(bilm.character_ids(batch.words))
+        numbers = map(torch.from_numpy, (batch.word_N, batch.reversed_N))
+        state = BiLMState.zeros(bilm.config, len(sentences), torch.zeros(1).double())
+        layers, _ = definition([ids], *numbers, batch.batch_sizes, state)
     before = bilm.encode(sentences)
-    with force(token_encoder="definition", lstm="definition", matmul="torch"):
-        bilm.double().token_cache.clear()
-        expected = bilm.encode(sentences)
-        bilm.float()
-    bilm.set_precision(precision).set_exact(exact)
-    for sentence, found, layers in zip(sentences, bilm.encode(sentences), expected):
-        wanted = torch.from_numpy(layers).double()
+    bilm.set_precision(precision)
+    for s, found in enumerate(bilm.encode(sentences)):
+        wanted = layers[:, batch.positions[s]]
         least = 0 if precision == "float32" else 1e-5  # or nothing was rounded
         assert least < error(torch.from_numpy(found), wanted) < TOLERANCE[precision]
-        (alone,) = bilm.encode([sentence])
-        assert error(torch.from_numpy(alone), wanted) < TOLERANCE[precision]
-    bilm.set_precision("float32").set_exact(False)
+        (alone,) = bilm.encode(sentences[s : s + 1])
+        assert (alone == found).all()
+    bilm.set_precision("float32")
     for a, b in zip(before, bilm.encode(sentences)):
         assert (a == b).all()
 
@@ -274,15 +308,25 @@ def test_weights_for_cudnn_are_flattened_once(projected, monkeypatch):
     monkeypatch.setattr(
         cudnn_lstm, "flatten", lambda *a, **k: calls.append(1) or flatten(*a, **k)
     )
-    layer, definition = lstm(projected, (None, None))
-    x, batch_sizes, h, c = lstm_inputs(layer, [5, 3, 3, 1])
-    state = h.double(), c.double()
+    bilm, definition = models(0, projected)
+    n_layers = 2 * bilm.config.n_layers
+    inputs = inputs_of(bilm.config, [5, 3, 3, 1], torch.float32)
     with torch.no_grad(), force(lstm="cudnn_lstm"):
         for times in (1, 2):
             for _ in range(3):
-                found = layer(x, batch_sizes, h, c)
-            assert len(calls) == times
-            for a, b in zip(found, definition(x.double(), batch_sizes, *state)):
+                found = bilm.fast.read(*inputs)
+            assert len(calls) == times * n_layers
+            of_definition = inputs_of(bilm.config, [5, 3, 3, 1])
+            for a, b in zip(flat(found), flat(definition.read(*of_definition))):
                 assert error(a, b) < TOLERANCE["float32"]
-            layer.bias.add_(0.5)
-            definition.bias.add_(0.5)
+            for model in (bilm, definition):
+                model.forward_lstm.layers[0].bias.add_(0.5)
+
+
+def test_copies_compute_with_their_own_weights():
+    bilm, _ = models()
+    bilm.encode([["a"]])
+    other = copy.deepcopy(bilm)
+    with torch.no_grad():
+        other.forward_lstm.layers[0].bias.add_(1)
+    assert (other.encode([["a"]])[0] != bilm.encode([["a"]])[0]).any()

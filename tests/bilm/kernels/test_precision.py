@@ -6,18 +6,17 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from spacy_elmo.bilm.batch import pack
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.kernels import processor
-from spacy_elmo.bilm.kernels.choose import choose_directions, choose_lstm
-from spacy_elmo.bilm.kernels.forced import force
-from spacy_elmo.bilm.kernels.processor import Case, Processor, float32_mode
-from spacy_elmo.component import layer_cache
-from spacy_elmo.layers.encoder import build_bilm, shim_of
+from spacy_elmo.bilm.kernels import Case, force
+from spacy_elmo.bilm.kernels.plan import choose_lstm
+from spacy_elmo.machine import float32_mode
+from spacy_elmo.pipeline import layer_cache
+from spacy_elmo.pipeline.encoder import build_bilm, shim_of
 from spacy_elmo.pretrain.config import TrainingConfig
 from spacy_elmo.pretrain.workers import torch_settings
 
-from ...models import SENTENCES, tiny_config
+from ...fake_gpu import take_meta_for_a_gpu
+from ...models import SENTENCES, needs, tiny_config
 
-GPU = Processor("cuda", forms=frozenset({"torch", "cuda_float16"}))
 UNCLIPPED = tiny_config(cell_clip=None, proj_clip=None)
 
 
@@ -58,9 +57,7 @@ class Recorder(TorchDispatchMode):
 @pytest.mark.parametrize("kernel", ["char_cnn", "definition"])
 def test_a_whole_model_computes_in_its_mode(kernel, precision, monkeypatch):
     """On a device without data, which is taken for a GPU."""
-    monkeypatch.setattr(processor, "probe", lambda device, _: Processor("cuda"))
-    monkeypatch.setattr(torch, "autocast", lambda *_, **__: torch.no_grad())
-    monkeypatch.setattr(torch, "is_autocast_enabled", lambda *_: False)
+    take_meta_for_a_gpu(monkeypatch)
     bilm = BiLM.empty(tiny_config()).eval().set_precision(precision)
     before = modes()
     with torch.no_grad(), Recorder() as recorder, force(token_encoder=kernel):
@@ -83,27 +80,20 @@ def test_training_is_in_tf32_only_where_it_is_asked_for(precision, mode, monkeyp
     assert modes() == before
 
 
-@pytest.mark.parametrize("precision", ["half", "int8"])
-def test_cudnn_is_refused_where_it_would_ignore_the_precision(precision):
-    case = Case(GPU, precision)
-    assert choose_lstm(case, UNCLIPPED, 2) == "cpu_lstm"
-    assert choose_lstm(Case(GPU, "tf32"), UNCLIPPED, 2) == "cudnn_lstm"
+def test_cudnn_is_refused_where_it_would_ignore_the_precision():
+    case = Case("cuda", "half")
+    assert choose_lstm(case, UNCLIPPED, 2) == "gpu_lstm"
+    assert choose_lstm(Case("cuda", "tf32"), UNCLIPPED, 2) == "cudnn_lstm"
     with force(lstm="cudnn_lstm"), pytest.raises(ValueError, match="EL150"):
         choose_lstm(case, UNCLIPPED, 2)
 
 
-def test_one_operator_is_refused_for_8_bits():
-    with force(directions="one_operator"):
-        assert choose_directions(Case(GPU), UNCLIPPED, 9, 1) == "one_operator"
-        with pytest.raises(ValueError, match="EL150"):
-            choose_directions(Case(GPU, "int8"), UNCLIPPED, 9, 1)
-
-
 def test_layers_are_kept_for_a_precision_and_a_gpu(monkeypatch):
+    needs("half")
     shim = shim_of(build_bilm(**tiny_config().to_dict()))
     shim.set_weights(BiLM.random(tiny_config()), "test")
     found = [layer_cache.context_of(shim)]
-    shim.precision = "tf32"
+    shim.bilm.set_precision("half")
     found.append(layer_cache.context_of(shim))
     gpu = torch.device("cuda")
     monkeypatch.setattr(BiLM, "device", gpu)

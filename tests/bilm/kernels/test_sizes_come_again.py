@@ -6,8 +6,6 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.initial_weights import draw_weights
-from spacy_elmo.bilm.kernels.fast import FastCharCnnEncoder
 from spacy_elmo.bilm.objectives import AdaptiveSoftmax
 from spacy_elmo.bilm.token_encoder import CharCnnEncoder
 
@@ -38,11 +36,10 @@ def sizes_of(run):
 
 
 def test_of_the_char_cnn():
-    encoder = FastCharCnnEncoder(tiny_config())
-    draw_weights(encoder, torch.Generator().manual_seed(0))
+    bilm = BiLM.random(tiny_config())
     ids = torch.randint(1, 200, (max(N_WORDS), 9))
-    encoder(ids)  # the processor is tried out
-    found = [sizes_of(lambda n=n: encoder(ids[:n])) for n in N_WORDS]
+    encode = bilm.fast.token_vectors
+    found = [sizes_of(lambda n=n: encode([ids[:n]])) for n in N_WORDS]
     assert found[0] == found[1] == found[2]
 
 
@@ -50,16 +47,17 @@ def test_of_the_char_cnn():
 def test_beside_a_word_table(n_words):
     """Whatever the number of words that are read to fill a batch up."""
     config = tiny_config(n_words=200, word_dim=4)
-    encoder = FastCharCnnEncoder(config)
-    draw_weights(encoder, torch.Generator().manual_seed(0))
+    bilm = BiLM.random(config)
+    encoder = bilm.token_encoder
     definition = CharCnnEncoder(config).double()
     definition.load_state_dict(encoder.state_dict())
     words = [f"{'x' * (n % 9)}{n}" for n in range(n_words)]
     ids = torch.from_numpy(BiLM(tiny_config()).character_ids(words))
     numbers = torch.arange(n_words)
     found = []
-    for each in (encoder, definition):
-        vectors = each(ids, numbers)
+    fast = lambda ids, numbers: bilm.fast.token_vectors([ids], numbers)  # noqa: E731
+    for each, compute in ((encoder, fast), (definition, definition)):
+        vectors = compute(ids, numbers)
         weights = torch.linspace(-1, 1, vectors.numel(), dtype=vectors.dtype)
         loss = (vectors.flatten() * weights).sum()
         found.append([vectors, *torch.autograd.grad(loss, list(each.parameters()))])

@@ -8,8 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_elmo.bilm.kernels import processor
 from spacy_elmo.bilm.objectives.sampled import SampledSoftmax, sample_log_uniform
+from spacy_elmo.machine import processor
 
 V, H, S = 30, 5, 9
 

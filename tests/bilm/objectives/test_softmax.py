@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from spacy_elmo.bilm.kernels import processor
 from spacy_elmo.bilm.objectives import AdaptiveSoftmax, FullSoftmax
 from spacy_elmo.bilm.objectives.adaptive import adaptive_softmax
+from spacy_elmo.machine import processor
 
 
 def make_softmax(width, n_words, cutoffs=()):

@@ -1,4 +1,4 @@
-"""Objectives in files: by registered name and settings, and those of version 0.1."""
+"""Objectives in files, by registered name and settings."""
 
 import pytest
 import torch
@@ -61,32 +61,13 @@ def test_saved_and_loaded(tmp_path, name):
     assert torch.equal(loaded(h, target), objective(h, target))
 
 
-@pytest.mark.parametrize("cutoffs", [[], [4, 9]])
-def test_a_file_of_version_0_1(tmp_path, cutoffs):
-    """It has no name, and an array of cutoffs."""
-    kind = "adaptive" if cutoffs else "full"
-    objective = OBJECTIVES[kind]
-    arrays = {**objective.state_dict(), "cutoffs": torch.tensor(cutoffs).long()}
-    save_file(arrays, tmp_path / "file")
-    loaded = load(tmp_path / "file", 16, 20)
-    assert loaded.describe() == objective.describe()
-    h, target = torch.randn(5, 16), torch.arange(5)
-    assert torch.equal(loaded(h, target), objective(h, target))
-
-
-def test_bad_files_of_version_0_1(tmp_path):
-    path, bias = tmp_path / "file", torch.zeros(20)
-    weight, none = torch.zeros(20, 8), torch.tensor([], dtype=torch.int64)
-    for code, cutoffs, w in (
-        ("EL010", torch.tensor(4), weight),
-        ("EL010", torch.tensor([[4, 9]]), weight),
-        ("EL029", torch.tensor([9, 4]), weight),
-        ("EL008", none, weight * float("nan")),
-        ("EL007", none, weight[1:]),
+def test_a_file_that_names_no_objective(tmp_path):
+    save_file(OBJECTIVES["full"].state_dict(), tmp_path / "file")
+    with (
+        pytest.warns(UserWarning, match="ELW52"),
+        pytest.raises(ValueError, match=r"EL010.*does not name its objective"),
     ):
-        save_file({"cutoffs": cutoffs, "weight": w.clone(), "bias": bias}, path)
-        with pytest.raises(ValueError, match=code):
-            load(path, 8, 20)
+        load(tmp_path / "file", 16, 20)
 
 
 def test_of_another_size(tmp_path):

@@ -7,7 +7,7 @@ import torch
 from torch.nn import Parameter
 from torch.optim import Optimizer
 
-from spacy_elmo.pretrain.optimizers import OptimizerRecipe
+from spacy_elmo.pretrain import OptimizerRecipe
 from spacy_elmo.registry import registry
 
 

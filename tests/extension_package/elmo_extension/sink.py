@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from spacy_elmo.embed.sinks import Shard
+from spacy_elmo.embed import Shard
 from spacy_elmo.registry import registry
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.files import StoredBiLM
+from spacy_elmo.bilm import BiLMConfig
+from spacy_elmo.bilm.weights import StoredBiLM
 from spacy_elmo.registry import registry
 
 FILE = "bilm.npz"

@@ -1,0 +1,1 @@
+"""Static vectors of words: a small word encoder learns a larger model's."""

@@ -1,0 +1,158 @@
+"""The LSTM layers of both directions by the C library: a whole pass is one call.
+
+Shapes: as in lstm.py; I columns of a layer's input.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..config import BiLMConfig
+from ..lstm import BiLMState, LstmState
+from ..model import BidirectionalLM
+from . import native
+from .kernel import Case
+from .native import (
+    Library,
+    address,
+    checked_floats,
+    checked_rows,
+    pick,
+)
+from .torch_lstm import gate_bias
+
+
+class Weights(NamedTuple):
+    """The layers of both directions, and the tensors that they point to."""
+
+    library: Library
+    mode: int
+    layers: tuple[Any, Any]
+    tensors: list[Tensor]
+
+
+def can_run(case: Case, config: BiLMConfig) -> bool:
+    """Return whether the library computes this case."""
+    return case.is_native
+
+
+def prepare(model: BidirectionalLM, case: Case) -> Weights:
+    """Return the weights of both directions, packed."""
+    library = native.library()
+    mode, directions = library.mode(case.precision), []
+    tensors: list[Tensor] = []
+    for stack in (model.forward_lstm, model.backward_lstm):
+        structs = library.array("elmo_layer", len(stack.layers))
+        for struct, layer in zip(structs, stack.layers):
+            packed = _pack(library, layer, mode)
+            tensors += packed.values()
+            for name, tensor in packed.items():
+                setattr(struct, name, address(tensor))
+        directions.append(structs)
+    return Weights(library, mode, (directions[0], directions[1]), tensors)
+
+
+def _pack(library: Library, layer: Any, mode: int) -> dict[str, Tensor]:
+    """Return a layer's weights by the names that they have in elmo.h. A group has the
+    gates of the same cells: its sums are all that these cells need."""
+    gates = library.columns(layer.config.hidden_dim, 4)
+    packed = {
+        "weight_x": library.pack(layer.weight_x.detach(), gates, mode),
+        "weight_h": library.pack(layer.weight_h.detach(), gates, mode),
+        "bias": pick(gate_bias(layer.bias.detach(), layer.config.forget_bias), gates),
+    }
+    if layer.weight_p is not None:
+        columns = library.columns(layer.config.projection_dim)
+        packed["weight_p"] = library.pack(layer.weight_p.detach(), columns, mode)
+    return packed
+
+
+def read(
+    model: BidirectionalLM,
+    weights: Weights,
+    x_VH: Tensor,
+    forward_N: Tensor,
+    backward_N: Tensor,
+    batch_sizes: Sequence[int],
+    state: BiLMState,
+    dropout: float = 0.0,
+) -> tuple[list[Tensor], list[Tensor], BiLMState]:
+    """Return what `model.read` returns. The library drops nothing out: that is for
+    training."""
+    in_order = torch.arange(len(forward_N))
+    rows = (forward_N, backward_N), (in_order, in_order)
+    layers_LN2H, state = _read(model, weights, x_VH, *rows, batch_sizes, state)
+    ahead, back = layers_LN2H[1:].unbind(dim=2)
+    return list(ahead), list(back), state
+
+
+def read_layers(
+    model: BidirectionalLM,
+    weights: Weights,
+    x_VH: Tensor,
+    word_N: Tensor,
+    reversed_N: Tensor,
+    batch_sizes: Sequence[int],
+    state: BiLMState,
+) -> tuple[Tensor, BiLMState]:
+    """Return the layers, (L+1, N, D), which `model.join` makes of what it has read, and
+    the last state. Arguments are those of `model.forward`."""
+    in_order = torch.arange(len(word_N))
+    rows = (word_N, word_N[reversed_N]), (in_order, reversed_N)
+    layers_LN2H, state = _read(model, weights, x_VH, *rows, batch_sizes, state)
+    return layers_LN2H.flatten(2), state
+
+
+def _read(
+    model: BidirectionalLM,
+    weights: Weights,
+    x_VH: Tensor,
+    read_rows: tuple[Tensor, Tensor],
+    write_rows: tuple[Tensor, Tensor],
+    batch_sizes: Sequence[int],
+    state: BiLMState,
+) -> tuple[Tensor, BiLMState]:
+    """Return layers (L+1, N, 2, H), whose rows are where write_rows says, and the state
+    after the last step."""
+    config, library = model.config, weights.library
+    L, H, C = config.n_layers, config.projection_dim, config.hidden_dim
+    N, B, T = len(read_rows[0]), batch_sizes[0], len(batch_sizes)
+    if sum(batch_sizes) != N or list(batch_sizes) != sorted(batch_sizes)[::-1]:
+        raise ValueError(f"batch sizes of {sum(batch_sizes)} rows for {N}")
+    x_VH = checked_floats(x_VH, len(x_VH), H)
+    before = [checked_rows(rows, len(x_VH), N) for rows in read_rows]
+    after = [checked_rows(rows, N, N) for rows in write_rows]
+    h = [checked_floats(direction.h, L, B, H).clone() for direction in state]
+    c = [checked_floats(direction.c, L, B, C).clone() for direction in state]
+    layers = torch.empty(L + 1, N, 2, H, dtype=torch.float32, device="cpu")
+    sizes = library.array("int64_t", list(batch_sizes))
+    task = library.new(
+        "elmo_reading",
+        mode=weights.mode,
+        residual=config.skip_connections,
+        n_layers=L,
+        width=H,
+        cells=C,
+        n_rows=N,
+        n_sequences=B,
+        n_steps=T,
+        batch_sizes=sizes,
+        cell_clip=_limit(config.cell_clip),
+        proj_clip=_limit(config.proj_clip),
+        layers=list(weights.layers),
+        x=x_VH,
+        read_rows=list(map(address, before)),
+        write_rows=list(map(address, after)),
+        out=layers,
+        h=list(map(address, h)),
+        c=list(map(address, c)),
+    )
+    library.call("read", task)
+    forward, backward = (LstmState(*pair) for pair in zip(h, c))
+    return layers, BiLMState(forward, backward)
+
+
+def _limit(clip: float | None) -> float:
+    return float("inf") if clip is None else float(clip)

@@ -1,0 +1,174 @@
+"""The LSTM layers without a gradient in PyTorch, for GPUs, for weights that are not
+float32, and for CPUs without the C library.
+
+On a CPU sequences are read one after another: torch's functions, sigmoid and addcmul
+among them, round a number by its place in a tensor, so a row would depend on the
+others; and on one thread, since more sum in another order.
+
+How a layer differs from the definition:
+
+- tanh(x) = 2 sigmoid(2x) - 1, since torch's tanh takes ten times as long as its
+  sigmoid. The state is kept as 2c, and what else is doubled or negated is so in the
+  weights, where it costs nothing;
+- views of all steps are made at once, and the state of a step is the output of the one
+  before, not a copy of it.
+
+Shapes: as in lstm.py; I columns of the input.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ...machine import thread_count
+from ..config import BiLMConfig
+from ..lstm import BiLMState, LstmLayer
+from ..model import BidirectionalLM
+from . import layer_by_layer
+from .kernel import Case
+from .matmul import Matmul, prepare_matmul
+
+# Bytes of a long product that are computed at once on a CPU.
+BLOCK_BYTES = 16 << 20
+
+
+class PackedWeights(NamedTuple):
+    """A layer's weights to multiply by, and its bias."""
+
+    x: Matmul
+    h: Matmul
+    bias: Tensor
+    p: Matmul | None
+
+
+def can_run(case: Case, config: BiLMConfig) -> bool:
+    """Return whether the kernel computes a case."""
+    return not case.gradient
+
+
+def prepare(model: BidirectionalLM, case: Case) -> list[list[PackedWeights]]:
+    """Return the packed weights of each layer of each direction."""
+    return layer_by_layer.prepare_layers(model, partial(pack, case=case))
+
+
+def pack(layer: LstmLayer, case: Case) -> PackedWeights:
+    """Return weights prepared for `run`: h's candidate g doubled, p negated."""
+    doubled_H4C = layer.weight_h.detach().clone()
+    doubled_H4C[:, 3 * doubled_H4C.shape[1] // 4 :] *= 2
+    p = layer.weight_p
+    return PackedWeights(
+        prepare_matmul(layer.weight_x, case),
+        prepare_matmul(doubled_H4C, case),
+        gate_bias(layer.bias.detach(), layer.config.forget_bias),
+        None if p is None else prepare_matmul(-p.detach(), case),
+    )
+
+
+def run(
+    layer: LstmLayer,
+    packed: PackedWeights,
+    x_NI: Tensor,
+    batch_sizes: Sequence[int],
+    h_BH: Tensor,
+    c_BC: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return what `layer` returns. packed: its weights, by `pack`."""
+    C = c_BC.shape[1]
+    cell_clip, proj_clip = layer.config.cell_clip, layer.config.proj_clip
+    y_NH = x_NI.new_empty(len(x_NI), h_BH.shape[1])
+    outputs = y_NH.split(batch_sizes)
+    h, c2_BC = h_BH, 2 * c_BC
+    c2, m, rows = c2_BC, torch.empty_like(c2_BC), 0
+    on_cpu = x_NI.device.type == "cpu"  # elsewhere all rows at once are faster
+    n_rows = BLOCK_BYTES // (16 * C) if on_cpu else len(x_NI)
+    for steps, block in blocks(batch_sizes, n_rows):
+        gates_N4C = packed.x.linear(x_NI[block], packed.bias)
+        gates_N4C[:, 3 * C :] *= 2
+        sizes = batch_sizes[steps]
+        views = [part.split(sizes) for part in gates_N4C.split(C, dim=1)]
+        for b, z, o, i, f, g, y in zip(
+            sizes, gates_N4C.split(sizes), *views, outputs[steps], strict=True
+        ):
+            if b != rows:
+                rows, h, c2, m = b, h[:b], c2[:b], m[:b]
+            packed.h.add_to(z, h)
+            z.sigmoid_()
+            # 2 i tanh(.) = 4 i g - 2 i
+            c2.mul_(f).addcmul_(i, g, value=4).sub_(i, alpha=2)
+            if cell_clip is not None:
+                c2.clamp_(-2 * cell_clip, 2 * cell_clip)
+            # -o tanh(c) = o - 2 o sigmoid(2c)
+            torch.addcmul(o, o, torch.sigmoid(c2, out=m), value=-2, out=m)
+            if packed.p is None:
+                h = torch.neg(m, out=y)
+            elif proj_clip is None:
+                h = y.copy_(packed.p.linear(m))
+            else:
+                h = torch.clamp(packed.p.linear(m), -proj_clip, proj_clip, out=y)
+        del gates_N4C, views, z, o, i, f, g  # before the next block's are made
+    return y_NH, last_rows(y_NH, batch_sizes), c2_BC / 2
+
+
+def read(
+    model: BidirectionalLM,
+    prepared: list[list[PackedWeights]],
+    x_VH: Tensor,
+    forward_N: Tensor,
+    backward_N: Tensor,
+    batch_sizes: Sequence[int],
+    state: BiLMState,
+    dropout: float = 0.0,
+) -> tuple[list[Tensor], list[Tensor], BiLMState]:
+    """Return what `model.read` returns."""
+    read_some = partial(layer_by_layer.read, run, model, prepared, x_VH)
+    if x_VH.device.type != "cpu":
+        return read_some(forward_N, backward_N, batch_sizes, state, dropout)
+    sizes_T = torch.tensor(batch_sizes)
+    first_T = sizes_T.cumsum(0) - sizes_T
+    rows = [first_T[sizes_T > b] + b for b in range(batch_sizes[0])]
+    with thread_count(1):
+        found = [
+            read_some(
+                forward_N[rows_T],
+                backward_N[rows_T],
+                [1] * len(rows_T),
+                state.rows(slice(b, b + 1)),
+                dropout,
+            )
+            for b, rows_T in enumerate(rows)
+        ]
+    aheads, backs, states = zip(*found)
+    packed_N = torch.argsort(torch.cat(rows))
+    ahead, back = (
+        [torch.cat(outputs)[packed_N] for outputs in zip(*sequences)]
+        for sequences in (aheads, backs)
+    )
+    return ahead, back, BiLMState.join(states)
+
+
+def last_rows(rows_N: Tensor, batch_sizes: Sequence[int]) -> Tensor:
+    """Return the last row of every sequence: what a step has and the next has not."""
+    sizes = list(batch_sizes)
+    ends = zip(rows_N.split(sizes), pairwise([*sizes, 0]))
+    return torch.cat([y[b_next:] for y, (b, b_next) in ends if b_next < b][::-1])
+
+
+def gate_bias(bias: Tensor, forget_bias: float) -> Tensor:
+    """Return a layer's bias, the forget gate's constant included, (4C,)."""
+    o, i, f, g = bias.chunk(4)
+    return torch.cat([o, i, f + forget_bias, g])
+
+
+def blocks(batch_sizes: Sequence[int], n_rows: int) -> Iterator[tuple[slice, slice]]:
+    """Yield steps, and their rows, in blocks of n_rows or of one step at least."""
+    first_step = first_row = rows = 0
+    for step, b in enumerate(batch_sizes):
+        if rows and rows + b > n_rows:
+            yield slice(first_step, step), slice(first_row, first_row + rows)
+            first_step, first_row, rows = step, first_row + rows, 0
+        rows += b
+    yield slice(first_step, len(batch_sizes)), slice(first_row, first_row + rows)

@@ -1,0 +1,257 @@
+"""Reading HDF5 files of unknown origin.
+
+pyfive, which is Python throughout, parses the file: how groups, arrays and their pieces
+lie in it. The HDF5 library that h5py brings is written in C, and has faults that a
+crafted file reaches. Here everything that the file says is checked before memory is
+taken, and numbers are read from the places that it names.
+"""
+
+import io
+import math
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import pyfive
+from pyfive.dataobjects import DataObjects
+
+from ...errors import Errors
+from ...files import coded, reading
+
+_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+# How many times its file a compressed array may be; floats hardly shrink.
+MAX_COMPRESSION = 100
+# Bytes that may be read of everything but the numbers, and names that may be there:
+# a published model has about 40 names in 50 kB.
+MAX_METADATA = 8 << 20
+MAX_NAMES = 10_000
+MAX_DEPTH = 20  # of groups in one another
+_READ_COSTS = 32  # bytes that a read counts as at least
+_COMPACT, _CONTIGUOUS, _CHUNKED = range(3)  # how arrays lie in a file
+_NOT_HELD = "larger than what the file holds of it"
+_DEFLATE, _SHUFFLE = 1, 2  # filters
+# Bits of exponent and mantissa of IEEE 754, by the bytes of a number.
+_IEEE = {2: (5, 10), 4: (8, 23), 8: (11, 52)}
+_DATATYPE = 0x0003  # the message of an object's header that says its type
+
+
+class _Metadata(io.RawIOBase):
+    """A file, of which pyfive reads a bounded number of bytes."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file, self._size, self._left = file, size, MAX_METADATA
+
+    def read(self, size: int = -1) -> bytes:
+        """Return bytes. Raises ValueError if too many were read already."""
+        rest = max(0, self._size - self._file.tell())
+        size = rest if size < 0 else min(size, rest)
+        self._left -= max(size, _READ_COSTS)
+        if self._left < 0:
+            raise ValueError(f"more than {MAX_METADATA:,} bytes describe its arrays")
+        return self._file.read(size)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a place."""
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        """Return the place."""
+        return self._file.tell()
+
+
+class _Piece(NamedTuple):
+    """Where numbers of an array lie in the file, and where in the array."""
+
+    offset: int
+    size: int
+    filter_mask: int
+    start: tuple[int, ...]
+
+
+class Hdf5File:
+    """The arrays of an HDF5 file that is open.
+
+    Attributes:
+        shapes: The shape of each array by its name, none of them read.
+    """
+
+    def __init__(self, file: BinaryIO, path: Path) -> None:
+        self._file, self._path = file, path
+        self._size = path.stat().st_size
+        self._arrays: dict[str, Any] = {}
+        self._pieces: dict[str, list[_Piece]] = {}
+        if file.read(len(_SIGNATURE)) != _SIGNATURE:
+            raise ValueError("it does not begin as HDF5 files do")
+        metadata = _Metadata(file, self._size)
+        parsed = pyfive.File(metadata)
+        # Bytes that arrays may have together: plain ones as many as the file.
+        left = {False: self._size, True: MAX_COMPRESSION * self._size}
+        for name, array in _walk(parsed, "", 0, path):
+            if len(self._arrays) == MAX_NAMES:
+                raise ValueError(f"it has more than {MAX_NAMES:,} arrays")
+            problem = _problem(array, metadata) or self._place(name, array, left)
+            if problem:
+                message = Errors.EL009.format(name=name, path=path, problem=problem)
+                raise ValueError(message)
+            self._arrays[name] = array
+        self._check_places()
+        self.shapes = {name: tuple(a.shape) for name, a in self._arrays.items()}
+
+    def _place(self, name: str, array: Any, left: dict[bool, int]) -> str | None:
+        """Find out where an array lies. Return why it is not read, None if it is.
+        `left` has the bytes that plain and packed arrays may have from here on."""
+        is_packed = bool(array.id.filter_pipeline)
+        n_bytes = math.prod(array.shape) * array.dtype.itemsize
+        left[is_packed] -= n_bytes
+        if left[is_packed] < 0:
+            return _NOT_HELD
+        pieces: list[_Piece] | None = []
+        if array.id.layout_class == _CONTIGUOUS and n_bytes:
+            pieces = [_Piece(array.id.data_offset, n_bytes, 0, ())]
+        elif array.id.layout_class == _CHUNKED and n_bytes:
+            pieces = self._pieces_of(array)
+        if pieces is None or any(p.offset + p.size > self._size for p in pieces):
+            return _NOT_HELD
+        self._pieces[name] = pieces
+        return None
+
+    def _pieces_of(self, array: Any) -> list[_Piece] | None:
+        """Return the pieces of an array, None if it has not all of them, or they could
+        not be held."""
+        shape, chunks = array.shape, array.chunks
+        if len(chunks) != len(shape) or not all(chunks):
+            return None
+        if math.prod(chunks) * array.dtype.itemsize > MAX_COMPRESSION * self._size:
+            return None
+        index = array.id.index
+        n_pieces = math.prod(-(-n // c) for n, c in zip(shape, chunks))
+        starts = product(*(range(0, n, c) for n, c in zip(shape, chunks)))
+        if len(index) != n_pieces or not all(start in index for start in starts):
+            return None
+        return [
+            _Piece(found.byte_offset, found.size, found.filter_mask, start)
+            for start, found in index.items()
+        ]
+
+    def _check_places(self) -> None:
+        """Raise ValueError [EL009] if two arrays share bytes: an array has a second
+        name, and would take memory for each, or the file is damaged."""
+        places = sorted(
+            (piece.offset, piece.offset + piece.size, name)
+            for name, pieces in self._pieces.items()
+            for piece in pieces
+        )
+        end, before = 0, ""
+        for start, stop, name in places:
+            if start < end:
+                problem = f"stored where '{before}' is, too"
+                values = {"name": name, "path": self._path, "problem": problem}
+                raise ValueError(Errors.EL009.format(**values))
+            end, before = stop, name
+
+    def read(self, name: str) -> np.ndarray:
+        """Return an array."""
+        array, pieces = self._arrays[name], self._pieces[name]
+        if array.id.layout_class == _COMPACT:
+            return np.array(array[()])
+        out: np.ndarray = np.empty(array.shape, dtype=array.dtype)
+        for piece in pieces:
+            self._file.seek(piece.offset)
+            if array.id.layout_class == _CONTIGUOUS:
+                numbers = np.fromfile(self._file, array.dtype, out.size)
+                return numbers.reshape(array.shape)
+            data = _unpacked(self._file.read(piece.size), piece, array)
+            numbers = np.frombuffer(data, dtype=array.dtype).reshape(array.chunks)
+            inside = zip(piece.start, array.chunks)
+            part = out[tuple(slice(start, start + n) for start, n in inside)]
+            part[...] = numbers[tuple(slice(n) for n in part.shape)]
+        return out
+
+
+@contextmanager
+def open_file(path: Path) -> Iterator[Hdf5File]:
+    """Open an HDF5 file to read.
+
+    Raises:
+        ValueError: [EL002] for whatever fails while it is open; [EL009] on links and
+            external or virtual storage, which could reach other files of this machine,
+            on arrays that the file does not really hold, which would take memory, and
+            on arrays that are not of plain floating-point numbers.
+    """
+    with reading(path, Errors.EL002, format="HDF5"), path.open("rb") as file:
+        try:
+            opened = Hdf5File(file, path)
+        except AssertionError as error:  # so pyfive says what it did not expect
+            problem = "a part of it is damaged, or a link to another file"
+            raise ValueError(problem) from error
+        yield opened
+
+
+def _walk(group: Any, prefix: str, depth: int, path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield the arrays of a group and of those inside, None for each link."""
+    if depth > MAX_DEPTH:
+        raise ValueError(f"its groups are more than {MAX_DEPTH} deep, or in a circle")
+    for key in group:
+        name = prefix + key
+        problem = "damaged, or of a kind that is not read"
+        with coded(Errors.EL009, path, name=name, problem=problem):
+            item = group.get_lazy_view(key)
+        if item is None or item.name != f"/{name}":
+            yield name, None
+        elif isinstance(item, pyfive.Dataset):
+            yield name, item
+        elif isinstance(item, pyfive.Group):
+            yield from _walk(item, name + "/", depth + 1, path)
+
+
+def _problem(array: Any, metadata: _Metadata) -> str | None:
+    """Return why an array is not read, None if it can be."""
+    if array is None:
+        return "a link"
+    if array.shape is None:
+        return "empty"
+    if array.dtype.kind != "f":
+        return f"of type {array.dtype}"
+    if not _is_ieee(array, metadata):
+        return "of floating-point numbers that are not those of IEEE 754"
+    filters = {each["filter_id"] for each in array.id.filter_pipeline or []}
+    if not filters <= {_DEFLATE, _SHUFFLE}:
+        return "compressed in another way than by gzip"
+    kinds = _COMPACT, _CONTIGUOUS, _CHUNKED
+    return None if array.id.layout_class in kinds else "stored in another file"
+
+
+def _is_ieee(array: Any, metadata: _Metadata) -> bool:
+    """Return whether numbers are as IEEE 754 has them, which pyfive takes for granted:
+    bfloat16, for instance, is not a 16-bit float of NumPy."""
+    place = array._dataobjects.offset  # noqa: SLF001  (it is shown nowhere else)
+    header = DataObjects(metadata, place)
+    start = header.find_msg_type(_DATATYPE)[0]["offset_to_message"]
+    properties = header.msg_data[start + 8 : start + 20]
+    return (properties[5], properties[7]) == _IEEE.get(array.dtype.itemsize)
+
+
+def _unpacked(data: bytes, piece: _Piece, array: Any) -> bytes:
+    """Return the bytes of a piece, of its full size. Raises ValueError if it is
+    damaged."""
+    size, itemsize = (
+        math.prod(array.chunks) * array.dtype.itemsize,
+        array.dtype.itemsize,
+    )
+    for i, each in reversed([*enumerate(array.id.filter_pipeline or [])]):
+        if piece.filter_mask >> i & 1:
+            continue
+        if each["filter_id"] == _DEFLATE:
+            data = zlib.decompressobj().decompress(data, size + 1)
+        else:
+            if len(data) % itemsize:
+                raise ValueError("a piece of an array is damaged")
+            by_byte = np.frombuffer(data, dtype=np.uint8).reshape(itemsize, -1)
+            data = by_byte.T.tobytes()
+    if len(data) != size:
+        raise ValueError("a piece of an array is damaged")
+    return data

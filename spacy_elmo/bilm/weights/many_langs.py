@@ -1,0 +1,294 @@
+"""ELMoForManyLangs: `config.json`, the JSON that it names, `char.dic`, `word.dic`,
+`encoder.pkl` and `token_embedder.pkl`. Read only.
+
+Their models read code points through an alphabet, and a word embedding beside the
+char-CNN. Their highway gate keeps x where ours opens the transform: sigmoid(-z) is
+1 - sigmoid(z), so its weights are negated. Their gates are i, f, g, o; ours o, i, f, g.
+Foreign names stay in this file.
+"""
+
+import json
+import zipfile
+from collections.abc import Callable
+from itertools import count, product
+from pathlib import Path, PureWindowsPath
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ...errors import Errors
+from ...files import coded, reading
+from ...registry import registry
+from ..config import BiLMConfig
+from ..objectives.storage import FLOATS
+from ..words import BOS, EOS, UNK
+from .format import folder_of
+from .stored import StoredBiLM, empty_arrays
+from .text_files import read_json, read_lines
+
+CONFIG, ENCODER, EMBEDDER = "config.json", "encoder.pkl", "token_embedder.pkl"
+WORDS, CHARACTERS = "word.dic", "char.dic"
+FILES = (CONFIG, CHARACTERS, WORDS, ENCODER, EMBEDDER)
+# The JSON that the published models name: it has the same sizes and settings for all
+# languages (issue 26 of the project, and `configs` in its package), and is in no zip.
+PUBLISHED_SIZES = (
+    "cnn_50_100_512_4096_sample.json",
+    "cnn_0_100_512_4096_sample.json",
+)
+# Bytes of a pickle beside its numbers.
+MAX_OVERHEAD = 16 << 20
+_TABLE = "emb_layer.embedding.weight"
+_FILTER, _HIGHWAY = "convolutions.{}.weight", "highways._layers.{}.weight"
+_PROJECTION = "forward_layer_{}.state_projection.weight"
+_SPECIAL_WORDS = {"<bos>": BOS, "<eos>": EOS, "<oov>": UNK}
+# Words of the text that are spelled as our special ones must not stand for them.
+_SPECIAL_WORDS |= {ours: theirs for theirs, ours in _SPECIAL_WORDS.items()}
+# Their code looks the two marks up under each other's names, and was trained so.
+_SWAPPED = {"<bow>": "<eow>", "<eow>": "<bow>"}
+Getter = Callable[[str], Tensor]
+
+
+@registry.formats("many-langs")
+class ManyLangsFormat:
+    """The format of ELMoForManyLangs (a `Format`)."""
+
+    name = "many-langs"
+    layout = f"the files of ELMoForManyLangs, {', '.join(map(repr, FILES))}"
+
+    def matches(self, path: Path) -> bool:
+        """Return whether its files are there; a model of words alone has no characters,
+        and the other way round."""
+        if path.is_file() and path.name not in FILES:
+            return False
+        folder = folder_of(path)
+        return all(
+            (folder / name).exists() for name in (CONFIG, ENCODER, EMBEDDER)
+        ) and ((folder / WORDS).exists() or (folder / CHARACTERS).exists())
+
+    def read_config(self, path: Path) -> BiLMConfig:
+        """Return the sizes, some of which are the numbers of words and characters."""
+        return _read_texts(folder_of(path))[0]
+
+    def load(self, path: Path) -> StoredBiLM:
+        """Read a model."""
+        folder = folder_of(path)
+        config, vocab, alphabet, word_dim = _read_texts(folder)
+        n_numbers = sum(array.numel() for array in empty_arrays(config).values())
+        n_numbers += word_dim * (config.n_words + config.projection_dim)
+        most = 4 * n_numbers + MAX_OVERHEAD
+        with coded(Errors.EL002, folder, format=self.name):
+            arrays = _token_encoder(_getter(folder / EMBEDDER, most), config)
+            arrays |= _lstms(_getter(folder / ENCODER, most), config)
+        return StoredBiLM(config, vocab, alphabet, arrays)
+
+
+def _read_texts(
+    folder: Path,
+) -> tuple[BiLMConfig, list[str] | None, list[str] | None, int]:
+    """Return sizes, words, characters, and the width of the table of words; weights are
+    not read if the JSON of the sizes is there."""
+    path, sizes = _read_sizes(folder)
+    try:
+        lstm, tokens = sizes["encoder"], sizes["token_embedder"]
+        settings: dict[str, Any] = {
+            "hidden_dim": lstm["dim"],
+            "projection_dim": lstm["projection_dim"],
+            "n_layers": lstm["n_layers"],
+            "cell_clip": lstm.get("cell_clip"),
+            "proj_clip": lstm.get("proj_clip"),
+            "forget_bias": 0.0,  # theirs is in the bias already
+        }
+        word_dim, char_dim = tokens["word_dim"], tokens["char_dim"]
+        if char_dim:
+            settings |= {
+                "word_dim": word_dim,
+                "characters": "alphabet",
+                "char_dim": char_dim,
+                "filters": tokens["filters"],
+                "activation": tokens.get("activation", "relu"),
+                "n_highway": tokens["n_highway"],
+                "max_characters": tokens["max_characters_per_token"],
+            }
+    except (KeyError, TypeError, AttributeError) as error:
+        problem = f"a setting is missing or of the wrong kind ({error})"
+        raise ValueError(Errors.EL003.format(path=path, problem=problem)) from error
+    vocab = alphabet = None
+    for file, kind, dim in (WORDS, "word", word_dim), (CHARACTERS, "char", char_dim):
+        if dim and not (folder / file).exists():
+            values = {"path": folder / file, "kind": kind, "dim": dim, "sizes": path}
+            raise ValueError(Errors.EL166.format(**values))
+    if word_dim:
+        vocab = [_SPECIAL_WORDS.get(w, w) for w in _read_dic(folder / WORDS)]
+        settings["n_words"] = len(vocab)
+    if char_dim:
+        alphabet = [_SWAPPED.get(c, c) for c in _read_dic(folder / CHARACTERS)]
+        settings["n_characters"] = len(alphabet) + 1
+    return BiLMConfig.from_dict(settings), vocab, alphabet, word_dim
+
+
+def _read_sizes(folder: Path) -> tuple[Path, Any]:
+    """Return the JSON of the sizes and the file that it is in.
+
+    Raises:
+        ValueError: [EL002] A file can't be read; [EL165] the JSON is not there, and the
+            arrays don't say everything.
+    """
+    path = folder / CONFIG
+    try:
+        # The path is of the machine that trained it, perhaps of another system.
+        name = PureWindowsPath(read_json(path)["config_path"]).name
+    except (KeyError, TypeError) as error:
+        problem = f"a setting is missing or of the wrong kind ({error})"
+        raise ValueError(Errors.EL003.format(path=path, problem=problem)) from error
+    with reading(path, Errors.EL002, format="a configuration"):  # a name of any length
+        folders = [folder, folder / "configs", *sorted(folder.iterdir())]
+        places = [each / name for each in folders if each.is_dir()]
+        found = next((place for place in places if place.is_file()), None)
+    if found is not None:
+        return found, read_json(found)
+    sizes = _sizes_of_arrays(folder)
+    if name not in PUBLISHED_SIZES:
+        content = json.dumps(sizes)
+        values = {"path": folder, "name": name, "content": content}
+        raise ValueError(Errors.EL165.format(**values))
+    return path, sizes
+
+
+def _sizes_of_arrays(folder: Path) -> dict[str, Any]:
+    """Return the sizes that arrays have, as their JSON has them. Clips, activation and
+    the length of words, which arrays don't say, are those of all published models."""
+    path = folder / EMBEDDER
+    tokens, lstm = _read_arrays(path), _read_arrays(folder / ENCODER)
+    with coded(Errors.EL002, path, format="arrays of ELMoForManyLangs"):
+        none = torch.empty(0, 0)
+        word, char = (tokens.get(f"{kind}_{_TABLE}", none) for kind in ("word", "char"))
+        filters = [tokens[f"convolutions.{i}.weight"] for i in _count(tokens, _FILTER)]
+        H, C = lstm[_PROJECTION.format(0)].shape
+        return {
+            "encoder": {
+                "name": "elmo", "projection_dim": H, "cell_clip": 3, "proj_clip": 3,
+                "dim": C, "n_layers": len(_count(lstm, _PROJECTION)),
+            },
+            "token_embedder": {
+                "name": "cnn", "activation": "relu",
+                "filters": [[each.shape[2], each.shape[0]] for each in filters],
+                "n_highway": len(_count(tokens, _HIGHWAY)),
+                "word_dim": word.shape[1], "char_dim": char.shape[1],
+                "max_characters_per_token": 50,
+            },
+        }  # fmt: skip
+
+
+def _count(arrays: dict[str, Tensor], name: str) -> range:
+    """Return the numbers of arrays with a numbered name."""
+    return range(next(i for i in count() if name.format(i) not in arrays))
+
+
+def _token_encoder(get: Getter, config: BiLMConfig) -> dict[str, Tensor]:
+    weight, bias = get("projection.weight").t(), get("projection.bias")
+    if not config.has_characters:  # the projection of each word, once
+        words = get(f"word_{_TABLE}").double() @ weight.double() + bias
+        return {"token_encoder.embedding": words.float()}
+    ours = {
+        "char_embedding": F.pad(get(f"char_{_TABLE}"), (0, 0, 1, 0)),
+        "projection_weight": weight,
+        "projection_bias": bias,
+    }
+    if config.n_words:
+        ours["word_embedding"] = get(f"word_{_TABLE}")
+    for i in range(len(config.filters)):
+        ours[f"conv_weights.{i}"] = get(f"convolutions.{i}.weight")
+        ours[f"conv_biases.{i}"] = get(f"convolutions.{i}.bias")
+    for k in range(config.n_highway):
+        for name in ("weight", "bias"):
+            transform, keep = get(f"highways._layers.{k}.{name}").chunk(2)
+            ours[f"highways.{k}.transform_{name}"] = transform.t()
+            ours[f"highways.{k}.carry_{name}"] = -keep.t()
+    return {f"token_encoder.{name}": array for name, array in ours.items()}
+
+
+def _lstms(get: Getter, config: BiLMConfig) -> dict[str, Tensor]:
+    found = {}
+    for direction, layer in product(("forward", "backward"), range(config.n_layers)):
+        theirs = f"{direction}_layer_{layer}"
+        ours = f"{direction}_lstm.layers.{layer}"
+        found[f"{ours}.weight_x"] = _gates(get(f"{theirs}.input_linearity.weight"))
+        found[f"{ours}.weight_h"] = _gates(get(f"{theirs}.state_linearity.weight"))
+        found[f"{ours}.bias"] = _gates(get(f"{theirs}.state_linearity.bias"))
+        found[f"{ours}.weight_p"] = get(f"{theirs}.state_projection.weight").t()
+    return found
+
+
+def _gates(array: Tensor) -> Tensor:
+    """Return gates i, f, g, o along the first axis as o, i, f, g along the last one."""
+    *others, o = array.chunk(4)
+    return torch.cat([o, *others]).t()
+
+
+def _getter(path: Path, max_bytes: int) -> Getter:
+    """Return a function that gives a file's arrays by name, with as many axes as each
+    must have."""
+    arrays = _read_arrays(path, max_bytes)
+
+    def get(name: str) -> Tensor:
+        array = arrays.get(name)
+        n_axes = 1 if name.endswith("bias") else 3 if "convolutions" in name else 2
+        if array is None or array.dim() != n_axes:
+            problem = f"has no array '{name}' of {n_axes} axes"
+            raise ValueError(Errors.EL006.format(path=path, problem=problem))
+        return array
+
+    return get
+
+
+def _read_arrays(path: Path, max_bytes: int | None = None) -> dict[str, Tensor]:
+    """Return the arrays of a pickle, none of whose code is run."""
+    with reading(path, Errors.EL002, max_bytes=max_bytes, format="arrays of PyTorch"):
+        _check_zip(path)
+        arrays = torch.load(path, map_location="cpu", weights_only=True)
+        if not isinstance(arrays, dict):
+            raise ValueError(f"it holds a {type(arrays).__name__}, not arrays by name")
+        for name, array in arrays.items():
+            if not _is_plain(array):
+                problem = "not an array of floating-point numbers"
+                found = {"name": name, "problem": problem}
+                raise ValueError(Errors.EL009.format(path=path, **found))
+        starts = [a.untyped_storage().data_ptr() for a in arrays.values() if a.nbytes]
+        if len(set(starts)) < len(starts):  # each would take memory of its own
+            raise ValueError("its arrays share their numbers")
+    return arrays
+
+
+def _check_zip(path: Path) -> None:
+    """Raise ValueError if what a zip file holds takes more room than the file, whose
+    size is bounded. PyTorch's files before version 1.6 are no zip files."""
+    with path.open("rb") as file:
+        if file.read(2) != b"PK":
+            return
+    with zipfile.ZipFile(path) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > path.stat().st_size:
+            raise ValueError("its arrays are compressed or overlap")
+
+
+def _is_plain(array: object) -> bool:
+    """Return whether an array has memory, and for each of its numbers some."""
+    return (
+        isinstance(array, Tensor)
+        and array.layout == torch.strided
+        and array.device.type == "cpu"
+        and array.dtype in FLOATS
+        and array.nbytes <= array.untyped_storage().nbytes()
+    )
+
+
+def _read_dic(path: Path) -> list[str]:
+    """Return the entries of a file of lines "entry, tab, number", by number."""
+    numbered = [line.rsplit("\t", 1) for line in read_lines(path) if "\t" in line]
+    with reading(path, Errors.EL002, format="numbered lines"):
+        entries = {int(number): entry for entry, number in numbered}
+    if sorted(entries) != list(range(len(entries))):
+        problem = "its entries are not numbered 0, 1, 2 ..."
+        raise ValueError(Errors.EL003.format(path=path, problem=problem))
+    return [entries[i] for i in range(len(entries))]

@@ -1,0 +1,184 @@
+"""Our own model folder: `config.json`, `weights.safetensors`, `vocab.txt` if known.
+
+safetensors holds plain arrays and no code, and says their shapes before any is read.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from torch import Tensor
+
+from ...errors import Errors
+from ...files import Writer, json_with_checksum, reading, sha256_of, write_files
+from ...registry import registry
+from .. import objectives
+from ..config import BiLMConfig
+from ..objectives.storage import write_safetensors
+from .format import folder_of
+from .stored import DTYPES, Mix, StoredBiLM, check_shapes, check_words, empty_arrays
+from .text_files import (
+    check_can_be_read_again,
+    read_json,
+    read_own_json,
+    read_vocab,
+    vocab_text,
+)
+
+CONFIG, WEIGHTS, VOCAB = "config.json", "weights.safetensors", "vocab.txt"
+ALPHABET, CARD = "alphabet.json", "card.json"
+FILES = (CONFIG, WEIGHTS, VOCAB, ALPHABET, CARD, objectives.FILE)
+FORMAT_VERSION = 1
+FORM = "unicode_form"  # in the configuration and, for people, in the card
+_SAFETENSORS_FLOATS = ("F64", "F32", "F16", "BF16")
+
+
+@registry.formats("spacy-elmo")
+class OwnFormat:
+    """The format of this package (a `WritableFormat`)."""
+
+    name = "spacy-elmo"
+    layout = f"'{CONFIG}' and '{WEIGHTS}'"
+    dtypes = tuple(DTYPES)
+    keeps_training = True
+
+    def matches(self, path: Path) -> bool:
+        """Return whether there are both a configuration and weights."""
+        if path.is_file() and path.name not in (CONFIG, WEIGHTS):
+            return False
+        folder = folder_of(path)
+        return (folder / CONFIG).exists() and (folder / WEIGHTS).exists()
+
+    def read_config(self, path: Path) -> BiLMConfig:
+        """Return the sizes."""
+        return BiLMConfig.from_dict(_header(folder_of(path) / CONFIG)["bilm"])
+
+    def read_mix(self, path: Path) -> Mix | None:
+        """Return the mix of layers that was trained with the model, if it has one."""
+        header = _header(place := folder_of(path) / CONFIG)
+        return _mix(header, BiLMConfig.from_dict(header["bilm"]), place)
+
+    def load(self, path: Path) -> StoredBiLM:
+        """Read a model whose weights have the fingerprint that was saved."""
+        folder = folder_of(path)
+        path, header = folder / WEIGHTS, _header(folder / CONFIG)
+        config = BiLMConfig.from_dict(header["bilm"])
+        vocab = read_vocab(folder / VOCAB) if (folder / VOCAB).exists() else None
+        signed = header.get("vocab_sha256")  # edited files may lack it
+        if signed is not None and signed != sha256_of(vocab_text(vocab or [])):
+            problem = "it was changed after it was written, or is not there"
+            message = Errors.EL003.format(path=folder / VOCAB, problem=problem)
+            raise ValueError(message)
+        has_alphabet = config.characters == "alphabet"
+        alphabet = read_json(folder / ALPHABET) if has_alphabet else None
+        check_words(folder, config, vocab, alphabet)
+        arrays, mix = _read_arrays(path, config), _mix(header, config, folder / CONFIG)
+        form = header.get(FORM)
+        stored = StoredBiLM(config, vocab, alphabet, arrays, mix, form)
+        found, expected = stored.fingerprint, header.get("fingerprint")
+        if expected is not None and found != expected:
+            both = {"found": found, "expected": expected, "config": folder / CONFIG}
+            raise ValueError(Errors.EL012.format(path=path, **both))
+        return stored
+
+    def save(
+        self,
+        stored: StoredBiLM,
+        folder: Path,
+        *,
+        objective: objectives.Objective | None = None,
+        card: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write a model, and remove what else of another was in the folder. Raises
+        ValueError [EL027] for words that a list of lines can't hold, [EL061] if the
+        folder has a model of another program."""
+        words = stored.vocab
+        _check_ours(Path(folder) / CONFIG)
+        check_can_be_read_again(words, self.name)
+        header: dict[str, Any] = {
+            "format": FORMAT_VERSION,
+            "fingerprint": stored.fingerprint,
+            "bilm": stored.config.to_dict(),
+        }
+        if stored.mix is not None:
+            header["mix"] = {"weights": stored.mix.weights, "gamma": stored.mix.gamma}
+        dtype = next(iter(stored.arrays.values())).dtype
+        contents: dict[str, str | Writer] = {
+            WEIGHTS: partial(write_safetensors, arrays=stored.arrays)
+        }
+        if objective is not None:
+            contents[objectives.FILE] = partial(objectives.save, objective, dtype=dtype)
+        if words is not None:
+            contents[VOCAB] = vocab_text(words)
+        if stored.alphabet is not None:
+            contents[ALPHABET] = json.dumps(stored.alphabet, ensure_ascii=False)
+        if card is not None:
+            signed = {**card, "fingerprint": stored.fingerprint}
+            signed |= {} if stored.form is None else {FORM: stored.form}
+            contents[CARD] = json_with_checksum(signed)
+        if stored.form is not None:
+            header[FORM] = stored.form
+        if words is not None:
+            header["vocab_sha256"] = sha256_of(vocab_text(words))
+        contents[CONFIG] = json_with_checksum(header)
+        write_files(folder, contents, remove=FILES)
+
+
+def _check_ours(path: Path) -> None:
+    """Raise ValueError [EL061] for a `config.json` of others, such as BERT's."""
+    try:
+        header = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return  # there is none, or none that can be read
+    if not (isinstance(header, dict) and isinstance(header.get("bilm"), dict)):
+        raise ValueError(Errors.EL061.format(path=path))
+
+
+def _header(path: Path) -> dict[str, Any]:
+    """Return what `config.json` holds, of a version that can be read."""
+    header = read_own_json(path)
+    if not isinstance(header, dict) or not isinstance(header.get("bilm"), dict):
+        problem = "it has no 'bilm' section"
+        raise ValueError(Errors.EL003.format(path=path, problem=problem))
+    version = header.get("format")
+    if type(version) is not int or version < FORMAT_VERSION:
+        problem = f"its format is {version!r}"
+        raise ValueError(Errors.EL003.format(path=path, problem=problem))
+    if version > FORMAT_VERSION:
+        versions = {"found": version, "known": FORMAT_VERSION}
+        raise ValueError(Errors.EL014.format(path=path, **versions))
+    return header
+
+
+def _mix(header: dict[str, Any], config: BiLMConfig, path: Path) -> Mix | None:
+    """Return the mix of layers in a configuration, None if there is none."""
+    if (found := header.get("mix")) is None:
+        return None
+    try:
+        numbers = [float(number) for number in (*found["weights"], found["gamma"])]
+    except (KeyError, TypeError, ValueError, OverflowError):
+        numbers = []
+    if len(numbers) != config.n_layers + 2 or not all(map(math.isfinite, numbers)):
+        problem = "its 'mix' is no number a layer and a scale"
+        raise ValueError(Errors.EL003.format(path=path, problem=problem))
+    return Mix(tuple(numbers[:-1]), numbers[-1])
+
+
+def _read_arrays(path: Path, config: BiLMConfig) -> dict[str, Tensor]:
+    """Return all arrays as float32, read if all their shapes fit."""
+    with reading(path, Errors.EL010), safe_open(path, framework="pt") as file:
+        names = list(file.keys())
+        parts = {name: file.get_slice(name) for name in names}
+        shapes = {name: tuple(part.get_shape()) for name, part in parts.items()}
+        for name, part in parts.items():
+            if part.get_dtype() not in _SAFETENSORS_FLOATS:
+                found = {"name": name, "problem": f"of type {part.get_dtype()}"}
+                raise ValueError(Errors.EL009.format(path=path, **found))
+        check_shapes(path, shapes, empty_arrays(config))
+        # Copies: what safetensors gives is the file itself, mapped into memory.
+        return {n: file.get_tensor(n).to(torch.float32, copy=True) for n in names}

@@ -1,0 +1,346 @@
+"""TensorFlow's checkpoints ("tensor bundles"), read without TensorFlow.
+
+`PREFIX.index` says what there is, `PREFIX.data-00000-of-00001` and its like hold the
+arrays. The index is a table of LevelDB: blocks of keys and values in order, a block
+that lists these blocks, and a footer. A key is the name of an array, its value an entry
+(a protocol buffer: type, shape, data file, place, checksum); the key "" has a header.
+Every block and every array has a CRC32C.
+
+Sources: LevelDB's doc/table_format.md, snappy's format_description.txt, TensorFlow's
+tensor_bundle.proto, tensor_shape.proto and types.proto.
+"""
+
+import math
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import google_crc32c
+import numpy as np
+
+from ...errors import Errors
+from ...files import check_plain, reading
+
+INDEX = ".index"
+FORMAT = "a checkpoint of TensorFlow"
+MAX_INDEX = 4 << 20  # bytes of an index, and of all its blocks once unpacked
+MAX_NAME = 4096  # bytes of a name
+MAX_AXES = 8
+MAX_SHARDS = 10_000  # data files
+_MAGIC = 0xDB4775248B80FB57
+_FOOTER, _TRAILER = 48, 5  # bytes; a block's trailer is its kind and its checksum
+_PLAIN, _SNAPPY = 0, 1
+_PIECE = 16 << 20  # bytes of an array that are read at a time
+# TensorFlow's numbers of the types that weights have. Others can be there, unread.
+_DTYPES: dict[int, np.dtype[Any]] = {
+    1: np.dtype("<f4"),
+    2: np.dtype("<f8"),
+    19: np.dtype("<f2"),
+}
+
+
+class Entry(NamedTuple):
+    """Where an array is.
+
+    Attributes:
+        dtype: None for types that weights don't have.
+        shape: Of the array.
+        shard: Number of its data file.
+        offset: First byte in that file.
+        size: Number of bytes.
+        crc: Masked CRC32C of these bytes.
+        is_sliced: Whether it is a partitioned variable, whose parts stand elsewhere.
+    """
+
+    dtype: np.dtype[Any] | None
+    shape: tuple[int, ...]
+    shard: int
+    offset: int
+    size: int
+    crc: int
+    is_sliced: bool
+
+
+class TensorBundle:
+    """A checkpoint, whose index has been read and checked.
+
+    Args:
+        prefix: Path of the checkpoint as TensorFlow names it, without `.index`.
+
+    Raises:
+        ValueError: [EL002] The index can't be read; [EL009] an array is not plain, or
+            not in the data files.
+    """
+
+    def __init__(self, prefix: Path) -> None:
+        self.path = prefix.with_name(prefix.name + INDEX)
+        with reading(self.path, Errors.EL002, max_bytes=MAX_INDEX, format=FORMAT):
+            values = dict(_read_table(self.path.read_bytes()))
+            n_shards = _read_header(values.pop(b"", b""))
+            # Slices of partitioned variables have names that are no text.
+            self.entries = {
+                name.decode("utf-8", "backslashreplace"): _read_entry(value)
+                for name, value in values.items()
+            }
+        self._shards = [
+            prefix.with_name(f"{prefix.name}.data-{i:05}-of-{n_shards:05}")
+            for i in range(n_shards)
+        ]
+
+    def shapes(self, names: Mapping[str, str]) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of arrays by other names, none of them read.
+
+        Args:
+            names: Their names here -> the names that they are returned by.
+
+        Raises:
+            ValueError: [EL002] if a data file is missing, [EL009] if an array can't be
+                read, or the files don't hold all of them.
+        """
+        held: dict[int, int] = {}
+        for name in names:
+            entry = self.entries[name]
+            if problem := self._problem(entry, held):
+                values = {"name": name, "path": self.path, "problem": problem}
+                raise ValueError(Errors.EL009.format(**values))
+        return {other: self.entries[name].shape for name, other in names.items()}
+
+    def _problem(self, entry: Entry, held: dict[int, int]) -> str | None:
+        """Return why an array is not read, None if it can be. `held` has the bytes of
+        each data file that are not taken by arrays asked for before."""
+        if entry.is_sliced:
+            return "stored in slices, as a partitioned variable"
+        if entry.dtype is None:
+            return "not of floating-point numbers"
+        if entry.size != math.prod(entry.shape) * entry.dtype.itemsize:
+            return f"of {entry.size} bytes, for the shape {entry.shape}"
+        if entry.shard >= len(self._shards):
+            return "in a data file that the checkpoint has not"
+        path = self._shards[entry.shard]
+        with reading(path, Errors.EL002, format=FORMAT):
+            n_bytes = path.stat().st_size
+        held[entry.shard] = held.get(entry.shard, n_bytes) - entry.size
+        if entry.offset + entry.size > n_bytes or held[entry.shard] < 0:
+            return "larger than what the file holds of it"
+        return None
+
+    def read(self, name: str) -> np.ndarray:
+        """Return an array that `shapes` has checked. Raises ValueError [EL002] if its
+        checksum is another."""
+        entry = self.entries[name]
+        path, crc = self._shards[entry.shard], 0
+        array = np.empty(entry.shape, dtype=entry.dtype)
+        bytes_N = array.reshape(-1).view(np.uint8)
+        with reading(path, Errors.EL002, format=FORMAT), path.open("rb") as file:
+            file.seek(entry.offset)
+            for first in range(0, entry.size, _PIECE):
+                piece = file.read(min(_PIECE, entry.size - first))
+                bytes_N[first : first + len(piece)] = np.frombuffer(piece, np.uint8)
+                crc = google_crc32c.extend(crc, piece)
+            _check_crc(crc, entry.crc, f"array '{name}'")
+        return array
+
+
+def latest(folder: Path) -> Path | None:
+    """Return the prefix that a folder's file `checkpoint` names as the newest, None if
+    there is no such file. It may name it by the path of another machine: the name is
+    what counts. Raises ValueError [EL002] if it can't be read."""
+    path = folder / "checkpoint"
+    if not path.exists():
+        return None
+    with reading(path, Errors.EL002, max_bytes=MAX_INDEX, format=FORMAT):
+        check_plain(path)
+        for line in path.read_text(encoding="utf-8").splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == "model_checkpoint_path":
+                name = value.strip().strip('"').replace("\\", "/").rpartition("/")[2]
+                if name:
+                    return folder / name
+        raise ValueError("it names no checkpoint")
+
+
+# -- the table of LevelDB ---------------------------------------------------------
+
+
+def _read_table(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the keys and values of a table."""
+    footer = data[-_FOOTER:]
+    if len(footer) < _FOOTER or struct.unpack("<Q", footer[-8:])[0] != _MAGIC:
+        raise ValueError("it has no footer of a table; it may be cut off")
+    _, _, start = _read_handle(footer, 0)  # of a block that TensorFlow leaves empty
+    offset, size, _ = _read_handle(footer, start)
+    left = MAX_INDEX
+    index = _read_block(data, offset, size, left)
+    last = None
+    for _, handle in _read_entries(index):
+        offset, size, _ = _read_handle(handle, 0)
+        block = _read_block(data, offset, size, left)
+        left -= len(block)
+        for key, value in _read_entries(block):
+            if last is not None and key <= last:
+                raise ValueError("its keys are not in order")
+            last = key
+            yield key, value
+
+
+def _read_handle(data: bytes, at: int) -> tuple[int, int, int]:
+    """Return the offset and the size of a block, and where the handle ends."""
+    offset, at = _read_varint(data, at)
+    size, at = _read_varint(data, at)
+    return offset, size, at
+
+
+def _read_block(data: bytes, offset: int, size: int, most: int) -> bytes:
+    """Return the content of a block, of `most` bytes at most."""
+    end = offset + size
+    if end + _TRAILER > len(data):
+        raise ValueError("a block is outside the file")
+    kind, crc = struct.unpack_from("<BI", data, end)
+    _check_crc(google_crc32c.value(data[offset : end + 1]), crc, "a block")
+    if kind not in (_PLAIN, _SNAPPY):
+        raise ValueError(f"a block is compressed in an unknown way ({kind})")
+    block = data[offset:end]
+    if kind == _SNAPPY:
+        return unpack_snappy(block, most)
+    if size > most:
+        raise ValueError(f"its blocks have more than {MAX_INDEX:,} bytes")
+    return block
+
+
+def _read_entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the keys and values of a block. A key is said by how many bytes it shares
+    with the one before, and the bytes that follow."""
+    n_restarts = int.from_bytes(block[-4:], "little")
+    end = len(block) - 4 * (n_restarts + 1)
+    if end < 0:
+        raise ValueError("a block is damaged")
+    at, key = 0, b""
+    while at < end:
+        shared, at = _read_varint(block, at)
+        n_more, at = _read_varint(block, at)
+        n_value, at = _read_varint(block, at)
+        if shared > len(key) or shared + n_more > MAX_NAME or at + n_more > end:
+            raise ValueError("a key is damaged")
+        key = key[:shared] + block[at : at + n_more]
+        at += n_more
+        if at + n_value > end:
+            raise ValueError("a value is damaged")
+        yield key, block[at : at + n_value]
+        at += n_value
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return a number in groups of seven bits, the lowest first, and where it ends."""
+    value = 0
+    for shift in range(0, 64, 7):
+        if at >= len(data):
+            raise ValueError("it ends too early")
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+    raise ValueError("a number has more than 64 bits")
+
+
+def _check_crc(crc: int, masked: int, what: str) -> None:
+    """Raise ValueError unless a CRC32C is the one that was stored, masked as LevelDB
+    does."""
+    rotated = (crc >> 15 | crc << 17) & 0xFFFFFFFF
+    if (rotated + 0xA282EAD8) & 0xFFFFFFFF != masked:
+        raise ValueError(f"the checksum of {what} is wrong")
+
+
+def unpack_snappy(data: bytes, most: int) -> bytes:
+    """Return what was packed by snappy, without frames. Raises ValueError if it is
+    damaged, or more than so many bytes."""
+    size, at = _read_varint(data, 0)
+    if size > most:
+        raise ValueError(f"its blocks have more than {MAX_INDEX:,} bytes")
+    out = bytearray()
+    while at < len(data):
+        tag = data[at]
+        at += 1
+        kind, length = tag & 3, (tag >> 2) + 1
+        if kind == 0:  # bytes that follow
+            if length > 60:  # their number is in the next 1 to 4 bytes
+                n = length - 60
+                length = int.from_bytes(data[at : at + n], "little") + 1
+                at += n
+            if at + length > len(data):
+                raise ValueError("a packed block ends too early")
+            out += data[at : at + length]
+            at += length
+        else:  # bytes that were there before, which may run into their own copy
+            n = (1, 2, 4)[kind - 1]
+            distance = int.from_bytes(data[at : at + n], "little")
+            at += n
+            if kind == 1:
+                length = (tag >> 2 & 7) + 4
+                distance |= (tag >> 5) << 8
+            if not 0 < distance <= len(out):
+                raise ValueError("a packed block refers to what is not there")
+            start = len(out) - distance
+            piece = out[start : start + length]
+            out += (piece * (length // len(piece) + 1))[:length]
+        if len(out) > size:
+            raise ValueError("a packed block is longer than it says")
+    if len(out) != size:
+        raise ValueError("a packed block is shorter than it says")
+    return bytes(out)
+
+
+# -- protocol buffers -------------------------------------------------------------
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
+    """Yield the number of each field of a protocol buffer, and its value: a whole
+    number, or bytes for strings and messages."""
+    at = 0
+    while at < len(message):
+        tag, at = _read_varint(message, at)
+        kind = tag & 7
+        if kind == 0:
+            value, at = _read_varint(message, at)
+            yield tag >> 3, value
+            continue
+        size = {1: 8, 5: 4}.get(kind)
+        if kind == 2:
+            size, at = _read_varint(message, at)
+        if size is None or at + size > len(message):
+            raise ValueError("an entry of the index is damaged")
+        part = message[at : at + size]
+        at += size
+        yield tag >> 3, part if kind == 2 else int.from_bytes(part, "little")
+
+
+def _read_header(message: bytes) -> int:
+    """Return the number of data files that a BundleHeaderProto says."""
+    header = {1: 0, 2: 0, **dict(_fields(message))}
+    if not 0 < header[1] <= MAX_SHARDS:
+        raise ValueError(f"its header says {header[1]} data files")
+    if header[2] != 0:
+        raise ValueError("its numbers are big-endian")
+    return int(header[1])
+
+
+def _read_entry(message: bytes) -> Entry:
+    """Return what a BundleEntryProto says."""
+    found: dict[int, Any] = {1: 0, 2: b"", 3: 0, 4: 0, 5: 0, 6: 0}
+    found |= dict(_fields(message))
+    shape = [dict(_fields(axis)).get(1, 0) for n, axis in _fields(found[2]) if n == 2]
+    numbers = *(found[n] for n in (1, 3, 4, 5, 6)), *shape
+    if not all(isinstance(number, int) for number in numbers):
+        raise ValueError("an entry of the index is damaged")
+    if len(shape) > MAX_AXES:
+        raise ValueError(f"an array has {len(shape)} axes")
+    return Entry(
+        dtype=_DTYPES.get(found[1]),
+        shape=tuple(shape),
+        shard=found[3],
+        offset=found[4],
+        size=found[5],
+        crc=found[6],
+        is_sliced=7 in found,
+    )

@@ -1,0 +1,97 @@
+"""JSON and word lists beside the weights."""
+
+import codecs
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+from ...errors import Errors, Warnings
+from ...files import MAX_JSON, MAX_WORDS, reading
+from ...files import read_json as read_checked_json
+from ..config import BiLMConfig
+
+
+def read_json(path: Path) -> Any:
+    """Return what a JSON file holds. Raises ValueError [EL002] if it can't be read."""
+    with reading(path, Errors.EL002, max_bytes=MAX_JSON, format="JSON"):
+        return json.loads(_decoded(path.read_bytes()))
+
+
+def read_own_json(path: Path) -> Any:
+    """Return what a JSON file of ours holds, whose checksum is compared. Raises
+    ValueError [EL002] if it can't be read, or was changed."""
+    with reading(path, Errors.EL002, max_bytes=MAX_JSON, format="JSON"):
+        return read_checked_json(_decoded(path.read_bytes()), path)
+
+
+def read_lines(path: Path) -> list[str]:
+    """Return the lines of a file of text. Raises ValueError [EL002] if it can't be
+    read."""
+    with reading(path, Errors.EL002, max_bytes=MAX_WORDS, format="UTF-8 text"):
+        return _decoded(path.read_bytes()).removesuffix("\n").split("\n")
+
+
+# The longer marks first: that of UTF-32 begins as that of UTF-16.
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+
+
+def _decoded(data: bytes) -> str:
+    """Return a text: UTF-8, or what its byte order mark says, as editors of Windows and
+    PowerShell save files."""
+    found = (name for mark, name in _MARKS.items() if data.startswith(mark))
+    return data.decode(next(found, "utf-8"))
+
+
+def read_vocab(path: Path) -> list[str]:
+    """Return the words of a file, one a line. Raises as `read_lines`."""
+    return _words(read_lines(path))
+
+
+def read_vocab_beside(path: Path, config: BiLMConfig) -> list[str] | None:
+    """Return the words in a file beside weights, None if it is not there. If it can't
+    be read: warn [ELW61] if the model reads words by their characters, else raise as
+    `read_lines`."""
+    if not path.exists():
+        return None
+    try:
+        return read_vocab(path)
+    except ValueError as error:
+        if config.n_words:
+            raise
+        warnings.warn(Warnings.ELW61.format(error=error), stacklevel=5)
+        return None
+
+
+def _words(lines: list[str]) -> list[str]:
+    """Return lines without the end that Windows gives them, if all have one but perhaps
+    the last."""
+    if all(line.endswith("\r") for line in lines[:-1] or lines):
+        return [line.removesuffix("\r") for line in lines]
+    return lines
+
+
+def check_can_be_read_again(words: list[str] | None, format: str) -> None:
+    """Raise ValueError [EL027] unless `read_vocab` reads from `vocab_text` what was
+    written."""
+    if words is None:
+        return
+    try:
+        text = _decoded("\n".join(words).encode("utf-8"))
+        is_same = _words(text.split("\n")) == words
+    except UnicodeEncodeError:
+        is_same = False
+    if not is_same:
+        problem = "a word has a line break or no UTF-8, or there are no words"
+        raise ValueError(Errors.EL027.format(format=format, problem=problem))
+
+
+def vocab_text(words: list[str]) -> str:
+    """Return words as `read_vocab` reads them from a file."""
+    return "".join(f"{word}\n" for word in words)

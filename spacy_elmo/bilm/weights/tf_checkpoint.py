@@ -1,0 +1,299 @@
+"""What TensorFlow saved: training checkpoints of bilm-tf, and the module `google/elmo`
+of TensorFlow Hub. Read only.
+
+Both have the arrays of bilm-tf's HDF5 files (bilm_tf.py) under the names that the graph
+gives them. A training checkpoint has the softmax, too, which the HDF5 files never had.
+The module has no options: its sizes are those of its arrays, and what arrays can't say
+(clips, activation, skip connections) is what the published models have, which
+`BiLMConfig` has as its defaults.
+"""
+
+import math
+import re
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...errors import Errors
+from ...registry import registry
+from ..config import BiLMConfig
+from ..objectives import FullSoftmax, Objective, SampledSoftmax
+from .bilm_tf import (
+    BYTES,
+    OPTIONS,
+    VOCAB,
+    read_sizes,
+    read_weights,
+    sizes_of,
+    standard_name,
+)
+from .format import folder_of
+from .stored import Mix, StoredBiLM, check_words
+from .tensor_bundle import INDEX, TensorBundle, latest
+from .text_files import read_json, read_vocab_beside
+
+_SOFTMAX_W, _SOFTMAX_B = "softmax/W", "softmax/b"
+# Arrays of a biLM and its softmax. Others do no harm: counters, states and the like.
+_WEIGHTS = ("CNN", "RNN", "char_embed", "embedding", "softmax/")
+_MIX_WEIGHTS, _MIX_GAMMA = "aggregation/weights", "aggregation/scaling"
+
+
+def _names(bundle: TensorBundle, scope: str) -> dict[str, str]:
+    """Return the names of arrays in a scope of the graph -> those in HDF5 files. Slots
+    of optimizers, which stand below the variables that they belong to, are left out."""
+    found = {}
+    for name in bundle.entries:
+        if not name.startswith(scope) or name.rpartition("/")[0] in bundle.entries:
+            continue
+        inside = name.removeprefix(scope)
+        if not inside.startswith(_WEIGHTS):
+            continue
+        found[name] = standard_name(inside)
+    return found
+
+
+class _Arrays:
+    """The arrays of a bundle by their names in HDF5 files."""
+
+    def __init__(self, prefix: Path, scope: str) -> None:
+        self.bundle = TensorBundle(prefix)
+        self.path = self.bundle.path
+        names = _names(self.bundle, scope)
+        self.shapes = self.bundle.shapes(names)
+        self._theirs = {inside: name for name, inside in names.items()}
+        if len(self._theirs) < len(names):
+            problem = "has arrays twice, under names of two versions of TensorFlow"
+            raise ValueError(Errors.EL006.format(path=self.path, problem=problem))
+
+    def read(self, name: str) -> np.ndarray:
+        return self.bundle.read(self._theirs[name])
+
+
+# -- training checkpoints of bilm-tf ----------------------------------------------
+
+
+@registry.formats("bilm-tf-checkpoint")
+class CheckpointFormat:
+    """A training checkpoint of bilm-tf (a `TrainedFormat`)."""
+
+    name = "bilm-tf-checkpoint"
+    layout = f"'{OPTIONS}', 'model.ckpt-...{INDEX}' and '.data-00000-of-00001'"
+
+    def matches(self, path: Path) -> bool:
+        """Return whether there are options and an index."""
+        if path.is_file() and not _is_of_checkpoint(path.name):
+            return False
+        folder = folder_of(path)
+        return (folder / OPTIONS).exists() and any(folder.glob(f"*{INDEX}"))
+
+    def read_config(self, path: Path) -> BiLMConfig:
+        """Return the sizes, from the options and the shapes of the arrays."""
+        arrays = _open_checkpoint(path)
+        return read_sizes(folder_of(path) / OPTIONS, arrays.shapes, arrays.path)
+
+    def load(self, path: Path) -> StoredBiLM:
+        """Read a model."""
+        folder, arrays = folder_of(path), _open_checkpoint(path)
+        config = read_sizes(folder / OPTIONS, arrays.shapes, arrays.path)
+        vocab = read_vocab_beside(folder / VOCAB, config)
+        check_words(folder, config, vocab, None)
+        weights = read_weights(config, arrays.shapes, arrays.path, arrays.read)
+        return StoredBiLM(config, vocab, None, weights)
+
+    def has_objective(self, path: Path) -> bool:
+        """Return whether there is a softmax."""
+        return _SOFTMAX_B in _open_checkpoint(path).shapes
+
+    def load_objective(self, path: Path, width: int, n_words: int) -> Objective:
+        """Read the softmax: sampled in training if it was so before.
+
+        Raises:
+            ValueError: [EL161] There is no vocabulary; [EL162] it has another number of
+                words than the softmax; [EL007, EL008] The arrays don't fit, or are not
+                finite.
+        """
+        arrays = _open_checkpoint(path)
+        # A model of words may share its table with the softmax.
+        weight = _SOFTMAX_W if _SOFTMAX_W in arrays.shapes else "embedding"
+        rows = (arrays.shapes.get(weight) or (0,))[0]
+        if not n_words:
+            raise ValueError(Errors.EL161.format(path=folder_of(path), rows=rows))
+        if n_words != rows:
+            place = folder_of(path) / VOCAB
+            values = {"path": place, "found": n_words, "rows": rows}
+            raise ValueError(Errors.EL162.format(**values))
+        shapes = {weight: (n_words, width), _SOFTMAX_B: (n_words,)}
+        state = {}
+        for ours, theirs in (("weight", weight), ("bias", _SOFTMAX_B)):
+            found = {"found": arrays.shapes.get(theirs), "expected": shapes[theirs]}
+            where = {"path": arrays.path, "name": theirs}
+            if found["found"] != found["expected"]:
+                raise ValueError(Errors.EL007.format(**where, **found))
+            array = np.asarray(arrays.read(theirs), dtype=np.float32)
+            state[ours] = torch.from_numpy(array)
+            if not torch.isfinite(state[ours]).all():
+                raise ValueError(Errors.EL008.format(**where))
+        softmax = _softmax(read_json(folder_of(path) / OPTIONS), width, n_words)
+        softmax.load_state_dict(state)
+        return softmax
+
+
+def _softmax(options: Any, width: int, n_words: int) -> Objective:
+    """Return the softmax that bilm-tf's options describe: sampled, unless they say
+    otherwise, or there are not more words than samples."""
+    samples = options.get("n_negative_samples_batch")
+    if not options.get("sample_softmax", True) or type(samples) is not int:
+        return FullSoftmax(width, n_words)
+    if not 0 < samples < n_words:
+        return FullSoftmax(width, n_words)
+    return SampledSoftmax(width, n_words, samples)
+
+
+def _is_of_checkpoint(name: str) -> bool:
+    return name in (OPTIONS, "checkpoint") or bool(
+        re.search(r"\.(index|meta|data-\d+-of-\d+)$", name)
+    )
+
+
+def _open_checkpoint(path: Path) -> _Arrays:
+    """Open the checkpoint that a path means: that of the file, or the newest of the
+    folder. Raises ValueError [EL005] if that can't be said."""
+    folder = folder_of(path)
+    prefix = None
+    if path.is_file() and path.name not in (OPTIONS, "checkpoint"):
+        stem = re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", path.name)
+        prefix = folder / stem
+    else:
+        prefix = latest(folder)
+    found = sorted(folder.glob(f"*{INDEX}"))
+    if prefix is None and len(found) == 1:
+        prefix = found[0].with_suffix("")
+    if prefix is None or prefix.with_name(prefix.name + INDEX) not in found:
+        names = ", ".join(each.name for each in found)
+        raise ValueError(Errors.EL005.format(path=folder, names=names))
+    return _Arrays(prefix, "lm/")
+
+
+# -- TensorFlow Hub ---------------------------------------------------------------
+
+
+@registry.formats("tf-hub")
+class HubFormat:
+    """The module `google/elmo` of TensorFlow Hub (a `Format`)."""
+
+    name = "tf-hub"
+    layout = f"'tfhub_module.pb' and 'variables/variables{INDEX}'"
+
+    def matches(self, path: Path) -> bool:
+        """Return whether there are a module and its variables."""
+        folder = _module_of(path)
+        if path.is_file() and path.name not in _MODULE and path.parent == folder:
+            return False
+        has_module = any((folder / name).exists() for name in _MODULE)
+        return has_module and (folder / "variables" / f"variables{INDEX}").exists()
+
+    def read_config(self, path: Path) -> BiLMConfig:
+        """Return the sizes, from the shapes of the arrays."""
+        return _sizes_of_module(_open_module(path))
+
+    def load(self, path: Path) -> StoredBiLM:
+        """Read a model, and the mix of its layers that was trained with it."""
+        arrays = _open_module(path)
+        config = _sizes_of_module(arrays)
+        shapes = dict(arrays.shapes)
+        shapes["char_embed"] = (config.n_characters - 1, config.char_dim)
+        weights = read_weights(config, shapes, arrays.path, partial(_of_bytes, arrays))
+        mix = _trained_mix(arrays.bundle, config.n_layers + 1)
+        return StoredBiLM(config, None, None, weights, mix)
+
+    def read_mix(self, path: Path) -> Mix | None:
+        """Return the mix of layers that was trained with the model."""
+        arrays = _open_module(path)
+        return _trained_mix(arrays.bundle, _sizes_of_module(arrays).n_layers + 1)
+
+
+_MODULE = ("tfhub_module.pb", "saved_model.pb")
+
+
+def _module_of(path: Path) -> Path:
+    """Return the folder of a module, of which a path is a file or a folder."""
+    folder = path.parent if path.is_file() else path
+    return folder.parent if folder.name == "variables" else folder
+
+
+def _open_module(path: Path) -> _Arrays:
+    return _Arrays(_module_of(path) / "variables" / "variables", "bilm/")
+
+
+def _of_bytes(arrays: _Arrays, name: str) -> np.ndarray:
+    """Return an array. bilm-tf's inference puts a row of zeros, that of the absent
+    character 0, before those of the bytes: here it is left out."""
+    array = arrays.read(name)
+    return array[-BYTES:] if name == "char_embed" else array
+
+
+def _sizes_of_module(arrays: _Arrays) -> BiLMConfig:
+    """Return the sizes that arrays have."""
+    shapes = arrays.shapes
+    cell = "RNN_0/RNN/MultiRNNCell/Cell{}/LSTMCell/{}".format
+    rows = (shapes.get("char_embed") or (0,))[0]
+    if rows not in (BYTES, BYTES + 1):
+        raise ValueError(Errors.EL163.format(path=arrays.path, found=rows))
+    try:
+        n_layers = _count(shapes, lambda i: cell(i, "W_0"))
+        hidden_dim = shapes[cell(0, "B")][0] // 4
+        kinds = [
+            shapes[f"CNN/W_cnn_{i}"]
+            for i in range(_count(shapes, "CNN/W_cnn_{}".format))
+        ]
+        projection = shapes.get(cell(0, "W_P_0"), (hidden_dim, hidden_dim))[1]
+        options = {
+            "lstm": {
+                "dim": hidden_dim,
+                "projection_dim": projection,
+                "n_layers": n_layers,
+                "cell_clip": BiLMConfig().cell_clip,
+                "proj_clip": BiLMConfig().proj_clip,
+                "use_skip_connections": True,
+            },
+            "char_cnn": {
+                "embedding": {"dim": shapes["char_embed"][1]},
+                "filters": [[width, n] for _, width, _, n in kinds],
+                "n_highway": _count(shapes, "CNN_high_{}/W_carry".format),
+                "max_characters_per_token": BiLMConfig().max_characters,
+            },
+        }
+    except (KeyError, ValueError, IndexError) as error:
+        problem = f"has not the arrays of a biLM ({error})"
+        raise ValueError(
+            Errors.EL006.format(path=arrays.path, problem=problem)
+        ) from error
+    bytes_alone = {**shapes, "char_embed": (BYTES, shapes["char_embed"][1])}
+    return sizes_of(options, arrays.path, bytes_alone, arrays.path)
+
+
+def _count(shapes: dict[str, tuple[int, ...]], name: Any) -> int:
+    """Return how many arrays there are of a numbered name."""
+    return next(i for i in range(len(shapes) + 1) if name(i) not in shapes)
+
+
+def _trained_mix(bundle: TensorBundle, n_layers: int) -> Mix | None:
+    """Return the mix of so many layers (paper, equation 1) that a module was trained
+    with, None if it has none."""
+    names = _MIX_WEIGHTS, _MIX_GAMMA
+    if not set(names) <= set(bundle.entries):
+        return None
+    bundle.shapes({name: name for name in names})
+    found = []
+    for name, n in zip(names, (n_layers, 1)):
+        where = {"path": bundle.path, "name": name}
+        if math.prod(shape := bundle.entries[name].shape) != n:
+            raise ValueError(Errors.EL007.format(**where, found=shape, expected=(n,)))
+        array = bundle.read(name).astype(np.float64).reshape(-1)
+        if not np.isfinite(array).all():
+            raise ValueError(Errors.EL008.format(**where))
+        found.append(array.tolist())
+    return Mix(tuple(found[0]), found[1][0])

@@ -1,1 +1,0 @@
-"""The `elmo` component of a spaCy pipeline. START in pipe.py."""

@@ -1,0 +1,142 @@
+"""Nearest contexts of a word: occurrences whose vectors are alike (paper, table 4)."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from ..bilm import BiLM
+from ..errors import Errors
+from ..machine import default_settings
+
+AT_ONCE = 1024  # sentences encoded from one look at their vectors to the next
+AROUND = 12  # tokens shown on each side
+
+
+@dataclass(frozen=True)
+class Context:
+    """An occurrence of a word: its sentence and the number of its token there."""
+
+    sentence: Sequence[str]
+    position: int
+
+    def __str__(self) -> str:
+        """Return the sentence around the word, which stands in brackets."""
+        i = self.position
+        before = self.sentence[max(0, i - AROUND) : i]
+        after = self.sentence[i + 1 : i + 1 + AROUND]
+        return " ".join([*before, f"[{self.sentence[i]}]", *after])
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A context, one that is near it, and the cosine of their vectors."""
+
+    context: Context
+    nearest: Context
+    cosine: float
+
+
+@default_settings()
+def nearest_contexts(
+    bilm: BiLM,
+    queries: Sequence[Context],
+    contexts: Sequence[Context],
+    n: int,
+    layer: int = -1,
+) -> list[Neighbour]:
+    """Return the n contexts in other sentences that are nearest to each query by their
+    vectors of a layer (0: the token layer, -1: the last): the neighbours of the first
+    query, nearest first, then those of the next. Contexts may include the queries.
+    Raises ValueError [EL083] if there is no such layer."""
+    among_ND = unit_vectors(bilm, contexts, layer)
+    query_QD = unit_vectors(bilm, queries, layer)
+    found = []
+    near_QN = nearest(query_QD, among_ND, len(contexts))
+    for query, query_D, near in zip(queries, query_QD, near_QN):
+        others = (i for i in near if contexts[i].sentence != query.sentence)
+        found += [
+            Neighbour(query, contexts[i], float(query_D @ among_ND[i]))
+            for i in islice(others, n)
+        ]
+    return found
+
+
+def may_match(pattern: str) -> Callable[[str], bool]:
+    """Return whether a token of a text may match, so that no other text need be
+    tokenized. Raises ValueError [EL082] if the pattern is not a regular expression."""
+    search = _compile(pattern).search
+    if re.search(r"[\^$]|\\[AbBZ]|\(\?[=!<]", pattern):  # it looks around
+        return lambda text: True
+    return lambda text: search(text) is not None
+
+
+def contexts_of(pattern: str, sentences: Iterable[Sequence[str]]) -> Iterator[Context]:
+    """Yield every token that a regular expression matches whole, upper and lower case
+    alike. Raises ValueError [EL082] if the pattern is not a regular expression."""
+    matches = _compile(pattern).fullmatch
+    for sentence in sentences:
+        for i, token in enumerate(sentence):
+            if matches(token):
+                yield Context(sentence, i)
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern, re.IGNORECASE)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(Errors.EL082.format(pattern=pattern, error=error)) from error
+
+
+@default_settings()
+def nearest_words(
+    pattern: str, vocab: Sequence[str], vectors_VH: np.ndarray, n: int
+) -> list[str]:
+    """Return the n words whose vectors without context are nearest to that of the most
+    frequent word that the pattern matches whole; none if it matches none. vocab: words
+    by falling frequency."""
+    matches = _compile(pattern).fullmatch
+    asked = next((i for i, word in enumerate(vocab) if matches(word)), None)
+    if asked is None:
+        return []
+    norms_V1 = np.linalg.norm(vectors_VH, axis=1, keepdims=True)
+    unit_VH = vectors_VH / np.maximum(norms_V1, 1e-12)
+    (near,) = nearest(unit_VH[asked : asked + 1], unit_VH, n + 1)
+    return [vocab[i] for i in near if i != asked][:n]
+
+
+def unit_vectors(
+    bilm: BiLM, contexts: Sequence[Context], layer: int = -1
+) -> np.ndarray:
+    """Return the vectors of one layer for each occurrence, of length 1: (N, D). Raises
+    ValueError [EL083] if there is no such layer."""
+    n_layers = bilm.config.n_layers + 1
+    if not -n_layers <= layer < n_layers:
+        raise ValueError(Errors.EL083.format(layer=layer, last=n_layers - 1))
+    return unit_layers(bilm, contexts, [layer])[0]
+
+
+@default_settings()
+def unit_layers(
+    bilm: BiLM, contexts: Sequence[Context], layers: Sequence[int]
+) -> np.ndarray:
+    """Return the vectors of some layers for each occurrence, of length 1: (L, N, D)."""
+    shape = len(layers), len(contexts), bilm.config.width
+    found_LND = np.empty(shape, dtype=np.float32)
+    for start in range(0, len(contexts), AT_ONCE):
+        some = contexts[start : start + AT_ONCE]
+        encoded = bilm.encode([context.sentence for context in some])
+        for n, (context, layers_LTD) in enumerate(zip(some, encoded), start):
+            found_LND[:, n] = layers_LTD[layers, context.position]
+    norms_LN1 = np.linalg.norm(found_LND, axis=-1, keepdims=True)
+    found_LND /= np.maximum(norms_LN1, 1e-12)
+    return found_LND
+
+
+def nearest(query_QD: np.ndarray, among_ND: np.ndarray, n: int) -> list[list[int]]:
+    """Return the numbers of the n unit vectors that are nearest to each query by
+    cosine, nearest first: (Q, n)."""
+    cosine_QN = query_QD @ among_ND.T
+    return [np.argsort(-row, kind="stable")[:n].tolist() for row in cosine_QN]

@@ -1,0 +1,91 @@
+"""A checksum inside each file that this package writes, so that damage is found before
+anything is made of it: the SHA-256 of all the rest is the last entry of JSON, and the
+end of other bytes."""
+
+import hashlib
+import json
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..errors import Warnings
+
+KEY = "sha256"
+_MARK, _DIGITS = b"\nsha256:", 64
+_CHANGED = (
+    "it was changed after it was written, its checksum says (if on purpose, remove the "
+    "entry 'sha256')"
+)
+
+
+def add_entry(
+    entries: Mapping[str, Any], sha256: Callable[[Mapping[str, Any]], str]
+) -> dict[str, Any]:
+    """Return entries with a checksum, which a function makes of them, as the last."""
+    return {**entries, KEY: sha256(entries)}
+
+
+def check_entry(
+    entries: dict[str, Any], sha256: Callable[[Mapping[str, Any]], str], path: object
+) -> dict[str, Any]:
+    """Return what `add_entry` was given; warn [ELW52] if there is none. Raises
+    ValueError if it was changed."""
+    last = next(reversed(entries), "")
+    rest = {name: value for name, value in entries.items() if name != last}
+    if _is_whole(last == KEY, bool(entries) and entries[last] == sha256(rest), path):
+        return rest
+    return entries
+
+
+def json_with_checksum(entries: Mapping[str, Any]) -> str:
+    """Return a dictionary as JSON with a checksum."""
+    return _json(add_entry(entries, _of_json))
+
+
+def read_json(text: str, path: object) -> Any:
+    """Return what JSON holds, without the checksum; warn [ELW52] if it has none. Raises
+    ValueError if it is no JSON, or was changed."""
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        return value
+    entries = check_entry(value, _of_json, path)
+    if entries is not value and text != json_with_checksum(entries):
+        raise ValueError(_CHANGED)  # to other letters that mean the same
+    return entries
+
+
+def bytes_with_checksum(data: bytes) -> bytes:
+    """Return bytes with a checksum at the end."""
+    return data + _MARK + hashlib.sha256(data).hexdigest().encode()
+
+
+def read_bytes(data: bytes, path: object) -> bytes:
+    """Return what `bytes_with_checksum` was given; warn [ELW52] if there is none.
+    Raises ValueError if it was changed."""
+    end = len(data) - len(_MARK) - _DIGITS
+    content, mark, digits = data[: max(end, 0)], data[end:-_DIGITS], data[-_DIGITS:]
+    right = digits == hashlib.sha256(content).hexdigest().encode()
+    return content if _is_whole(mark == _MARK, right, path) else data
+
+
+def _is_whole(marked: bool, right: bool, path: object) -> bool:
+    """Return whether there is a checksum. No bit changes both its mark and whether its
+    digits are right."""
+    if marked != right:
+        raise ValueError(_CHANGED)
+    if not marked:
+        warnings.warn(Warnings.ELW52.format(path=path), stacklevel=4)
+    return marked
+
+
+def sha256_of(text: str) -> str:
+    """Return the SHA-256 of a text."""
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def _of_json(entries: Mapping[str, Any]) -> str:
+    return sha256_of(_json(entries))
+
+
+def _json(entries: Mapping[str, Any]) -> str:
+    return json.dumps(entries, indent=2, ensure_ascii=False)

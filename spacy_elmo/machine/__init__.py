@@ -1,0 +1,29 @@
+"""The machine: processors, threads, forks, and copies to a device and back."""
+
+from .forks import ProcessLock, safe_from_forks
+from .forks import prepare as prepare_for_forks
+from .neutral import default_settings
+from .processor import (
+    CPU_AT_ONCE,
+    GPU_AT_ONCE,
+    INSTRUCTIONS,
+    PRECISIONS,
+    AtOnce,
+    Precision,
+    at_once,
+    check_name,
+    cpu_model,
+    float32_mode,
+    has_bfloat16_products,
+    instructions,
+    onednn_is_on,
+)
+from .threads import thread_count
+from .transfer import to_device, to_host
+
+__all__ = [
+    "CPU_AT_ONCE", "GPU_AT_ONCE", "INSTRUCTIONS", "PRECISIONS", "AtOnce", "Precision",
+    "ProcessLock", "at_once", "check_name", "cpu_model", "default_settings",
+    "float32_mode", "has_bfloat16_products", "instructions", "onednn_is_on",
+    "prepare_for_forks", "safe_from_forks", "thread_count", "to_device", "to_host",
+]  # fmt: skip

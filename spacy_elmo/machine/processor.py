@@ -1,0 +1,135 @@
+"""What a device can compute.
+
+Precisions of inference:
+
+float32  as torch computes it, up to rounding; on a GPU without TF32
+tf32     on a GPU: inputs and weights rounded to 11 bits, summed up in float32
+half     weights rounded to 16 bits (bfloat16, float16 on a GPU), and inputs too where
+         the processor multiplies such numbers; summed up in float32
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import RLock
+from typing import Any, Literal, NamedTuple, get_args
+
+import torch
+
+from ..errors import Errors
+
+Precision = Literal["float32", "tf32", "half"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+
+# Of a CPU, from the fewest on. ARM is unknown to torch's training.
+INSTRUCTIONS = (
+    "unknown",
+    "avx2",
+    "avx512",
+    "avx512_vnni",
+    "avx512_bf16",
+    "avx512_fp16",
+    "amx",
+)
+
+
+class AtOnce(NamedTuple):
+    """How much a type of device computes at once: tokens that are read, and logits of a
+    softmax."""
+
+    tokens: int
+    logits: int
+
+
+# What a CPU's cache and memory bound: 128 MB of logits. A GPU needs more rows to be
+# busy, and to read a large softmax seldom: 1 GB. Calculated; none was timed on one.
+CPU_AT_ONCE = AtOnce(4096, 1 << 25)
+GPU_AT_ONCE = AtOnce(32_768, 1 << 28)
+
+
+def at_once(device: torch.device) -> AtOnce:
+    """Return how much a device computes at once."""
+    return GPU_AT_ONCE if device.type == "cuda" else CPU_AT_ONCE
+
+
+def onednn_is_on() -> bool:
+    """Return whether torch multiplies by oneDNN, which users can turn off."""
+    mkldnn = torch.backends.mkldnn
+    return mkldnn.is_available() and bool(mkldnn.enabled)
+
+
+def has_bfloat16_products() -> bool:
+    """Return whether torch trains in bfloat16 faster than in float32 on this CPU."""
+    has = INSTRUCTIONS.index(instructions())
+    return onednn_is_on() and has >= INSTRUCTIONS.index("avx512_bf16")
+
+
+def instructions() -> str:
+    """Return the best of INSTRUCTIONS that this CPU has and that the variables of torch
+    and oneDNN, ATEN_CPU_CAPABILITY and ONEDNN_MAX_CPU_ISA, leave torch."""
+    capability = torch.backends.cpu.get_cpu_capability().lower()
+    has: Any = getattr(torch.cpu, "get_capabilities", dict)()  # torch 2.13 and newer
+    best = capability if capability in ("avx2", "avx512") else "unknown"
+    for name, supported in (
+        ("avx512_vnni", _supports("vnni")),
+        ("avx512_bf16", _supports("avx512_bf16")),
+        ("avx512_fp16", has.get("avx512_fp16", False)),
+        ("amx", _supports("amx_tile")),
+    ):
+        if capability == "avx512" and supported:
+            best = name
+    limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "").lower().replace("_core", "")
+    allowed = next((name for name in reversed(INSTRUCTIONS) if name in limit), "amx")
+    return min(best, allowed, key=INSTRUCTIONS.index)
+
+
+def _supports(name: str) -> bool:
+    return bool(getattr(torch.cpu, f"_is_{name}_supported", lambda: False)())
+
+
+def cpu_model() -> str:
+    """Return the processor's model as Linux names it, "" if it does not."""
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
+        models = [line.split(":")[1] for line in lines if line.startswith("model name")]
+        return models[0].strip() if models else ""
+    return ""
+
+
+# The modes that `float32_mode` sets are those of the whole process.
+_mode_lock = RLock()
+
+
+@contextmanager
+def float32_mode(precision: str, device: str) -> Iterator[None]:
+    """Let a type of device multiply float32 in TF32 inside if that is the precision,
+    and else not at all, whatever torch does otherwise: convolutions and LSTMs of cuDNN
+    round to TF32 by default, and oneDNN to bfloat16 if it is allowed to."""
+    mode = "tf32" if precision == "tf32" else "ieee"
+    mkldnn: Any = torch.backends.mkldnn
+    cudnn: Any = torch.backends.cudnn
+    backends: list[Any] = [torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn]
+    if device == "cpu":
+        backends = [mkldnn.matmul]
+        if mkldnn.matmul.fp32_precision in ("none", mode):
+            yield
+            return
+    with _mode_lock:
+        before = [backend.fp32_precision for backend in backends]
+        try:
+            for backend in backends:
+                backend.fp32_precision = mode
+            yield
+        finally:
+            for backend, each in zip(backends, before):
+                backend.fp32_precision = each
+
+
+def check_name(precision: str) -> None:
+    """Raise ValueError [EL073] if there is no such precision, [EL097] if it is int8."""
+    if precision == "int8":
+        raise ValueError(Errors.EL097)
+    if precision not in PRECISIONS:
+        known = ", ".join(PRECISIONS)
+        raise ValueError(Errors.EL073.format(found=precision, known=known))

@@ -1,0 +1,70 @@
+"""How alike tokens are in their contexts.
+
+spaCy's own `token.similarity` is 1 for any two tokens of the same spelling, before it
+looks at a vector, unless `install_hooks` has put this one in its place.
+"""
+
+from typing import Any
+
+from spacy.tokens import Doc, Span, Token
+from thinc.api import get_array_module
+
+from ..errors import Errors
+from ..machine import default_settings
+
+
+@default_settings()
+def similarity(
+    a: Token | Span | Doc, b: Token | Span | Doc, *, layer: int | None = None
+) -> float:
+    """Return the cosine of two tokens' contextual vectors, from -1 to 1; 0 for white
+    space and empty Docs, which have none. Of spans and Docs the mean of their tokens'
+    vectors counts.
+
+    Args:
+        a: A token, span or Doc.
+        b: Another.
+        layer: Number of a biLM layer, 0 being the token layer; None for `doc.tensor`.
+
+    Raises:
+        ValueError: [EL055] if a Doc has not been through `elmo`, [EL140] if its tokens
+            are others since, [EL083] if it has no such layer, [EL142] if the vectors
+            are of two models of other widths.
+        TypeError: [EL094] for a lexeme, which stands in no context.
+    """
+    u, v = _vector(a, layer), _vector(b, layer)
+    if not (u.ndim and v.ndim):  # the tensor of an empty Doc has no width
+        return 0.0
+    if u.shape != v.shape:
+        widths = f"{len(u)} and {len(v)}"
+        raise ValueError(Errors.EL142.format(widths=widths))
+    xp = get_array_module(u)
+    length = xp.linalg.norm(u) * xp.linalg.norm(v)
+    return float(u @ v / length) if length else 0.0
+
+
+def install_hooks(doc: Doc) -> None:
+    """Have `similarity` of a Doc, its spans and its tokens mean this one."""
+    for hooks in (doc.user_hooks, doc.user_span_hooks, doc.user_token_hooks):
+        hooks["similarity"] = similarity
+
+
+def _vector(where: Token | Span | Doc, layer: int | None) -> Any:
+    if not isinstance(where, (Token, Span, Doc)):
+        raise TypeError(Errors.EL094.format(found=type(where).__name__))
+    doc = where if isinstance(where, Doc) else where.doc
+    rows = doc.tensor
+    if layer is not None:
+        layers = doc._.elmo.layers
+        if not -len(layers) <= layer < len(layers):
+            raise ValueError(Errors.EL083.format(layer=layer, last=len(layers) - 1))
+        rows = layers[layer]
+    elif len(doc) and not len(rows):
+        raise ValueError(Errors.EL055.format(name="elmo"))
+    elif len(rows) != len(doc):  # spaCy's retokenizer leaves a row too many
+        raise ValueError(Errors.EL140.format(found=len(rows), expected=len(doc)))
+    if isinstance(where, Token):
+        return rows[where.i]
+    if isinstance(where, Span):
+        rows = rows[where.start : where.end]
+    return rows.mean(axis=0) if len(rows) else rows.sum(axis=0)

@@ -1,0 +1,177 @@
+"""How a biLM learns from the gradients that listeners add.
+
+In spaCy's own protocol the last listener runs the upstream's backward pass, so when
+that one is frozen or disabled the upstream silently learns nothing. Here listeners only
+add, and the component runs the pass when its update is finished.
+
+`nlp.update(sgd=...)` finishes its components in their order, this one before its
+listeners have added anything. So a component that learns is in one of three states:
+
+IDLE     no gradient is awaited.
+WAITING  a forward pass was made, and listeners may add gradients to it.
+READY    the update was finished before the gradients had come: they are still awaited,
+         and the step of the optimizer is due.
+
+           forward pass            finish, no gradient yet
+    IDLE -----------------> WAITING -----------------------> READY
+      ^                        |                               |
+      |   finish, gradients    |                               |   complete
+      +------------------------+<------------------------------+
+
+A READY update is completed as soon as the last listening component has finished its
+own. Where that one is frozen or excluded from the update, nothing says that the update
+is over, so it is completed before the weights are next looked at: by a prediction, a
+new update, or what saves, copies or replaces the weights.
+"""
+
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from spacy.tokens import Doc
+from thinc.api import Adam, Optimizer, set_dropout_rate
+
+from ..errors import Warnings
+from ..machine import ProcessLock
+from .encoder import Encoder, shim_of
+from .layer_batch import LayerBatch
+from .spans import tokens_of
+
+
+@dataclass(eq=False)
+class ForwardPass:
+    """A batch of Docs, the number of tokens of each, its backward pass, and the
+    gradient of its layers, summed over the listeners; None until there is one."""
+
+    docs: list[Doc]
+    lengths: list[int]
+    backprop: Callable[[LayerBatch], Any]
+    gradient: LayerBatch | None = None
+
+    def __post_init__(self) -> None:
+        self.index = {id(doc): d for d, doc in enumerate(self.docs)}
+        self.tokens = [tokens_of(doc) for doc in self.docs]
+
+    def holds(self, doc: Doc) -> bool:
+        """Return whether a Doc is one of the batch."""
+        return id(doc) in self.index
+
+    def has_read(self, doc: Doc) -> bool:
+        """Return whether a Doc is one of the batch, with the tokens that it had."""
+        return self.holds(doc) and self.tokens[self.index[id(doc)]] == tokens_of(doc)
+
+
+class FineTuning:
+    """The updates of one component's biLM, at a rate of its own if there is one, which
+    falls from where it begins as the optimizer's falls from its highest.
+
+    After every unfreeze_every updates one more layer learns, from the top down (Howard
+    & Ruder 2018); if it is 0, all do from the start.
+    """
+
+    def __init__(
+        self, encoder: Encoder, learn_rate: float | None, unfreeze_every: int
+    ) -> None:
+        self.encoder = encoder
+        self.learn_rate, self.unfreeze_every = learn_rate, unfreeze_every
+        self._warned = False
+        self._completing = ProcessLock()
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin to learn from the start."""
+        self.forget()
+        self.n_updates = 0
+        rate = self.learn_rate
+        self._own = None if rate is None else Adam(rate, use_averages=False)
+        self._highest_rate = 0.0  # of the optimizer, so far
+
+    def forget(self) -> None:
+        """Await no gradients any more: IDLE."""
+        self._awaited: list[ForwardPass] = []
+        # The optimizer of an update that is READY.
+        self._ready: Optimizer | None = None
+
+    def begin(self, drop: float) -> None:
+        """Complete the update before, set the dropout, and unfreeze a layer when it is
+        its turn."""
+        self.complete()
+        set_dropout_rate(self.encoder, drop)
+        if self.unfreeze_every:
+            shim, thawed = shim_of(self.encoder), self.n_updates // self.unfreeze_every
+            shim.thawed = min(thawed, shim.bilm_config.n_layers) + 1
+
+    def complete(self) -> None:
+        """Run the backward passes that have gradients, and the step of an update that
+        is READY."""
+        with self._completing:  # threads that predict complete it once
+            self._run_backward()
+            if self._ready is not None:
+                optimizer, self._ready = self._own or self._ready, None
+                self.encoder.finish_update(optimizer)
+
+    def complete_before(self, docs: Iterable[Doc]) -> None:
+        """Complete an update that is READY before Docs are read, unless they are its
+        own: a component of the same update has annotated them."""
+        if self._ready is not None and not any(
+            each.holds(doc) for doc in docs for each in self._awaited
+        ):
+            self.complete()
+
+    def expect(self, forward_pass: ForwardPass) -> None:
+        """Remember a forward pass whose gradients are to come."""
+        self._awaited.append(forward_pass)
+
+    def add(self, docs: list[Doc], d_layers: Callable[[], LayerBatch]) -> None:
+        """Add the gradient that a listener has for the layers of Docs, if one is
+        awaited for them."""
+        newest_first = list(reversed(self._awaited))
+        places = [
+            next((each for each in newest_first if each.has_read(doc)), None)
+            for doc in docs
+        ]
+        if None in places and self._awaited and not self._warned:
+            self._warned = True
+            warnings.warn(Warnings.ELW27, stacklevel=2)
+        if not any(places):
+            return
+        ops: Any = self.encoder.ops
+        gradient = d_layers()
+        whole = places[0]
+        if whole and all(places) and [id(doc) for doc in docs] == list(whole.index):
+            if whole.gradient is None:
+                whole.gradient = gradient
+            else:
+                whole.gradient.values += gradient.values
+            return
+        n_layers, _, width = gradient.values.shape
+        for place, doc, d_LTD in zip(places, docs, gradient):
+            if place is not None:
+                if place.gradient is None:
+                    zeros = ops.alloc3f(n_layers, sum(place.lengths), width)
+                    place.gradient = LayerBatch(zeros, place.lengths)
+                sum_LTD: Any = place.gradient[place.index[id(doc)]]
+                sum_LTD += d_LTD
+
+    def finish(self, sgd: Optimizer) -> None:
+        """Run the backward passes that have gradients, and one step of the optimizer.
+        If the newest has none yet, the update is READY."""
+        self._run_backward()
+        self.n_updates += 1
+        if self._own is not None and self.learn_rate is not None:
+            # Listeners that stand still must not be left with layers that still move.
+            highest = self._highest_rate = max(self._highest_rate, sgd.learn_rate)
+            share = sgd.learn_rate / highest if highest else 1.0
+            self._own.learn_rate = self.learn_rate * share
+        self.encoder.finish_update(self._own or sgd)
+        self._ready = sgd if self._awaited else None
+
+    def _run_backward(self) -> None:
+        """Run the backward passes of the batches that have gradients."""
+        # The newest may wait for listeners to come; older ones had their chance.
+        waiting = [each for each in self._awaited if each.gradient is None]
+        before, self._awaited = self._awaited, waiting[-1:]
+        for each in before:
+            if each.gradient is not None:
+                each.backprop(each.gradient)

@@ -1,0 +1,239 @@
+"""What a downstream component reads the shared biLM through, with its own mix.
+
+Every listener holds softmax weights W and a gamma of its own, trained and saved with
+its component. In the backward pass it only adds to the upstream's gradient; the
+upstream runs its own backward pass when it finishes its update, so it makes no
+difference which listeners are frozen or disabled.
+"""
+
+import warnings
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from spacy.tokens import Doc
+from spacy.util import registry
+from thinc.api import Model
+from thinc.types import Floats2d
+
+from ..errors import Errors, Warnings
+from ..machine import default_settings
+from .fields import takes_fields_of
+from .layer_batch import LayerBatch
+from .mix import ListenerSettings, MixModel
+
+# Attribute that is saved with a listener: the fingerprint of the biLM that its mix was
+# trained with, or nothing where it is not known.
+TRAINED_WITH = "trained_with"
+
+
+class Upstream(Protocol):
+    """What a listener asks of the component that it listens to."""
+
+    name: str
+    width: int  # of its vectors
+    n_layers: int  # the token layer included
+    has_weights: bool
+    has_default_weights: bool  # or takes some when they are needed
+    fingerprint: Callable[[], str]  # of its weights
+
+    def has_read(self, doc: Doc) -> bool:
+        """Return whether it has the layers of a Doc, or had them."""
+
+    def layers_for(
+        self, listener: Model[Any, Any], docs: list[Doc], is_train: bool
+    ) -> Iterable[LayerBatch]:
+        """Yield the layers of Docs in order, some Docs at once."""
+
+    def add_gradient(self, docs: list[Doc], d_layers: Callable[[], LayerBatch]) -> None:
+        """Add to the gradient of the layers of Docs, if it learns from them."""
+
+    def end_update(self, listener: Model[Any, Any]) -> None:
+        """Note that the component of a listener has finished its update."""
+
+
+class ElmoListener(MixModel):
+    """Model[list[Doc], list[Floats2d]]: the upstream's layers in a mix of its own."""
+
+    def __init__(
+        self,
+        upstream_name: str,
+        width: int | None = None,
+        settings: ListenerSettings | None = None,
+    ) -> None:
+        settings = settings or ListenerSettings()
+        super().__init__("elmo-listener", _forward, settings, init=_init)
+        if width is not None:
+            self.set_dim("nO", width)
+        self.attrs[TRAINED_WITH] = ""
+        self.upstream_name = upstream_name
+        self.width = width
+        self._upstream: Callable[[], Upstream | None] = _nothing
+        # Those of other pipelines, which it is a part of too since it was sourced.
+        self._others: list[Callable[[], Upstream | None]] = []
+        # The list of Docs that it was initialised with: Thinc infers the shapes of the
+        # layers above from a prediction on the very same list.
+        self.sample: Any = None
+        self._warned_of = ""
+
+    @property
+    def n_layers(self) -> int:
+        """Layers of the upstream, or, without one, of the trained mix."""
+        return self.upstream.n_layers if self.upstream else self.n_trained
+
+    @property
+    def upstream(self) -> Upstream | None:
+        """The component that it listens to, as long as that is there."""
+        return self._upstream()
+
+    def connect(self, upstream: Upstream) -> None:
+        """Listen to a component from now on; [EL054] if the widths differ, [EL060] if
+        the listener was trained with another number of layers or width, [EL083] if it
+        mixes a layer that there is not."""
+        name, n_layers = upstream.name, upstream.n_layers
+        width = self.settings.width(n_layers, upstream.width)
+        if self.width not in (None, width):
+            message = Errors.EL054.format(found=self.width, expected=width, name=name)
+            raise ValueError(message)
+        if self.settings.is_learned:
+            has_params = self.n_trained == n_layers
+        else:
+            has_params = bool(self.has_param("gamma"))
+        before = self._dims["nO"]
+        fits = has_params and before in (None, width)
+        if not fits and self.is_trained:
+            mix = f"{self.n_trained} layers" if self.n_trained else "a fixed mix"
+            found = f"{mix} (vectors of width {before})"
+            expected = f"{n_layers} layers (width {width})"
+            message = Errors.EL060.format(found=found, expected=expected, name=name)
+            raise ValueError(message)
+        self._dims["nO"] = width
+        if not fits:
+            self.set_up(n_layers)
+        previous = self.upstream
+        if previous not in (None, upstream) and previous.has_weights:
+            self.sign(previous)
+        self.check_weights(upstream)
+        if self.upstream is not upstream:
+            self._others = [each for each in (*self._others, self._upstream) if each()]
+        # Weak, or a component sourced into another pipeline would keep this one alive.
+        self._upstream = weakref.ref(upstream)
+
+    def connect_also(self, upstream: Upstream) -> None:
+        """Listen to a component too, which has read Docs of another pipeline."""
+        self._others.append(weakref.ref(upstream))
+
+    def listens_to(self, upstream: Upstream) -> bool:
+        """Return whether it listens to a component, in whatever pipeline."""
+        return any(each() is upstream for each in (self._upstream, *self._others))
+
+    def upstream_of(self, docs: list[Doc]) -> Upstream | None:
+        """Return the component that has read these Docs, or else the last connected."""
+        found = [each() for each in (self._upstream, *self._others)]
+        for upstream in found if docs and any(found[1:]) else ():
+            if upstream is not None and upstream.has_read(docs[0]):
+                return upstream
+        return found[0]
+
+    def end_update(self) -> None:
+        """Tell the upstream that the component has finished its update."""
+        for each in (self._upstream, *self._others):
+            upstream = each()
+            if upstream is not None:
+                upstream.end_update(self)
+
+    def sign(self, upstream: Upstream) -> None:
+        """Tell what its mix was trained with, unless it knows."""
+        self.attrs[TRAINED_WITH] = self.attrs[TRAINED_WITH] or upstream.fingerprint()
+
+    def check_weights(self, upstream: Upstream) -> None:
+        """Warn [ELW20], once, of a mix that was trained with other weights."""
+        known = self.attrs[TRAINED_WITH]
+        if not (known and self.is_trained and upstream.has_weights):
+            return
+        if known not in (self._warned_of, upstream.fingerprint()):
+            self._warned_of = known
+            warnings.warn(Warnings.ELW20.format(name=upstream.name), stacklevel=2)
+
+    def _copy(self, seen: dict[int, Any] | None = None) -> "ElmoListener":
+        # Thinc's own copy is a plain Model, which nobody would link again.
+        copied = ElmoListener(self.upstream_name, self.width, self.settings)
+        copied.copy_mix(self)
+        copied._dims["nO"] = self._dims["nO"]
+        copied.attrs.update(self.attrs)
+        copied._upstream = self._upstream
+        return copied
+
+    __deepcopy__ = _copy
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The upstream connects its listeners again when it is unpickled itself.
+        slots = {name: getattr(self, name) for name in Model.__slots__}
+        unlinked = {"_upstream": _nothing, "_others": [], "sample": None}
+        return {**slots, **self.__dict__, **unlinked}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+
+
+@registry.architectures("spacy-elmo.ElmoListener.v1")
+@takes_fields_of(ListenerSettings)
+def build_listener(
+    *, width: int | None = None, upstream: str = "*", **settings: Any
+) -> Model[list[Doc], list[Floats2d]]:
+    """Return the vectors of an `elmo` component earlier in the pipeline, as a tok2vec.
+
+    Args:
+        width: Of the vectors (2 * projection_dim of the biLM, times the layers if they
+            are concatenated); None takes what is there.
+        upstream: Name of the `elmo` component, "*" for any.
+        settings: As in `ListenerSettings`; [EL085] for one that means nothing.
+    """
+    return ElmoListener(upstream, width, ListenerSettings(**settings))
+
+
+def _nothing() -> None:
+    return None
+
+
+def _init(model: ElmoListener, X: Any = None, Y: Any = None) -> None:
+    if model.upstream is not None:
+        model.set_up(model.upstream.n_layers)
+        model.attrs[TRAINED_WITH] = ""
+    model.sample = X
+
+
+@default_settings()
+def _forward(
+    model: ElmoListener, docs: list[Doc], is_train: bool
+) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list[Doc]]]:
+    upstream = model.upstream_of(docs)
+    if upstream is None:
+        raise ValueError(Errors.EL053.format(upstream=model.upstream_name))
+    is_sample, model.sample = docs is model.sample, None
+    if is_sample and not (is_train or upstream.has_default_weights):
+        width = model.get_dim("nO")
+        return [model.ops.alloc2f(len(doc), width) for doc in docs], lambda dY: []
+    vectors: list[Floats2d] = []
+    backprops: list[tuple[list[Doc], Any]] = []
+    for layers in upstream.layers_for(model, docs, is_train):
+        some = docs[len(vectors) : len(vectors) + len(layers)]
+        mixed, backprop_mix = model.mix(layers, is_train)
+        vectors += mixed
+        if is_train:  # else the layers are let go of, which take more room than a mix
+            backprops.append((some, backprop_mix))
+    if is_train:
+        model.attrs[TRAINED_WITH] = ""
+
+    @default_settings()
+    def backprop(dY: list[Floats2d]) -> list[Doc]:
+        start = 0
+        for some, backprop_mix in backprops:
+            stop = start + len(some)
+            upstream.add_gradient(some, backprop_mix(dY[start:stop]))
+            start = stop
+        model.add_penalty()
+        return []
+
+    return vectors, backprop

@@ -1,0 +1,278 @@
+"""gamma * sum_l s_l h_l (paper, equation 1): one vector a token from the biLM's layers.
+
+The shares s_l of the layers are softmax(w) with trained weights w, or fixed: all the
+same, or one layer alone. Or there is no sum, and the layers stand side by side.
+
+Shapes: L1 layers (the token layer included), N tokens of a batch of Docs, D width.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from thinc.api import Model, Ops, to_numpy
+from thinc.types import Floats2d
+
+from ..errors import Errors
+from .layer_batch import LayerBatch
+from .sealed_model import MixChecksum
+
+MIXES = ("learned", "average", "top", "concat")
+EPSILON = 1e-5  # of the layer normalisation
+
+# From the gradient of each Doc's mix to a function that gives the gradient of their
+# layers, so that nothing is computed for layers that don't learn.
+MixBackprop = Callable[[Sequence[Floats2d]], Callable[[], LayerBatch]]
+
+
+@dataclass(frozen=True)
+class MixSettings:
+    """How layers are mixed: one block of settings for listeners and for `doc.tensor`.
+
+    Args:
+        mix: "learned", "average", "top", "concat", or the number of a layer, 0 being
+            the token layer.
+        mix_weights: Softmax weights w of a learned mix, one a layer, to begin with;
+            zeros, so equal shares, by default.
+        layer_norm: Give each token's vector in each layer mean 0 and variance 1 before
+            (paper, section 3.2).
+        gamma: Scale of the mix, to begin with.
+
+    Raises:
+        ValueError: [EL085] for a setting that means nothing.
+    """
+
+    mix: str | int = "learned"
+    mix_weights: list[float] | None = None
+    layer_norm: bool = False
+    gamma: float = 1.0
+
+    def __post_init__(self) -> None:
+        is_layer = isinstance(self.mix, int) and not isinstance(self.mix, bool)
+        if not (is_layer or self.mix in MIXES):
+            known = f"{', '.join(MIXES)}, nor the number of a layer"
+            self._refuse(f"mix = {self.mix!r} is none of {known}")
+        if self.mix_weights is not None and not self.is_learned:
+            self._refuse(f"mix_weights are of mix = 'learned', not of {self.mix!r}")
+        weights = [] if self.mix_weights is None else self.mix_weights
+        if not isinstance(weights, (list, tuple)) or not all(
+            isinstance(weight, (int, float)) for weight in weights
+        ):
+            self._refuse(f"mix_weights = {weights!r} is no list of numbers")
+
+    def _refuse(self, problem: str) -> None:
+        raise ValueError(Errors.EL085.format(problem=problem))
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether the mix has softmax weights."""
+        return self.mix == "learned"
+
+    def width(self, n_layers: int, width: int) -> int:
+        """Return the width of the mix of n_layers of a width; [EL083] if it is of a
+        layer that there is not."""
+        if isinstance(self.mix, int) and not -n_layers <= self.mix < n_layers:
+            raise ValueError(Errors.EL083.format(layer=self.mix, last=n_layers - 1))
+        return n_layers * width if self.mix == "concat" else width
+
+    def first_weights(self, n_layers: int) -> list[float]:
+        """Return the softmax weights that a mix of n_layers begins with; [EL057] if
+        mix_weights are not one a layer."""
+        weights = self.mix_weights or [0.0] * n_layers
+        if len(weights) != n_layers:
+            found = len(weights)
+            raise ValueError(Errors.EL057.format(found=found, expected=n_layers))
+        return list(weights)
+
+
+@dataclass(frozen=True)
+class ListenerSettings(MixSettings):
+    """The settings of a mix that is trained.
+
+    Args:
+        dropout: On the mix, while training.
+        l2: lambda of lambda * |w|^2, added to the loss at every backward pass (with
+            spaCy's `accumulate_gradient` there are several an update), which draws a
+            learned mix towards the average.
+    """
+
+    dropout: float = 0.0
+    l2: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.dropout < 1:
+            self._refuse(f"dropout = {self.dropout} is not from 0 to below 1")
+        if self.l2 < 0:
+            self._refuse(f"l2 = {self.l2} is below 0")
+
+
+class MixModel(Model[Any, Any]):
+    """Model[list[Doc], list[Floats2d]] with a mix of its own: weights W and a gamma,
+    which are trained. Arguments but the settings are those of `Model`."""
+
+    def __init__(
+        self,
+        name: str,
+        forward: Callable[..., Any],
+        settings: ListenerSettings,
+        **others: Any,
+    ) -> None:
+        params: Any = {"W": None, "gamma": None}
+        super().__init__(name, forward, dims={"nO": None}, params=params, **others)
+        self.shims.append(MixChecksum(self))
+        self.settings = settings
+
+    def end_update(self) -> None:
+        """Do something when the component has finished its update; here nothing."""
+
+    @property
+    def n_trained(self) -> int:
+        """Layers that it has weights for, 0 if its mix is fixed."""
+        return len(self.get_param("W")) if self.has_param("W") else 0
+
+    def set_up(self, n_layers: int) -> None:
+        """Begin with a mix of n_layers that is not trained."""
+        if self.settings.is_learned:
+            first = self.settings.first_weights(n_layers)
+            self.set_param("W", self.ops.asarray1f(first))
+        self.set_param("gamma", self.ops.asarray1f([self.settings.gamma]))
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether the mix is another one than it began with."""
+        if not self.has_param("gamma"):
+            return False
+        first = self.settings.first_weights(self.n_trained) if self.n_trained else []
+        begun_with = np.array([*first, self.settings.gamma], dtype="float32")
+        names = [name for name in ("W", "gamma") if self.has_param(name)]
+        now = [to_numpy(self.get_param(name)) for name in names]
+        return not np.array_equal(np.concatenate(now), begun_with)
+
+    def shares(self, n_layers: int) -> Any:
+        """Return the share of each of n_layers in the mix, (L1,)."""
+        W: Any = self.get_param("W") if self.n_trained else self.ops.alloc1f(n_layers)
+        return shares(self.ops, self.settings, W)
+
+    def copy_mix(self, source: "MixModel") -> None:
+        """Take over the weights and gamma of another model."""
+        for name in ("W", "gamma"):
+            if source.has_param(name):
+                self.set_param(name, source.get_param(name).copy())
+
+    def mix(
+        self, layers: LayerBatch, is_train: bool
+    ) -> tuple[list[Floats2d], MixBackprop]:
+        """Return the mix of each Doc, (T, D), or (T, L1 * D) for "concat", and the
+        backward pass, which adds to the gradients of W and gamma."""
+        ops: Any = self.ops
+        settings = self.settings
+        layers.check()
+        gamma_1: Any = self.get_param("gamma")
+        share_L = self.shares(len(layers.values))
+        scale_L = gamma_1 * share_L
+        x_LND: Any = layers.values
+        if settings.layer_norm:
+            x_LND = normalize(ops, x_LND)
+        Y = _mix(ops, settings, x_LND, scale_L)
+        mask: Any = None
+        if is_train and settings.dropout:
+            mask = ops.get_dropout_mask(Y.shape, settings.dropout)
+            Y = Y * mask
+
+        def backprop(dY_docs: Sequence[Any]) -> Callable[[], LayerBatch]:
+            dY = ops.xp.concatenate([*dY_docs, Y[:0]])  # also of no Docs at all
+            if mask is not None:
+                dY = dY * mask
+            if settings.mix == "concat":
+                n_layers, n_tokens, width = x_LND.shape
+                dY_LND = dY.reshape(n_tokens, n_layers, width).transpose(1, 0, 2)
+            else:  # the gradient of a sum is the same for each layer
+                dY_LND = ops.xp.broadcast_to(dY, x_LND.shape)
+            self._add_gradients(x_LND, dY_LND, share_L)
+
+            def d_layers() -> LayerBatch:
+                d_LND = scale_L[:, None, None] * dY_LND
+                if settings.layer_norm:
+                    d_LND = _d_normalize(ops, layers.values, x_LND, d_LND)
+                return LayerBatch(d_LND, layers.lengths)
+
+            return d_layers
+
+        return layers.split(Y), backprop
+
+    def _add_gradients(self, x_LND: Any, dY_LND: Any, share_L: Any) -> None:
+        # d loss / d share of each layer, before scaling by gamma.
+        d_share_L = self.ops.xp.einsum("lnd,lnd->l", x_LND, dY_LND)
+        total = (share_L * d_share_L).sum()
+        self.inc_grad("gamma", total.reshape(1))
+        if self.settings.is_learned:
+            gamma_1: Any = self.get_param("gamma")
+            self.inc_grad("W", gamma_1 * share_L * (d_share_L - total))
+
+    def add_penalty(self) -> None:
+        """Add the gradient of l2 * |W|^2; once a backward pass."""
+        if self.settings.is_learned and self.settings.l2:
+            W: Any = self.get_param("W")
+            self.inc_grad("W", 2 * self.settings.l2 * W)
+
+
+def shares(ops: Ops, settings: MixSettings, weights_L: Any) -> Any:
+    """Return the share s of each layer from softmax weights, which a learned mix alone
+    looks at; those of "concat" are 1, since nothing is added up."""
+    if settings.is_learned:
+        e_L = ops.xp.exp(weights_L - weights_L.max())
+        return e_L / e_L.sum()
+    share_L: Any = ops.alloc1f(len(weights_L))
+    if settings.mix == "average":
+        share_L += 1 / len(share_L)
+    elif settings.mix == "concat":
+        share_L += 1
+    else:
+        share_L[-1 if settings.mix == "top" else settings.mix] = 1
+    return share_L
+
+
+def first_mix(ops: Ops, settings: MixSettings, layers_LND: Any) -> Any:
+    """Return the mix that the settings begin with, which nothing has trained."""
+    if settings.layer_norm:
+        layers_LND = normalize(ops, layers_LND)
+    weights = tuple(settings.first_weights(len(layers_LND)))
+    scale_L = _first_scale(ops, settings.mix, weights, settings.gamma)
+    return _mix(ops, settings, layers_LND, scale_L)
+
+
+@lru_cache(maxsize=16)
+def _first_scale(
+    ops: Ops, mix: str | int, weights: tuple[float, ...], gamma: float
+) -> Any:
+    """Return the scale of each layer, which is copied to a GPU once."""
+    return gamma * shares(ops, MixSettings(mix), ops.asarray1f(list(weights)))
+
+
+def _mix(ops: Ops, settings: MixSettings, layers_LND: Any, scale_L: Any) -> Any:
+    """Return scale_L * layers_LND, added up over the layers, (N, D), or, for "concat",
+    side by side, (N, L1 * D)."""
+    if settings.mix != "concat":
+        return ops.xp.einsum("l,lnd->nd", scale_L, layers_LND)
+    Y_NLD = ops.xp.einsum("l,lnd->nld", scale_L, layers_LND)
+    n_tokens, n_layers, width = Y_NLD.shape
+    return Y_NLD.reshape(n_tokens, n_layers * width)
+
+
+def normalize(ops: Ops, layers_LND: Any) -> Any:
+    """Return vectors of mean 0 and variance 1."""
+    centered = layers_LND - layers_LND.mean(2, keepdims=True)
+    return centered / _deviation(ops, layers_LND)
+
+
+def _d_normalize(ops: Ops, layers_LND: Any, normalized_LND: Any, dY_LND: Any) -> Any:
+    along = normalized_LND * (dY_LND * normalized_LND).mean(2, keepdims=True)
+    centered = dY_LND - dY_LND.mean(2, keepdims=True)
+    return (centered - along) / _deviation(ops, layers_LND)
+
+
+def _deviation(ops: Ops, layers_LND: Any) -> Any:
+    return ops.xp.sqrt(layers_LND.var(2, keepdims=True) + EPSILON)

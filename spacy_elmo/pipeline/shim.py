@@ -1,0 +1,339 @@
+"""Thinc's PyTorchShim with its faults mended, and safetensors inside.
+
+Differences from the stock shim (thinc 8.3), each held by a test:
+- parameter averages reach the weights: `use_params` looks for the keys that the
+  optimizer writes;
+- a copy gets an id of its own, so it shares no optimizer state with the original;
+- optimizer keys can't collide with those of Thinc's own parameters;
+- updates are written into the parameters in place: a parameter stays the same tensor,
+  and what was computed with its values before is known to be old;
+- prediction leaves the module in evaluation mode; mixed precision, which fails on the
+  CPU, is not offered;
+- no pickle is read, whatever the version of torch.
+"""
+
+import contextlib
+import copy
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+import srsly
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as deserialize
+from safetensors.torch import save as serialize
+from thinc.api import (
+    ArgsKwargs,
+    Optimizer,
+    get_torch_default_device,
+    torch2xp,
+    xp2torch,
+)
+from thinc.shims import PyTorchShim
+from thinc.shims.shim import Shim
+from thinc.types import FloatsXd
+
+from ..bilm import BiLM, BiLMConfig, TokenCache, check_at_least
+from ..bilm.kernels import Prepared, key_of
+from ..bilm.weights import StoredBiLM, checked
+from ..errors import Errors, Warnings
+from ..files import MAX_WORDS
+from ..machine import (
+    Precision,
+    at_once,
+    check_name,
+    default_settings,
+    float32_mode,
+    prepare_for_forks,
+    safe_from_forks,
+    to_device,
+)
+from .sealed_model import SAVED
+
+LARGEST = 93_600_848  # parameters of the largest published biLM
+
+
+class TorchShim(PyTorchShim):
+    """Holds a torch module, whose gradients Thinc's optimizer turns into updates. What
+    the caller has set in torch and NumPy makes no difference."""
+
+    @default_settings()
+    def __init__(self, module: Any) -> None:
+        super().__init__(module)
+
+    @default_settings()
+    def predict(self, inputs: ArgsKwargs) -> Any:
+        """Return what the module returns in evaluation mode, without gradients."""
+        self._model.eval()
+        return self._model(*inputs.args, **inputs.kwargs)
+
+    def begin_update(self, inputs: ArgsKwargs) -> tuple[Any, Callable[[Any], Any]]:
+        """Return what the module returns, and its backward pass, both without TF32."""
+        mode = partial(float32_mode, "float32", self.device.type)
+        with default_settings(gradient=True), mode(), safe_from_forks():
+            output, backprop = super().begin_update(inputs)
+
+        def backprop_by_default(gradients: Any) -> Any:
+            with default_settings(), mode(), safe_from_forks():
+                return backprop(gradients)
+
+        return output, backprop_by_default
+
+    def learns(self, name: str) -> bool:
+        """Return whether the parameter of a name takes part in updates."""
+        return True
+
+    @default_settings()
+    def finish_update(self, optimizer: Optimizer) -> None:
+        """Write the optimizer's updates into the parameters, and drop gradients."""
+        for name, parameter in self._model.named_parameters():
+            if parameter.grad is not None and self.learns(name):
+                weights, _ = optimizer(
+                    self.key(name),
+                    cast(FloatsXd, torch2xp(parameter.data)),
+                    cast(FloatsXd, torch2xp(parameter.grad)),
+                )
+                _write(parameter, weights)
+            parameter.grad = None
+
+    def key(self, name: str) -> tuple[int, str]:
+        """Return the key of a parameter in the optimizer's state.
+
+        Models and shims number themselves apart, so a bare name such as "W" could stand
+        for a parameter of a Thinc model too.
+        """
+        return self.id, f"torch.{name}"
+
+    @contextlib.contextmanager
+    def use_params(self, params: Any) -> Iterator[None]:
+        """Have the parameters hold averages, or other values, for a while."""
+        prepare_for_forks()
+        backup = []
+        with default_settings():
+            for name, parameter in self._model.named_parameters():
+                if self.key(name) in params:
+                    backup.append((parameter, torch2xp(parameter.data.clone())))
+                    _write(parameter, params[self.key(name)])
+        try:
+            yield
+        finally:
+            with default_settings():
+                for parameter, weights in backup:
+                    _write(parameter, weights)
+
+    @default_settings()
+    def copy(self) -> "TorchShim":
+        """Return a copy with an id of its own."""
+        copied = copy.deepcopy(self)
+        with Shim.global_id_lock:
+            Shim.global_id += 1
+            copied.id = Shim.global_id
+        return copied
+
+    def to_bytes(self) -> bytes:
+        """Return the module's state in the format of safetensors."""
+        state = self._model.state_dict()
+        return serialize({k: v.detach().cpu().contiguous() for k, v in state.items()})
+
+    @default_settings()
+    def from_bytes(self, bytes_data: bytes) -> "TorchShim":
+        """Load the module's state; [EL010] if it is damaged, or of another module."""
+        arrays = arrays_from_bytes(bytes_data)
+        try:
+            self._model.load_state_dict(arrays)
+        except RuntimeError as error:  # of several lines
+            said = " ".join(str(error).split())
+            raise ValueError(Errors.EL010.format(path=SAVED, error=said)) from error
+        return self
+
+
+def run(
+    shim: PyTorchShim, inputs: tuple[Any, ...], is_train: bool
+) -> tuple[Any, Callable[[Any], None]]:
+    """Return what a shim's module makes of inputs, which gradients don't flow to, and
+    the backward pass, both of arrays."""
+    Y, backprop = shim(ArgsKwargs(inputs, {}), is_train)
+
+    @default_settings()
+    def backprop_array(dY: Any) -> None:
+        gradient = xp2torch(dY, device=Y.device)
+        backprop(ArgsKwargs(args=((Y,),), kwargs={"grad_tensors": (gradient,)}))
+
+    return torch2xp(Y), backprop_array
+
+
+def to_array(numbers: np.ndarray, device: torch.device) -> Any:
+    """Return an array of the host as one of NumPy or, on a GPU, CuPy, without
+    waiting."""
+    return torch2xp(to_device(numbers, device))
+
+
+def arrays_from_bytes(data: bytes) -> dict[str, torch.Tensor]:
+    """Return arrays from the format of safetensors; [EL010] if it is damaged."""
+    try:
+        return deserialize(data)
+    except SafetensorError as error:
+        raise ValueError(Errors.EL010.format(path=SAVED, error=error)) from error
+
+
+def _write(parameter: torch.Tensor, values: Any) -> None:
+    """Write an array into a parameter.
+
+    Not into parameter.data: what is written there goes unnoticed, and vectors that were
+    computed before would still be taken for those of these weights.
+    """
+    parameter.copy_(xp2torch(values, device=parameter.device))
+
+
+class BiLMShim(TorchShim):
+    """Holds a biLM, at first without weights and without memory. Arguments are those of
+    `spacy-elmo.BiLM.v1`, whose config names the sizes that weights must have."""
+
+    def __init__(
+        self,
+        config: BiLMConfig,
+        cache_words: int,
+        precision: Precision,
+        batch_tokens: int | None,
+    ) -> None:
+        super().__init__(None)
+        check_name(precision)
+        check_at_least(0, cache_words=cache_words)
+        check_at_least(1, batch_tokens=1 if batch_tokens is None else batch_tokens)
+        self._batch_tokens = batch_tokens
+        self.cache_words = cache_words
+        self.precision = precision
+        # Whether weights of other sizes may come, as long as there are none.
+        self.takes_sizes = False
+        self._fingerprint = Prepared[str]()
+        self.set_sizes(config)
+
+    def set_sizes(self, config: BiLMConfig) -> None:
+        """Have no weights, and ask for weights of these sizes."""
+        self.bilm_config = config
+        self._model, self._taken = BiLM.empty(config), object()
+        # Layers that learn, from the top down, the token layer being the last.
+        self.thawed = config.n_layers + 1
+
+    @property
+    def bilm(self) -> BiLM:
+        """The biLM, perhaps without weights."""
+        return self._model
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether the biLM has weights."""
+        return self._model.device.type != "meta"
+
+    @default_settings()
+    def set_weights(self, bilm: BiLM, source: object) -> None:
+        """Take over a biLM from a source, which messages name; [EL052] if its sizes are
+        others, [EL077] if the device does not have the precision. Raises MemoryError
+        [EL076] if they don't fit it."""
+        self.check_sizes(bilm.config, source)
+        try:
+            bilm = bilm.to(_device()).eval()
+        except torch.OutOfMemoryError as error:
+            raise MemoryError(Errors.EL076) from error
+        bilm.set_precision(self.precision)
+        bilm.token_cache = TokenCache(self.cache_words)
+        self._model, self._taken = bilm, object()
+        self._fingerprint.clear()
+
+    @property
+    def batch_tokens(self) -> int:
+        """Tokens computed at once at most."""
+        return self._batch_tokens or at_once(self._model.device).tokens
+
+    @property
+    def max_bytes(self) -> int:
+        """Size of the saved weights and words at most."""
+        n_parameters = self._model.n_parameters
+        if self.takes_sizes and not self.has_weights:
+            n_parameters = max(n_parameters, LARGEST)
+        return 8 * n_parameters + MAX_WORDS
+
+    def fingerprint(self) -> str:
+        """Return `BiLM.fingerprint`, computed again when the weights change."""
+        bilm = self._model
+        return self._fingerprint(bilm, bilm.fingerprint)
+
+    def state(self) -> tuple[object, ...]:
+        """Return a key that changes when any weight is replaced or written to (writes
+        through `.data` are not seen). It is valid as long as the weights are kept
+        alive."""
+        return self._taken, *map(key_of, self._model.parameters())
+
+    def begin_update(self, inputs: ArgsKwargs) -> tuple[Any, Callable[[Any], Any]]:
+        """Return the layers, and the backward pass down to the lowest that learns."""
+        for name, parameter in self._model.named_parameters():
+            parameter.requires_grad_(self.learns(name))
+        return super().begin_update(inputs)
+
+    def learns(self, name: str) -> bool:
+        """Return whether the parameter of a name is of a layer that learns."""
+        match = re.match(r"(?:forward|backward)_lstm\.layers\.(\d+)\.", name)
+        layer = int(match[1]) + 1 if match else 0  # the token layer
+        return layer > self.bilm_config.n_layers - self.thawed
+
+    def to_device(self, device_type: str, device_id: int) -> None:
+        """Move the weights to a device."""
+        if self.has_weights:
+            super().to_device(device_type, device_id)
+
+    def to_bytes(self) -> bytes:
+        """Return the weights, and what belongs to them, as msgpack."""
+        return srsly.msgpack_dumps(
+            {
+                "config": self.bilm_config.to_dict(),
+                "vocab": self._model.vocab if self.bilm_config.n_words else None,
+                "alphabet": self._model.alphabet,
+                "unicode_form": self._model.form,
+                "weights": super().to_bytes() if self.has_weights else None,
+                "fingerprint": self.fingerprint() if self.has_weights else None,
+            }
+        )
+
+    @default_settings()
+    def from_bytes(self, bytes_data: bytes) -> "BiLMShim":
+        """Load weights, if there are some; [EL006-EL008, EL010] if they are damaged,
+        [EL052] if their sizes are others."""
+        message = srsly.msgpack_loads(bytes_data)
+        config = BiLMConfig.from_dict(message["config"])
+        self.check_sizes(config, SAVED)
+        if message["weights"]:  # none if saved before it had any
+            arrays = arrays_from_bytes(message["weights"])
+            words = message["vocab"], message["alphabet"]
+            form = message.get("unicode_form")  # not in version 0.2
+            stored = checked(StoredBiLM(config, *words, arrays, None, form), SAVED)
+            if message.get("fingerprint") != stored.fingerprint:
+                problem = "its weights were changed after they were saved"
+                raise ValueError(Errors.EL010.format(path=SAVED, error=problem))
+            self.set_weights(BiLM.from_stored(stored), SAVED)
+        return self
+
+    def check_sizes(self, found: BiLMConfig, source: object) -> None:
+        """Raise ValueError [EL052] if the sizes of weights from a source are others."""
+        ours, theirs = self.bilm_config.to_dict(), found.to_dict()
+        differing = [
+            f"{name} = {theirs[name]} (configured: {ours[name]})"
+            for name in ours
+            if ours[name] != theirs[name]
+        ]
+        if differing:
+            sizes = "; ".join(differing)
+            raise ValueError(Errors.EL052.format(source=source, sizes=sizes))
+
+
+def _device() -> torch.device:
+    """Return the device of spaCy's other components, or the CPU [ELW53] where that is
+    neither a CPU nor one of CUDA: Apple's GPU ("mps")."""
+    device = get_torch_default_device()
+    if device.type in ("cpu", "cuda"):
+        return device
+    warnings.warn(Warnings.ELW53.format(device=device.type), stacklevel=4)
+    return torch.device("cpu")

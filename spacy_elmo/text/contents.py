@@ -1,0 +1,201 @@
+"""What a record of a file holds: text to be tokenised, or tokens."""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from .records import Record
+from .tokens import MAX_TOKEN, Sentence, sentences_of_doc
+
+_CONLLU_ID = re.compile(r"\d+([-.]\d+)?")
+
+
+class Fields(NamedTuple):
+    """The fields of JSON lines with the text, the id and the tokens."""
+
+    text: str = "text"
+    id: str = "id"
+    tokens: str = "tokens"
+
+
+class Content(NamedTuple):
+    """What a record holds.
+
+    id: the name that it has in the file, if any.
+    text: what is to be tokenised; None if the file has tokens.
+    sentences: its tokens, with their places in the text.
+    """
+
+    id: str | None
+    text: str | None
+    sentences: list[Sentence]
+
+
+def _decoded(record: Record) -> str:
+    text: str = record.data.decode("utf-8")
+    return text if record.position else text.removeprefix("\ufeff")
+
+
+def _lines(record: Record) -> list[str]:
+    return _decoded(record).replace("\r\n", "\n").split("\n")
+
+
+def read_text(record: Record) -> Content:
+    """Return what a line of text holds. Raises ValueError."""
+    text = _decoded(record)
+    if "\0" in text:
+        raise ValueError("a zero byte")
+    return Content(None, text, [])
+
+
+def read_json(record: Record, fields: Fields) -> Content:
+    """Return what a JSON object holds. Raises ValueError, TypeError, KeyError or
+    RecursionError."""
+    found = json.loads(_decoded(record))
+    if not isinstance(found, dict):
+        raise TypeError("not a JSON object")
+    name = found.get(fields.id)
+    name = None if name is None else clean(str(name))
+    tokens = found.get(fields.tokens)
+    if tokens is None:
+        if fields.text not in found:
+            known = ", ".join(map(repr, list(found)[:8])) or "none"
+            raise KeyError(f"there is no field {fields.text!r}; its fields are {known}")
+        return Content(name, clean(found[fields.text]), [])
+    if not isinstance(tokens, list):
+        raise TypeError(f"'{fields.tokens}' is not a list")
+    rows = tokens if any(isinstance(row, list) for row in tokens) else [tokens]
+    if not all(isinstance(row, list) for row in rows):
+        raise TypeError(f"'{fields.tokens}' has lists and others")
+    return Content(
+        name, None, joined([[_form(token) for token in row] for row in rows])
+    )
+
+
+def _form(token: Any) -> Any:
+    """Return the text of a token; Prodigy's tokens are objects that have it."""
+    return token.get("text") if isinstance(token, dict) else token
+
+
+def read_conllu(record: Record) -> Content:
+    """Return what a sentence of CoNLL-U holds: its syntactic words, and where they are
+    in its `# text`. Raises ValueError."""
+    name, text, ended = None, None, False
+    words: list[_Word] = []
+    open_until = ""  # number of the last word of a multiword token
+    for line in _lines(record):
+        if line and ended:  # two sentences would be read as one
+            raise ValueError(f"white space in an empty line before {line[:80]!r}")
+        if line.startswith("#"):
+            key, _, value = line[1:].partition("=")
+            name = value.strip() if key.strip() == "sent_id" else name
+            text = value.strip() if key.strip() == "text" else text
+        elif line.strip():
+            number, *fields = line.split("\t")
+            if not _CONLLU_ID.fullmatch(number) or not fields:
+                raise ValueError(f"not a line of CoNLL-U: {line[:80]!r}")
+            space = "SpaceAfter=No" not in fields[-1]
+            if "-" in number:
+                words.append(_Word(fields[0], space, []))
+                open_until = number.partition("-")[2]
+            elif "." in number:
+                continue  # an empty node: nothing in the text
+            elif open_until:
+                words[-1].parts.append(fields[0])
+                open_until = "" if number == open_until else open_until
+            else:
+                words.append(_Word(fields[0], space, [fields[0]]))
+        else:
+            ended = bool(words)
+    sentence = _placed(words, text)
+    return Content(name, None, [sentence] if sentence.tokens else [])
+
+
+class _Word(NamedTuple):
+    """A word of the text, whether a space follows it, and its syntactic words."""
+
+    form: str
+    space: bool
+    parts: list[str]
+
+
+def _placed(words: Sequence[_Word], text: str | None) -> Sentence:
+    """Return the syntactic words, and where they are in a text. Where the words are not
+    in it in their order, or there is none, it is the text that syntactic words and
+    `SpaceAfter=No` make, which `spacy convert` gives a Doc."""
+    sentence = Sentence([], [], [])
+    begin = 0
+    for form, _, parts in words:
+        start = -1 if text is None else text.find(form, begin)
+        if start < 0 or (text or "")[begin:start].strip():
+            return _joined_words(words)
+        begin = start + len(form)
+        # Where they are not spelled as they are in the text ("zum" is "zu" and "dem"),
+        # each of the words is where all of them are.
+        at, in_order = start, "".join(parts) == form
+        for part in parts:
+            sentence.tokens.append(part[:MAX_TOKEN])
+            sentence.starts.append(at if in_order else start)
+            at += len(part)
+            sentence.ends.append(at if in_order else begin)
+    return sentence
+
+
+def _joined_words(words: Sequence[_Word]) -> Sentence:
+    row = [part for word in words for part in word.parts]
+    spaces = [
+        word.space and i == len(word.parts)
+        for word in words
+        for i in range(1, len(word.parts) + 1)
+    ]
+    return next(iter(joined([row], spaces)), Sentence([], [], []))
+
+
+def read_naively(record: Record) -> Content:
+    """Return what `read_conllu` does, with the places that plans of format 2 have: of
+    multiword tokens neither spelling nor space is looked at, nor is `# text`."""
+    name = read_conllu(record).id
+    rows = [line.split("\t") for line in _lines(record)]
+    rows = [row for row in rows if row[0].isdigit()]
+    spaces = ["SpaceAfter=No" not in row[-1] for row in rows]
+    return Content(name, None, joined([[row[1] for row in rows]], spaces))
+
+
+def read_doc(record: Record) -> Content:
+    """Return what a Doc holds."""
+    return Content(None, None, list(sentences_of_doc(record.data)))
+
+
+def readers(
+    fields: Fields, *, naive: bool = False
+) -> dict[str, Callable[[Record], Content]]:
+    """Return a function of each kind of file, from a record to what it holds."""
+    return {
+        "text": read_text,
+        "jsonl": lambda record: read_json(record, fields),
+        "conllu": read_naively if naive else read_conllu,
+        "spacy": read_doc,
+    }
+
+
+def clean(text: str) -> str:
+    """Replace lone surrogates, which JSON can spell and UTF-8 can't."""
+    if not isinstance(text, str):
+        raise TypeError(f"a text of type {type(text).__name__}")
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def joined(rows: list[list[str]], spaces: list[bool] | None = None) -> list[Sentence]:
+    """Return sentences of separate tokens, placed in the text that they make."""
+    sentences, at = [], 0
+    for row in rows:
+        sentence = Sentence([], [], [])
+        for i, word in enumerate(map(clean, row)):
+            sentence.tokens.append(word[:MAX_TOKEN])
+            sentence.starts.append(at)
+            sentence.ends.append(at + len(word))
+            at += len(word) + (spaces is None or spaces[i])
+        if sentence.tokens:
+            sentences.append(sentence)
+    return sentences

@@ -1,0 +1,334 @@
+"""Which kind of text a file holds: told by its name, and by how its contents begin.
+
+    name          kind      a document is
+    .jsonl .ndjson  jsonl   an object, a line
+    .conllu .conll  conllu  a sentence
+    .spacy          spacy   a Doc
+    all others      text    a line, or the file
+
+Each may be packed (`unpack.UNPACK`). What is known not to be text is refused, since a
+model that has learned from mark-up shows it in its vectors alone.
+"""
+
+import hashlib
+import json
+import os
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from pathlib import Path
+
+from ..errors import Errors, Warnings
+from ..files import check_plain
+from .unpack import UNPACK, ByteStream
+
+BY_NAME = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".conllu": "conllu",
+    ".conll": "conllu",
+    ".spacy": "spacy",
+}
+KINDS = ("text", *dict.fromkeys(BY_NAME.values()))
+new_checksum = partial(hashlib.blake2b, digest_size=16)
+
+HEAD = 1 << 13  # bytes that are looked at
+MOST = 0.8  # share of the lines that look like a table of columns
+FEW_LINES = 3  # too few to say that they are columns
+TAGS = 0.1  # share of the lines that begin with a tag of mark-up
+
+_NO_TEXT = (
+    ".pdf .doc .docx .odt .rtf .epub .xls .xlsx .ods .ppt .pptx .parquet .arrow "
+    ".feather .npy .npz .pkl .h5 .hdf5 .db .sqlite .pt .safetensors"
+)
+_EXTRACT = "write its text into a .txt file, a document a line, or into the field "
+_EXTRACT += "'text' of a .jsonl file, an object a line"
+_CONVERT = "'spacy convert FILE FOLDER --converter ner' makes a .spacy file of it"
+_UNPACK = "unpack it, and name the files or the folder"
+# Endings of names -> what such files are, and what to do with them.
+NOT_TEXT: dict[str, tuple[str, str]] = {
+    ".json": ("a JSON document", _EXTRACT),
+    ".ipynb": ("a notebook", _EXTRACT),
+    ".conllup": ("CoNLL-U Plus", "keep the ten columns of CoNLL-U, as .conllu"),
+    **dict.fromkeys((".tsv", ".csv", ".tab"), ("a table", _EXTRACT)),
+    **dict.fromkeys(
+        (".xml", ".html", ".htm", ".xhtml", ".tei", ".rss", ".svg", ".vrt"),
+        ("mark-up", _EXTRACT),
+    ),
+    **dict.fromkeys(
+        (".iob", ".iob2", ".bio", ".bilou", ".conll03", ".conll2003"),
+        ("a file of tokens and their labels", _CONVERT),
+    ),
+    **dict.fromkeys(
+        _NO_TEXT.split(),
+        ("not a text file", _EXTRACT),
+    ),
+    **dict.fromkeys(
+        (".zip", ".tar", ".tgz", ".tbz2", ".txz", ".7z", ".rar"),
+        ("an archive", _UNPACK),
+    ),
+}
+# How files begin that are not text, whatever their name is.
+_MAGIC: dict[bytes, tuple[str, str]] = {
+    b"%PDF": ("a PDF", _EXTRACT),
+    b"{\\rtf": ("a document in RTF", _EXTRACT),
+    b"PK\x03\x04": ("a zip archive, as .docx, .xlsx and .epub are", _UNPACK),
+    b"\x1f\x8b": ("packed by gzip", "name it .gz"),
+    b"\xfd7zXZ": ("packed by xz", "name it .xz"),
+    b"BZh": ("packed by bzip2", "name it .bz2"),
+    b"\x28\xb5\x2f\xfd": ("packed by zstd", "name it .zst"),
+}
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_TAG = re.compile(r"\s*<[/!?]?[A-Za-z][^<>]*>")
+_LABEL = re.compile(r"O|[BILUES]-\S+")
+_ID = re.compile(r"\d+([-.]\d+)?")
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """A file of text as it was when it was looked at.
+
+    Attributes:
+        path: Where it is.
+        kind: One of KINDS.
+        compression: Ending of its name, such as ".gz"; "" for none.
+        size: Bytes.
+        modified: Time of the last change in nanoseconds.
+        checksum: Of its bytes, to know it by when the time has changed; None if nobody
+            asks.
+        document: Id of the one document that it holds; None if each line is one.
+    """
+
+    path: str
+    kind: str
+    compression: str
+    size: int
+    modified: int
+    checksum: str | None = None
+    document: str | None = None
+
+    @property
+    def is_sequential(self) -> bool:
+        """Whether it can only be read from its beginning."""
+        return self.compression != "" or self.kind == "spacy"
+
+    def check_unchanged(self) -> None:
+        """Raise ValueError [EL204] if its contents are others than they were. They are
+        looked at only if the time of the last change is another: a copy has one."""
+        size, _ = now = _size_and_time(Path(self.path))
+        if now == (self.size, self.modified):
+            return
+        may_be_same = size == self.size and self.checksum is not None
+        if not may_be_same or checksum_of(self.path, *now) != self.checksum:
+            raise ValueError(Errors.EL204.format(path=self.path))
+
+
+def describe(
+    path: str | Path,
+    kind: str | None = None,
+    *,
+    document: str | None = None,
+    with_checksum: bool = False,
+) -> TextFile:
+    """Look at a file of text.
+
+    Args:
+        path: The file.
+        kind: One of KINDS; None to tell by its name and its first kilobytes.
+        document: As of `TextFile`; of other kinds than "text" it is left out.
+        with_checksum: Whether to read the whole file for its checksum.
+
+    Raises:
+        ValueError: [EL207] There is no such kind. [EL230] It is not a file of text, or
+            [EL231] not of the kind that its name says. [EL031] It is UTF-16.
+        OSError: [EL030] It can't be read.
+    """
+    path = Path(path)
+    suffix, compression = suffixes_of(path)
+    if kind not in (None, *KINDS):
+        known = ", ".join(KINDS)
+        raise ValueError(Errors.EL207.format(name="kind", found=kind, known=known))
+    size, modified = _size_and_time(path)
+    if kind is None and suffix in NOT_TEXT:
+        what, way_out = NOT_TEXT[suffix]
+        raise ValueError(Errors.EL230.format(path=path, what=what, way_out=way_out))
+    found = TextFile(
+        path=str(path.resolve()),
+        kind=kind or BY_NAME.get(suffix, "text"),
+        compression=compression,
+        size=size,
+        modified=modified,
+        document=document if (kind or BY_NAME.get(suffix, "text")) == "text" else None,
+    )
+    _look_at(found, warn=kind is None)
+    if with_checksum:
+        return replace(found, checksum=checksum_of(found.path, size, modified))
+    return found
+
+
+def suffixes_of(path: Path) -> tuple[str, str]:
+    """Return the ending of a file's name, in small letters, and the ending behind it
+    that says how it is packed; "" for what it does not have."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    compression = suffixes.pop() if suffixes and suffixes[-1] in UNPACK else ""
+    return (suffixes[-1] if suffixes else ""), compression
+
+
+def files_of(
+    paths: Iterable[str | Path], leave_out: Path | None = None
+) -> Iterator[tuple[Path, str]]:
+    """Yield the files that are named, and those in folders that are named, in the order
+    of their names, each with its path below the folder. Hidden files, and what is below
+    the folder `leave_out`, are not read. Raises ValueError [EL232] if a folder has no
+    files."""
+    out = None if leave_out is None else leave_out.resolve()
+    for path in map(Path, paths):
+        if not path.is_dir():
+            yield path, path.name
+            continue
+        found = sorted(_below(path, out))
+        if not found:
+            raise ValueError(Errors.EL232.format(path=path))
+        for file in found:
+            yield file, file.relative_to(path).as_posix()
+
+
+def _below(folder: Path, out: Path | None) -> Iterator[Path]:
+    for where, folders, names in os.walk(folder):
+        here = Path(where)
+        folders[:] = [
+            name
+            for name in folders
+            if not name.startswith(".") and (here / name).resolve() != out
+        ]
+        yield from (here / name for name in names if not name.startswith("."))
+
+
+def _size_and_time(path: Path) -> tuple[int, int]:
+    try:
+        check_plain(path)
+        stat = path.stat()
+        path.open("rb").close()
+    except OSError as error:
+        raise OSError(Errors.EL030.format(path=path, error=error)) from error
+    return stat.st_size, stat.st_mtime_ns
+
+
+@lru_cache(1024)
+def checksum_of(path: str, size: int, modified: int) -> str:
+    """Return the checksum of a file's bytes, computed again when the file has another
+    size or time. Raises OSError [EL030]."""
+    try:
+        with Path(path).open("rb") as file:
+            return hashlib.file_digest(file, new_checksum).hexdigest()
+    except OSError as error:
+        raise OSError(Errors.EL030.format(path=path, error=error)) from error
+
+
+# -- what its contents look like ----------------------------------------------------
+
+
+def _look_at(file: TextFile, *, warn: bool) -> None:
+    """Raise ValueError [EL031, EL230, EL231] if a file is not what its kind says; warn
+    [ELW63], unless its kind was given, of text that looks like mark-up or a table."""
+    if not file.size or file.kind == "spacy":
+        return
+    stream = ByteStream(file.path, file.compression)
+    try:
+        head = stream.read(0, HEAD)
+    finally:
+        stream.close()
+    for magic, (what, way_out) in _MAGIC.items():
+        if head.startswith(magic):
+            raise _not_text(file, what, way_out)
+    if head.startswith(_UTF_16):
+        problem = "it is UTF-16"
+        raise ValueError(Errors.EL031.format(path=file.path, line=1, error=problem))
+    if b"\0" in head:
+        raise _not_text(file, "not a text file, or one in UTF-16 or UTF-32", _EXTRACT)
+    whole = len(head) < HEAD
+    text = head.decode("utf-8", "replace").removeprefix("\ufeff")
+    lines = text.splitlines()[: None if whole else -1] or [text]
+    lines = [line for line in lines if line.strip()]
+    if file.kind == "conllu":
+        _look_at_conllu(file, lines)
+    looks = _looks_like(lines) if warn and lines and file.kind == "text" else None
+    if looks is not None:
+        what, line = looks
+        shown = line.strip()[:80]
+        message = Warnings.ELW63.format(path=file.path, what=what, line=shown)
+        warnings.warn(message, stacklevel=4)
+
+
+def _not_text(file: TextFile, what: str, way_out: str) -> ValueError:
+    return ValueError(Errors.EL230.format(path=file.path, what=what, way_out=way_out))
+
+
+def _look_at_conllu(file: TextFile, lines: Sequence[str]) -> None:
+    """Raise ValueError [EL231] for files of columns that have the name of CoNLL-U."""
+    problem = None
+    for line in lines:
+        if line.startswith("# global.columns"):
+            ten = "ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC"
+            if line.partition("=")[2].split() != ten.split():
+                problem = "CoNLL-U Plus, whose columns are others"
+                break
+        fields = line.split("\t")
+        if not line.startswith("#") or len(fields) > 1:
+            if not (_ID.fullmatch(fields[0]) and len(fields) > 1):
+                n = len(fields if len(fields) > 1 else line.split())
+                problem = "no line of CoNLL-U, which begins with the number of a token"
+                if n > 1:
+                    problem = f"{n} columns, which don't begin with the number of a "
+                    problem += "token (a token and its labels, as of CoNLL-2003 or "
+                    problem += "WNUT-17, for instance)"
+            break
+    if problem:
+        values = {"path": file.path, "problem": problem, "line": line.strip()[:80]}
+        raise ValueError(Errors.EL231.format(**values, way_out=_CONVERT))
+
+
+def _looks_like(lines: Sequence[str]) -> tuple[str, str] | None:
+    """Return what lines look like that are not running text, and one of them; None for
+    text."""
+    first = lines[0].strip()
+    tagged = [line for line in lines if _TAG.match(line)]
+    if first.lower().startswith(("<?xml", "<!doctype", "<html")):
+        return "mark-up", first
+    if len(tagged) > 1 and len(tagged) >= TAGS * len(lines):
+        return "mark-up", tagged[0]
+    if first[0] in "{[" and _is_json(lines):
+        return "JSON (name it .jsonl if each line is an object)", first
+    rows = [line for line in lines if not line.startswith("#")]
+    return _looks_like_columns(rows) if len(rows) >= FEW_LINES else None
+
+
+def _looks_like_columns(rows: Sequence[str]) -> tuple[str, str] | None:
+    most = MOST * len(rows)
+    tabbed = [line for line in rows if "\t" in line.strip()]
+    if len(tabbed) >= most:
+        is_conllu = all(_ID.fullmatch(line.split("\t")[0]) for line in tabbed)
+        return "CoNLL-U (name it .conllu)" if is_conllu else "columns", tabbed[0]
+    words = [line.split() for line in rows]
+    labelled = [w for w in words if len(w) > 1 and _LABEL.fullmatch(w[-1])]
+    if len(labelled) >= most:
+        return "tokens and their labels", " ".join(labelled[0])
+    for mark in ",;|":
+        counts = {line.count(mark) for line in rows}
+        if len(rows) > FEW_LINES and len(counts) == 1 and counts.pop() > 1:
+            return "columns", rows[0]
+    return None
+
+
+def _is_json(lines: Sequence[str]) -> bool:
+    """Return whether text begins as JSON does: with an object or an array on a line, or
+    with one that goes on."""
+    first = lines[0].strip()
+    try:
+        return isinstance(json.loads(first), (dict, list)) and first != "[]"
+    except (ValueError, RecursionError):
+        second = lines[1].strip() if len(lines) > 1 else ""
+        opens = first in ("{", "[") and second[:1] in ('"', "{", "[", "}", "]")
+        return opens or re.match(r'[\[{]\s*[{\[]?\s*"[^"]*"\s*[:,]', first) is not None
