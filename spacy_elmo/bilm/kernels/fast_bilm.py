@@ -1,4 +1,4 @@
-"""A biLM computed by the kernels that plan.py chooses, with weights prepared for them.
+"""A biLM computed by the kernels that plan.py chooses.
 
 Shapes: as in model.py.
 """
@@ -15,7 +15,7 @@ from ..lstm import BiLMState
 from ..model import BidirectionalLM
 from ..token_encoder import CharCnnEncoder
 from . import char_cnn, native_lstm
-from .kernel import Case, case_of
+from .kernel import DispatchKey, dispatch_key_of
 from .plan import (
     LSTM_KERNELS,
     TOKEN_KERNELS,
@@ -27,7 +27,8 @@ from .prepared import Prepared, PreparedWeights, weights_of
 
 
 class FastBiLM:
-    """Computes a model in a precision, with what is kept of it from call to call."""
+    """Computes a model in a precision, with prepared weights that are kept from call to
+    call."""
 
     def __init__(self, model: BidirectionalLM, prepared: PreparedWeights) -> None:
         self._model, self._prepared = model, prepared
@@ -39,7 +40,7 @@ class FastBiLM:
 
     @precision.setter
     def precision(self, precision: Precision) -> None:
-        check_precision(precision, self.case())
+        check_precision(precision, self.dispatch_key())
         self._prepared.precision = precision
         self._prepared.clear()
 
@@ -49,28 +50,29 @@ class FastBiLM:
         """Return context-independent vectors of distinct words, (V, H).
 
         Args:
-            ids: What the token encoder reads: character ids (V, C), in several parts
-                of words sorted by length too, each as wide as its longest word needs
-                it, or word ids (V,).
+            ids: Character ids (V, C) of words, or their word ids (V,) in models that
+                read no characters. Character ids may come in several parts. Words are
+                then sorted by length, and each part is as wide as its longest word
+                needs.
             word_ids_V: Word ids beside the characters, in models that read both.
         """
         encoder = self._model.token_encoder
         if not isinstance(encoder, CharCnnEncoder):
             return encoder(*ids)
-        case = self.case()
-        name = choose_token_encoder(case, self._model.config)
+        key = self.dispatch_key()
+        name = choose_token_encoder(key, self._model.config)
         kernel = TOKEN_KERNELS[name]
-        with _float32_mode(case):
-            weights = self._prepare(self._prepared.tokens, name, kernel, encoder, case)
+        with _float32_mode(key):
+            weights = self._prepare(self._prepared.tokens, name, kernel, encoder, key)
             if len(ids) == 1:
                 return kernel.encode(encoder, weights, ids[0], word_ids_V)
             if kernel is char_cnn:
                 return char_cnn.encode_parts(encoder, weights, ids, word_ids_V)
-            of_parts = [
-                kernel.encode(encoder, weights, part, words)
-                for part, words in _in_parts(ids, word_ids_V)
-            ]
-            return torch.cat(of_parts)
+            words: Sequence[Tensor | None] = [None] * len(ids)
+            if word_ids_V is not None:
+                words = word_ids_V.split([len(part) for part in ids])
+            parts = zip(ids, words)
+            return torch.cat([kernel.encode(encoder, weights, *part) for part in parts])
 
     def read(
         self,
@@ -81,21 +83,13 @@ class FastBiLM:
         state: BiLMState,
         dropout: float = 0.0,
     ) -> tuple[list[Tensor], list[Tensor], BiLMState]:
-        """Return what `BidirectionalLM.read` returns."""
-        case, name, weights = self._lstm(batch_sizes)
-        with _float32_mode(case):
-            return LSTM_KERNELS[name].read(
-                *(
-                    self._model,
-                    weights,
-                    x_VH,
-                    forward_N,
-                    backward_N,
-                    batch_sizes,
-                    state,
-                ),
-                dropout,
-            )
+        """Compute `BidirectionalLM.read`, whose docstring describes arguments and
+        results."""
+        key, name, weights = self._lstm(batch_sizes)
+        read = LSTM_KERNELS[name].read
+        rows = forward_N, backward_N
+        with _float32_mode(key):
+            return read(self._model, weights, x_VH, *rows, batch_sizes, state, dropout)
 
     def layers(
         self,
@@ -106,8 +100,16 @@ class FastBiLM:
         state: BiLMState,
         dropout: float = 0.0,
     ) -> tuple[Tensor, BiLMState]:
-        """Return the layers of packed sentences, (L+1, N, D), and the state after them,
-        as `BidirectionalLM.forward` does from token vectors on."""
+        """Return the layers of packed sentences, (L+1, N, D), and the state after them.
+
+        Args:
+            x_VH: Token vectors.
+            word_N: The word at each packed position.
+            reversed_N: The position that mirrors each one in its sentence.
+            batch_sizes: Number of sentences that are longer than t, for each step t.
+            state: The state before the first step.
+            dropout: Rate on the input of every layer while training.
+        """
         _, name, weights = self._lstm(batch_sizes)
         if name == "native_lstm":
             return native_lstm.read_layers(
@@ -118,36 +120,34 @@ class FastBiLM:
         )
         return self._model.join(x_VH[word_N], ahead, back, reversed_N), state
 
-    def _lstm(self, batch_sizes: Sequence[int]) -> tuple[Case, str, Any]:
-        """Return the case, the kernel of the LSTM layers, and its prepared weights."""
-        case, model = self.case(), self._model
+    def dispatch_key(self) -> DispatchKey:
+        """Return the dispatch key of the model, in this thread and now."""
+        return dispatch_key_of(next(weights_of(self._model)), self.precision)
+
+    def _lstm(self, batch_sizes: Sequence[int]) -> tuple[DispatchKey, str, Any]:
+        """Return the dispatch key, the kernel of the LSTM layers, and its weights."""
+        key, model = self.dispatch_key(), self._model
         rows = sum(batch_sizes) / len(batch_sizes)
-        name = choose_lstm(case, model.config, rows)
+        name = choose_lstm(key, model.config, rows)
         kernel = LSTM_KERNELS[name]
-        weights = self._prepare(self._prepared.layers, name, kernel, model, case)
-        return case, name, weights
+        weights = self._prepare(self._prepared.layers, name, kernel, model, key)
+        return key, name, weights
 
     def _prepare(
-        self, prepared: Prepared[Any], name: str, kernel: Any, module: Any, case: Case
+        self,
+        prepared: Prepared[Any],
+        name: str,
+        kernel: Any,
+        module: Any,
+        key: DispatchKey,
     ) -> Any:
-        if case.gradient:
-            return kernel.prepare(module, case)
-        return prepared(module, lambda: kernel.prepare(module, case), name, case)
-
-    def case(self) -> Case:
-        """Return the case that kernels are chosen by now."""
-        return case_of(next(weights_of(self._model)), self.precision)
+        """Return prepared weights: made anew where a gradient is asked for, else kept
+        from the last call if nothing has changed."""
+        if key.gradient:
+            return kernel.prepare(module, key)
+        return prepared(module, lambda: kernel.prepare(module, key), name, key)
 
 
-def _in_parts(
-    parts: Sequence[Tensor], word_ids_V: Tensor | None
-) -> list[tuple[Tensor, Tensor | None]]:
-    """Return each part with its word ids."""
-    if word_ids_V is None:
-        return [(part, None) for part in parts]
-    return list(zip(parts, word_ids_V.split([len(part) for part in parts])))
-
-
-def _float32_mode(case: Case) -> AbstractContextManager[None]:
-    """Return how a GPU multiplies float32: in training as the trainer has set it."""
-    return nullcontext() if case.gradient else float32_mode(case.precision, case.device)
+def _float32_mode(key: DispatchKey) -> AbstractContextManager[None]:
+    """Return a context for products of float32 on a GPU. Training has set its own."""
+    return nullcontext() if key.gradient else float32_mode(key.precision, key.device)

@@ -1,5 +1,5 @@
-"""What users force in place of the kernels that plan.py chooses: by `force`, or by the
-variable SPACY_ELMO_KERNELS, to find a fault or to test a kernel."""
+"""Kernels that users force in place of those of plan.py, to find a fault or to test a
+kernel: with `force`, or with the variable SPACY_ELMO_KERNELS."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -9,17 +9,9 @@ from functools import cache
 
 from ...errors import Errors
 
-KERNELS = {
-    "token_encoder": ("native_tokens", "char_cnn", "definition"),
-    "lstm": (
-        "native_lstm",
-        "cudnn_lstm",
-        "gpu_lstm",
-        "torch_lstm",
-        "autograd_lstm",
-        "definition",
-    ),
-    # Of the C library; "none": without it.
+# The names that each part can be forced to. plan.py adds "token_encoder" and "lstm".
+KERNELS: dict[str, tuple[str, ...]] = {
+    # Instruction sets of the C library; "none" turns the library off.
     "instructions": ("avx512_bf16", "avx512", "avx2", "neon", "none"),
     "training_matmul": ("onednn", "torch"),
     "gradients": ("overlapped", "afterwards"),
@@ -30,9 +22,15 @@ _forced: ContextVar[Mapping[str, str]] = ContextVar("forced", default={})  # noq
 
 @contextmanager
 def force(**kernels: str) -> Iterator[None]:
-    """Use these kernels, by part as in KERNELS, in this thread inside. Raises
-    ValueError [EL073] if a part or kernel is not known, and inside [EL150] where a
-    kernel can't compute what it is asked for."""
+    """Use these kernels in this thread while the body runs.
+
+    Args:
+        kernels: The name of a kernel for each part, as in KERNELS.
+
+    Raises:
+        ValueError: [EL073] There is no such part or kernel. [EL150], raised in the body
+            by a computation that the kernel can't do.
+    """
     _check_names(kernels)
     token = _forced.set({**_forced.get(), **kernels})
     try:
@@ -42,8 +40,9 @@ def force(**kernels: str) -> Iterator[None]:
 
 
 def forced_kernels() -> Mapping[str, str]:
-    """Return by part what `force` asks for, and before it SPACY_ELMO_KERNELS, as in
-    "instructions=avx2,lstm=definition"."""
+    """Return the forced kernel of each part. `force` goes before SPACY_ELMO_KERNELS,
+    whose value is like "instructions=avx2,lstm=definition". Raises ValueError [EL073]
+    if the variable names an unknown part or kernel."""
     setting = os.environ.get("SPACY_ELMO_KERNELS")
     return {**_parse(setting), **_forced.get()} if setting else _forced.get()
 
@@ -65,8 +64,8 @@ def _check_names(kernels: Mapping[str, str]) -> None:
 
 
 def pick(part: str, best: str, can_run: Mapping[str, bool]) -> str:
-    """Return the kernel of a part: the best, unless another is forced. Raises
-    ValueError [EL150] if that can't run."""
+    """Return the kernel of a part: the forced one, or else the best. Raises ValueError
+    [EL150] if the forced one can't run."""
     name = forced_kernels().get(part, best)
     if not can_run[name]:
         raise ValueError(Errors.EL150.format(part=part, name=name))

@@ -1,9 +1,9 @@
-"""What a kernel is: the protocol that plan.py chooses by, and fast_bilm.py calls.
+"""The protocol of a kernel.
 
-A kernel computes one part of the biLM, as the definition does up to rounding, for the
-cases that it can run. It is a file here with the functions of a protocol below, named
-in the list of its part in plan.py; `tests/bilm/kernels/test_kernels.py` then compares
-it with the definition.
+A kernel computes one part of the biLM, for some dispatch keys, with the values of the
+definition up to rounding. To add one, write a file here with the functions of a
+protocol below, and name it in the list of its part in plan.py.
+tests/bilm/kernels/test_kernels.py compares every kernel with the definition.
 
 Shapes: as in model.py.
 """
@@ -23,19 +23,28 @@ from ..token_encoder import CharCnnEncoder
 from .native import find_library
 
 
-class Case(NamedTuple):
-    """What a kernel is chosen by: type of device, precision of inference, whether a
-    gradient is asked for, dtype of the weights, and the C library's instructions."""
+class DispatchKey(NamedTuple):
+    """The facts that kernels are chosen by.
+
+    Attributes:
+        device: Type of the device.
+        precision: Precision of inference.
+        gradient: Whether a gradient is asked for.
+        dtype: Dtype of the weights.
+        instructions: Instruction set of the C library; None without the library.
+        traced: Whether torch records operations, for `torch.export` for instance.
+    """
 
     device: str = "cpu"
     precision: Precision = "float32"
     gradient: bool = False
     dtype: torch.dtype = torch.float32
     instructions: str | None = None
+    traced: bool = False
 
     @property
     def is_native(self) -> bool:
-        """Whether the C library computes this case."""
+        """Whether the C library can compute."""
         return (
             self.instructions is not None
             and self.device == "cpu"
@@ -44,29 +53,35 @@ class Case(NamedTuple):
         )
 
 
-def case_of(weight: Tensor, precision: Precision) -> Case:
-    """Return the case of a model with this weight. What torch traces must be
-    torch's."""
-    traced = torch.compiler.is_compiling() or torch.compiler.is_exporting()
-    library = None if traced or is_tracing() else find_library()
-    return Case(
+def dispatch_key_of(weight: Tensor, precision: Precision) -> DispatchKey:
+    """Return the dispatch key of a model with this weight, in this thread and now."""
+    traced = is_traced()
+    library = None if traced else find_library()
+    return DispatchKey(
         weight.device.type,
         precision,
         torch.is_grad_enabled(),
         weight.dtype,
         None if library is None else library.instructions,
+        traced,
     )
+
+
+def is_traced() -> bool:
+    """Return whether torch records the operations that run now."""
+    by_compiler = torch.compiler.is_compiling() or torch.compiler.is_exporting()
+    return by_compiler or bool(is_tracing())
 
 
 class TokenKernel(Protocol):
     """Computes token vectors from characters (token_encoder.py)."""
 
-    def can_run(self, case: Case, config: BiLMConfig) -> bool:
-        """Return whether the kernel computes a case."""
+    def can_run(self, key: DispatchKey, config: BiLMConfig) -> bool:
+        """Return whether the kernel can compute for a dispatch key."""
 
-    def prepare(self, encoder: CharCnnEncoder, case: Case) -> Any:
-        """Return the weights as the kernel reads them. They are kept until the weights
-        change, but not where a gradient is asked for."""
+    def prepare(self, encoder: CharCnnEncoder, key: DispatchKey) -> Any:
+        """Return the weights in the layout that the kernel reads. The result is reused
+        until a weight changes, but not where a gradient is asked for."""
 
     def encode(
         self,
@@ -75,17 +90,24 @@ class TokenKernel(Protocol):
         ids_VC: Tensor,
         word_ids_V: Tensor | None = None,
     ) -> Tensor:
-        """Return token vectors, (V, H)."""
+        """Return token vectors, (V, H).
+
+        Args:
+            encoder: The definition, with its weights.
+            prepared: The result of `prepare`.
+            ids_VC: Character ids.
+            word_ids_V: Word ids, in models that read both.
+        """
 
 
 class LstmKernel(Protocol):
     """Reads packed sequences in both directions (`BidirectionalLM.read`)."""
 
-    def can_run(self, case: Case, config: BiLMConfig) -> bool:
-        """Return whether the kernel computes a case."""
+    def can_run(self, key: DispatchKey, config: BiLMConfig) -> bool:
+        """Return whether the kernel can compute for a dispatch key."""
 
-    def prepare(self, model: BidirectionalLM, case: Case) -> Any:
-        """Return the weights as the kernel reads them, as above."""
+    def prepare(self, model: BidirectionalLM, key: DispatchKey) -> Any:
+        """Return the weights in the layout that the kernel reads, as above."""
 
     def read(
         self,
@@ -98,4 +120,5 @@ class LstmKernel(Protocol):
         state: BiLMState,
         dropout: float = 0.0,
     ) -> tuple[list[Tensor], list[Tensor], BiLMState]:
-        """Return what `model.read` returns."""
+        """Compute `model.read`, whose docstring describes arguments and results.
+        prepared: the result of `prepare`."""

@@ -1,8 +1,8 @@
-"""Weights in the form that a kernel reads, made again when they change.
+"""Prepared weights: the weights in the layout that a kernel reads.
 
-torch numbers the versions of a tensor: one more for each write to it, in place or by an
-optimizer. Two kinds of writes leave no trace there: those through `.data`, and those of
-torch's fused optimizers. So prepared weights are dropped, too, whenever a model is put
+They are prepared again when a weight changes. torch counts the writes to a tensor, in
+place or by an optimizer. Two kinds of writes are not counted: through `.data`, and by
+torch's fused optimizers. So prepared weights are also dropped whenever a model is put
 into training mode or out of it.
 """
 
@@ -13,12 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from ...machine import Precision
+from .kernel import is_traced
 
 T = TypeVar("T")
 
 
 class Prepared(Generic[T]):
-    """A value that is made of weights and settings once, until one of them changes."""
+    """A value that is computed from weights and settings, and reused until one of them
+    changes."""
 
     def __init__(self) -> None:
         self._kept: tuple[object, object, T] | None = None
@@ -26,7 +28,15 @@ class Prepared(Generic[T]):
     def __call__(
         self, module: nn.Module, make: Callable[[], T], *settings: object
     ) -> T:
-        """Return the value of `make` for a module's weights and these settings."""
+        """Return the value for a module's weights and for settings.
+
+        Args:
+            module: The module whose weights the value depends on.
+            make: Computes the value.
+            settings: Everything else that the value depends on.
+        """
+        if is_traced():  # tensors have no memory then, and nothing may be kept
+            return make()
         tensors = list(weights_of(module))
         key, kept = (settings, *map(key_of, tensors)), self._kept
         if kept is None or kept[0] != key:
@@ -38,7 +48,7 @@ class Prepared(Generic[T]):
 
     @property
     def kept(self) -> T | None:
-        """The value that was made last, whatever became of the weights since."""
+        """The value that was computed last. The weights may have changed since."""
         return None if self._kept is None else self._kept[2]
 
     def clear(self) -> None:
@@ -46,13 +56,13 @@ class Prepared(Generic[T]):
         self._kept = None
 
     def __reduce__(self) -> Any:
-        """A copy, in this process or another, makes its own value."""
+        """A copy, in this process or another, computes its own value."""
         return Prepared, ()
 
 
 class PreparedWeights:
-    """What is kept of a biLM that kernels compute: its precision, and the weights of
-    the token encoder and of the LSTM layers as the kernels read them."""
+    """The precision of a biLM, and its prepared weights: of the token encoder, and of
+    the LSTM layers."""
 
     def __init__(self) -> None:
         self.precision: Precision = "float32"
@@ -65,7 +75,7 @@ class PreparedWeights:
 
 
 def weights_of(module: nn.Module) -> Iterator[Tensor]:
-    """Yield all weights of a module, as `parameters` does in five times the time."""
+    """Yield all weights of a module. `module.parameters` takes five times as long."""
     for weight in module._parameters.values():  # noqa: SLF001
         if weight is not None:
             yield weight
@@ -76,6 +86,6 @@ def weights_of(module: nn.Module) -> Iterator[Tensor]:
 
 def key_of(weight: Tensor) -> tuple[int, int, int]:
     """Return a key that changes when the weight is replaced or written to, even with
-    the values that it has. It is valid as long as the weight is kept alive."""
+    equal values. It is valid while a reference to the weight is held."""
     version = 0 if weight.is_inference() else weight._version  # noqa: SLF001
     return id(weight), weight.data_ptr(), version
