@@ -1,6 +1,6 @@
-"""The biLM, in pure PyTorch: no spaCy here. Start reading at model.py.
+"""The biLM in pure PyTorch, without spaCy. Start reading at model.py.
 
-objectives and weights are rooms of their own, with doors of their own.
+The rooms kernels, objectives and weights have doors of their own.
 """
 
 from importlib import import_module
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .words import trim as trim
     from .words import word_to_bytes as word_to_bytes
 
-# Imported when asked for: words are read without torch.
+# Imported at first use: words can be read without torch.
 _NAMES = {
     "batch": ("batch_by_tokens", "check_finite", "compute_what_fits", "pack"),
     "bilm": ("BiLM",),
