@@ -82,7 +82,7 @@ class Library:
         """Call a function, on as many threads as torch would take. Raises MemoryError
         [EL096] if there is no memory for its buffers."""
         if getattr(self._functions, name)(task, torch.get_num_threads()):
-            raise MemoryError(Errors.EL096)
+            raise Errors.EL096()
 
 
 def find_library() -> Library | None:
