@@ -148,7 +148,7 @@ class BiLM(BidirectionalLM):
     def set_exact(self, exact: bool) -> "BiLM":
         """Return the biLM itself, with a warning [ELW57]: on a CPU a sentence has the
         same vectors in any batch, bit for bit, in any case."""
-        warnings.warn(Warnings.ELW57, DeprecationWarning, stacklevel=2)
+        warnings.warn(Warnings.ELW57(), stacklevel=2)
         return self
 
     def train(self, mode: bool = True) -> "BiLM":

@@ -98,13 +98,11 @@ def refuse_without_room(
             if size <= free:
                 options = f"--layers average --dtype {dtype} --pool {pool}"
                 smaller.append(f"{options} ({readable(size)})")
-    raise OSError(
-        Errors.EL203.format(
-            path=output,
-            needed=readable(needed),
-            free=readable(free),
-            smaller="; ".join(smaller) or "none of the reductions does",
-        )
+    raise Errors.EL203(
+        path=output,
+        needed=readable(needed),
+        free=readable(free),
+        smaller="; ".join(smaller) or "none of the reductions does",
     )
 
 

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from ..errors import Errors
-from ..files import coded, write_files
+from ..files import parsing, write_files
 from .folder import SHARDS, names_of_shards
 from .plan import read_plan
 from .shard import Shard
@@ -36,13 +36,13 @@ def export(
     plan, to = read_plan(output), find_sink(sink)
     left = plan.jobs_left(output)
     if left:
-        raise ValueError(Errors.EL217.format(path=output, left=len(left)))
+        raise Errors.EL217(path=output, left=len(left))
     names = sorted(names_of_shards(output))
 
     def shards() -> Iterator[Shard]:
         for path in (output / SHARDS / name for name in names):
             shard = plan.format.read(path)
-            with coded(Errors.EL208, path):  # or a new checksum would say it is right
+            with parsing(Errors.EL208, path):  # or a new checksum would say it is right
                 shard.check_arrays()
             yield shard
 
@@ -50,12 +50,12 @@ def export(
     if join is not None and target.suffix == to.suffix:
         to.check("float32", plan.kept.pool)
         if target.exists() and not force:
-            raise ValueError(Errors.EL130.format(path=target))
+            raise Errors.EL130(path=target)
         write_files(target.parent, {target.name: partial(join, shards())})
         return len(names)
     to.check(plan.kept.dtype, plan.kept.pool)
     if not force and any(target.glob(f"*{to.suffix}")):
-        raise ValueError(Errors.EL223.format(path=target, suffix=to.suffix))
+        raise Errors.EL223(path=target, suffix=to.suffix)
     new = [name.partition(".")[0] + to.suffix for name in names]
     for name, shard in zip(new, shards()):
         write_files(target, {name: partial(to.write, shard)})

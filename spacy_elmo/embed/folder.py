@@ -1,10 +1,9 @@
 """The folder that vectors are written to.
 
-A shard is done when its file is there under its final name. What is unfinished lies in
-a folder of the process that writes it, until it is moved.
+A shard is done when its file is there under its name. Until then it lies in a folder of
+the process that writes it.
 """
 
-import errno
 import json
 import os
 import re
@@ -13,15 +12,10 @@ import shutil
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from ..errors import Errors
-from ..files import sync_folder
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+from ..files import lock
 
 SHARDS, UNFINISHED = "shards", ".unfinished"
 PROGRESS, LOCK = "progress.json", "lock"
@@ -44,29 +38,6 @@ def bytes_of_jobs(output: Path, jobs: Collection[int]) -> int:
     return sum((output / SHARDS / name).stat().st_size for name in mine)
 
 
-def publish(aside: Path, path: Path, *, replace: bool = True) -> None:
-    """Move a finished file to its final name, down to the disk. What is there stays if
-    `replace` is not set."""
-    with aside.open("rb+") as written:
-        os.fsync(written.fileno())
-    if replace or not _link(aside, path):
-        os.replace(aside, path)
-    sync_folder(path.parent)
-
-
-def _link(aside: Path, path: Path) -> bool:
-    """Link a file to a name that may be there. Return whether such a file is there."""
-    try:
-        os.link(aside, path)
-    except FileExistsError:
-        pass
-    except OSError as error:
-        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):
-            raise
-        return path.exists()  # a file system without links
-    return True
-
-
 class Workspace:
     """A folder for what one process has not finished. Raises OSError [EL013].
 
@@ -82,10 +53,9 @@ class Workspace:
             with _locked(output):  # or it would look like a left one
                 self.folder.mkdir()
                 self._progress = (self.folder / PROGRESS).open("wb", buffering=0)
-                _lock(self._progress)
+                lock(self._progress)
         except OSError as error:
-            message = Errors.EL013.format(path=output, error=error)
-            raise OSError(error.errno, message) from error
+            raise Errors.EL013(path=output, error=error) from error
 
     def __enter__(self) -> "Workspace":
         return self
@@ -120,28 +90,19 @@ def remove_leftovers(output: Path) -> None:
                 shutil.rmtree(entry.path, ignore_errors=True)
 
 
-def _lock(file: IO[bytes]) -> None:
-    if fcntl is not None:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(file, fcntl.LOCK_EX)
-
-
 @contextmanager
 def _locked(output: Path) -> Iterator[None]:
     with (output / UNFINISHED / LOCK).open("ab") as file:
-        _lock(file)
+        lock(file)
         yield
 
 
 def _is_left(path: Path) -> bool:
     """Return whether the process that locked a file is gone."""
-    if fcntl is None:
-        return False
     try:
         with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return lock(file, wait=False) is True
     except FileNotFoundError:
         return True
     except OSError:
         return False
-    return True

@@ -85,7 +85,7 @@ def choose(name: str, found: object, choices: Collection[object]) -> None:
             text = f"{choices[0]} to {choices[-1]}"
         else:
             text = ", ".join(map(str, choices))
-        raise ValueError(Errors.EL207.format(name=name, found=found, known=text))
+        raise Errors.EL207(name=name, found=found, known=text)
 
 
 def parse_layers(
@@ -112,7 +112,7 @@ def parse_layers(
     if not all(n.strip().isdecimal() and int(n) in every for n in numbers):
         choices = f"average, top, all, numbers such as 0,2 up to {n_layers - 1}, mix "
         choices += "(with a pipeline as the model)"
-        raise ValueError(Errors.EL207.format(name="layers", found=text, known=choices))
+        raise Errors.EL207(name="layers", found=text, known=choices)
     return None, tuple(int(number) for number in numbers), False
 
 
@@ -156,7 +156,7 @@ def pack(rows: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:
         # What is not finite, or too large for float16, is not finite in packed either.
         packed = _converted(rows, dtype)
         if not np.isfinite(rows if dtype == "int8" else unpack(packed, None)).all():
-            raise ValueError(Errors.EL210.format(dtype=dtype))
+            raise Errors.EL210(dtype=dtype)
     return packed, scales
 
 

@@ -64,15 +64,15 @@ def load_model(
         path = find(source)
         if not (path / "meta.json").exists():
             if mix_of is not None:
-                raise ValueError(Errors.EL215.format(name=mix_of, source=source))
+                raise Errors.EL215(name=mix_of, source=source)
             return BiLM.load(path), None
     nlp = spacy.load(source)
     elmos = [pipe for _, pipe in nlp.components if isinstance(pipe, Elmo)]
     if not elmos:
-        raise ValueError(Errors.EL215.format(name="elmo", source=source))
+        raise Errors.EL215(name="elmo", source=source)
     elmo, mix = _mix_of_tensor(elmos) if mix_of is None else _mix_of(nlp, mix_of)
     if elmo is None or mix is None:
-        raise ValueError(Errors.EL215.format(name=mix_of or "elmo", source=source))
+        raise Errors.EL215(name=mix_of or "elmo", source=source)
     return elmo.bilm, mix
 
 
@@ -134,7 +134,7 @@ class Encoder:
         if device == "cuda":
             device, n_gpus = f"cuda:{gpu_id}", torch.cuda.device_count()
             if gpu_id >= n_gpus:
-                raise ValueError(Errors.EL151.format(gpu_id=gpu_id, n=n_gpus))
+                raise Errors.EL151(gpu_id=gpu_id, n=n_gpus)
         self.bilm = bilm.to(device).eval()
         self.bilm.token_cache.size = 16_384  # 8 MB at the small published size
         self.kept, self.computing, self.projection = kept, computing, projection

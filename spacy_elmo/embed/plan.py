@@ -17,10 +17,9 @@ from typing import Any, ClassVar, NamedTuple
 from pydantic import TypeAdapter
 
 from ..errors import Errors
-from ..files import MAX_WORDS, reading
+from ..files import MAX_WORDS, new_checksum, publish, reading
 from ..text import MAX_PIECE, Reader, Reading, TextFile
-from .checksums import new_checksum
-from .folder import SHARDS, Workspace, names_of_shards, publish
+from .folder import SHARDS, Workspace, names_of_shards
 from .keep import Kept
 from .model import Computing
 from .sinks import Sink, find_sink
@@ -230,7 +229,7 @@ def read_plan(output: Path) -> Plan:
     """
     path = output / PLAN
     if not path.exists():
-        raise FileNotFoundError(Errors.EL214.format(path=output))
+        raise Errors.EL214(path=output)
     with reading(path, Errors.EL202, max_bytes=MAX_WORDS):
         data = json.loads(path.read_text(encoding="utf-8"))
         expected = data.pop("hash")

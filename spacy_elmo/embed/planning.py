@@ -16,11 +16,11 @@ from .. import __version__
 from ..bilm import BiLM
 from ..bilm.kernels import forced_kernels
 from ..errors import Errors
+from ..files import new_checksum, publish
 from ..models import FOLDER, MODELS
 from ..text import Reading, TextFile, describe, files_of, hash_of_pipeline
-from .checksums import new_checksum
 from .estimate import estimate, refuse_without_room
-from .folder import Workspace, publish
+from .folder import Workspace
 from .keep import Kept, choose, parse_layers
 from .model import Computing, Encoder, load_model, rows_are_exact
 from .plan import OF_VERSION_0_2, PLAN, Plan, read_plan
@@ -98,7 +98,7 @@ def make_plan(
     differs = found.differences(plan)
     if differs:
         _remove_stdin(plan, found, output)
-        raise ValueError(Errors.EL201.format(path=output, differs=", ".join(differs)))
+        raise Errors.EL201(path=output, differs=", ".join(differs))
     return found, make_encoder(found, output, bilm, gpu_id=gpu_id)
 
 
@@ -124,8 +124,7 @@ def _plan(
         nlp = spacy.load(reading.pipeline)
         if output.resolve().is_relative_to(nlp.path.resolve()):
             known = "a folder outside of the pipeline, whose files are in its plan"
-            message = Errors.EL207.format(name="output", found=output, known=known)
-            raise ValueError(message)
+            raise Errors.EL207(name="output", found=output, known=known)
         files, where = hash_of_pipeline(nlp), _absolute(reading.pipeline)
         reading = replace(reading, pipeline=where, pipeline_hash=files)
     fits = BLOCK_BYTES // (4 * int(np.prod(kept.row_shape)))
@@ -154,7 +153,7 @@ def _bytes(name: str, megabytes: float) -> int:
     """Return megabytes in bytes. Raises ValueError [EL207] for what is no number."""
     if not (isinstance(megabytes, (int, float)) and math.isfinite(megabytes)):
         known = "a number of megabytes"
-        raise ValueError(Errors.EL207.format(name=name, found=megabytes, known=known))
+        raise Errors.EL207(name=name, found=megabytes, known=known)
     return int(megabytes * MB)
 
 
@@ -194,12 +193,12 @@ def make_encoder(
     if plan.format_version == OF_VERSION_0_2:
         bilm.form = None  # words were read as they are
     if bilm.fingerprint() != plan.fingerprint:
-        raise ValueError(Errors.EL209.format(model=plan.model))
+        raise Errors.EL209(model=plan.model)
     if versions() != plan.versions:
         differs = f"versions are {versions()}, were {plan.versions}"
-        raise ValueError(Errors.EL201.format(path=output, differs=differs))
+        raise Errors.EL201(path=output, differs=differs)
     if _forced() not in ((), plan.computing.kernels):
-        raise ValueError(Errors.EL201.format(path=output, differs="computing.kernels"))
+        raise Errors.EL201(path=output, differs="computing.kernels")
     projection = None
     if plan.projection is not None:
         projection = read_projection(output, plan.projection)
@@ -229,7 +228,7 @@ def _inputs(inputs: Sequence[str], output: Path, options: Options) -> list[TextF
         kind = options.kind
         found.append(describe(path, kind, document=document, with_checksum=True))
     if not any(source.size for source in found):
-        raise ValueError(Errors.EL206)
+        raise Errors.EL206()
     return found
 
 

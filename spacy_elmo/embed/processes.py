@@ -1,22 +1,19 @@
 """Workers in processes of their own, which may die at any moment."""
 
 import multiprocessing
-import os
-import signal
-import threading
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import cache
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Protocol
 
 import torch
 
 from ..errors import Errors
+from ..processes import end_with_parent
 from .folder import Workspace
 from .plan import read_plan
 from .planning import make_encoder
@@ -78,7 +75,7 @@ def work_through(
                     deaths[job] += 1
                     if job is None and deaths[job] == worker.attempts:
                         n = len(workers)
-                        raise OSError(Errors.EL212.format(processes=n)) from error
+                        raise Errors.EL212(processes=n) from error
                     if job is not None:
                         failed = deaths[job] == worker.attempts
                         (aside if failed else waiting).append(job)
@@ -107,7 +104,7 @@ class ProcessWorker:
         # Not a copy of this process, which would copy torch's threads, locked.
         context = multiprocessing.get_context("spawn")
         theirs, self._connection = context.Pipe(duplex=False)
-        self._pool = ProcessPoolExecutor(1, context, _end_with, (theirs,))
+        self._pool = ProcessPoolExecutor(1, context, end_with_parent, (theirs,))
 
     def make(self, job: int | None) -> "Future[int]":
         """Begin a job, in a new process if there is none."""
@@ -122,18 +119,6 @@ class ProcessWorker:
         """End the process at once: nothing is lost but the shard that it is at."""
         self._connection.close()
         self._pool.shutdown()
-
-
-def _end_with(connection: Connection) -> None:
-    """Make this process end when the other end of a connection is closed, by whoever
-    started it or because that has died."""
-
-    def watch() -> None:
-        connection.poll(None)
-        os._exit(1)
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for who started this process
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def make_job(output: Path, gpu_id: int, job: int | None) -> int:

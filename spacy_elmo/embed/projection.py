@@ -7,11 +7,10 @@ import numpy as np
 from safetensors.numpy import load, save
 
 from ..errors import Errors
-from ..files import MAX_WORDS, reading
+from ..files import MAX_WORDS, new_checksum, publish, reading
 from ..machine import default_settings
-from .checksums import new_checksum
 from .estimate import SAMPLES, read_sample
-from .folder import Workspace, publish
+from .folder import Workspace
 from .model import Encoder
 from .plan import Plan
 

@@ -70,8 +70,7 @@ def run_on_ray(
     try:
         ray: Any = import_module("ray")
     except ImportError as error:
-        message = Errors.EL211.format(name="Ray", extra="ray", error=error)
-        raise ImportError(message) from error
+        raise Errors.EL211(name="Ray", extra="ray", error=error) from error
     started = not ray.is_initialized()
     if started:
         ray.init(address, include_dashboard=False, log_to_driver=False)

@@ -108,7 +108,7 @@ class EmbeddedDocument:
 def _check(shard: Shard, array: str) -> None:
     """Raise ValueError [EL218] if a shard was written without an array."""
     if array not in shard.arrays:
-        raise ValueError(Errors.EL218.format(pool=shard.header["pool"], n=1))
+        raise Errors.EL218(pool=shard.header["pool"], n=1)
 
 
 def _rows(shard: Shard, start: int, stop: int) -> np.ndarray:
@@ -157,7 +157,7 @@ class Corpus:
             numbers = self._ids.get(key, [])
             if len(numbers) != 1:
                 found = {"path": self.output, "key": key, "n": len(numbers)}
-                raise KeyError(Errors.EL213.format(**found))
+                raise Errors.EL213(**found)
             (key,) = numbers
         number = key + len(self) if key < 0 else key
         if not 0 <= number < len(self):
@@ -200,10 +200,10 @@ class Corpus:
         """
         kept, document = self.plan.kept, self[key]
         if len(kept.row_shape) != 1:
-            raise ValueError(Errors.EL218.format(pool=kept.pool, n=len(kept.layers)))
+            raise Errors.EL218(pool=kept.pool, n=len(kept.layers))
         words = [token.i for token in doc if not token.text.isspace()]
         if document.tokens != [doc[i].text[:MAX_TOKEN] for i in words]:
-            raise ValueError(Errors.EL216.format(key=key))
+            raise Errors.EL216(key=key)
         vectors = np.asarray(document.vectors, dtype=np.float32)
         doc.tensor = np.zeros((len(doc), *vectors.shape[1:]), dtype=np.float32)
         doc.tensor[words] = vectors

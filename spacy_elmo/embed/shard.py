@@ -31,8 +31,8 @@ from typing import Any
 
 import numpy as np
 
+from ..files import bytes_of, new_checksum
 from ..text import Part
-from .checksums import bytes_of, new_checksum
 from .keep import unpack
 
 # Tokens that are read at once, and the number of the (first) row that they are for.

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import Errors
-from ..files import coded, sync_folder
+from ..files import parsing, sync_folder
 from ..machine import default_settings
 from ..text import Source, open_source
 from .folder import SHARDS, names_of_shards
@@ -81,8 +81,7 @@ def verify(
         OSError: [EL030] if an input can't be read, or a shard that is there.
     """
     if not 0.0 <= sample <= 1.0:
-        said = Errors.EL207.format(name="sample", found=sample, known="0 to 1")
-        raise ValueError(said)
+        raise Errors.EL207(name="sample", found=sample, known="0 to 1")
     output = Path(output)
     plan = read_plan(output)
     encoder = make_encoder(plan, output, gpu_id=gpu_id)
@@ -117,7 +116,7 @@ def repair(output: str | Path, report: Report) -> int:
             try:
                 path.unlink()
             except OSError as error:
-                raise OSError(Errors.EL013.format(path=path, error=error)) from error
+                raise Errors.EL013(path=path, error=error) from error
             removed += 1
     if removed:
         sync_folder(output / SHARDS)
@@ -167,7 +166,7 @@ class _Checker:
         header = stored.header
         expect("plan", header["plan"], self.plan.hash)
         expect("name", header["shard"], shard.name)
-        with coded(Errors.EL208, path):  # packages have errors of their own
+        with parsing(Errors.EL208, path):  # packages have errors of their own
             stored.check_arrays()
         columns = Columns(self.plan.kept.pool, shard.source)
         units = read_units(self.plan, self._reader, source, shard, columns)

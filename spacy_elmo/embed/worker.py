@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import Errors
+from ..files import publish
 from ..machine import default_settings
 from ..text import Reader, Sentence, Source, open_source
-from .folder import SHARDS, Workspace, publish
+from .folder import SHARDS, Workspace
 from .keep import DTYPES, Pooler, pack, unpack
 from .model import Encoder, processor
 from .plan import Plan, Range
@@ -136,8 +137,7 @@ class Worker:
         except OSError as error:
             if error.errno is None:  # it has a message that says all
                 raise
-            message = Errors.EL013.format(path=self.output, error=error)
-            raise OSError(error.errno, message) from error
+            raise Errors.EL013(path=self.output, error=error) from error
         finally:
             if source is not None:
                 self._n_bytes += source.stream.raw_position

@@ -20,10 +20,10 @@ def new_figure(width: float, height: float, output: Path) -> "Figure":
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError(Errors.EL075.format(error=error)) from error
+        raise Errors.EL075(error=error) from error
     if output.suffix not in FORMATS and str(output) != "-":
         problem = f"the file's name must end in {', '.join(FORMATS)}"
-        raise ValueError(Errors.EL074.format(path=output, problem=problem))
+        raise Errors.EL074(path=output, problem=problem)
     return Figure(figsize=(width, height), layout="constrained")
 
 

@@ -14,13 +14,12 @@ from .config_file import parse_overrides, read_config
 from .corpora import prepared_folder
 from .curve import draw as draw_curve
 from .evaluation import Perplexity, perplexity
-from .loop import pretrain
+from .loop import Stopped, pretrain
 from .memory import keep_freed_memory
 from .model import LanguageModel
 from .optimizers import OptimizerRecipe
 from .schedules import Schedule
 from .step import train_step
-from .stop import Stopped
 
 __all__ = [
     "LanguageModel", "OptimizerRecipe", "Perplexity", "PretrainConfig", "Schedule",

@@ -58,7 +58,7 @@ def save(
             for i, optimizer in enumerate(optimizers)
         ]
     except TypeError as error:
-        raise ValueError(Errors.EL120.format(problem=error)) from error
+        raise Errors.EL120(problem=error) from error
     arrays = _apart({k: v.detach().cpu().contiguous() for k, v in arrays.items()})
     header = {"format": FORMAT_VERSION, "progress": progress, "optimizers": states}
     write = partial(write_with_checksum, arrays=arrays, name=_HEADER, header=header)

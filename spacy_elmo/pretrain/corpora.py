@@ -46,7 +46,7 @@ def open_corpora(
     named = {TRAIN: text.train, DEV: text.dev, **also}
     if len(named) < 2 + len(also):
         problem = f"a text of [text.also] can't be named {TRAIN!r} or {DEV!r}"
-        raise ValueError(Errors.EL037.format(path="text", problem=problem))
+        raise Errors.EL037(path="text", problem=problem)
     paths = {name: list(map(text.path, sources)) for name, sources in named.items()}
     prepared = {name: prepared_folder(sources) for name, sources in paths.items()}
     if workers.is_first:
@@ -82,7 +82,7 @@ def _compare_tokenizers(folders: dict[str, Path]) -> None:
     }
     if len(set(found.values())) > 1:
         how = "; ".join(f"{name} with {values}" for name, values in found.items())
-        warnings.warn(Warnings.ELW56.format(how=how), stacklevel=2)
+        warnings.warn(Warnings.ELW56(how=how), stacklevel=2)
 
 
 def describe(corpora: Corpora, model: LanguageModel) -> tuple[str, str]:
@@ -112,8 +112,8 @@ def _prepare(
     try:
         prepare(sources, folder, request, processes=processes)
         shutil.rmtree(aside, ignore_errors=True)
-    except ValueError as error:
-        if not (overwrite and str(error).startswith(("[EL041]", "[EL042]"))):
+    except (Errors.EL041, Errors.EL042):
+        if not overwrite:
             raise
         refuse_to_write_over(sources, folder, overwrite=True)
         prepare(sources, aside, request, processes=processes, overwrite=True)
@@ -140,7 +140,7 @@ def prepared_folder(sources: Sequence[str | Path]) -> Path | None:
         with suppress(PermissionError):  # what reads it says so
             if is_prepared(Path(name)):
                 if len(sources) > 1:
-                    raise ValueError(Errors.EL043.format(path=name))
+                    raise Errors.EL043(path=name)
                 return Path(name)
     return None
 

@@ -24,7 +24,7 @@ def draw(runs: Sequence[Path], output: Path) -> None:
         rows = [(row["tokens"] / 1e6, row) for row in read_log(run / FILE)]
         if not rows:
             problem = f"there is no '{FILE}' of a run in it"
-            raise ValueError(Errors.EL074.format(path=run, problem=problem))
+            raise Errors.EL074(path=run, problem=problem)
         style: dict[str, Any] = {"color": f"C{number}", "label": run.name}
         dev = [(tokens, row["dev"]["mean"]) for tokens, row in rows if "dev" in row]
         loss_axes.plot([n for n, _ in rows], [row["loss"] for _, row in rows], **style)

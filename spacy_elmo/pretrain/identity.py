@@ -54,7 +54,7 @@ def read_saved(
     if it is another run's, or if there are models without it."""
     saved = checkpoint.read_progress(output)
     if not workers.agree(saved["step"] if saved else 0):
-        raise ValueError(Errors.EL018.format(path=output))
+        raise Errors.EL018(path=output)
     if saved is None:
         refuse_models(output)
     else:
@@ -73,7 +73,7 @@ def check_processes(
     weights = bilm.fingerprint() if workers.size > 1 else ""
     what = [depends_on, vocabulary, n_steps, weights]
     if not workers.agree(json.dumps(what, sort_keys=True)):
-        raise ValueError(Errors.EL125)
+        raise Errors.EL125()
 
 
 def check_same(output: Path, saved: dict[str, Any], now: dict[str, Any]) -> None:
@@ -88,7 +88,7 @@ def check_same(output: Path, saved: dict[str, Any], now: dict[str, Any]) -> None
         else:
             differs.append(f"{name} was {saved.get(name)!r} and is {now.get(name)!r}")
     if differs:
-        raise ValueError(Errors.EL047.format(path=output, differs="; ".join(differs)))
+        raise Errors.EL047(path=output, differs="; ".join(differs))
 
 
 def check_schedule(
@@ -103,4 +103,4 @@ def check_schedule(
             "spacy-elmo.WarmupStableDecay.v1 before it falls, if warmup_steps are at "
             "most a tenth of both)"
         )
-        raise ValueError(Errors.EL047.format(path=output, differs=differs))
+        raise Errors.EL047(path=output, differs=differs)

@@ -39,7 +39,7 @@ class Log:
             try:
                 from torch.utils.tensorboard import SummaryWriter
             except ImportError as error:
-                raise ImportError(Errors.EL049.format(error=error)) from error
+                raise Errors.EL049(error=error) from error
             folder = str(output / "tensorboard")
             self._writer = SummaryWriter(folder, purge_step=first_step + 1)
         self._spacy: Callable[[Any], None] | None = None
@@ -69,8 +69,7 @@ class Log:
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
         except OSError as error:
-            message = Errors.EL013.format(path=self.path, error=error)
-            raise OSError(error.errno, message) from error
+            raise Errors.EL013(path=self.path, error=error) from error
         self._shown["loss"] = f"{row['loss']:.3f}"
         self._shown["lr"] = f"{row['learn_rate']:.2g}"
         if "dev" in row:
@@ -122,7 +121,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
             row = json.loads(line)
         except ValueError as error:
             if line.endswith(b"\n") or not line.startswith(b"{"):
-                raise ValueError(Errors.EL121.format(path=path)) from error
+                raise Errors.EL121(path=path) from error
             break  # the line that was being written when the process was killed
         is_row = isinstance(row, dict) and all(
             isinstance(row.get(name), (int, float))
@@ -130,7 +129,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
         )
         dev = row.get("dev", {"mean": None}) if is_row else None
         if not (isinstance(dev, dict) and "mean" in dev):
-            raise ValueError(Errors.EL121.format(path=path))
+            raise Errors.EL121(path=path)
         rows.append(row)
     return rows
 

@@ -24,6 +24,7 @@ from ..bilm.kernels import (
 from ..errors import Errors
 from ..files import held, sha256_of
 from ..output import Messages
+from ..processes import StopSignals
 from ..text import Batch, read_ahead
 from . import checkpoint
 from .config import PretrainConfig
@@ -36,8 +37,18 @@ from .optimizers import set_learn_rate
 from .results import BEST, Results, prepare_output, remove_models
 from .start import divide_streams, make_optimizers, softmax_folder, start_model
 from .step import train_step
-from .stop import Stopped, StopSignals
 from .workers import Workers, start, torch_settings
+
+
+class Stopped(Exception):
+    """A run was asked to stop, and has saved what it needs to resume."""
+
+    def __init__(self, signal_number: int, step: int, n_steps: int) -> None:
+        self.signal_number = signal_number
+        super().__init__(
+            f"Stopped after step {step:,} of {n_steps:,}, and saved. The same "
+            "command, without --overwrite, resumes it."
+        )
 
 
 def pretrain(
@@ -95,7 +106,7 @@ def pretrain(
         try:
             loop.train(stop)
         except torch.cuda.OutOfMemoryError as error:
-            raise MemoryError(Errors.EL076) from error
+            raise Errors.EL076() from error
         if workers.is_first:
             loop.results.finish(loop.msg)
         workers.wait()
@@ -145,7 +156,7 @@ class Loop:
         text = self.corpora[TRAIN]
         self.streams = divide_streams(self.training, text, bilm, workers)
         if not self.corpora[DEV].n_known:
-            raise ValueError(Errors.EL017)
+            raise Errors.EL017()
         self.steps_per_epoch = len(self.streams[0])
         self.n_steps = self.training.epochs * self.steps_per_epoch
         self.n_steps = min(self.n_steps, self.training.max_steps or self.n_steps)
@@ -229,10 +240,7 @@ class Loop:
     def _check_finite(self, *figures: float) -> None:
         for loss in figures:
             if not math.isfinite(loss):
-                message = Errors.EL038.format(
-                    loss=loss, step=self.step, output=self.output
-                )
-                raise ValueError(message)
+                raise Errors.EL038(loss=loss, step=self.step, output=self.output)
 
     def _write_log(self, evaluates: bool) -> None:
         """Write a line of the log; at an evaluation measure and save the model too."""
@@ -298,7 +306,7 @@ class Loop:
         if self.step > self.n_steps or self.step == self.n_steps < saved["n_steps"]:
             made, wanted = f"{self.step:,}", f"{self.n_steps:,}"
             differs = f"it has made {made} steps and has none left of {wanted}"
-            raise ValueError(Errors.EL047.format(path=self.output, differs=differs))
+            raise Errors.EL047(path=self.output, differs=differs)
         n_steps = {"before": saved["n_steps"], "now": self.n_steps}
         check_schedule(self.output, self.schedule, self.step, **n_steps)
         now = {"vocabulary": self.vocabulary, "init": self.init}
@@ -306,7 +314,7 @@ class Loop:
             if saved.get(kept, now[kept]) != now[kept]:
                 source = f"'{self.training.init}'" if self.init else "the text"
                 differs = f"{source} has {what} now"
-                raise ValueError(Errors.EL047.format(path=self.output, differs=differs))
+                raise Errors.EL047(path=self.output, differs=differs)
         state = checkpoint.load(self.output, self.model, self.optimizers)
         self.states = [
             state.rows(slice(part.rows.start, part.rows.stop)) for part in self.streams

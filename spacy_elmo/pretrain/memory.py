@@ -125,7 +125,7 @@ def check_fits(plan: Plan, available: int, n_processes: int = 1) -> None:
                 "unroll_steps in [training]"
             )
     needed, free = gigabytes(plan.memory()), gigabytes(share)
-    raise ValueError(Errors.EL048.format(needed=needed, available=free, advice=advice))
+    raise Errors.EL048(needed=needed, available=free, advice=advice)
 
 
 def _largest(fits: Callable[[int], bool], limit: int) -> int:

@@ -79,7 +79,7 @@ class LanguageModel(nn.Module):
         bilm = BiLM.load(folder)
         softmax = weights.load_objective(folder, bilm.config, bilm.vocab)
         if bilm.vocab is None or softmax is None:
-            raise ValueError(Errors.EL036.format(path=folder))
+            raise Errors.EL036(path=folder)
         check_vocab(bilm.vocab, folder)
         return cls(bilm, softmax, dropout).eval()
 

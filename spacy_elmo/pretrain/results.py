@@ -124,7 +124,7 @@ class Results:
         best, also = self.output / BEST, self.corpora.keys() - {TRAIN, DEV}
         card = read_card(best)
         if card is None:
-            raise ValueError(Errors.EL046.format(path=best, error="it was removed"))
+            raise Errors.EL046(path=best, error="it was removed")
         if also and "also" not in card:
             model = LanguageModel.load(best).to(self.workers.device)
             card["also"] = {
@@ -161,7 +161,7 @@ def refuse_models(output: Path) -> None:
     for folder in (output / BEST, output / LAST):
         if folder.is_dir() and any(folder.iterdir()):
             differs = f"there is a '{folder.name}', and no checkpoint"
-            raise ValueError(Errors.EL047.format(path=output, differs=differs))
+            raise Errors.EL047(path=output, differs=differs)
 
 
 def remove_models(output: Path) -> None:
@@ -180,7 +180,7 @@ def prepare_output(output: Path, training: TrainingConfig, workers: Workers) -> 
     if start in [folder.resolve() for folder in folders[1:]]:
         named = training.init
         problem = f"the run would overwrite its init, {named!r}; choose another output"
-        raise ValueError(Errors.EL037.format(path="training", problem=problem))
+        raise Errors.EL037(path="training", problem=problem)
     if init is not None:
         read_config(find(init))
     if workers.is_first:

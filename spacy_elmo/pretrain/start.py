@@ -59,7 +59,7 @@ def _start_bilm(config: PretrainConfig, vocab: list[str]) -> BiLM:
                 f"n_words ({n_words}) must be {len(vocab)}: the biLM reads words by "
                 "the vocabulary that it predicts"
             )
-            raise ValueError(Errors.EL037.format(path="model", problem=problem))
+            raise Errors.EL037(path="model", problem=problem)
         bilm = BiLM.empty(config.model)
     else:
         init = config.training.init or ""
@@ -72,7 +72,7 @@ def _start_bilm(config: PretrainConfig, vocab: list[str]) -> BiLM:
                 "its input is a table of words, whose vocabulary a new softmax would "
                 f"replace; {why}"
             )
-            raise ValueError(Errors.EL037.format(path=init, problem=problem))
+            raise Errors.EL037(path=init, problem=problem)
     return bilm
 
 
@@ -106,7 +106,7 @@ def _continue(model: LanguageModel, make: MakeObjective) -> Objective:
             f"init has a {model.softmax.describe()}, which can't be trained as a "
             f"{softmax.describe()}; leave [training.objective] out, or set new_softmax"
         )
-        raise ValueError(Errors.EL037.format(path="training", problem=problem))
+        raise Errors.EL037(path="training", problem=problem)
     softmax.load_state_dict(weights)
     return softmax
 
@@ -125,7 +125,7 @@ def make_optimizers(config: PretrainConfig, model: LanguageModel) -> list[Optimi
     for name, parameter in (bilm | softmax).items():
         if trained[id(parameter)] != 1:
             n = trained[id(parameter)]
-            raise ValueError(Errors.EL123.format(name=name, found=n))
+            raise Errors.EL123(name=name, found=n)
     return optimizers
 
 
@@ -142,7 +142,7 @@ def divide_streams(
             f"accumulate ({workers.size} x {training.accumulate}), such as "
             f"{(size + 1) * n_parts}"
         )
-        raise ValueError(Errors.EL037.format(path="training", problem=problem))
+        raise Errors.EL037(path="training", problem=problem)
     streams, ids = [], token_reader(text, bilm)
     for part in range(training.accumulate):
         first = (workers.rank * training.accumulate + part) * size

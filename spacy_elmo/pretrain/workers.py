@@ -139,7 +139,7 @@ def start(device: str) -> Iterator[Workers]:
                 "device = 'auto' takes what is there"
             )
             where = "training.device"
-            raise ValueError(Errors.EL037.format(path=where, problem=problem))
+            raise Errors.EL037(path=where, problem=problem)
         device, n_sharing = f"cuda:{number}", 1
         torch.cuda.set_device(number)
     if size == 1 and not dist.is_torchelastic_launched():

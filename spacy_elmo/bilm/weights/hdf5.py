@@ -10,7 +10,7 @@ import io
 import math
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import product
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -20,7 +20,7 @@ import pyfive
 from pyfive.dataobjects import DataObjects
 
 from ...errors import Errors
-from ...files import coded, reading
+from ...files import parsing, reading
 
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 # Largest ratio of an array's size to the size of its file; floats hardly shrink.
@@ -96,8 +96,7 @@ class Hdf5File:
                 raise ValueError(f"it has more than {MAX_NAMES:,} arrays")
             problem = _problem(array, metadata) or self._place(name, array, left)
             if problem:
-                message = Errors.EL009.format(name=name, path=path, problem=problem)
-                raise ValueError(message)
+                raise Errors.EL009(name=name, path=path, problem=problem)
             self._arrays[name] = array
         self._check_places()
         self.shapes = {name: tuple(a.shape) for name, a in self._arrays.items()}
@@ -151,11 +150,15 @@ class Hdf5File:
             if start < end:
                 problem = f"stored where '{before}' is, too"
                 values = {"name": name, "path": self._path, "problem": problem}
-                raise ValueError(Errors.EL009.format(**values))
+                raise Errors.EL009(**values)
             end, before = stop, name
 
     def read(self, name: str) -> np.ndarray:
-        """Read an array."""
+        """Read an array. Raises ValueError [EL002] if it is damaged."""
+        with parsing(Errors.EL002, self._path, format="HDF5"):
+            return self._read(name)
+
+    def _read(self, name: str) -> np.ndarray:
         array, pieces = self._arrays[name], self._pieces[name]
         if array.id.layout_class == _COMPACT:
             return np.array(array[()])
@@ -182,13 +185,15 @@ def open_file(path: Path) -> Iterator[Hdf5File]:
             or external storage, which could reach other files of this machine, an array
             that is larger than its data, or one that is not floating-point numbers.
     """
-    with reading(path, Errors.EL002, format="HDF5"), path.open("rb") as file:
-        try:
-            opened = Hdf5File(file, path)
-        except AssertionError as error:  # pyfive asserts what it expects of a file
-            problem = "a part of it is damaged, or a link to another file"
-            raise ValueError(problem) from error
-        yield opened
+    with ExitStack() as opened:
+        with reading(path, Errors.EL002, format="HDF5"):
+            file = opened.enter_context(path.open("rb"))
+            try:
+                arrays = Hdf5File(file, path)
+            except AssertionError as error:  # pyfive asserts its expectations
+                problem = "a part of it is damaged, or a link to another file"
+                raise ValueError(problem) from error
+        yield arrays
 
 
 def _walk(group: Any, prefix: str, depth: int, path: Path) -> Iterator[tuple[str, Any]]:
@@ -198,7 +203,7 @@ def _walk(group: Any, prefix: str, depth: int, path: Path) -> Iterator[tuple[str
     for key in group:
         name = prefix + key
         problem = "damaged, or of an unknown kind"
-        with coded(Errors.EL009, path, name=name, problem=problem):
+        with parsing(Errors.EL009, path, name=name, problem=problem):
             item = group.get_lazy_view(key)
         if item is None or item.name != f"/{name}":
             yield name, None

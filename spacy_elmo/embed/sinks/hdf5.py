@@ -15,7 +15,7 @@ import h5py
 import numpy as np
 
 from ...errors import Errors
-from ...files import coded, create_hdf5, reading
+from ...files import create_hdf5, parsing, reading
 from ...registry import registry
 from ..keep import choose
 from ..shard import Shard
@@ -68,7 +68,7 @@ class Hdf5:
         def read_rows(start: int, stop: int) -> np.ndarray:
             first = int(np.searchsorted(offsets, start, "right")) - 1
             last = int(np.searchsorted(offsets[:-1], stop, "left"))
-            with coded(Errors.EL208, path):
+            with parsing(Errors.EL208, path):
                 rows = [_by_token(file[str(n)][...]) for n in range(first, last)]
             empty = np.zeros((0, *vectors["shape"][1:]), vectors["dtype"])
             skip = start - int(offsets[first])

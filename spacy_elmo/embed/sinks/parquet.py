@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import Errors
-from ...files import coded, reading
+from ...files import bytes_of, parsing, reading
 from ...registry import registry
-from ..checksums import bytes_of
 from ..shard import Shard
 
 ROWS = 8192  # of a row group
@@ -35,8 +34,7 @@ class Parquet:
         try:
             import pyarrow  # noqa: F401
         except ImportError as error:
-            message = Errors.EL211.format(name="pyarrow", extra="arrow", error=error)
-            raise ImportError(message) from error
+            raise Errors.EL211(name="pyarrow", extra="arrow", error=error) from error
 
     def write(self, shard: Shard, path: Path) -> None:
         """Write a shard to a new file. Raises ValueError [EL207] if it has too many
@@ -53,8 +51,7 @@ class Parquet:
         if len(text) > MAX_FOOTER:
             found = f"what {len(columns['position']):,} rows of Parquet are made of"
             known = "a smaller one, or another format"
-            message = Errors.EL207.format(name="shard_mb", found=found, known=known)
-            raise ValueError(message)
+            raise Errors.EL207(name="shard_mb", found=found, known=known)
         schema = _table(columns, shard, 0, 0).schema.with_metadata({"spacy_elmo": text})
         with pq.ParquetWriter(path, schema, compression="zstd") as writer:
             for start in range(0, shard.n_rows, ROWS):
@@ -80,7 +77,7 @@ class Parquet:
 
         def read_rows(start: int, stop: int) -> np.ndarray:
             groups = range(start // ROWS, min(-(-stop // ROWS), file.num_row_groups))
-            with coded(Errors.EL208, path):
+            with parsing(Errors.EL208, path):
                 column = file.read_row_groups([*groups], ["vector"]).column("vector")
             skip = start - ROWS * groups.start
             return _flat(column).reshape(-1, *shape)[skip : skip + stop - start]

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import Errors
-from ...files import reading
+from ...files import bytes_of, new_checksum, reading
 from ...registry import registry
-from ..checksums import bytes_of, new_checksum
 from ..shard import ROWS_AT_ONCE, Shard
 
 HEADER_BYTES = 1 << 13

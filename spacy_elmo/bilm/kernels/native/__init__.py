@@ -98,7 +98,7 @@ class Library:
         """Call a function on torch's number of threads. Raises MemoryError [EL096] if
         there is no memory for its buffers."""
         if getattr(self._functions, name)(task, torch.get_num_threads()):
-            raise MemoryError(Errors.EL096)
+            raise Errors.EL096()
 
 
 def find_library() -> Library | None:
