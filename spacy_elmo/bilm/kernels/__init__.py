@@ -2,15 +2,23 @@
 chooses, fast_bilm.py computes.
 
 To add a kernel, write a file with the functions of `TokenKernel` or `LstmKernel`, and
-name it in plan.py and forced.py.
+name it in plan.py and in KERNELS.
 """
 
 from .char_cnn import encode as encode_characters
 from .char_cnn import prepare as prepare_characters
-from .fast_bilm import FastBiLM
-from .forced import force, forced_kernels
-from .kernel import Case, LstmKernel, TokenKernel, case_of
-from .native import describe_library, find_library
+from .fast_bilm import FastBiLM, Prepared, PreparedWeights, key_of
+from .kernel import (
+    KERNELS,
+    Case,
+    LstmKernel,
+    TokenKernel,
+    case_of,
+    describe_library,
+    find_library,
+    force,
+    forced_kernels,
+)
 from .plan import (
     check_precision,
     check_training_precision,
@@ -18,11 +26,11 @@ from .plan import (
     choose_gradients,
     choose_training_matmul,
 )
-from .prepared import Prepared, PreparedWeights, key_of
 from .training_matmul import multiply_by
 
 __all__ = [
-    "Case", "FastBiLM", "LstmKernel", "Prepared", "PreparedWeights", "TokenKernel",
+    "KERNELS", "Case", "FastBiLM", "LstmKernel", "Prepared", "PreparedWeights",
+    "TokenKernel",
     "case_of", "check_precision", "check_training_precision", "choose_all",
     "choose_gradients", "choose_training_matmul", "describe_library",
     "encode_characters", "find_library", "force", "forced_kernels", "key_of",

@@ -40,7 +40,7 @@ def can_run(case: Case, config: BiLMConfig) -> bool:
 
 def prepare(model: BidirectionalLM, case: Case) -> Weights:
     """Return the weights of both directions, packed."""
-    library = native.library()
+    library = native.load(case.instructions)
     mode, directions = library.mode(case.precision), []
     tensors: list[Tensor] = []
     for stack in (model.forward_lstm, model.backward_lstm):
@@ -95,10 +95,10 @@ def read_layers(
     word_N: Tensor,
     reversed_N: Tensor,
     batch_sizes: Sequence[int],
-    state: BiLMState,
+    state: BiLMState | None,
 ) -> tuple[Tensor, BiLMState]:
     """Return the layers, (L+1, N, D), which `model.join` makes of what it has read, and
-    the last state. Arguments are those of `model.forward`."""
+    the last state. Arguments are those of `model.forward`; no state means zeros."""
     in_order = torch.arange(len(word_N))
     rows = (word_N, word_N[reversed_N]), (in_order, reversed_N)
     layers_LN2H, state = _read(model, weights, x_VH, *rows, batch_sizes, state)
@@ -112,7 +112,7 @@ def _read(
     read_rows: tuple[Tensor, Tensor],
     write_rows: tuple[Tensor, Tensor],
     batch_sizes: Sequence[int],
-    state: BiLMState,
+    state: BiLMState | None,
 ) -> tuple[Tensor, BiLMState]:
     """Return layers (L+1, N, 2, H), whose rows are where write_rows says, and the state
     after the last step."""
@@ -124,8 +124,12 @@ def _read(
     x_VH = checked_floats(x_VH, len(x_VH), H)
     before = [checked_rows(rows, len(x_VH), N) for rows in read_rows]
     after = [checked_rows(rows, N, N) for rows in write_rows]
-    h = [checked_floats(direction.h, L, B, H).clone() for direction in state]
-    c = [checked_floats(direction.c, L, B, C).clone() for direction in state]
+    if state is None:
+        h = [x_VH.new_zeros(L, B, H), x_VH.new_zeros(L, B, H)]
+        c = [x_VH.new_zeros(L, B, C), x_VH.new_zeros(L, B, C)]
+    else:
+        h = [checked_floats(direction.h, L, B, H).clone() for direction in state]
+        c = [checked_floats(direction.c, L, B, C).clone() for direction in state]
     layers = torch.empty(L + 1, N, 2, H, dtype=torch.float32, device="cpu")
     sizes = library.array("int64_t", list(batch_sizes))
     task = library.new(

@@ -62,7 +62,7 @@ def can_run(case: Case, config: BiLMConfig) -> bool:
 @torch.no_grad()
 def prepare(encoder: CharCnnEncoder, case: Case) -> Weights:
     """Return the weights of a token encoder, packed."""
-    library = native.library()
+    library = native.load(case.instructions)
     mode, projection = library.mode(case.precision), None
     if encoder.projection_weight is not None and encoder.projection_bias is not None:
         projection = _matrix(

@@ -27,8 +27,7 @@ from . import (
     native_tokens,
     torch_lstm,
 )
-from .forced import pick
-from .kernel import Case, LstmKernel, TokenKernel
+from .kernel import Case, LstmKernel, TokenKernel, pick
 
 TOKEN_KERNELS: dict[str, TokenKernel] = {
     "native_tokens": native_tokens,

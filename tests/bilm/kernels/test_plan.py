@@ -7,8 +7,7 @@ import torch
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.kernels import plan
-from spacy_elmo.bilm.kernels.forced import KERNELS, force
-from spacy_elmo.bilm.kernels.kernel import Case
+from spacy_elmo.bilm.kernels.kernel import KERNELS, Case, force
 from spacy_elmo.bilm.kernels.plan import (
     LSTM_KERNELS,
     TOKEN_KERNELS,

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from ....errors import Errors
-from ..forced import forced_kernels
 
 try:
     from ._elmo import ffi, lib  # type: ignore[import-not-found,unused-ignore]
@@ -71,7 +70,8 @@ class Library:
         struct = ffi.new(f"{kind} *")
         for name, value in fields.items():
             is_tensor = isinstance(value, Tensor)
-            setattr(struct, name, address(value) if is_tensor else value)
+            at = ffi.cast("void *", value.data_ptr()) if is_tensor else value
+            setattr(struct, name, at)
         return struct
 
     def array(self, kind: str, values: Any) -> Any:
@@ -85,41 +85,25 @@ class Library:
             raise MemoryError(Errors.EL096)
 
 
-def find_library() -> Library | None:
-    """Return the library with the best instructions of this processor, or with those
-    that are forced; None where it was not built, or where "none" is forced. Raises
-    ValueError [EL150] if the forced ones can't run."""
-    forced = forced_kernels().get("instructions")
-    if forced == "none":
-        return None
-    if forced is None:
-        return next(filter(None, map(_load, INSTRUCTIONS)), None)
-    library = _load(forced)
+def best() -> Library | None:
+    """Return the library with the best instructions of this processor; None where it
+    was not built, or where the processor has none of INSTRUCTIONS."""
+    return next(filter(None, map(_load, INSTRUCTIONS)), None)
+
+
+def load(instructions: str | None) -> Library:
+    """Return the library with these instructions. Raises ValueError [EL150] if the
+    processor does not have them, or if the library was not built."""
+    library = None if instructions is None else _load(instructions)
     if library is None:
-        raise ValueError(Errors.EL150.format(part="instructions", name=forced))
+        found = instructions or "none"
+        raise ValueError(Errors.EL150.format(part="instructions", name=found))
     return library
 
 
-def describe_library() -> tuple[str, str]:
-    """Return the instructions that the library runs with, "none" without it, and why
-    it does. Raises ValueError as `find_library`."""
-    found = find_library()
-    name = "none" if found is None else found.instructions
-    if "instructions" in forced_kernels():
-        return name, "forced (SPACY_ELMO_KERNELS)"
-    if ffi is None:
-        return name, "not built: this package was installed without a C compiler"
-    if found is None:
-        return name, f"this processor has none of {', '.join(INSTRUCTIONS)}"
-    return name, "the best that this processor has"
-
-
-def library() -> Library:
-    """Return what `find_library` does. Raises ValueError [EL150] if it is not there."""
-    found = find_library()
-    if found is None:
-        raise ValueError(Errors.EL150.format(part="instructions", name="none"))
-    return found
+def is_built() -> bool:
+    """Return whether the library was built when this package was installed."""
+    return ffi is not None
 
 
 @cache
