@@ -18,7 +18,7 @@ from typer.main import get_command
 
 from spacy_elmo import embed
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.kernels.forced import KERNELS
+from spacy_elmo.bilm.kernels.kernel import KERNELS
 from spacy_elmo.bilm.weights import own
 from spacy_elmo.cli import app
 from spacy_elmo.embed import plan

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 from benchmarks.inference import Definition
-from spacy_elmo.bilm.batch import pack
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm.encode import pack
 from spacy_elmo.bilm.kernels import DispatchKey, cudnn_lstm, force
 from spacy_elmo.bilm.token_cache import TokenCache
 from spacy_elmo.cli.speed import (

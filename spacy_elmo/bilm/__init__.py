@@ -7,15 +7,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .batch import batch_by_tokens as batch_by_tokens
-    from .batch import check_finite as check_finite
-    from .batch import compute_what_fits as compute_what_fits
-    from .batch import pack as pack
     from .bilm import BiLM as BiLM
     from .config import MAX_NUMBER as MAX_NUMBER
     from .config import PUBLISHED as PUBLISHED
     from .config import BiLMConfig as BiLMConfig
     from .config import check_at_least as check_at_least
+    from .encode import PackedBatch as PackedBatch
+    from .encode import check_finite as check_finite
+    from .encode import compute_what_fits as compute_what_fits
+    from .encode import in_batches as in_batches
+    from .encode import pack as pack
     from .initial_weights import draw_weights as draw_weights
     from .lstm import BiLMState as BiLMState
     from .lstm import LstmState as LstmState
@@ -36,9 +37,15 @@ if TYPE_CHECKING:
 
 # Imported at first use: words can be read without torch.
 _NAMES = {
-    "batch": ("batch_by_tokens", "check_finite", "compute_what_fits", "pack"),
     "bilm": ("BiLM",),
     "config": ("MAX_NUMBER", "PUBLISHED", "BiLMConfig", "check_at_least"),
+    "encode": (
+        "PackedBatch",
+        "check_finite",
+        "compute_what_fits",
+        "in_batches",
+        "pack",
+    ),
     "initial_weights": ("draw_weights",),
     "lstm": ("BiLMState", "LstmState"),
     "model": ("BidirectionalLM",),

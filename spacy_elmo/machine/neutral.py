@@ -7,12 +7,11 @@ are made with a type. How float32 is multiplied is set back by one thread at a t
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from threading import RLock
 from typing import Any
 
 import numpy as np
 import torch
-
-from .processor import float32_mode
 
 # What NumPy does by default about numbers that are too large, too small or undefined.
 NUMPY: dict[str, Any] = {
@@ -41,3 +40,32 @@ def default_settings(*, gradient: bool = False, matmul: bool = True) -> Iterator
         if matmul:
             scope.enter_context(float32_mode("float32", "cpu"))
         yield
+
+
+# The modes that `float32_mode` sets are those of the whole process.
+_mode_lock = RLock()
+
+
+@contextmanager
+def float32_mode(precision: str, device: str) -> Iterator[None]:
+    """Let a type of device multiply float32 in TF32 inside if that is the precision,
+    and else not at all, whatever torch does otherwise: convolutions and LSTMs of cuDNN
+    round to TF32 by default, and oneDNN to bfloat16 if it is allowed to."""
+    mode = "tf32" if precision == "tf32" else "ieee"
+    mkldnn: Any = torch.backends.mkldnn
+    cudnn: Any = torch.backends.cudnn
+    backends: list[Any] = [torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn]
+    if device == "cpu":
+        backends = [mkldnn.matmul]
+        if mkldnn.matmul.fp32_precision in ("none", mode):
+            yield
+            return
+    with _mode_lock:
+        before = [backend.fp32_precision for backend in backends]
+        try:
+            for backend in backends:
+                backend.fp32_precision = mode
+            yield
+        finally:
+            for backend, each in zip(backends, before):
+                backend.fp32_precision = each

@@ -9,11 +9,9 @@ half     weights rounded to 16 bits (bfloat16, float16 on a GPU), and inputs too
 """
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from threading import RLock
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import torch
 
@@ -32,25 +30,6 @@ INSTRUCTIONS = (
     "avx512_fp16",
     "amx",
 )
-
-
-class AtOnce(NamedTuple):
-    """How much a type of device computes at once: tokens that are read, and logits of a
-    softmax."""
-
-    tokens: int
-    logits: int
-
-
-# What a CPU's cache and memory bound: 128 MB of logits. A GPU needs more rows to be
-# busy, and to read a large softmax seldom: 1 GB. Calculated; none was timed on one.
-CPU_AT_ONCE = AtOnce(4096, 1 << 25)
-GPU_AT_ONCE = AtOnce(32_768, 1 << 28)
-
-
-def at_once(device: torch.device) -> AtOnce:
-    """Return how much a device computes at once."""
-    return GPU_AT_ONCE if device.type == "cuda" else CPU_AT_ONCE
 
 
 def onednn_is_on() -> bool:
@@ -95,35 +74,6 @@ def cpu_model() -> str:
         models = [line.split(":")[1] for line in lines if line.startswith("model name")]
         return models[0].strip() if models else ""
     return ""
-
-
-# The modes that `float32_mode` sets are those of the whole process.
-_mode_lock = RLock()
-
-
-@contextmanager
-def float32_mode(precision: str, device: str) -> Iterator[None]:
-    """Let a type of device multiply float32 in TF32 inside if that is the precision,
-    and else not at all, whatever torch does otherwise: convolutions and LSTMs of cuDNN
-    round to TF32 by default, and oneDNN to bfloat16 if it is allowed to."""
-    mode = "tf32" if precision == "tf32" else "ieee"
-    mkldnn: Any = torch.backends.mkldnn
-    cudnn: Any = torch.backends.cudnn
-    backends: list[Any] = [torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn]
-    if device == "cpu":
-        backends = [mkldnn.matmul]
-        if mkldnn.matmul.fp32_precision in ("none", mode):
-            yield
-            return
-    with _mode_lock:
-        before = [backend.fp32_precision for backend in backends]
-        try:
-            for backend in backends:
-                backend.fp32_precision = mode
-            yield
-        finally:
-            for backend, each in zip(backends, before):
-                backend.fp32_precision = each
 
 
 def check_name(precision: str) -> None:

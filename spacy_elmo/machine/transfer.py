@@ -1,15 +1,36 @@
-"""How numbers come to a device and back: through pinned memory, without waiting.
+"""What a device is given at once, and how numbers come to it and back: through pinned
+memory, without waiting.
 
 Other copies wait for all that the GPU was given to compute before. Training steps and
-`nlp.pipe` make none: whether the vectors of a batch are finite (batch.check_finite) is
+`nlp.pipe` make none: whether the vectors of a batch are finite (encode.check_finite) is
 looked at when the next was given to the GPU, or at the end.
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+
+
+class AtOnce(NamedTuple):
+    """How much a type of device computes at once: tokens that are read, and logits of a
+    softmax."""
+
+    tokens: int
+    logits: int
+
+
+# What a CPU's cache and memory bound: 128 MB of logits. A GPU needs more rows to be
+# busy, and to read a large softmax seldom: 1 GB. Calculated; none was timed on one.
+CPU_AT_ONCE = AtOnce(4096, 1 << 25)
+GPU_AT_ONCE = AtOnce(32_768, 1 << 28)
+
+
+def at_once(device: torch.device) -> AtOnce:
+    """Return how much a device computes at once."""
+    return GPU_AT_ONCE if device.type == "cuda" else CPU_AT_ONCE
 
 
 def to_device(numbers: np.ndarray | Sequence[int], device: torch.device) -> Tensor:

@@ -14,7 +14,7 @@ import spacy
 import torch
 
 from spacy_elmo import embed
-from spacy_elmo.bilm.kernels.forced import force
+from spacy_elmo.bilm.kernels.kernel import force
 from spacy_elmo.embed import planning, run
 from spacy_elmo.embed.keep import Kept
 from spacy_elmo.embed.model import Computing, Encoder

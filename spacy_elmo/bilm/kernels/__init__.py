@@ -7,10 +7,18 @@ in these files come from.
 
 from .char_cnn import encode as encode_characters
 from .char_cnn import prepare as prepare_characters
-from .fast_bilm import FastBiLM
-from .forced import force, forced_kernels
-from .kernel import DispatchKey, LstmKernel, TokenKernel, dispatch_key_of
-from .native import describe_library, find_library
+from .fast_bilm import FastBiLM, Prepared, PreparedWeights, key_of
+from .kernel import (
+    KERNELS,
+    DispatchKey,
+    LstmKernel,
+    TokenKernel,
+    describe_library,
+    dispatch_key_of,
+    find_library,
+    force,
+    forced_kernels,
+)
 from .plan import (
     check_precision,
     check_training_precision,
@@ -18,12 +26,12 @@ from .plan import (
     choose_gradients,
     choose_training_matmul,
 )
-from .prepared import Prepared, PreparedWeights, key_of
 from .training_matmul import multiply_by
 
 __all__ = [
-    "DispatchKey", "FastBiLM", "LstmKernel", "Prepared", "PreparedWeights",
-    "TokenKernel", "check_precision", "check_training_precision", "choose_all",
+    "KERNELS", "DispatchKey", "FastBiLM", "LstmKernel", "Prepared",
+    "PreparedWeights", "TokenKernel", "check_precision", "check_training_precision",
+    "choose_all",
     "choose_gradients", "choose_training_matmul", "describe_library",
     "dispatch_key_of", "encode_characters", "find_library", "force",
     "forced_kernels", "key_of", "multiply_by", "prepare_characters",

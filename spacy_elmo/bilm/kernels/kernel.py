@@ -1,4 +1,4 @@
-"""The protocol of a kernel.
+"""The protocol of a kernel, and the kernels that users force.
 
 A kernel computes one part of the biLM, for some dispatch keys, with the values of the
 definition up to rounding. To add one, write a file here with the functions of a
@@ -8,19 +8,25 @@ tests/bilm/kernels/test_kernels.py compares every kernel with the definition.
 Shapes: as in model.py.
 """
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
 from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 from torch.jit import is_tracing  # type: ignore[attr-defined]
 
+from ...errors import Errors
 from ...machine import Precision
 from ..config import BiLMConfig
 from ..lstm import BiLMState
 from ..model import BidirectionalLM
 from ..token_encoder import CharCnnEncoder
-from .native import find_library
+from . import native
+from .native import Library
 
 
 class DispatchKey(NamedTuple):
@@ -122,3 +128,92 @@ class LstmKernel(Protocol):
     ) -> tuple[list[Tensor], list[Tensor], BiLMState]:
         """Compute `model.read`, whose docstring describes arguments and results.
         prepared: the result of `prepare`."""
+
+
+# -- forced kernels ----------------------------------------------------------------
+
+# The names that each part can be forced to. plan.py adds "token_encoder" and "lstm".
+KERNELS: dict[str, tuple[str, ...]] = {
+    # Instruction sets of the C library; "none" turns the library off.
+    "instructions": (*native.INSTRUCTIONS, "none"),
+    "training_matmul": ("onednn", "torch"),
+    "gradients": ("overlapped", "afterwards"),
+}
+
+_forced: ContextVar[Mapping[str, str]] = ContextVar("forced", default={})  # noqa: B039
+
+
+@contextmanager
+def force(**kernels: str) -> Iterator[None]:
+    """Use these kernels in this thread while the body runs, in place of those of
+    plan.py, to find a fault or to test a kernel.
+
+    Args:
+        kernels: The name of a kernel for each part, as in KERNELS.
+
+    Raises:
+        ValueError: [EL073] There is no such part or kernel. [EL150], raised in the body
+            by a computation that the kernel can't do.
+    """
+    _check_names(kernels)
+    token = _forced.set({**_forced.get(), **kernels})
+    try:
+        yield
+    finally:
+        _forced.reset(token)
+
+
+def forced_kernels() -> Mapping[str, str]:
+    """Return the forced kernel of each part. `force` goes before SPACY_ELMO_KERNELS,
+    whose value is like "instructions=avx2,lstm=definition". Raises ValueError [EL073]
+    if the variable names an unknown part or kernel."""
+    setting = os.environ.get("SPACY_ELMO_KERNELS")
+    return {**_parse(setting), **_forced.get()} if setting else _forced.get()
+
+
+@cache
+def _parse(setting: str) -> Mapping[str, str]:
+    parts = (part.partition("=") for part in setting.split(","))
+    kernels = {part.strip(): name.strip() for part, _, name in parts}
+    _check_names(kernels)
+    return kernels
+
+
+def _check_names(kernels: Mapping[str, str]) -> None:
+    for part, name in kernels.items():
+        for found, known in ((part, KERNELS), (name, KERNELS.get(part, ()))):
+            if found not in known:
+                raise Errors.EL073(found=found, known=", ".join(known))
+
+
+def pick(part: str, best: str, can_run: Mapping[str, bool]) -> str:
+    """Return the kernel of a part: the forced one, or else the best. Raises ValueError
+    [EL150] if the forced one can't run."""
+    name = forced_kernels().get(part, best)
+    if not can_run[name]:
+        raise Errors.EL150(part=part, name=name)
+    return name
+
+
+def find_library() -> Library | None:
+    """Return the C library with the best instruction set of this processor, or with the
+    forced one. Return None if the library was not built, or if "none" is forced. Raises
+    ValueError [EL150] if the forced instruction set can't run."""
+    forced = forced_kernels().get("instructions")
+    if forced is None:
+        return native.best()
+    return None if forced == "none" else native.load(forced)
+
+
+def describe_library() -> tuple[str, str]:
+    """Return the name of the library's instruction set, "none" without the library, and
+    the reason for it. Raises ValueError as `find_library`."""
+    found = find_library()
+    name = "none" if found is None else found.instructions
+    if "instructions" in forced_kernels():
+        return name, "forced (SPACY_ELMO_KERNELS)"
+    if not native.is_built():
+        return name, "not built: this package was installed without a C compiler"
+    if found is None:
+        return name, f"this processor has none of {', '.join(native.INSTRUCTIONS)}"
+    return name, "the best that this processor has"

@@ -47,7 +47,7 @@ def can_run(key: DispatchKey, config: BiLMConfig) -> bool:
 
 def prepare(model: BidirectionalLM, key: DispatchKey) -> Weights:
     """Return the packed weights of both directions."""
-    library = native.library()
+    library = native.load(key.instructions)
     mode, directions = library.mode(key.precision), []
     tensors: list[Tensor] = []
     for stack in (model.forward_lstm, model.backward_lstm):
@@ -101,7 +101,7 @@ def read_layers(
     word_N: Tensor,
     reversed_N: Tensor,
     batch_sizes: Sequence[int],
-    state: BiLMState,
+    state: BiLMState | None,
 ) -> tuple[Tensor, BiLMState]:
     """Compute `model.read` and `model.join` at once. Return the layers, (L+1, N, D),
     and the state after the last step.
@@ -113,7 +113,7 @@ def read_layers(
         word_N: The word at each packed position.
         reversed_N: The position that mirrors each one in its sentence.
         batch_sizes: Number of sentences that are longer than t, for each step t.
-        state: The state before the first step.
+        state: The state before the first step; None for zeros.
     """
     in_order = torch.arange(len(word_N))
     rows = (word_N, word_N[reversed_N]), (in_order, reversed_N)
@@ -128,7 +128,7 @@ def _read(
     read_rows: tuple[Tensor, Tensor],
     write_rows: tuple[Tensor, Tensor],
     batch_sizes: Sequence[int],
-    state: BiLMState,
+    state: BiLMState | None,
 ) -> tuple[Tensor, BiLMState]:
     """Return the layers of both directions, (L+1, N, 2, H), and the state after the
     last step. Arguments are checked: with wrong ones the library would read and write
@@ -141,7 +141,7 @@ def _read(
         read_rows: Row of x_VH at each position, (N,) for each direction.
         write_rows: Row of the layers for each position, (N,) for each direction.
         batch_sizes: Number of sequences that are longer than t, for each step t.
-        state: The state before the first step.
+        state: The state before the first step; None for zeros.
 
     Raises:
         TypeError: A tensor has another shape or dtype.
@@ -157,8 +157,12 @@ def _read(
     x_VH = checked_floats(x_VH, len(x_VH), H)
     before = [checked_rows(rows, len(x_VH), N) for rows in read_rows]
     after = [checked_rows(rows, N, N) for rows in write_rows]
-    h = [checked_floats(direction.h, L, B, H).clone() for direction in state]
-    c = [checked_floats(direction.c, L, B, C).clone() for direction in state]
+    if state is None:
+        h = [x_VH.new_zeros(L, B, H), x_VH.new_zeros(L, B, H)]
+        c = [x_VH.new_zeros(L, B, C), x_VH.new_zeros(L, B, C)]
+    else:
+        h = [checked_floats(direction.h, L, B, H).clone() for direction in state]
+        c = [checked_floats(direction.c, L, B, C).clone() for direction in state]
     layers = torch.empty(L + 1, N, 2, H, dtype=torch.float32, device="cpu")
     sizes = library.array("int64_t", list(batch_sizes))
     task = library.new(

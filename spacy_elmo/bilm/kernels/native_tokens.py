@@ -70,7 +70,7 @@ def can_run(key: DispatchKey, config: BiLMConfig) -> bool:
 @torch.no_grad()
 def prepare(encoder: CharCnnEncoder, key: DispatchKey) -> Weights:
     """Return the packed weights of a token encoder."""
-    library = native.library()
+    library = native.load(key.instructions)
     mode, projection = library.mode(key.precision), None
     if encoder.projection_weight is not None and encoder.projection_bias is not None:
         projection = _matrix(

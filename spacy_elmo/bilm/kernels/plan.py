@@ -28,8 +28,7 @@ from . import (
     native_tokens,
     torch_lstm,
 )
-from .forced import KERNELS, pick
-from .kernel import DispatchKey, LstmKernel, TokenKernel
+from .kernel import KERNELS, DispatchKey, LstmKernel, TokenKernel, pick
 
 TOKEN_KERNELS: dict[str, TokenKernel] = {
     "native_tokens": native_tokens,

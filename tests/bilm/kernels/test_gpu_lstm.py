@@ -15,9 +15,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.kernels import gpu_lstm, gpu_operator, gpu_steps
-from spacy_elmo.bilm.kernels.forced import force
+from spacy_elmo.bilm.kernels.kernel import force
 from spacy_elmo.bilm.lstm import LstmLayer
-from spacy_elmo.machine.processor import float32_mode
+from spacy_elmo.machine import float32_mode
 
 from ...models import SENTENCES, tiny_config
 

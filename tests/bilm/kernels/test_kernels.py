@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_elmo import BiLM
-from spacy_elmo.bilm.batch import pack
+from spacy_elmo.bilm.encode import pack
 from spacy_elmo.bilm.kernels import char_cnn, cudnn_lstm
-from spacy_elmo.bilm.kernels.forced import force
-from spacy_elmo.bilm.kernels.kernel import DispatchKey, dispatch_key_of
+from spacy_elmo.bilm.kernels.kernel import DispatchKey, dispatch_key_of, force
 from spacy_elmo.bilm.kernels.plan import LSTM_KERNELS, TOKEN_KERNELS
 from spacy_elmo.bilm.lstm import BiLMState, LstmState
 from spacy_elmo.bilm.model import BidirectionalLM

@@ -15,15 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_elmo import BiLM
-from spacy_elmo.bilm.batch import pack
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.kernels.forced import KERNELS, force
-from spacy_elmo.bilm.kernels.kernel import dispatch_key_of
+from spacy_elmo.bilm.encode import pack
+from spacy_elmo.bilm.kernels import find_library
+from spacy_elmo.bilm.kernels.kernel import KERNELS, dispatch_key_of, force
 from spacy_elmo.bilm.kernels.native import (
     INSTRUCTIONS,
     _load,
     checked_rows,
-    find_library,
 )
 from spacy_elmo.cli.speed import on_threads
 from spacy_elmo.models import find
@@ -213,7 +212,7 @@ def test_instructions_that_are_not_there_are_refused():
 
 def test_a_variable_forces_instructions():
     code = (
-        "from spacy_elmo.bilm.kernels.native import find_library as f;"
+        "from spacy_elmo.bilm.kernels import find_library as f;"
         "print(getattr(f(), 'instructions', None))"
     )
     for name in (*HERE, "none"):

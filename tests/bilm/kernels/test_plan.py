@@ -7,8 +7,7 @@ import torch
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.kernels import plan
-from spacy_elmo.bilm.kernels.forced import KERNELS, force
-from spacy_elmo.bilm.kernels.kernel import DispatchKey
+from spacy_elmo.bilm.kernels.kernel import KERNELS, DispatchKey, force
 from spacy_elmo.bilm.kernels.plan import (
     LSTM_KERNELS,
     TOKEN_KERNELS,

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from spacy_elmo.bilm.batch import pack
 from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.encode import pack
 from spacy_elmo.bilm.kernels import DispatchKey, force
 from spacy_elmo.bilm.kernels.plan import choose_lstm
 from spacy_elmo.machine import float32_mode

@@ -6,8 +6,8 @@ import sys
 import pytest
 import torch
 
-from spacy_elmo.bilm.batch import pack
 from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.encode import pack
 from spacy_elmo.bilm.lstm import BiLMState, LstmState
 
 from ...models import SENTENCES, tiny_config

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from ....errors import Errors
-from ..forced import forced_kernels
 
 try:
     from ._elmo import ffi, lib  # type: ignore[import-not-found,unused-ignore]
@@ -101,41 +100,24 @@ class Library:
             raise Errors.EL096()
 
 
-def find_library() -> Library | None:
-    """Return the library with the best instruction set of this processor, or with the
-    forced one. Return None if the library was not built, or if "none" is forced. Raises
-    ValueError [EL150] if the forced instruction set can't run."""
-    forced = forced_kernels().get("instructions")
-    if forced == "none":
-        return None
-    if forced is None:
-        return next(filter(None, map(_load, INSTRUCTIONS)), None)
-    library = _load(forced)
+def best() -> Library | None:
+    """Return the library with the best instruction set of this processor. Return None
+    if the library was not built, or if the processor has none of INSTRUCTIONS."""
+    return next(filter(None, map(_load, INSTRUCTIONS)), None)
+
+
+def load(instructions: str | None) -> Library:
+    """Return the library with an instruction set. Raises ValueError [EL150] if the
+    processor does not have it, or if the library was not built."""
+    library = None if instructions is None else _load(instructions)
     if library is None:
-        raise ValueError(Errors.EL150.format(part="instructions", name=forced))
+        raise Errors.EL150(part="instructions", name=instructions or "none")
     return library
 
 
-def describe_library() -> tuple[str, str]:
-    """Return the name of the library's instruction set, "none" without the library, and
-    the reason for it. Raises ValueError as `find_library`."""
-    found = find_library()
-    name = "none" if found is None else found.instructions
-    if "instructions" in forced_kernels():
-        return name, "forced (SPACY_ELMO_KERNELS)"
-    if ffi is None:
-        return name, "not built: this package was installed without a C compiler"
-    if found is None:
-        return name, f"this processor has none of {', '.join(INSTRUCTIONS)}"
-    return name, "the best that this processor has"
-
-
-def library() -> Library:
-    """Return the library, as `find_library`. Raises ValueError [EL150] without it."""
-    found = find_library()
-    if found is None:
-        raise ValueError(Errors.EL150.format(part="instructions", name="none"))
-    return found
+def is_built() -> bool:
+    """Return whether the library was built when this package was installed."""
+    return ffi is not None
 
 
 @cache
