@@ -64,14 +64,14 @@ _NAMES = {
         "word_to_bytes",
     ),
 }
-LATE = {name: file for file, names in _NAMES.items() for name in names}
+LAZY = {name: file for file, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name in LATE:
-        return getattr(import_module(f".{LATE[name]}", __name__), name)
+    if name in LAZY:
+        return getattr(import_module(f".{LAZY[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *LATE})
+    return sorted({*globals(), *LAZY})
