@@ -8,7 +8,6 @@ who does. reader.py reads them, and verification.py proves that they are right.
 
 from ..text import Reading
 from .estimate import readable
-from .exports import export
 from .model import Computing
 from .plan import Plan, read_plan
 from .planning import Options, make_plan
@@ -16,7 +15,7 @@ from .progress import Progress, rounding_error
 from .reader import Corpus, EmbeddedDocument, EmbeddedSentence
 from .reader import Corpus as open  # noqa: A004  (read as spacy_elmo.embed.open)
 from .runs import Terminated, run
-from .sinks import Shard, Sink
+from .sinks import Shard, Sink, export
 from .verification import Report, repair, verify
 
 __all__ = [

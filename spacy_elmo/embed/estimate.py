@@ -13,7 +13,7 @@ from ..text import open_source
 from .keep import Kept
 from .model import Encoder
 from .plan import Plan
-from .sinks.safetensors import HEADER_BYTES
+from .shard import HEADER_BYTES
 
 SAMPLES, SAMPLE_BYTES = 8, 1 << 14  # places that are looked at, and bytes of each
 TIMED_TOKENS = 1000

@@ -30,7 +30,7 @@ class Kept:
         width: D of a layer.
         dtype: "float32", "float16", or "int8" with a scale for each vector.
         pool: What has a row: each "token", or the mean of a "sentence" or "doc".
-        dimensions: Width after the projection; None for no projection.
+        dimensions: Width after the projection that version 0.2 could make; else None.
         layer_norm: Whether each layer has mean 0 and variance 1 before they are added.
     """
 

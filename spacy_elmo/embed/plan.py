@@ -20,11 +20,12 @@ from ..errors import Errors
 from ..files import MAX_WORDS, new_checksum, publish, reading
 from ..text import MAX_PIECE, Reader, Reading, TextFile
 from .folder import SHARDS, Workspace, names_of_shards
-from .keep import Kept
+from .keep import Kept, choose
 from .model import Computing
-from .sinks import Sink, find_sink
+from .older import READERS
+from .shard import SUFFIX, Shard, read_shard
 
-PLAN = "plan.json"
+PLAN, STORED = "plan.json", "safetensors"
 FORMAT_VERSION = 3
 # Version 0.2 writes no checksums of inputs, and reads long lines in smaller pieces. Its
 # sentences don't end at a line end inside of a document, and it places the words of
@@ -56,11 +57,11 @@ class Plan:
         reading: How text becomes sentences.
         kept: What a row is.
         computing: How vectors are computed.
-        sink: Registered name of the format.
+        sink: What shards are stored as: "safetensors", in version 0.2 perhaps another.
         shard_bytes: Bytes of text for each shard.
         limit: Bytes that are read of each input; None for all.
         versions: Of the packages that the vectors depend on.
-        projection: Checksum of the file with the projection.
+        projection: Checksum of a file with a projection, of version 0.2.
         estimate: What was measured when the plan was made. It is not compared.
     """
 
@@ -130,7 +131,7 @@ class Plan:
         """Yield what the shards of a job are made from, without an end where that is
         not known before the input is read."""
         source = bisect_right(self._first_jobs, number) - 1
-        suffix, size = self.format.suffix, self.shard_bytes
+        suffix, size = self.suffix, self.shard_bytes
         if not self.inputs[source].is_sequential:
             start = (number - self._first_jobs[source]) * size
             end = min(start + size, self._size(self.inputs[source]))
@@ -151,15 +152,19 @@ class Plan:
         source = self.inputs[one.source]
         return self._size(source) if source.is_sequential else one.end - one.start
 
-    @cached_property
-    def format(self) -> Sink:
-        """The sink that reads and writes shards."""
-        return find_sink(self.sink)
+    @property
+    def suffix(self) -> str:
+        """Ending of the shards."""
+        return SUFFIX if self.sink == STORED else READERS[self.sink][0]
+
+    def read(self, path: Path) -> Shard:
+        """Return the shard of a file. Raises ValueError [EL208] if it is damaged."""
+        return (read_shard if self.sink == STORED else READERS[self.sink][1])(path)
 
     def is_last(self, shard: Range, output: Path) -> bool:
         """Return whether a shard that is there is the last of its job."""
         if shard.is_last is None:
-            return bool(self.format.read(output / SHARDS / shard.name).header["last"])
+            return bool(self.read(output / SHARDS / shard.name).header["last"])
         return shard.is_last
 
     def is_done(self, number: int, names: set[str], output: Path) -> bool:
@@ -200,7 +205,6 @@ class Plan:
         if len(self.inputs) == len(other.inputs):
             other = replace(other, inputs=tuple(kept))
         mine, its = _flat(self.fixed()), _flat(other.fixed())
-        its["projection"] = mine["projection"]  # fitted once, and named in the first
         return [name for name in mine if mine[name] != its.get(name)]
 
 
@@ -237,4 +241,5 @@ def read_plan(output: Path) -> Plan:
         known = (OF_VERSION_0_2, FORMAT_VERSION)
         if plan.hash != expected or plan.format_version not in known:
             raise ValueError("it was changed, or is of another version of spacy-elmo")
+        choose("format", plan.sink, (STORED, *READERS))
     return plan

@@ -22,9 +22,8 @@ from ..text import Reading, TextFile, describe, files_of, hash_of_pipeline
 from .estimate import estimate, refuse_without_room
 from .folder import Workspace
 from .keep import Kept, choose, parse_layers
-from .model import Computing, Encoder, load_model, rows_are_exact
-from .plan import OF_VERSION_0_2, PLAN, Plan, read_plan
-from .projection import fit_projection, read_projection
+from .model import Computing, Encoder, load_model
+from .plan import OF_VERSION_0_2, PLAN, STORED, Plan, read_plan
 
 STDIN, STDIN_FILE, MB = "-", "stdin-", 1 << 20
 BLOCK_BYTES = 16 << 20  # of a block's vectors in memory
@@ -43,8 +42,6 @@ class Options:
         layers: As of `parse_layers`.
         dtype: As in `Kept`.
         pool: As in `Kept`.
-        dimensions: As in `Kept`.
-        sink: Registered name of the format.
         shard_mb: Megabytes of text for each shard.
         limit_mb: Megabytes that are read of each input; None for all.
         one_per_file: Whether a file of plain text is one document, whose id is the
@@ -58,8 +55,6 @@ class Options:
     layers: str = "average"
     dtype: str = "float32"
     pool: str = "token"
-    dimensions: int | None = None
-    sink: str = "safetensors"
     shard_mb: float = 4.0
     limit_mb: float | None = None
     one_per_file: bool = False
@@ -87,11 +82,9 @@ def make_plan(
             [EL032, EL151, EL207, EL215] for a setting that is not possible.
         OSError: [EL203] if there is not enough room, [EL013] if the folder can't be
             written, [EL030] if an input can't be read.
-        ImportError: [EL211] if the format needs a package that is missing.
     """
     output, names = Path(output), [inputs] if isinstance(inputs, str) else inputs
     bilm, plan = _plan(model, names, output, options or Options())
-    plan.format.check(plan.kept.dtype, plan.kept.pool)
     if not (output / PLAN).exists():
         _measure(plan, bilm, output, gpu_id).save(output)
     found = read_plan(output)
@@ -117,8 +110,7 @@ def _plan(
     bilm, mix = load_model(model, options.mix_of)
     n_layers, width = bilm.config.n_layers + 1, bilm.config.width
     weights, layers, norm = parse_layers(options.layers, n_layers, mix)
-    dtype, pool, dimensions = options.dtype, options.pool, options.dimensions
-    kept = Kept(weights, layers, width, dtype, pool, dimensions, norm)
+    kept = Kept(weights, layers, width, options.dtype, options.pool, None, norm)
     reading, computing = options.reading, options.computing
     if reading.pipeline is not None:
         nlp = spacy.load(reading.pipeline)
@@ -130,7 +122,7 @@ def _plan(
     fits = BLOCK_BYTES // (4 * int(np.prod(kept.row_shape)))
     computing = replace(
         computing,
-        exact=rows_are_exact(computing, kept),
+        exact=computing.device == "cpu",
         block_tokens=max(1, min(computing.block_tokens, fits)),
         kernels=_forced(),
     )
@@ -142,7 +134,7 @@ def _plan(
         reading=reading,
         kept=kept,
         computing=computing,
-        sink=options.sink,
+        sink=STORED,
         shard_bytes=shard_bytes,
         limit=limit,
         versions=versions(),
@@ -163,15 +155,10 @@ def _absolute(name: str) -> str:
 
 
 def _measure(plan: Plan, bilm: BiLM, output: Path, gpu_id: int) -> Plan:
-    """Return a plan with what it will take, and with its projection, if it has one."""
-    projection, share = None, {}
-    if plan.kept.dimensions is not None:
-        whole = replace(plan.kept, dimensions=None)
-        plain = Encoder(bilm, whole, plan.computing, gpu_id=gpu_id)
-        projection, checksum, kept = fit_projection(plan, plain, output)
-        plan, share = replace(plan, projection=checksum), {"variance_kept": kept}
-    encoder = Encoder(bilm, plan.kept, plan.computing, projection, gpu_id)
-    plan = replace(plan, estimate={**estimate(plan, encoder), **share})
+    """Return a plan with what it will take. Raises OSError [EL203] if that is more than
+    there is."""
+    encoder = Encoder(bilm, plan.kept, plan.computing, gpu_id)
+    plan = replace(plan, estimate=estimate(plan, encoder))
     refuse_without_room(plan, output)
     return plan
 
@@ -184,7 +171,7 @@ def make_encoder(
     Raises:
         ValueError: [EL151] if the GPU is not there, [EL209] if the model has changed,
             [EL201] if a package has another version or other kernels are forced,
-            [EL202] if the projection is damaged.
+            [EL207] if the vectors are projected, which only version 0.2 did.
     """
     if bilm is None:  # a plan has absolute paths, or names of what is installed
         is_shipped = plan.model in MODELS.values()
@@ -199,10 +186,9 @@ def make_encoder(
         raise Errors.EL201(path=output, differs=differs)
     if _forced() not in ((), plan.computing.kernels):
         raise Errors.EL201(path=output, differs="computing.kernels")
-    projection = None
-    if plan.projection is not None:
-        projection = read_projection(output, plan.projection)
-    return Encoder(bilm, plan.kept, plan.computing, projection, gpu_id)
+    if plan.kept.dimensions is not None:  # of version 0.2
+        choose("dimensions", plan.kept.dimensions, ("the width of a layer",))
+    return Encoder(bilm, plan.kept, plan.computing, gpu_id)
 
 
 def _forced() -> tuple[tuple[str, str], ...]:

@@ -81,7 +81,7 @@ def rounding_error(plan: Plan, output: Path) -> dict[str, float]:
     """Return the root of the mean squared error of rounding, relative to the values,
     and the largest error, over the shards that are there."""
     names = names_of_shards(output)
-    errors = [plan.format.read(output / SHARDS / n).header["error"] for n in names]
+    errors = [plan.read(output / SHARDS / n).header["error"] for n in names]
     squared = sum(error["squared_error"] for error in errors)
     values = sum(error["squared_value"] for error in errors)
     largest = max((error["largest"] for error in errors), default=0.0)

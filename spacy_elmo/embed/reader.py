@@ -123,7 +123,7 @@ class Corpus:
     def __init__(self, output: str | Path) -> None:
         self.output = Path(output).absolute()  # shards are opened later
         self.plan: Plan = read_plan(self.output)
-        suffix, names = self.plan.format.suffix, names_of_shards(self.output)
+        suffix, names = self.plan.suffix, names_of_shards(self.output)
         self._names = sorted(name for name in names if name.endswith(suffix))
         self._shard = lru_cache(OPEN_SHARDS)(self._open)
         headers = [self._shard(number).header for number in range(len(self._names))]
@@ -138,7 +138,7 @@ class Corpus:
         self.n_tokens = sum(header["counts"]["tokens"] for header in headers)
 
     def _open(self, number: int) -> Shard:
-        return self.plan.format.read(self.output / SHARDS / self._names[number])
+        return self.plan.read(self.output / SHARDS / self._names[number])
 
     def _follow(self, number: int) -> bool:
         """Return whether the shard before is the one before in the plan."""

@@ -11,7 +11,7 @@ from .estimate import refuse_without_room
 from .folder import Workspace, bytes_of_jobs, remove_leftovers
 from .keep import choose
 from .model import Encoder
-from .plan import Plan, read_plan
+from .plan import STORED, Plan, read_plan
 from .planning import make_encoder
 from .processes import Outcome, ProcessWorker, work_through
 from .progress import Progress
@@ -65,6 +65,8 @@ def run(
         raise Errors.EL207(name="shards", found=found, known=known)
     remove_leftovers(output)
     jobs = plan.jobs_left(output, share)
+    if jobs:
+        choose("format", plan.sink, (STORED,))  # version 0.2 stored others
     there = bytes_of_jobs(output, jobs)
     refuse_without_room(plan, output, len(jobs) / max(1, plan.n_jobs), there)
     bar = Progress(plan, output, show=progress)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import Errors
-from ..files import parsing, sync_folder
+from ..files import sync_folder
 from ..machine import default_settings
 from ..text import Source, open_source
 from .folder import SHARDS, names_of_shards
@@ -18,8 +18,8 @@ from .keep import pack
 from .model import Encoder, processor
 from .plan import Plan, Range, read_plan
 from .planning import make_encoder
-from .shard import Columns, Shard, Unit, expect
-from .worker import make_rows, read_units
+from .shard import Shard, expect
+from .worker import Columns, Unit, make_rows, read_units
 
 # Largest difference between processors, relative to the largest value of a row: of
 # float32 arithmetic, and of one step of the other types.
@@ -162,12 +162,11 @@ class _Checker:
         """Return whether the shard is the last of its job. Raises ValueError."""
         source.take_checksum()  # of what came before, where that was not looked at
         path = self.output / SHARDS / shard.name
-        stored = self.plan.format.read(path)
+        stored = self.plan.read(path)
         header = stored.header
         expect("plan", header["plan"], self.plan.hash)
         expect("name", header["shard"], shard.name)
-        with parsing(Errors.EL208, path):  # packages have errors of their own
-            stored.check_arrays()
+        stored.check_arrays(path)
         columns = Columns(self.plan.kept.pool, shard.source)
         units = read_units(self.plan, self._reader, source, shard, columns)
         recomputed, wrong = self._compare_rows(stored, _from_input(units))

@@ -1,9 +1,10 @@
 """What a worker makes of the jobs of a plan: shards."""
 
 import time
+from array import array
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,110 @@ import numpy as np
 from ..errors import Errors
 from ..files import publish
 from ..machine import default_settings
-from ..text import Reader, Sentence, Source, open_source
+from ..text import Part, Reader, Sentence, Source, open_source
 from .folder import SHARDS, Workspace
 from .keep import DTYPES, Pooler, pack, unpack
 from .model import Encoder, processor
 from .plan import Plan, Range
-from .shard import ROWS_AT_ONCE, Columns, Unit
-from .sinks import Safetensors
-from .sinks.safetensors import ShardWriter
+from .shard import ROWS_AT_ONCE, ShardWriter
+
+# Tokens that are read at once, and the number of the (first) row that they are for.
+Unit = tuple[int, list[str]]
+PIECE = 1 << 14  # numbers
+
+
+class Columns:
+    """Gathers the text of a shard and where everything in it begins. A document without
+    an id gets the number of the input (source) and its position."""
+
+    def __init__(self, pool: str, source: int) -> None:
+        self.pool, self.source, self.continues = pool, source, False
+        self._n_tokens, self._n_sentences = 0, 0
+        self._ids, self._tokens = _Texts(), _Texts()
+        self._n_documents = 0
+        self._values = {
+            name: _Numbers("q")
+            for name in ("document_offsets", "document_positions", "sentence_offsets")
+        }
+        self._places = {name: _Numbers("i") for name in ("token_starts", "token_ends")}
+
+    def add(self, part: Part) -> list[Unit]:
+        """Add the next part. Return what there is to compute of it."""
+        values = self._values
+        if part.begins or not self._n_documents:
+            self.continues |= not part.begins
+            self._ids.add([part.id or f"{self.source}:{part.position}"])
+            values["document_positions"].extend([part.position])
+            values["document_offsets"].extend([self._n_tokens])
+            self._n_documents += 1
+        document, units = self._n_documents - 1, []
+        for tokens, starts, ends in part.sentences:
+            rows = {"token": self._n_tokens, "sentence": self._n_sentences}
+            units.append((rows.get(self.pool, document), tokens))
+            if self.pool == "token":
+                self._tokens.add(tokens)
+                self._places["token_starts"].extend(starts)
+                self._places["token_ends"].extend(ends)
+            values["sentence_offsets"].extend([self._n_tokens])
+            self._n_tokens += len(tokens)
+            self._n_sentences += 1
+        return units or ([(document, [])] if self.pool == "doc" else [])
+
+    def counts(self) -> dict[str, int]:
+        """Return the numbers of documents, sentences and tokens."""
+        return {
+            "documents": self._n_documents,
+            "sentences": self._n_sentences,
+            "tokens": self._n_tokens,
+        }
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return what is written, by name, once: it is not kept."""
+        found = {name: v.take() for name, v in self._values.items()}
+        for name in ("document_offsets", "sentence_offsets"):
+            found[name] = np.append(found[name], self._n_tokens)
+        found |= self._ids.arrays("document_ids")
+        if self.pool == "doc":
+            del found["sentence_offsets"]
+        if self.pool == "token":
+            found |= self._tokens.arrays("token_text")
+            found |= {name: v.take() for name, v in self._places.items()}
+        return found
+
+
+class _Numbers:
+    """Gathers numbers in pieces: arrays that grow to megabytes are moved as they do,
+    and leave gaps in the memory of the batches."""
+
+    def __init__(self, code: str) -> None:
+        self._pieces = [array(code)]
+
+    def extend(self, values: list[int] | bytes) -> None:
+        if len(self._pieces[-1]) >= PIECE:
+            self._pieces.append(array(self._pieces[-1].typecode))
+        add = self._pieces[-1]
+        add.frombytes(values) if isinstance(values, bytes) else add.fromlist(values)
+
+    def take(self) -> np.ndarray:
+        """Return all numbers, which are not kept."""
+        pieces, self._pieces = self._pieces, [array(self._pieces[-1].typecode)]
+        return np.concatenate(pieces)
+
+
+class _Texts:
+    def __init__(self) -> None:
+        self._data, self._offsets, self._size = _Numbers("B"), _Numbers("q"), 0
+        self._offsets.extend([0])
+
+    def add(self, texts: Iterable[str]) -> None:
+        encoded = [text.encode("utf-8", "replace") for text in texts]
+        _, *ends = accumulate(map(len, encoded), initial=self._size)
+        self._offsets.extend(ends)
+        self._data.extend(b"".join(encoded))
+        self._size = ends[-1] if ends else self._size
+
+    def arrays(self, name: str) -> dict[str, np.ndarray]:
+        return {f"{name}_offsets": self._offsets.take(), name: self._data.take()}
 
 
 def read_units(
@@ -159,10 +256,6 @@ class Worker:
         plan, aside = self.plan, self._workspace.folder / f"{shard.name}.new"
         header = self._write(shard, source, aside)
         plan.inputs[shard.source].check_unchanged()
-        if not isinstance(plan.format, Safetensors):
-            written, aside = aside, self._workspace.folder / shard.name
-            plan.format.write(Safetensors().read(written), aside)
-            written.unlink()
         publish(aside, self.output / SHARDS / shard.name)
         return header
 

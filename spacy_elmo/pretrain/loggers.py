@@ -1,8 +1,9 @@
-"""Where a run's figures go: a progress bar, log.jsonl, TensorBoard, spaCy's loggers."""
+"""Where a run's figures go: a progress bar, log.jsonl, TensorBoard, spaCy's loggers,
+and from the log into a plot."""
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ from confection import Config
 from tqdm import tqdm
 
 from ..errors import Errors
-from ..files import write_files, write_text
+from ..files import new_figure, save_figure, write_files, write_text
 from .config import PretrainConfig
 
 FILE = "log.jsonl"
@@ -132,6 +133,34 @@ def read_log(path: Path) -> list[dict[str, Any]]:
             raise Errors.EL121(path=path)
         rows.append(row)
     return rows
+
+
+def draw_curve(runs: Sequence[Path], output: Path) -> None:
+    """Plot training loss and dev perplexity of runs against tokens, into a file whose
+    ending says the format.
+
+    Raises:
+        ValueError: [EL074] A run has no log, or the format is not known.
+        ImportError: [EL075] matplotlib is not installed.
+        OSError: [EL013] The file can't be written.
+    """
+    figure = new_figure(9, 3.6, output)
+    loss_axes, dev_axes = figure.subplots(1, 2)
+    for number, run in enumerate(runs):
+        rows = [(row["tokens"] / 1e6, row) for row in read_log(run / FILE)]
+        if not rows:
+            problem = f"there is no '{FILE}' of a run in it"
+            raise Errors.EL074(path=run, problem=problem)
+        style: dict[str, Any] = {"color": f"C{number}", "label": run.name}
+        dev = [(tokens, row["dev"]["mean"]) for tokens, row in rows if "dev" in row]
+        loss_axes.plot([n for n, _ in rows], [row["loss"] for _, row in rows], **style)
+        dev_axes.plot([n for n, _ in dev], [p for _, p in dev], marker=".", **style)
+    loss_axes.set(xlabel="million tokens", ylabel="training loss (nats per word)")
+    dev_axes.set(xlabel="million tokens", ylabel="dev perplexity", yscale="log")
+    for axes in (loss_axes, dev_axes):
+        axes.grid(alpha=0.3)
+    dev_axes.legend()
+    save_figure(figure, output)
 
 
 def _like_a_pipeline(config: PretrainConfig, n_steps: int) -> Any:

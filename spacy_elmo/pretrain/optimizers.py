@@ -23,9 +23,10 @@ from torch.optim import SGD, Adagrad, Adam, AdamW, Muon, Optimizer, SparseAdam
 
 from ..machine import INSTRUCTIONS, instructions
 from ..registry import registry
-from .bounds import Factor, Share
+from .schedules import Factor
 
 Named = Mapping[str, Parameter]
+Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,16 @@ entry point in `spacy_elmo_schedules`:
 
 import math
 from collections.abc import Callable
+from typing import Annotated
 
-from pydantic import validate_call
+from pydantic import Field, validate_call
 
+from ..bilm import MAX_NUMBER
 from ..registry import registry
-from .bounds import Factor, Steps
+
+Steps = Annotated[int, Field(ge=0)]
+# Finite, and far from where float32 ends.
+Factor = Annotated[float, Field(ge=0, le=MAX_NUMBER)]
 
 # Step, and the number of steps -> a factor of the learning rate.
 Schedule = Callable[[int, int], float]

@@ -1,20 +1,117 @@
-"""What a run starts from: its model, its optimizers, its streams."""
+"""What a run is made of, before its first step: its model, optimizers and streams."""
 
 from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import torch
 from torch.optim import Optimizer
 
 from .. import models as shipped
-from ..bilm import BiLM, weights
+from ..bilm import BiLM, BiLMState, form_of, weights
 from ..bilm.objectives import MakeObjective, Objective
 from ..errors import Errors
+from ..files import sha256_of
 from ..text import Corpus, Streams, token_reader
 from .config import PretrainConfig, TrainingConfig
+from .corpora import DEV, TRAIN, Corpora
 from .memory import Plan, available_memory, check_fits
 from .model import LanguageModel
+from .schedules import Schedule
 from .workers import Workers
+
+
+@dataclass(frozen=True)
+class Run:
+    """All that a run is made of, in one of its processes.
+
+    Attributes:
+        config: All settings.
+        output: Folder of the run.
+        workers: Its processes.
+        corpora: Its texts, in the Unicode form and with the vocabulary of the model.
+        model: What is trained, on its device.
+        optimizers: Of the model's parameters.
+        schedule: Of the learning rate.
+        streams: This process's streams, in parts that are computed one after the other.
+        memory: Bytes that it is expected to take.
+        vocabulary: Hash of the words that are predicted.
+        init: Fingerprint of the weights that it starts from; None for random ones.
+    """
+
+    config: PretrainConfig
+    output: Path
+    workers: Workers
+    corpora: Corpora
+    model: LanguageModel
+    optimizers: list[Optimizer]
+    schedule: Schedule
+    streams: list[Streams]
+    memory: int
+    vocabulary: str
+    init: str | None
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps that read the training text once."""
+        return len(self.streams[0])
+
+    @cached_property
+    def n_steps(self) -> int:
+        """Steps that the run makes."""
+        training = self.config.training
+        n_steps = training.epochs * self.steps_per_epoch
+        return min(n_steps, training.max_steps or n_steps)
+
+    def zero_states(self) -> list[BiLMState]:
+        """Return the carried state that an epoch begins with, for each part."""
+        zero_state = self.model.bilm.zero_state
+        return [zero_state(len(part.rows)) for part in self.streams]
+
+
+def set_up(
+    config: PretrainConfig, output: Path, corpora: Corpora, workers: Workers
+) -> Run:
+    """Build the model, the optimizers and the streams of a run.
+
+    Args:
+        config: All settings.
+        output: Folder of the run.
+        corpora: As of `open_corpora`.
+        workers: Its processes.
+
+    Raises:
+        ValueError: [EL017] No word of the dev text is known; also as `start_model`,
+            `make_optimizers` and `divide_streams`.
+    """
+    training = config.training
+    model, plan = start_model(config, corpora[TRAIN].vocab, workers)
+    bilm = model.bilm
+    if training.init is None:
+        bilm.form = form_of(corpora[TRAIN].words)
+    vocab = bilm.vocab or []
+    corpora = {
+        name: text.in_form(bilm.form).with_vocab(vocab)
+        for name, text in corpora.items()
+    }
+    optimizers = make_optimizers(config, model)
+    streams = divide_streams(training, corpora[TRAIN], bilm, workers)
+    if not corpora[DEV].n_known:
+        raise Errors.EL017()
+    return Run(
+        config=config,
+        output=output,
+        workers=workers,
+        corpora=corpora,
+        model=model,
+        optimizers=optimizers,
+        schedule=config.schedule(),
+        streams=streams,
+        memory=plan.memory(),
+        vocabulary=sha256_of("\n".join(vocab)),
+        init=bilm.fingerprint() if training.init else None,
+    )
 
 
 def start_model(
