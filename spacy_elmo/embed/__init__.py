@@ -1,9 +1,15 @@
 """Vectors of whole corpora, in files: each token once, and verified.
 
-    text (its own room) -> biLM -> rows -> shards, one file each
+    text (its own room) -> biLM -> rows -> shards, one safetensors file each
 
-plan.py says which shards there are, worker.py makes them, runs.py and processes.py say
-who does. reader.py reads them, and verification.py proves that they are right.
+plan.py, planning.py, estimate.py    what the bytes depend on, written before any vector
+worker.py, model.py, keep.py         how one shard is made
+runs.py, processes.py, ray_engine.py who makes the shards: one process, several, Ray
+folder.py, progress.py               what is finished, and how far the rest is
+shard.py, reader.py                  the file of a shard, and reading whole folders
+verification.py                      proof that the vectors are those of the text
+sinks/                               exports to other formats
+older.py                             formats that version 0.2 stored
 """
 
 from ..text import Reading

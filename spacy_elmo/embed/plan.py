@@ -1,8 +1,9 @@
-"""The plan: all that the bytes of the vectors depend on, written before any of them.
+"""The plan: all that the bytes of the vectors depend on, written before any vector.
 
-A job is what one worker does: a range of a file that can be read from anywhere, which
-is one shard, or a whole file that is read from its beginning, whose shards are found on
-the way. Jobs have numbers, and are cut by size alone: contents are not read.
+A plan has jobs, each for one worker. Of a file that can be read from anywhere, a job is
+a range of bytes, and makes one shard. A file that must be read from its beginning is
+one job, which makes as many shards as it finds. Jobs are cut by size alone: the
+contents are not read.
 """
 
 import json
@@ -29,14 +30,21 @@ PLAN, STORED = "plan.json", "safetensors"
 FORMAT_VERSION = 3
 # Version 0.2 writes no checksums of inputs, and reads long lines in smaller pieces. Its
 # sentences don't end at a line end inside of a document, and it places the words of
-# CoNLL-U by their own spelling. Folders that it began go on like that.
+# CoNLL-U by their own spelling. Folders that it began are finished in the same way.
 OF_VERSION_0_2 = 2
 
 
 class Range(NamedTuple):
-    """What a shard is made from: name of its file, number of the input, and range of
-    `Source.read`. is_last: whether it is the last shard of its job; None if that is
-    known only when the input has been read."""
+    """The part of the inputs that a shard is made of.
+
+    Attributes:
+        name: Name of the file.
+        source: Number of the input.
+        start: Where the range begins, as of `Source.read`.
+        end: Where it ends.
+        is_last: Whether it is the last shard of its job; None if that is known only
+            when the input has been read.
+    """
 
     name: str
     source: int
@@ -52,17 +60,17 @@ class Plan:
     Attributes:
         model: As of `load_model`.
         mix_of: As of `load_model`.
-        fingerprint: Of the biLM.
-        inputs: In order.
+        fingerprint: Fingerprint of the biLM.
+        inputs: The inputs, in order.
         reading: How text becomes sentences.
-        kept: What a row is.
+        kept: The content of a row.
         computing: How vectors are computed.
         sink: What shards are stored as: "safetensors", in version 0.2 perhaps another.
         shard_bytes: Bytes of text for each shard.
         limit: Bytes that are read of each input; None for all.
-        versions: Of the packages that the vectors depend on.
+        versions: Versions of the packages that the vectors depend on.
         projection: Checksum of a file with a projection, of version 0.2.
-        estimate: What was measured when the plan was made. It is not compared.
+        estimate: What was estimated when the plan was made. It is not compared.
     """
 
     model: str
@@ -84,7 +92,7 @@ class Plan:
 
     @cached_property
     def hash(self) -> str:
-        """Name of the plan in every shard."""
+        """The hash of the plan, which is in every shard."""
         text = json.dumps(self.fixed(), sort_keys=True)
         return new_checksum(text.encode()).hexdigest()
 
@@ -98,7 +106,7 @@ class Plan:
         return found
 
     def reader(self) -> Reader:
-        """Return what reads the inputs. Raises as `Reader`."""
+        """Return a reader of the inputs. Raises as `Reader`."""
         return Reader(self.reading, naive=self.format_version == OF_VERSION_0_2)
 
     # -- jobs and shards ----------------------------------------------------------
@@ -128,8 +136,8 @@ class Plan:
         return self._first_jobs[-1]
 
     def ranges(self, number: int) -> Iterator[Range]:
-        """Yield what the shards of a job are made from, without an end where that is
-        not known before the input is read."""
+        """Yield the ranges of a job's shards. There is no end of them where it is known
+        only when the input has been read."""
         source = bisect_right(self._first_jobs, number) - 1
         suffix, size = self.suffix, self.shard_bytes
         if not self.inputs[source].is_sequential:
@@ -177,8 +185,8 @@ class Plan:
         return True
 
     def jobs_left(self, output: Path, share: tuple[int, int] = (1, 1)) -> list[int]:
-        """Return the jobs that are not done, of a share such as (3, 64): the third of
-        64 parts of all jobs."""
+        """Return the jobs of a share that are not done; (3, 64) is the third of 64
+        equal shares of all jobs."""
         names = names_of_shards(output)
         mine = range(share[0] - 1, self.n_jobs, share[1])
         return [n for n in mine if not self.is_done(n, names, output)]
@@ -189,7 +197,7 @@ class Plan:
         """Write the plan, unless the folder has one."""
         data = {**self.fixed(), "estimate": self.estimate, "hash": self.hash}
         text = json.dumps(data, indent=1, ensure_ascii=False)
-        # A name of a file that is not UTF-8 is written by its escapes, and comes back.
+        # A file name that is not UTF-8 is written with escapes, and comes back.
         text = text.encode("utf-8", "backslashreplace").decode("utf-8")
         with Workspace(output) as workspace:
             aside = workspace.folder / PLAN
@@ -197,8 +205,8 @@ class Plan:
             publish(aside, output / PLAN, replace=False)
 
     def differences(self, other: "Plan") -> list[str]:
-        """Return what this plan and a new one differ in, by name. Inputs that were
-        copied since are the same if their contents are."""
+        """Return the names of the settings that differ from a new plan's. Inputs that
+        were copied since are the same if their contents are."""
         other = replace(other, format_version=self.format_version)
         pairs = zip(self.inputs, other.inputs)
         kept = (a if _is_copy(a, b) else b for a, b in pairs)

@@ -1,14 +1,14 @@
 """A shard: vectors, and the text that they belong to, in one safetensors file.
 
-Its arrays beside the vectors; offsets have one more at the end:
+Arrays beside the vectors, where offsets have one entry more than there are parts:
     document_offsets, sentence_offsets    number of the first token of each
     document_ids, document_ids_offsets    UTF-8; where each document's begins
     document_positions    where it begins in the input: a byte, or the number of a Doc
     token_text, token_text_offsets        UTF-8; where each token's begins
     token_starts, token_ends              in characters of (the part of) the document
     scales                                of int8
-Where sentences have the vectors, those of tokens are left out; where documents have
-them, sentence_offsets too.
+If sentences have the vectors, the arrays of tokens are left out; if documents have
+them, sentence_offsets is, too.
 
 Its header:
     plan, shard    hash of the plan, name of the shard
@@ -21,6 +21,9 @@ Its header:
     error          of rounding: sums of the squared differences and of the squared
                    values, and the largest difference
     arrays         type, shape and checksum of each
+
+The header has a fixed size, so that it can be written last, and one way to write it, so
+that every change to it is found.
 """
 
 import json
@@ -52,8 +55,13 @@ TYPES = {
 
 @dataclass(frozen=True)
 class Shard:
-    """A shard as it is read: header and arrays as above. `read_rows` returns the rows
-    start:stop in the type in which they are written."""
+    """A shard that was opened.
+
+    Attributes:
+        header: As above.
+        arrays: As above.
+        read_rows: A function that returns rows start:stop in the type that is stored.
+    """
 
     header: Mapping[str, Any]
     arrays: Mapping[str, np.ndarray]
@@ -65,7 +73,7 @@ class Shard:
         return int(self.header["arrays"]["vectors"]["shape"][0])
 
     def vectors(self, start: int, stop: int) -> np.ndarray:
-        """Return rows as float32; without a copy if they are written so."""
+        """Return rows as float32, without a copy if they are stored so."""
         scales = self.arrays.get("scales")
         rows = self.read_rows(start, stop)
         return unpack(rows, None if scales is None else scales[start:stop])
@@ -119,8 +127,8 @@ def expect(what: str, found: object, expected: object) -> None:
 
 
 class ShardWriter:
-    """Writes rows of one type and shape to a new file, block by block, then everything
-    else at once."""
+    """Writes a new file: rows of one type and shape, block by block, and at the end
+    everything else."""
 
     def __init__(self, path: Path, dtype: np.dtype, row_shape: tuple[int, ...]) -> None:
         self._file = path.open("xb")
@@ -161,7 +169,7 @@ def _said(dtype: np.dtype, shape: tuple[int, ...], digest: Any) -> dict[str, Any
 
 
 def pack_header(header: Mapping[str, Any]) -> bytes:
-    """Return the beginning of a file with these arrays and this metadata."""
+    """Return the first HEADER_BYTES of a file with this header."""
     start, table = 0, {}
     for name, said in header["arrays"].items():
         dtype, shape = TYPES[said["dtype"]], said["shape"]
@@ -186,7 +194,7 @@ def _size(said: Mapping[str, Any]) -> int:
 
 
 def _read_header(path: Path) -> dict[str, Any]:
-    """Return the header, if it is exactly as it was written."""
+    """Return the header. Raises ValueError if a byte of it was changed."""
     with path.open("rb") as file:
         data = file.read(HEADER_BYTES)
     if len(data) < HEADER_BYTES:

@@ -11,7 +11,7 @@ from .results import refuse_models
 from .start import Run
 from .workers import Workers
 
-# What may change when a run resumes: nothing that the weights depend on, but for the
+# Settings that may change when a run resumes. Weights don't depend on them, but for the
 # rounding and order of sums and, with dropout, the order of random numbers.
 FREE = {
     "training.accumulate",
@@ -31,8 +31,8 @@ FREE = {
 
 
 def identity(config: PretrainConfig, text_hashes: dict[str, str]) -> dict[str, Any]:
-    """Return what the weights of a run depend on, by name; the hashes of its corpora
-    stand for the section [text]."""
+    """Return all settings that the weights of a run depend on, by name. Hashes of the
+    corpora stand for the section [text]."""
     settings = config.to_dict()
     named: dict[str, Any] = {}
     for section in ("vocab", "model", "training"):
@@ -48,9 +48,17 @@ def identity(config: PretrainConfig, text_hashes: dict[str, str]) -> dict[str, A
 def read_saved(
     output: Path, now: dict[str, Any], workers: Workers
 ) -> dict[str, Any] | None:
-    """Return the progress of a run that is to be resumed; None if there is none. Raises
-    ValueError [EL018] if not all processes see it, [EL046] if it can't be read, [EL047]
-    if it is another run's, or if there are models without it."""
+    """Return the progress of the run to resume; None if there is none.
+
+    Args:
+        output: Folder of the run.
+        now: What the run depends on, as of `identity`.
+        workers: Its processes.
+
+    Raises:
+        ValueError: [EL018] Not all processes see it; [EL046] it can't be read; [EL047]
+            it is of another run, or there are models without it.
+    """
     saved = checkpoint.read_progress(output)
     if not workers.agree(saved["step"] if saved else 0):
         raise Errors.EL018(path=output)

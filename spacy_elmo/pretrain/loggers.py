@@ -20,8 +20,14 @@ FILE = "log.jsonl"
 
 
 class Log:
-    """The log of a run of n_steps, first_step of which are done: lines of later ones
-    are removed from the file when it is entered, for these steps are made again.
+    """The log of a run. On entering, lines of steps after first_step are removed from
+    the file, since these steps are made again.
+
+    Args:
+        output: Folder of the run.
+        config: All settings.
+        n_steps: Steps of the run.
+        first_step: Steps that are done already.
 
     Raises:
         ImportError: [EL049] TensorBoard is not installed.
@@ -53,7 +59,7 @@ class Log:
             initial=first_step * self.tokens_per_step,
             unit=" tokens",
             unit_scale=True,
-            # Where this is a file it gets a line now and then.
+            # A file gets a line now and then.
             mininterval=0.5 if sys.stderr.isatty() else 30,
         )
 
@@ -64,7 +70,7 @@ class Log:
             self._spacy(None)
 
     def row(self, row: dict[str, Any]) -> None:
-        """Write a line of figures; at an evaluation it has `epoch` and `dev`, a
+        """Write a line of figures. One of an evaluation has `epoch`, too, and `dev`, a
         dictionary. Raises OSError [EL013] if it can't be written."""
         try:
             with self.path.open("a", encoding="utf-8") as file:
@@ -112,7 +118,7 @@ class Log:
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """Return the whole lines of a log; none if there is no such file. Raises ValueError
+    """Return the complete lines of a log; none if there is no file. Raises ValueError
     [EL121] if it is not the log of a run."""
     if not path.is_file():
         return []
@@ -123,7 +129,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
         except ValueError as error:
             if line.endswith(b"\n") or not line.startswith(b"{"):
                 raise Errors.EL121(path=path) from error
-            break  # the line that was being written when the process was killed
+            break  # unfinished: the process was killed while it wrote this line
         is_row = isinstance(row, dict) and all(
             isinstance(row.get(name), (int, float))
             for name in ("step", "tokens", "loss")
@@ -136,8 +142,8 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 
 def draw_curve(runs: Sequence[Path], output: Path) -> None:
-    """Plot training loss and dev perplexity of runs against tokens, into a file whose
-    ending says the format.
+    """Plot training loss and dev perplexity of runs against tokens. The ending of the
+    file says its format.
 
     Raises:
         ValueError: [EL074] A run has no log, or the format is not known.
@@ -164,7 +170,8 @@ def draw_curve(runs: Sequence[Path], output: Path) -> None:
 
 
 def _like_a_pipeline(config: PretrainConfig, n_steps: int) -> Any:
-    """Return what spaCy's loggers ask a pipeline for: its configuration and parts."""
+    """Return an object that spaCy's loggers take for a pipeline: it has a configuration
+    and components."""
     sections = config.to_dict()
     sections["training"] |= {
         "max_steps": n_steps,

@@ -1,7 +1,8 @@
 """The training loop. START READING HERE for the trainer.
 
-corpora.py -> text/streams.py -> step.py, in every one of workers.py, with what is
-written by checkpoint.py, loggers.py and results.py
+    corpora.py -> text/streams.py -> step.py -> checkpoint.py, loggers.py, results.py
+
+Every process of workers.py runs this loop; the first one writes the files.
 """
 
 import math
@@ -121,7 +122,7 @@ def pretrain(
 
 
 def _replace_run(output: Path) -> None:
-    """Remove what another run has left, and keep the text of this one."""
+    """Remove the files of another run, and keep the text of this one."""
     (output / checkpoint.FILE).unlink(missing_ok=True)
     remove_models(output)
     replace_text(output)
@@ -231,7 +232,7 @@ class Loop:
         """Raise ValueError [EL038] before anything is written of a broken model."""
         total, n = self.workers.sum(self.recent.tolist())
         self.loss = total / n if n else self.loss
-        # The losses are of before the last update, which a broken gradient would spoil.
+        # The losses are from before the last update, which a broken gradient spoils.
         self._check_finite(self.loss, float(self.norm))
 
     def _check_finite(self, *figures: float) -> None:
@@ -240,7 +241,7 @@ class Loop:
                 raise Errors.EL038(loss=loss, step=self.step, output=self.run.output)
 
     def _write_log(self, evaluates: bool) -> None:
-        """Write a line of the log; at an evaluation measure and save the model too."""
+        """Write a line of the log. At an evaluation measure and save the model, too."""
         self.recent.zero_()
         if self.log is not None:
             tokens, (step, since) = self.log.tokens_per_step, self.logged_at
@@ -270,7 +271,7 @@ class Loop:
         self.workers.wait()
 
     def _measure_before(self) -> None:
-        """Measure the perplexities that the biLM has before it is trained here."""
+        """Measure the perplexities of the biLM before it is trained."""
         if self.log is not None:
             found = self.results.measure_before()
             self.log.say(f"perplexity before the biLM is trained: {found}")

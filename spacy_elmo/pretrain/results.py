@@ -1,4 +1,4 @@
-"""What a run leaves behind: the best model, the last one, their cards."""
+"""The results of a run: the best model, the last one, their cards."""
 
 import math
 import platform
@@ -40,13 +40,13 @@ class Results:
         self.commands: list[dict[str, Any]] = [{"step": 0, "command": self.command}]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the entries for the checkpoint."""
         best = None if math.isinf(self.best) else self.best  # as JSON has no infinity
         kept = {"commands": self.commands, "started_from": self.started_from}
         return {"best": best, "before": self.before, **kept}
 
     def restore(self, saved: dict[str, Any], step: int) -> None:
-        """Take over what `to_dict` returned, at the step of the checkpoint."""
+        """Restore the entries of `to_dict`, at the step of the checkpoint."""
         before = saved.get("commands", [])
         self.commands = [{**row, "command": _utf8(row["command"])} for row in before]
         if not self.commands or self.commands[-1]["command"] != self.command:
@@ -56,8 +56,8 @@ class Results:
         self.started_from = saved.get("started_from", self.started_from)
 
     def measure_before(self) -> str:
-        """Measure all held-out text before the training; return the perplexities
-        formatted for the log."""
+        """Measure all held-out text before the training. Return the perplexities as a
+        text for the log."""
         held_out = self.run.corpora.keys() - {TRAIN}
         self.before = self._measure(self.run.model, held_out)
         return ", ".join(f"{name} {_show(it)}" for name, it in self.before.items())
@@ -73,7 +73,7 @@ class Results:
         train = self.run.corpora[TRAIN]
         card = {
             "spacy_elmo": __version__,
-            "fingerprint": None,  # filled in by what writes the weights
+            "fingerprint": None,  # filled in when the weights are written
             "parameters": model.bilm.n_parameters,
             "text": {
                 "note": config.text.note,
@@ -141,8 +141,7 @@ def processor() -> str:
 
 
 def describe_device(device: torch.device) -> str:
-    """Return a device's name; a GPU's with its model and the most memory that was taken
-    of it, in GiB."""
+    """Return the name of a device; of a GPU with its model and its peak of memory."""
     if device.type != "cuda":
         return str(device)
     peak = torch.cuda.max_memory_allocated(device) / (1 << 30)
@@ -150,7 +149,7 @@ def describe_device(device: torch.device) -> str:
 
 
 def _utf8(value: Any) -> Any:
-    """Return what a card says, as UTF-8: names of files need not be."""
+    """Return the content of a card as UTF-8: names of files may be anything else."""
     if isinstance(value, dict):
         return {key: _utf8(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -165,8 +164,8 @@ def _show(found: Figures | None) -> str:
 
 
 def refuse_models(output: Path) -> None:
-    """Raise ValueError [EL047] if there are models, or anything else in their places,
-    though there is no checkpoint of the run that they are of."""
+    """Raise ValueError [EL047] if the folders of models have files. It is called where
+    there is no checkpoint, so these belong to no known run."""
     for folder in (output / BEST, output / LAST):
         if folder.is_dir() and any(folder.iterdir()):
             differs = f"there is a '{folder.name}', and no checkpoint"
@@ -174,16 +173,19 @@ def refuse_models(output: Path) -> None:
 
 
 def remove_models(output: Path) -> None:
-    """Remove the models of a run that is written over, and nothing else."""
+    """Remove the models of a run that is overwritten, and nothing else."""
     for folder in (output / BEST, output / LAST):
         for name in FILES:
             (folder / name).unlink(missing_ok=True)
 
 
 def prepare_output(output: Path, training: TrainingConfig, workers: Workers) -> None:
-    """Make a run's folder, and remove what a killed process left unfinished in it.
-    Raises ValueError [EL037] if the run would write over the model it starts from, and,
-    before a text is read, as `weights.read_config` if that is not there."""
+    """Create the folder of a run, and remove the unfinished files of a killed process.
+
+    Raises:
+        ValueError: [EL037] The run would overwrite the model that it starts from. Also
+            as `weights.read_config` of that model, before any text is read.
+    """
     folders, init = (output, output / BEST, output / LAST), training.init_path
     start = None if init is None else folder_of(init).resolve()
     if start in [folder.resolve() for folder in folders[1:]]:

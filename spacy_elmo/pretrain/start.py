@@ -117,8 +117,13 @@ def set_up(
 def start_model(
     config: PretrainConfig, vocab: list[str], workers: Workers
 ) -> tuple[LanguageModel, Plan]:
-    """Return the model that a run begins with, on its device, and the memory that the
-    run takes, which is checked first. `vocab` is that of a new softmax.
+    """Return the model that a run begins with, on its device, and the plan of its
+    memory. That the plan fits is checked before memory is taken.
+
+    Args:
+        config: All settings.
+        vocab: Vocabulary of a new softmax.
+        workers: The processes of the run.
 
     Raises:
         ValueError: [EL029, EL045] The objective does not fit the vocabulary; [EL037]
@@ -147,8 +152,8 @@ def start_model(
 
 
 def _start_bilm(config: PretrainConfig, vocab: list[str]) -> BiLM:
-    """Return a biLM whose words can be those of a new softmax, without memory if it has
-    random weights; raise ValueError [EL037] if they can't be."""
+    """Return the biLM that gets a new softmax; it has no memory if its weights are
+    random. Raises ValueError [EL037] if the softmax can't have this vocabulary."""
     if config.model is not None:
         n_words = config.model.n_words
         if n_words and n_words != len(vocab):
@@ -174,7 +179,8 @@ def _start_bilm(config: PretrainConfig, vocab: list[str]) -> BiLM:
 
 
 def softmax_folder(training: TrainingConfig) -> Path | None:
-    """Return the model whose softmax and vocabulary a run continues with, if any."""
+    """Return the folder of the softmax and vocabulary that a run continues with; None
+    if it makes new ones."""
     if training.init_path is None or training.new_softmax:
         return None
     path = shipped.find(training.init_path)
@@ -209,8 +215,8 @@ def _continue(model: LanguageModel, make: MakeObjective) -> Objective:
 
 
 def make_optimizers(config: PretrainConfig, model: LanguageModel) -> list[Optimizer]:
-    """Return the optimizers of a model's parameters. Raises ValueError [EL123] if they
-    leave some of them out, or take some twice."""
+    """Return the optimizers of a model's parameters. Raises ValueError [EL123] if a
+    parameter is in none of them, or in several."""
     bilm = dict(model.bilm.named_parameters(prefix="bilm"))
     softmax = dict(model.softmax.named_parameters(prefix="softmax"))
     if model.softmax.sparse_gradients:
@@ -229,8 +235,18 @@ def make_optimizers(config: PretrainConfig, model: LanguageModel) -> list[Optimi
 def divide_streams(
     training: TrainingConfig, text: Corpus, bilm: BiLM, workers: Workers
 ) -> list[Streams]:
-    """Return one process's streams, in parts that are computed one after the other;
-    raise ValueError [EL035, EL037] if there can't be as many."""
+    """Return the streams of one process, in parts that are computed in turn.
+
+    Args:
+        training: Settings of batches.
+        text: The training text.
+        bilm: The biLM, which says how words are read.
+        workers: The processes that share the streams.
+
+    Raises:
+        ValueError: [EL035] The text is too short for as many streams; [EL037] they
+            can't be shared equally.
+    """
     n_parts = workers.size * training.accumulate
     size, rest = divmod(training.batch_size, n_parts)
     if rest:
