@@ -23,7 +23,7 @@ _SHARD_NAME = re.compile(r"\d{8}(-\d{6})?\.[\w.]+")
 
 
 def names_of_shards(output: Path, folder: str = SHARDS) -> set[str]:
-    """Return the names of all files that are where shards are, and named as those."""
+    """Return the names of the finished shards in a folder."""
     try:
         names = [entry.name for entry in os.scandir(output / folder)]
         return {name for name in names if _SHARD_NAME.fullmatch(name)}
@@ -32,17 +32,18 @@ def names_of_shards(output: Path, folder: str = SHARDS) -> set[str]:
 
 
 def bytes_of_jobs(output: Path, jobs: Collection[int]) -> int:
-    """Return the bytes of the shards of some jobs that are there."""
+    """Return how many bytes the finished shards of some jobs have."""
     names, wanted = names_of_shards(output), set(jobs)
     mine = [name for name in names if int(name[:8]) in wanted]
     return sum((output / SHARDS / name).stat().st_size for name in mine)
 
 
 class Workspace:
-    """A folder for what one process has not finished. Raises OSError [EL013].
+    """The folder of one process for files that are not finished. Raises OSError
+    [EL013].
 
-    A file in it is locked as long as the process lives, so that other processes can
-    remove what a killed one has left.
+    The process locks a file in it. When that lock is gone, the process is, and another
+    one may remove the folder.
     """
 
     def __init__(self, output: Path) -> None:
@@ -65,7 +66,7 @@ class Workspace:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def tell(self, **progress: Any) -> None:
-        """Write down how far this process is, for those that watch the folder."""
+        """Record how far this process is, for whoever watches the folder."""
         line = json.dumps(progress).ljust(200).encode()
         with suppress(OSError):  # a full disk: writing a shard says so
             self._progress.seek(0)
@@ -73,7 +74,7 @@ class Workspace:
 
 
 def workers_of(output: Path) -> Iterator[dict[str, Any]]:
-    """Yield what each process that is at work has written down."""
+    """Yield what each running process has recorded."""
     for path in (output / UNFINISHED).glob(f"*/{PROGRESS}"):
         with suppress(OSError, ValueError):
             told = path.read_bytes()
@@ -82,8 +83,9 @@ def workers_of(output: Path) -> Iterator[dict[str, Any]]:
 
 
 def remove_leftovers(output: Path) -> None:
-    """Remove what processes that were killed have left unfinished."""
-    # Errors: there are none, or the disk can't be written, which a worker says.
+    """Remove the unfinished files of processes that were killed."""
+    # An OSError means that there is nothing, or that the disk can't be written: then
+    # the first worker says so.
     with suppress(OSError), _locked(output):
         for entry in os.scandir(output / UNFINISHED):
             if entry.is_dir() and _is_left(Path(entry.path) / PROGRESS):
@@ -98,7 +100,7 @@ def _locked(output: Path) -> Iterator[None]:
 
 
 def _is_left(path: Path) -> bool:
-    """Return whether the process that locked a file is gone."""
+    """Return whether the process that had locked a file is gone."""
     try:
         with path.open("rb") as file:
             return lock(file, wait=False) is True

@@ -11,7 +11,7 @@ from .estimate import refuse_without_room
 from .folder import Workspace, bytes_of_jobs, remove_leftovers
 from .keep import choose
 from .model import Encoder
-from .plan import Plan, read_plan
+from .plan import STORED, Plan, read_plan
 from .planning import make_encoder
 from .processes import Outcome, ProcessWorker, work_through
 from .progress import Progress
@@ -31,7 +31,7 @@ def run(
     ray: str | None = None,
     progress: bool = False,
 ) -> Outcome:
-    """Make the shards of a folder's plan that are not there.
+    """Make the missing shards of a folder's plan.
 
     However it is interrupted, it leaves only whole shards, and the next run makes the
     others. In the main thread a first Ctrl-C or SIGTERM stops it after the block of
@@ -39,11 +39,11 @@ def run(
 
     Args:
         output: The folder.
-        encoder: Of the plan, if there is one already.
-        processes: Processes at most; actors on Ray, where 1 is for as many as there is
-            room for. A script that asks for several has to be guarded by `if __name__
-            == "__main__":`, since each of them imports it.
-        share: (3, 64) for the third of 64 parts of the work.
+        encoder: The plan's encoder, if there is one already.
+        processes: Largest number of processes; on Ray, of actors, where 1 means as many
+            as there is room for. A script that asks for several needs `if __name__ ==
+            "__main__":`, since each of them imports it.
+        share: (3, 64) for the third of 64 equal shares of the work.
         gpu_id: As of `Encoder`.
         ray: "auto", "local" or the address of a Ray cluster; None for no Ray.
         progress: Whether to show a bar.
@@ -65,6 +65,8 @@ def run(
         raise Errors.EL207(name="shards", found=found, known=known)
     remove_leftovers(output)
     jobs = plan.jobs_left(output, share)
+    if jobs:
+        choose("format", plan.sink, (STORED,))  # version 0.2 stored others
     there = bytes_of_jobs(output, jobs)
     refuse_without_room(plan, output, len(jobs) / max(1, plan.n_jobs), there)
     bar = Progress(plan, output, show=progress)

@@ -1,4 +1,4 @@
-"""Plots with matplotlib, which only those who draw need to have installed."""
+"""Plots with matplotlib, which is needed only to draw."""
 
 import sys
 from functools import partial
@@ -15,8 +15,8 @@ FORMATS = (".png", ".svg", ".pdf")
 
 
 def new_figure(width: float, height: float, output: Path) -> "Figure":
-    """Return an empty figure, in inches, for a file. Raises ImportError [EL075] without
-    matplotlib, ValueError [EL074] if the format of the file is not known."""
+    """Return an empty figure, whose size is in inches, for a file. Raises ImportError
+    [EL075] without matplotlib, ValueError [EL074] if the file's format is not known."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

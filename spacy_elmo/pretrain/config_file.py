@@ -1,4 +1,4 @@
-"""Configuration files (.cfg) -> the settings of a training run."""
+"""Reading the settings of a run from a configuration file (.cfg)."""
 
 import configparser
 import json

@@ -12,7 +12,7 @@ from spacy_elmo import BiLM
 from spacy_elmo.bilm import weights as files
 from spacy_elmo.bilm.objectives import FILE, FullSoftmax, load
 from spacy_elmo.embed.plan import read_plan
-from spacy_elmo.embed.sinks.safetensors import Safetensors
+from spacy_elmo.embed.shard import read_shard
 from spacy_elmo.models import read_card
 from spacy_elmo.pretrain import checkpoint
 from spacy_elmo.pretrain.config_file import read_config
@@ -74,7 +74,7 @@ def test_no_plain_file_of_others(tmp_path, name, make):
     read, path, code = {
         "pipeline": (spacy.load, tmp_path / "elmo" / "model", "EL002"),
         "vectors": (read_plan, tmp_path / "plan.json", "EL202"),
-        "shard": (lambda _: Safetensors().read(path), tmp_path / "0", "EL208"),
+        "shard": (lambda _: read_shard(path), tmp_path / "0", "EL208"),
         "manifest": (read_manifest, tmp_path / "manifest.json", "EL041"),
         "config": (lambda _: read_config(path), tmp_path / "a.cfg", "EL037"),
     }[name]
