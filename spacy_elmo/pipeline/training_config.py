@@ -137,7 +137,7 @@ def _score_weights(nlp: Language, untrained: list[str]) -> dict[str, float | Non
         factory = nlp.get_factory_meta(nlp.get_pipe_meta(name).factory)
         scores = factory.default_score_weights or {}
         if name in untrained:
-            rules.update(dict.fromkeys(scores, 0.0))
+            rules.update(dict.fromkeys(scores))
         else:
             learned.append(scores)
     return combine_score_weights([rules, *learned])

@@ -77,8 +77,8 @@ def test_sentences_are_found_before_they_are_read():
 @pytest.mark.parametrize(
     ("pipeline", "weights"),
     [
-        ("sentencizer,ner", {"ents_f": 1.0, "sents_f": 0.0}),
-        ("sentencizer,tagger,ner", {"ents_f": 0.5, "tag_acc": 0.5, "sents_f": 0.0}),
+        ("sentencizer,ner", {"ents_f": 1.0, "sents_f": None}),
+        ("sentencizer,tagger,ner", {"ents_f": 0.5, "tag_acc": 0.5, "sents_f": None}),
         ("sentencizer,senter", {"sents_f": 1.0}),
     ],
 )
