@@ -46,8 +46,8 @@ def to_device(numbers: np.ndarray | Sequence[int], device: torch.device) -> Tens
 
 
 def to_host(tensor: Tensor) -> Callable[[], Tensor]:
-    """Return what returns a tensor's copy on the host: it waits until that is there,
-    but for nothing that a GPU was given to do later."""
+    """Start copying a tensor to the CPU. Return a function that waits for the copy, but
+    not for work that the GPU was given later, and returns it."""
     copy = tensor.to("cpu", non_blocking=True)  # into pinned memory
     if tensor.device.type == "cpu":
         return lambda: copy

@@ -28,6 +28,7 @@ from safetensors.torch import load as deserialize
 from safetensors.torch import save as serialize
 from thinc.api import (
     ArgsKwargs,
+    Config,
     Optimizer,
     get_torch_default_device,
     torch2xp,
@@ -52,8 +53,8 @@ from ..machine import (
     safe_from_forks,
     to_device,
 )
-from .sealed_model import SAVED
 
+SAVED = "saved pipeline"  # in messages
 LARGEST = 93_600_848  # parameters of the largest published biLM
 
 
@@ -207,7 +208,7 @@ class BiLMShim(TorchShim):
         self._batch_tokens = batch_tokens
         self.cache_words = cache_words
         self.precision = precision
-        # Whether weights of other sizes may come, as long as there are none.
+        # Whether none were chosen: saved weights bring theirs, if there are none yet.
         self.takes_sizes = False
         self._fingerprint = Prepared[str]()
         self.set_sizes(config)
@@ -217,7 +218,7 @@ class BiLMShim(TorchShim):
         self.bilm_config = config
         self._model, self._taken = BiLM.empty(config), object()
         # Layers that learn, from the top down, the token layer being the last.
-        self.thawed = config.n_layers + 1
+        self.unfrozen = config.n_layers + 1
 
     @property
     def bilm(self) -> BiLM:
@@ -278,7 +279,7 @@ class BiLMShim(TorchShim):
         """Return whether the parameter of a name is of a layer that learns."""
         match = re.match(r"(?:forward|backward)_lstm\.layers\.(\d+)\.", name)
         layer = int(match[1]) + 1 if match else 0  # the token layer
-        return layer > self.bilm_config.n_layers - self.thawed
+        return layer > self.bilm_config.n_layers - self.unfrozen
 
     def to_device(self, device_type: str, device_id: int) -> None:
         """Move the weights to a device."""
@@ -300,11 +301,11 @@ class BiLMShim(TorchShim):
 
     @default_settings()
     def from_bytes(self, bytes_data: bytes) -> "BiLMShim":
-        """Load weights, if there are some; [EL006-EL008, EL010] if they are damaged,
-        [EL052] if their sizes are others."""
+        """Load weights, if there are some, and their sizes if none were chosen. Raises
+        ValueError [EL006-EL008, EL010] if they are damaged, [EL052] if their sizes are
+        others than those chosen. Nothing is changed before they are checked."""
         message = srsly.msgpack_loads(bytes_data)
-        config = BiLMConfig.from_dict(message["config"])
-        self.check_sizes(config, SAVED)
+        config, stored = BiLMConfig.from_dict(message["config"]), None
         if message["weights"]:  # none if saved before it had any
             arrays = arrays_from_bytes(message["weights"])
             words = message["vocab"], message["alphabet"]
@@ -313,6 +314,11 @@ class BiLMShim(TorchShim):
             if message.get("fingerprint") != stored.fingerprint:
                 problem = "its weights were changed after they were saved"
                 raise ValueError(Errors.EL010.format(path=SAVED, error=problem))
+        if not self.takes_sizes or self.has_weights:
+            self.check_sizes(config, SAVED)
+        elif config != self.bilm_config:
+            self.set_sizes(config)
+        if stored is not None:
             self.set_weights(BiLM.from_stored(stored), SAVED)
         return self
 
@@ -325,8 +331,11 @@ class BiLMShim(TorchShim):
             if ours[name] != theirs[name]
         ]
         if differing:
-            sizes = "; ".join(differing)
-            raise ValueError(Errors.EL052.format(source=source, sizes=sizes))
+            model = {"@architectures": "spacy-elmo.BiLM.v1", **theirs}
+            block = Config({"components": {"elmo": {"model": model}}}).to_str()
+            block = block[block.index("[components.elmo.model]") :].strip()
+            values = {"sizes": "; ".join(differing), "block": block}
+            raise ValueError(Errors.EL052.format(source=source, **values))
 
 
 def _device() -> torch.device:

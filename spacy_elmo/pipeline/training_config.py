@@ -83,10 +83,11 @@ def make_config(
         raise ValueError(Errors.EL089.format(found=",".join(places)))
     at = "both" if len(set(places)) == 2 else "".join(set(places))
     nlp = spacy.blank(lang, config=NO_MECAB if lang == "ko" else {})
-    if at and weights is None:
-        shipped.folder(lang)  # says what to do if there is none
-    named = {} if weights is None else {"weights": weights, **component_config(weights)}
-    settings: Block = named if frozen else {**named, "frozen": False}
+    settings: Block = {} if frozen else {"frozen": False}
+    if at:  # with its sizes, which are then read nowhere else
+        settings |= component_config(weights or shipped.folder(lang))
+    if weights is not None:
+        settings["weights"] = weights
     sentences = [name for name in components if name == "sentencizer"][:1]
     for name in sentences:
         nlp.add_pipe(name)

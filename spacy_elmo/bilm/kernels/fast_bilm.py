@@ -68,8 +68,12 @@ class FastBiLM:
             kernel = TOKEN_KERNELS[choose_token_encoder(case, config)]
             return kernel, kernel.prepare(encoder, case)
 
+        kept, forced = self._prepared.tokens, forced_kernels()
         with _float32_mode(case):
-            kernel, weights = self._kept(self._prepared.tokens, encoder, prepare, case)
+            if case.gradient:
+                kernel, weights = prepare()
+            else:
+                kernel, weights = kept(encoder, prepare, case, forced)
             if len(ids) == 1:
                 return kernel.encode(encoder, weights, ids[0], word_ids_V)
             if kernel is char_cnn:
@@ -131,29 +135,18 @@ class FastBiLM:
         return model.join(x_VH[word_N], ahead, back, reversed_N), state
 
     def _lstm(self, case: Case, batch_sizes: Sequence[int]) -> tuple[Any, Any]:
-        """Return the kernel of the LSTM layers, and its prepared weights."""
+        """Return the kernel of the LSTM layers, and its prepared weights: both are kept
+        as long as the weights, the case and what is forced stay."""
         model, rows = self._model, sum(batch_sizes) / len(batch_sizes)
 
         def prepare() -> tuple[Any, Any]:
             kernel = LSTM_KERNELS[choose_lstm(case, model.config, rows)]
             return kernel, kernel.prepare(model, case)
 
-        many = case.device == "cuda" and rows > MOST_BY_ONE_OPERATOR
-        return self._kept(self._prepared.layers, model, prepare, case, many)
-
-    def _kept(
-        self,
-        prepared: "Prepared[T]",
-        module: nn.Module,
-        prepare: Callable[[], T],
-        case: Case,
-        *settings: object,
-    ) -> T:
-        """Return what `prepare` returns: anew where a gradient is asked for, else kept
-        as long as the weights, the case and what is forced stay."""
         if case.gradient:
             return prepare()
-        return prepared(module, prepare, case, forced_kernels(), *settings)
+        many = case.device == "cuda" and rows > MOST_BY_ONE_OPERATOR
+        return self._prepared.layers(model, prepare, case, forced_kernels(), many)
 
     def case(self) -> Case:
         """Return the case that kernels are chosen by now."""

@@ -55,7 +55,8 @@ def case_of(weight: Tensor, precision: Precision) -> Case:
     """Return the case of a model with this weight. What torch traces must be
     torch's."""
     traced = torch.compiler.is_compiling() or torch.compiler.is_exporting()
-    library = None if traced or is_tracing() else find_library()
+    forced = forced_kernels().get("instructions")
+    library = None if traced or is_tracing() else _library(forced)
     return Case(
         weight.device.type,
         precision,
@@ -178,7 +179,10 @@ def find_library() -> Library | None:
     """Return the C library with the best instructions of this processor, or with those
     that are forced; None where it was not built, or where "none" is forced. Raises
     ValueError [EL150] if the forced ones can't run."""
-    forced = forced_kernels().get("instructions")
+    return _library(forced_kernels().get("instructions"))
+
+
+def _library(forced: str | None) -> Library | None:
     if forced is None:
         return native.best()
     return None if forced == "none" else native.load(forced)
