@@ -19,7 +19,7 @@ COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(native.find_library() is None, reason="nothing to compare with"),
+    pytest.mark.skipif(native.best() is None, reason="nothing to compare with"),
     pytest.mark.skipif(
         not (shutil.which(COMPILER) and shutil.which(EMULATOR)),
         reason=f"there is no {COMPILER}, or no {EMULATOR}",
