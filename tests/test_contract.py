@@ -88,8 +88,8 @@ PRETRAIN = {
         log_every seed threads device save_dtype tensorboard""",
 }
 EMBED = {
-    "Options": """reading computing mix_of kind layers dtype pool dimensions sink
-        shard_mb limit_mb""",
+    "Options": """reading computing mix_of kind layers dtype pool shard_mb
+        limit_mb""",
     "reading": """lang tokenizer split pipeline pipeline_hash text_field id_field
         tokens_field window""",
     "computing": "precision device threads batch_tokens block_tokens exact kernels",
@@ -114,7 +114,7 @@ COMMANDS = {
     "benchmark precision": "--json",
     "embed run": """--output -o --lang -l --tokenizer --sentences --no-sentences
         --pipeline --kind --text-field --id-field --tokens-field --window --layers
-        --mix-of --dtype --pool --dimensions --format --shard-mb --limit-mb --limit
+        --mix-of --dtype --pool --shard-mb --limit-mb --limit
         --precision --threads --batch-tokens --gpu-id -g --processes -n --shards
         --ray""",
     "embed plan": "--output -o",

@@ -141,7 +141,7 @@ class BiLM(BidirectionalLM):
     def set_exact(self, exact: bool) -> "BiLM":
         """Return the biLM itself, with a warning [ELW57]: on a CPU a sentence has the
         same vectors in any batch, bit for bit, in any case."""
-        warnings.warn(Warnings.ELW57, DeprecationWarning, stacklevel=2)
+        warnings.warn(Warnings.ELW57(), stacklevel=2)
         return self
 
     def train(self, mode: bool = True) -> "BiLM":
@@ -242,7 +242,7 @@ class BiLM(BidirectionalLM):
             batch_tokens = at_once(self.device).tokens
         check_at_least(1, batch_tokens=batch_tokens)
         if start not in get_args(Start):
-            raise ValueError(Errors.EL021.format(start=start))
+            raise Errors.EL021(start=start)
         first = self.zero_state(1)
         if sentences and start == "boundary":  # the state that empty sentences lead to
             with default_settings():

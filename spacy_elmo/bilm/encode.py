@@ -50,12 +50,12 @@ def check_sentences(sentences: Sequence[Sequence[str]]) -> None:
     """Raise ValueError [EL025] if these are not lists of tokens."""
     for sentence in [sentences, *sentences]:
         if isinstance(sentence, str) or not isinstance(sentence, Sequence):
-            raise ValueError(Errors.EL025.format(found=type(sentence).__name__))
+            raise Errors.EL025(found=type(sentence).__name__)
     for sentence in sentences:
         for token in sentence:
             if not isinstance(token, str):
                 found = f"a {type(token).__name__} token"
-                raise ValueError(Errors.EL025.format(found=found))
+                raise Errors.EL025(found=found)
 
 
 def pack(sentences: Sequence[Sequence[str]]) -> PackedBatch:
@@ -161,15 +161,14 @@ def compute_what_fits(
                 tokens = sum(map(length, some))
                 if len(some) == 1:
                     values = {"tokens": tokens, "fits": max(1, tokens // 2)}
-                    raise MemoryError(Errors.EL080.format(**values)) from error
+                    raise Errors.EL080(**values) from error
             else:
                 yield some, result
                 del result  # before the next is computed
                 continue
             # Out of the handler, which holds what was computed so far.
             _free_cached_memory()
-            message = Warnings.ELW06.format(tokens=tokens, fits=tokens // 2)
-            warnings.warn(message, stacklevel=2)
+            warnings.warn(Warnings.ELW06(tokens=tokens, fits=tokens // 2), stacklevel=2)
             middle = len(some) // 2
             waiting += [some[middle:], some[:middle]]
 
@@ -205,7 +204,7 @@ def check_finite(
         for sentence, rows_T in zip(sentences, rows):
             if not finite_N[rows_T].all():
                 words = repr(" ".join(sentence[:12])[:200])
-                raise ValueError(Errors.EL078.format(sentence=words))
+                raise Errors.EL078(sentence=words)
 
     if layers_LND.device.type == "cpu":
         check()

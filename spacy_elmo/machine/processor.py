@@ -79,7 +79,7 @@ def cpu_model() -> str:
 def check_name(precision: str) -> None:
     """Raise ValueError [EL073] if there is no such precision, [EL097] if it is int8."""
     if precision == "int8":
-        raise ValueError(Errors.EL097)
+        raise Errors.EL097()
     if precision not in PRECISIONS:
         known = ", ".join(PRECISIONS)
         raise ValueError(Errors.EL073.format(found=precision, known=known))

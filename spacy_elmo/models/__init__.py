@@ -7,7 +7,6 @@ from typing import Any
 
 from ..bilm import BiLM, BiLMConfig, weights
 from ..errors import Errors
-from ..files import coded
 from .model_card import (
     ancestors,
     name_and_version,
@@ -44,8 +43,10 @@ def find(name_or_path: str | Path) -> Path:
     and the model has that name. Raises FileNotFoundError [EL001], or ValueError [EL002]
     if the system can't say."""
     path = Path(name_or_path)
-    with coded(Errors.EL002, path, format="a biLM"):  # too long, no permission
+    try:
         is_there = path.exists()
+    except (OSError, ValueError) as error:  # too long, no permission, a null character
+        raise Errors.EL002(path=path, format="a biLM", error=error) from error
     if is_there:
         return path
     if str(name_or_path) not in MODELS.values():
@@ -69,10 +70,10 @@ def folder(lang: str) -> Path:
     ships for it, FileNotFoundError [EL051] if the package was built without it."""
     if lang not in MODELS:
         known = ", ".join(f"'{name}' for '{lang}'" for lang, name in MODELS.items())
-        raise ValueError(Errors.EL081.format(lang=lang, known=known))
+        raise Errors.EL081(lang=lang, known=known)
     path = FOLDER / MODELS[lang]
     if not path.exists():
-        raise FileNotFoundError(Errors.EL051.format(path=path))
+        raise Errors.EL051(path=path)
     return path
 
 

@@ -110,7 +110,7 @@ def read_card(folder: Path) -> dict[str, Any] | None:
         return None
     card = read_own_json(path)
     if not isinstance(card, dict):
-        raise ValueError(Errors.EL003.format(path=path, problem="it is no card"))
+        raise Errors.EL003(path=path, problem="it is no card")
     return card
 
 

@@ -76,10 +76,10 @@ def build_encode(
             have it.
     """
     if at not in get_args(Where):
-        raise ValueError(Errors.EL089.format(found=at))
+        raise Errors.EL089(found=at)
     known = [encode.get_dim(dim) for dim in ("nI", "nO") if encode.has_dim(dim)]
     if known and width != known[0]:
-        raise ValueError(Errors.EL144.format(found=width, expected=known[0]))
+        raise Errors.EL144(found=width, expected=known[0])
     if at == "output":
         bottom: TokenVectors = chain(embed, _to_width(width))
     else:
@@ -118,7 +118,7 @@ def _forward_to_width(
         return project(X, is_train)
     found, expected = X[0].shape[1] if X else None, model.attrs["width"]
     if found not in (None, expected):
-        raise ValueError(Errors.EL141.format(found=found, expected=expected))
+        raise Errors.EL141(found=found, expected=expected)
     return X, lambda dY: dY
 
 
@@ -247,7 +247,7 @@ class WordsShim(Shim):
     def encoder(self) -> WordEncoder:
         """The encoder. Raises ValueError [EL147] if there is none yet."""
         if self._model is None:
-            raise ValueError(Errors.EL147)
+            raise Errors.EL147()
         return self._model
 
     def load(self, weights: str) -> None:

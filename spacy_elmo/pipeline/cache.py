@@ -80,8 +80,9 @@ class LayerCache(ABC):
     def _warn_full(self, error: object) -> None:
         self._is_full = True
         mb = self.max_bytes >> 20
-        message = Warnings.ELW07.format(where=self.where, mb=mb, error=error)
-        warnings.warn(message, stacklevel=4)
+        warnings.warn(
+            Warnings.ELW07(where=self.where, mb=mb, error=error), stacklevel=4
+        )
 
 
 class MemoryCache(LayerCache):
@@ -222,7 +223,7 @@ class FileCache(LayerCache):
             if context not in known:
                 self._insert(db, "contexts VALUES (?)", [(context,)])
         if known and context not in known:
-            warnings.warn(Warnings.ELW08.format(where=self.where), stacklevel=2)
+            warnings.warn(Warnings.ELW08(where=self.where), stacklevel=2)
 
     def _find(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
         found: dict[bytes, np.ndarray] = {}
@@ -280,12 +281,10 @@ class FileCache(LayerCache):
                 yield self._opened
         # Locked, no permission, no folder.
         except (sqlite3.OperationalError, OSError) as error:
-            message = Errors.EL087.format(where=self.where, error=error)
-            raise OSError(message) from error
+            raise Errors.EL087(where=self.where, error=error) from error
         # Damaged: a value of a row may be of any type.
         except (sqlite3.DatabaseError, ValueError, TypeError, OverflowError) as error:
-            message = Errors.EL086.format(where=self.where, error=error)
-            raise ValueError(message) from error
+            raise Errors.EL086(where=self.where, error=error) from error
 
     def _open(self) -> sqlite3.Connection:
         """Connect with patience: SQLite's own does not cover the first moments of a

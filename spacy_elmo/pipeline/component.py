@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import srsly
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.pipeline.tok2vec import Tok2Vec, Tok2VecListener
@@ -19,9 +20,9 @@ from thinc.api import Model, Optimizer, use_ops
 from thinc.types import Floats3d
 
 from .. import models as shipped
-from ..bilm import BiLM, BiLMConfig, compute_what_fits
-from ..errors import Errors, Warnings
-from ..files import coded, reading
+from ..bilm import BiLM, compute_what_fits
+from ..errors import ElmoWarning, Errors, Warnings
+from ..files import parsing, reading
 from ..machine import default_settings
 from ..models import name_and_version
 from .cache import LayerCache, open_cache
@@ -32,10 +33,8 @@ from .layers import LayerReader, Reading, remember
 from .listener import ElmoListener, infer_widths_of_residuals
 from .mix import first_mix
 from .settings import ElmoSettings
-from .shim import SAVED, BiLMShim
+from .shim import SAVED, SAVED_AS, BiLMShim
 from .tok2vec import offer_replacement
-
-_SAVED_AS = "an elmo component"
 
 
 class Elmo(TrainablePipe):
@@ -67,7 +66,8 @@ class Elmo(TrainablePipe):
         lang: str = shipped.LANG,
     ) -> None:
         super().__init__(vocab, model, name)
-        self.cfg: dict[str, Any] = {}  # settings that were changed, saved beside it
+        # Settings that were changed, which spaCy saves beside the model.
+        self.cfg: dict[str, Any] | None = None
         self.lang = lang
         own = self.settings = settings or ElmoSettings()
         weights = own.weights  # wherever the process works when they are loaded
@@ -119,7 +119,7 @@ class Elmo(TrainablePipe):
     def frozen(self, frozen: bool) -> None:
         self._tuning.complete()
         self.settings = replace(self.settings, frozen=frozen)
-        self.cfg["frozen"] = frozen
+        self.cfg = {"frozen": frozen}
         offer_replacement(self.model, frozen=frozen)
 
     @property
@@ -245,8 +245,8 @@ class Elmo(TrainablePipe):
                 self._take(weights(), path)
         elif not (self.frozen or self.has_default_weights):
             if config.n_words:  # rows of unknown words mean nothing
-                raise ValueError(Errors.EL050.format(name=self.name))
-            warnings.warn(Warnings.ELW03.format(name=self.name), stacklevel=2)
+                raise Errors.EL050(name=self.name)
+            warnings.warn(Warnings.ELW03(name=self.name), stacklevel=2)
             self._take(BiLM.random(config), "random")
         self._with_weights()
         self._cache_advice = False
@@ -258,7 +258,7 @@ class Elmo(TrainablePipe):
         of this package if they fit."""
         if not self.has_weights:
             if not self.has_default_weights:
-                raise ValueError(Errors.EL050.format(name=self.name))
+                raise Errors.EL050(name=self.name)
             self._take_named_or_shipped()
             self._check_mixes()
         return self._shim
@@ -307,7 +307,7 @@ class Elmo(TrainablePipe):
         """
         self._cache_advice = False
         if where is not None and not self.frozen:
-            raise ValueError(Errors.EL088.format(name=self.name))
+            raise Errors.EL088(name=self.name)
         self._reader.cache = None
         if where is not None:
             self._reader.cache = open_cache(where, mb)
@@ -395,11 +395,11 @@ class Elmo(TrainablePipe):
             if self.sets_tensor:
                 self._warn_once(Warnings.ELW21, component.name)
 
-    def _warn_once(self, message: str, other: str) -> None:
-        message = message.format(name=self.name, other=other)
-        if message not in self._warned_of:
-            self._warned_of |= {message}
-            warnings.warn(message, stacklevel=2)
+    def _warn_once(self, kind: type[ElmoWarning], other: str) -> None:
+        warning = kind(name=self.name, other=other)
+        if str(warning) not in self._warned_of:
+            self._warned_of |= {str(warning)}
+            warnings.warn(warning, stacklevel=2)
 
     def _check_mixes(self) -> None:
         for listener in self.linked:
@@ -423,11 +423,11 @@ class Elmo(TrainablePipe):
         if not self.has_weights:
             self._with_weights()
             if self.settings.weights is None:
-                warnings.warn(Warnings.ELW04.format(name=self.name), stacklevel=2)
+                warnings.warn(Warnings.ELW04(name=self.name), stacklevel=2)
         self._asking.add(listener)
         if is_train and self.frozen and self._cache_advice:
             self._cache_advice = False
-            warnings.warn(Warnings.ELW25.format(name=self.name), stacklevel=2)
+            warnings.warn(Warnings.ELW25(name=self.name), stacklevel=2)
         listeners = {id(each) for each in self.listeners}
         yield from self._reader.for_listener(id(listener), docs, listeners)
 
@@ -477,7 +477,7 @@ class Elmo(TrainablePipe):
         docs = list(docs)
         for doc, length in zip(docs, scores.layers.lengths):
             if length != len(doc):
-                raise ValueError(Errors.EL058.format(found=length, expected=len(doc)))
+                raise Errors.EL058(found=length, expected=len(doc))
         if self.settings.set_tensor:
             mixed = first_mix(self.model.ops, self.settings, scores.layers.values)
             for doc, tensor in zip(docs, scores.layers.split(mixed)):
@@ -558,7 +558,7 @@ class Elmo(TrainablePipe):
         losses.setdefault(self.name, 0.0)
         if self.layer_cache is not None:
             self._reader.cache = None
-            warnings.warn(Warnings.ELW24.format(name=self.name), stacklevel=2)
+            warnings.warn(Warnings.ELW24(name=self.name), stacklevel=2)
         self._tuning.begin(drop)
         self._with_weights()
         cut_docs = cut(self.model, docs)
@@ -586,7 +586,7 @@ class Elmo(TrainablePipe):
 
     def add_label(self, label: str) -> int:
         """Raise NotImplementedError [EL059]: there are no labels."""
-        raise NotImplementedError(Errors.EL059.format(name=self.name))
+        raise Errors.EL059(name=self.name)
 
     # -- files --------------------------------------------------------------------
 
@@ -603,26 +603,34 @@ class Elmo(TrainablePipe):
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "Elmo":
         """Read what `to_bytes` has written. Raises ValueError [EL002] if it is damaged,
         and as `BiLMShim.from_bytes`."""
-        sizes = self._shim.bilm_config
-        with coded(Errors.EL002, SAVED, format=_SAVED_AS):
-            super().from_bytes(bytes_data, exclude=exclude)
-        return self._after_loading(sizes)
+        self.cfg = self.cfg or {}  # or spaCy would not read it
+        with parsing(Errors.EL002, SAVED, format=SAVED_AS):
+            super().from_bytes(bytes_data, exclude=[*exclude, "model"])
+            model = srsly.msgpack_loads(bytes_data).get("model")
+        return self._load(None if "model" in exclude else model)
 
     def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> "Elmo":
         """Read what `to_disk` has written. Raises as `from_bytes`."""
-        sizes = self._shim.bilm_config
+        self.cfg = self.cfg or {}  # or spaCy would not read it
+        with parsing(Errors.EL002, SAVED, format=SAVED_AS):
+            super().from_disk(path, exclude=[*exclude, "model"])
         if "model" in exclude:
-            super().from_disk(path, exclude=exclude)
-            return self._after_loading(sizes)
+            return self._load(None)
         file, most = Path(path) / "model", self._shim.max_bytes
-        with reading(file, Errors.EL002, max_bytes=most, format=_SAVED_AS):
-            super().from_disk(path, exclude=exclude)
-        return self._after_loading(sizes)
+        with reading(file, Errors.EL002, max_bytes=most, format=SAVED_AS):
+            model = file.read_bytes()
+        return self._load(model)
 
-    def _after_loading(self, sizes: BiLMConfig) -> "Elmo":
-        """Take over the settings that were saved, and connect the listeners again if
-        the weights have other sizes than before."""
-        frozen = self.cfg.get("frozen", self.frozen)
+    def _load(self, model: bytes | None) -> "Elmo":
+        """Take over the settings that were saved, and the model. The listeners are
+        connected again if its weights have other sizes than before."""
+        sizes = self._shim.bilm_config
+        if model is not None:
+            # Not by spaCy, which takes every AttributeError for a model of another
+            # kind.
+            self.model.from_bytes(model)
+        self.cfg = self.cfg or None
+        frozen = self.frozen if self.cfg is None else self.cfg.get("frozen")
         if isinstance(frozen, bool) and frozen != self.frozen:
             self.frozen = frozen
         if self._shim.bilm_config != sizes:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast, overload
 
 import numpy as np
+import srsly
 import torch
 from spacy.tokens import Doc
 from spacy.util import registry
@@ -31,9 +32,9 @@ from ..bilm import (
     in_batches,
 )
 from ..errors import Errors
-from ..files import bytes_with_checksum, read_bytes, write_files
+from ..files import bytes_with_checksum, parsing, read_bytes, write_files
 from ..machine import Precision, default_settings, prepare_for_forks, to_device
-from .shim import SAVED, BiLMShim
+from .shim import SAVED, SAVED_AS, BiLMShim
 from .windows import DocPieces, SpanGetter, configure_windows, docs_by_tokens
 
 DROPOUT = {"dropout_rate": 0.0}  # of the LSTM layers' inputs; an update sets it
@@ -104,9 +105,11 @@ class EncoderModel(Model[Any, Any]):
 
     def from_bytes(self, bytes_data: bytes) -> "EncoderModel":
         """Load what `to_bytes` returned. Warn [ELW52] if it has no checksum. Raises
-        ValueError if it was changed."""
-        super().from_bytes(read_bytes(bytes_data, SAVED))
-        return self
+        ValueError [EL002] if it was changed, or is of another model."""
+        with parsing(Errors.EL002, SAVED, format=SAVED_AS):
+            message = srsly.msgpack_loads(read_bytes(bytes_data, SAVED))
+            _check_parts(message, list(self.walk()))
+        return self.from_dict(message)
 
     def to_disk(self, path: Path | str) -> None:
         """Write the file. Raises OSError [EL013] if it can't be written."""
@@ -119,8 +122,33 @@ class EncoderModel(Model[Any, Any]):
         _, (saved,) = msg["shims"]
         shim = shim_of(self).from_bytes(saved)  # checked before anything is changed
         self.set_dim("nO", shim.bilm_config.width, force=True)
-        super().from_dict({**msg, "shims": [[], []]})
+        try:
+            super().from_dict({**msg, "shims": [[], []]})
+        except ValueError as error:  # of a width that is not the biLM's
+            values = {"path": SAVED, "format": SAVED_AS, "error": error}
+            raise Errors.EL002(**values) from error
         return self
+
+
+def _check_parts(message: dict[str, Any], nodes: list[Model[Any, Any]]) -> None:
+    """Raise ValueError, or another exception, unless a message has what Thinc's
+    `Model.from_dict` reads of each of these nodes."""
+    parts = zip(message["nodes"], message["attrs"], message["shims"], strict=True)
+    for node, (info, attrs, shims) in zip(nodes, parts, strict=True):
+        is_whole = (
+            isinstance(info["name"], str)
+            and info["dims"].keys() == set(node.dim_names)
+            and all(size is None or type(size) is int for size in info["dims"].values())
+            and not info["refs"]
+            and all(isinstance(name, str) for name in attrs)
+            and [type(data) for data in shims] == [bytes] * len(node.shims)
+        )
+        if not is_whole:
+            raise ValueError(f"its part '{node.name}' is of another model")
+        for value in attrs.values():
+            srsly.msgpack_loads(value)
+    if message["params"] != [{} for _ in nodes]:
+        raise ValueError("it has parameters of another model")
 
 
 class Sentences(NamedTuple):
@@ -303,7 +331,7 @@ def _forward_sentences(
 ) -> tuple[Floats3d, Callable[[Floats3d], list[Any]]]:
     shim: Any = model.shims[0]
     if not shim.has_weights:
-        raise ValueError(Errors.EL050.format(name="spacy-elmo.BiLM.v1"))
+        raise Errors.EL050(name="spacy-elmo.BiLM.v1")
     prepare_for_forks()
     tokens, rows, n_rows = sentences
     bilm = shim.bilm

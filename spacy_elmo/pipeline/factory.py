@@ -113,8 +113,9 @@ def _warn_of_mix(name: str, settings: ElmoSettings) -> None:
     if mix is not None:
         values = {"path": settings.weights, "name": name}
         weights = [round(weight, 4) for weight in mix.weights]
-        message = Warnings.ELW60.format(weights=weights, gamma=mix.gamma, **values)
-        warnings.warn(message, stacklevel=2)
+        warnings.warn(
+            Warnings.ELW60(weights=weights, gamma=mix.gamma, **values), stacklevel=2
+        )
 
 
 def component_config(path: str | Path) -> dict[str, Any]:

@@ -197,11 +197,9 @@ class LayerReader:
         else:
             try:
                 layers_LND = self._read_through(self.cache, sentences)
-            except (OSError, ValueError) as error:
-                if not str(error).startswith(("[EL086]", "[EL087]")):
-                    raise
+            except (Errors.EL086, Errors.EL087) as error:
                 self.cache = None  # a cache is not needed
-                warnings.warn(Warnings.ELW26.format(error=error), stacklevel=2)
+                warnings.warn(Warnings.ELW26(error=error), stacklevel=2)
                 return self.read(cut_docs)
         return Reading(cut_docs, as_batch(layers_LND, sentences, lengths))
 
@@ -232,7 +230,7 @@ class LayerReader:
             kept = [known[keys[s]] for s in old]
             if any(each.shape[1] != len(rows[s]) for each, s in zip(kept, old)):
                 problem = "a sentence has layers of another length"
-                raise ValueError(Errors.EL086.format(where=cache.where, error=problem))
+                raise Errors.EL086(where=cache.where, error=problem)
             if isinstance(kept[0], np.ndarray):  # of a file
                 kept_LND = to_array(np.concatenate(kept, axis=1), device)
             else:
@@ -275,7 +273,7 @@ class LayerReader:
         if released and not self._has_warned:
             self._has_warned = True
             mb = self.store.max_bytes >> 20
-            warnings.warn(Warnings.ELW23.format(mb=mb), stacklevel=2)
+            warnings.warn(Warnings.ELW23(mb=mb), stacklevel=2)
         reading = self.read(map(_as_cut_before, docs, records))
         # A user gets the layers of a Doc alone, see below.
         waiting = set[int]().union(*(each.waiting for each in records))
@@ -349,7 +347,7 @@ class ElmoLayers:
         reference = _components.get(self._doc, {}).get(name)
         component = reference() if reference else None
         if component is None:
-            raise ValueError(Errors.EL055.format(name=name))
+            raise Errors.EL055(name=name)
         return component.layers_of(self._doc)
 
 

@@ -122,8 +122,7 @@ class ElmoListener(MixModel):
         name, n_layers = upstream.name, upstream.n_layers
         width = self.settings.width(n_layers, upstream.width)
         if self.width not in (None, width):
-            message = Errors.EL054.format(found=self.width, expected=width, name=name)
-            raise ValueError(message)
+            raise Errors.EL054(found=self.width, expected=width, name=name)
         if self.settings.is_weighted:
             has_params = self.n_trained == n_layers
         else:
@@ -134,8 +133,7 @@ class ElmoListener(MixModel):
             mix = f"{self.n_trained} layers" if self.n_trained else "a fixed mix"
             found = f"{mix} (vectors of width {before})"
             expected = f"{n_layers} layers (width {width})"
-            message = Errors.EL060.format(found=found, expected=expected, name=name)
-            raise ValueError(message)
+            raise Errors.EL060(found=found, expected=expected, name=name)
         self._dims["nO"] = width
         if not self.fits:
             self.set_up(n_layers)
@@ -178,7 +176,7 @@ class ElmoListener(MixModel):
             return
         if known not in (self._warned_of, upstream.fingerprint()):
             self._warned_of = known
-            warnings.warn(Warnings.ELW20.format(name=upstream.name), stacklevel=2)
+            warnings.warn(Warnings.ELW20(name=upstream.name), stacklevel=2)
 
     def _copy(self, seen: dict[int, Any] | None = None) -> "ElmoListener":
         # Thinc's own copy is a plain Model, which nobody would link again.
@@ -254,7 +252,7 @@ def _forward(
 ) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list[Doc]]]:
     upstream = model.upstream_of(docs)
     if upstream is None:
-        raise ValueError(Errors.EL053.format(upstream=model.upstream_name))
+        raise Errors.EL053(upstream=model.upstream_name)
     is_sample, model.sample = docs is model.sample, None
     if is_sample and not (is_train or upstream.has_default_weights):
         width = model.get_dim("nO")

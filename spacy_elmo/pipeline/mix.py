@@ -158,7 +158,7 @@ class MixChecksum(Shim):
         """Raise ValueError [EL010] if the mix is not the one that was saved."""
         if data != self.to_bytes():
             problem = f"the mix of '{self._model.name}' was changed after it was saved"
-            raise ValueError(Errors.EL010.format(path=SAVED, error=problem))
+            raise Errors.EL010(path=SAVED, error=problem)
         return self
 
     def finish_update(self, optimizer: Any) -> None:

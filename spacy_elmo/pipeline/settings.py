@@ -44,7 +44,7 @@ class MixSettings:
             self._refuse(f"mix_weights = {weights!r} is no list of numbers")
 
     def _refuse(self, problem: str) -> None:
-        raise ValueError(Errors.EL085.format(problem=problem))
+        raise Errors.EL085(problem=problem)
 
     @property
     def is_weighted(self) -> bool:
@@ -55,7 +55,7 @@ class MixSettings:
         """Return the width of the mix of n_layers of a width. Raises ValueError [EL083]
         if it is of a layer that there is not."""
         if isinstance(self.mix, int) and not -n_layers <= self.mix < n_layers:
-            raise ValueError(Errors.EL083.format(layer=self.mix, last=n_layers - 1))
+            raise Errors.EL083(layer=self.mix, last=n_layers - 1)
         return n_layers * width if self.mix == "concat" else width
 
     def first_weights(self, n_layers: int) -> list[float]:
@@ -64,7 +64,7 @@ class MixSettings:
         weights = self.mix_weights or [0.0] * n_layers
         if len(weights) != n_layers:
             found = len(weights)
-            raise ValueError(Errors.EL057.format(found=found, expected=n_layers))
+            raise Errors.EL057(found=found, expected=n_layers)
         return list(weights)
 
 
@@ -141,7 +141,7 @@ class ElmoSettings(MixSettings):
         }
         check_at_least(0, unfreeze_every=self.unfreeze_every, **sizes)
         if self.similarity_hooks and not self.set_tensor:
-            raise ValueError(Errors.EL093)
+            raise Errors.EL093()
 
     @property
     def is_weighted(self) -> bool:

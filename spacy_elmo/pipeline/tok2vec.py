@@ -112,7 +112,7 @@ class Replacement:
         if not upstream.frozen:
             shim_of(copied).unfrozen = upstream.n_layers
             if upstream.settings.learn_rate is not None:
-                warnings.warn(Warnings.ELW02.format(name=upstream.name), stacklevel=2)
+                warnings.warn(Warnings.ELW02(name=upstream.name), stacklevel=2)
         if upstream.has_default_weights:  # perhaps newer ones than spaCy has copied
             shim_of(copied).set_weights(copy.deepcopy(upstream.bilm), upstream.name)
         model = OwnElmo(copied, upstream.frozen, listener.settings)
@@ -166,7 +166,7 @@ def _forward(
 ) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list[Doc]]]:
     encoder: Encoder = model.layers[0]
     if not shim_of(encoder).has_weights:
-        raise ValueError(Errors.EL095)
+        raise Errors.EL095()
     if not is_train:
         vectors: list[Floats2d] = []
         for group in docs_at_once(encoder, docs):

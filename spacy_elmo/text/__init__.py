@@ -26,7 +26,6 @@ from .files import (
     TextFile,
     describe,
     files_of,
-    new_checksum,
     suffixes_of,
 )
 from .preparation import Request, move, prepare, refuse_to_write_over
@@ -49,7 +48,7 @@ __all__ = [
     "Batch", "Corpus", "Part", "Reader", "Reading", "Request", "Sentence", "Source",
     "Streams", "TextFile", "build_corpus", "check_vocab", "describe", "files_of",
     "hash_of_pipeline", "is_prepared", "manifest_hash", "move",
-    "new_checksum", "open_corpus",
+    "open_corpus",
     "open_source", "prepare", "read_ahead", "read_contents", "read_docs", "read_lines",
     "read_manifest", "read_sentences", "read_spans", "refuse_to_write_over",
     "suffixes_of", "token_reader", "tokenizer_of",

@@ -149,7 +149,7 @@ def build_corpus(
     """
     words, ids = number_words(sentences, max_tokens)
     if not len(ids):
-        raise ValueError(Errors.EL033)
+        raise Errors.EL033()
     words, counts_V, rank = by_frequency(words, np.bincount(ids, minlength=len(words)))
     ids = rank[ids]
     corpus = Corpus(
@@ -221,9 +221,9 @@ def check_vocab(vocab: Sequence[str], where: object) -> None:
     """Raise ValueError unless a vocabulary begins with the special tokens [EL034] and
     has each word once [EL039]."""
     if len(set(vocab)) != len(vocab):
-        raise ValueError(Errors.EL039.format(path=where))
+        raise Errors.EL039(path=where)
     if tuple(vocab[:3]) != SPECIALS:
-        raise ValueError(Errors.EL034.format(path=where, found=", ".join(vocab[:3])))
+        raise Errors.EL034(path=where, found=", ".join(vocab[:3]))
 
 
 def reverse_sentences(ids: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ MAX_DOCS = 1 << 30  # bytes of the Docs of a file, which spaCy reads at once
 def read_docs(blocks: Iterable[bytes]) -> "DocBin":
     """Return the Docs of a `.spacy` file, which is given in blocks. What it takes is
     counted before spaCy unpacks it. Its errors, and those of `docs_of`, are of any
-    kind: use `files.coded`."""
+    kind: use `files.parsing`."""
     from spacy.tokens import DocBin
 
     unpack, size, read = zlib.decompressobj(), 0, bytearray()

@@ -17,11 +17,11 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 
-from ..errors import Errors, Warnings
-from ..files import check_plain
+from ..errors import ElmoError, Errors, Warnings
+from ..files import check_plain, new_checksum
 from .unpack import UNPACK, ByteStream
 
 BY_NAME = {
@@ -32,7 +32,6 @@ BY_NAME = {
     ".spacy": "spacy",
 }
 KINDS = ("text", *dict.fromkeys(BY_NAME.values()))
-new_checksum = partial(hashlib.blake2b, digest_size=16)
 
 HEAD = 1 << 13  # bytes that are looked at
 MOST = 0.8  # share of the lines that look like a table of columns
@@ -122,7 +121,7 @@ class TextFile:
             return
         may_be_same = size == self.size and self.checksum is not None
         if not may_be_same or checksum_of(self.path, *now) != self.checksum:
-            raise ValueError(Errors.EL204.format(path=self.path))
+            raise Errors.EL204(path=self.path)
 
 
 def describe(
@@ -149,11 +148,11 @@ def describe(
     suffix, compression = suffixes_of(path)
     if kind not in (None, *KINDS):
         known = ", ".join(KINDS)
-        raise ValueError(Errors.EL207.format(name="kind", found=kind, known=known))
+        raise Errors.EL207(name="kind", found=kind, known=known)
     size, modified = _size_and_time(path)
     if kind is None and suffix in NOT_TEXT:
         what, way_out = NOT_TEXT[suffix]
-        raise ValueError(Errors.EL230.format(path=path, what=what, way_out=way_out))
+        raise Errors.EL230(path=path, what=what, way_out=way_out)
     found = TextFile(
         path=str(path.resolve()),
         kind=kind or BY_NAME.get(suffix, "text"),
@@ -190,7 +189,7 @@ def files_of(
             continue
         found = sorted(_below(path, out))
         if not found:
-            raise ValueError(Errors.EL232.format(path=path))
+            raise Errors.EL232(path=path)
         for file in found:
             yield file, file.relative_to(path).as_posix()
 
@@ -212,7 +211,7 @@ def _size_and_time(path: Path) -> tuple[int, int]:
         stat = path.stat()
         path.open("rb").close()
     except OSError as error:
-        raise OSError(Errors.EL030.format(path=path, error=error)) from error
+        raise Errors.EL030(path=path, error=error) from error
     return stat.st_size, stat.st_mtime_ns
 
 
@@ -224,7 +223,7 @@ def checksum_of(path: str, size: int, modified: int) -> str:
         with Path(path).open("rb") as file:
             return hashlib.file_digest(file, new_checksum).hexdigest()
     except OSError as error:
-        raise OSError(Errors.EL030.format(path=path, error=error)) from error
+        raise Errors.EL030(path=path, error=error) from error
 
 
 # -- what its contents look like ----------------------------------------------------
@@ -245,7 +244,7 @@ def _look_at(file: TextFile, *, warn: bool) -> None:
             raise _not_text(file, what, way_out)
     if head.startswith(_UTF_16):
         problem = "it is UTF-16"
-        raise ValueError(Errors.EL031.format(path=file.path, line=1, error=problem))
+        raise Errors.EL031(path=file.path, line=1, error=problem)
     if b"\0" in head:
         raise _not_text(file, "not a text file, or one in UTF-16 or UTF-32", _EXTRACT)
     whole = len(head) < HEAD
@@ -258,12 +257,13 @@ def _look_at(file: TextFile, *, warn: bool) -> None:
     if looks is not None:
         what, line = looks
         shown = line.strip()[:80]
-        message = Warnings.ELW63.format(path=file.path, what=what, line=shown)
-        warnings.warn(message, stacklevel=4)
+        warnings.warn(
+            Warnings.ELW63(path=file.path, what=what, line=shown), stacklevel=4
+        )
 
 
-def _not_text(file: TextFile, what: str, way_out: str) -> ValueError:
-    return ValueError(Errors.EL230.format(path=file.path, what=what, way_out=way_out))
+def _not_text(file: TextFile, what: str, way_out: str) -> ElmoError:
+    return Errors.EL230(path=file.path, what=what, way_out=way_out)
 
 
 def _look_at_conllu(file: TextFile, lines: Sequence[str]) -> None:
@@ -287,7 +287,7 @@ def _look_at_conllu(file: TextFile, lines: Sequence[str]) -> None:
             break
     if problem:
         values = {"path": file.path, "problem": problem, "line": line.strip()[:80]}
-        raise ValueError(Errors.EL231.format(**values, way_out=_CONVERT))
+        raise Errors.EL231(**values, way_out=_CONVERT)
 
 
 def _looks_like(lines: Sequence[str]) -> tuple[str, str] | None:

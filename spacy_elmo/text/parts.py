@@ -5,9 +5,6 @@ depends on its block alone, and parts that are there are not made again.
 """
 
 import multiprocessing
-import os
-import signal
-import threading
 import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -25,6 +22,7 @@ from tqdm import tqdm
 
 from ..errors import Errors
 from ..files import write_files
+from ..processes import end_with_parent
 from .contents import Content
 from .corpus import count_tokens, number_words, sentence_end
 from .files import TextFile
@@ -139,7 +137,7 @@ def _make_all(
         return
     # By spawn: a forked copy of this process would copy torch's threads, locked.
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(processes, context, _follow_parent)
+    pool = ProcessPoolExecutor(processes, context, end_with_parent)
     running: deque[Future[int]] = deque()
     try:
         for task in tasks:
@@ -149,7 +147,7 @@ def _make_all(
         while running:
             yield running.popleft().result()
     except BrokenProcessPool as error:
-        raise OSError(Errors.EL044.format(processes=processes)) from error
+        raise Errors.EL044(processes=processes) from error
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -184,16 +182,3 @@ def _without_line_feeds(sentence: list[str]) -> list[str]:
 def _save(path: Path, **arrays: np.ndarray) -> None:
     with path.open("wb") as file:  # given a name, NumPy would add an ending to it
         np.savez(file, allow_pickle=False, **arrays)
-
-
-def _follow_parent() -> None:
-    """Leave interrupts to the parent process, and end when it does, however it ends."""
-
-    def end_with_parent() -> None:
-        parent = multiprocessing.parent_process()
-        if parent is not None:
-            parent.join()
-            os._exit(1)
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=end_with_parent, daemon=True).start()

@@ -85,7 +85,7 @@ def prepare(
         if found == wanted:
             return manifest
         if not overwrite:
-            raise ValueError(Errors.EL042.format(path=output))
+            raise Errors.EL042(path=output)
     request.reader()  # or refuse now
     parts = _parts_folder(output, wanted)
     n_parts = make_parts(files, parts, request, processes=processes, progress=progress)
@@ -129,7 +129,7 @@ def refuse_to_write_over(
     if parts.is_dir() and not (parts / REQUEST).exists():
         is_strange |= any(not path.name.startswith(".") for path in parts.iterdir())
     if is_source or (is_strange and not overwrite):
-        raise ValueError(Errors.EL042.format(path=output))
+        raise Errors.EL042(path=output)
 
 
 def _parts_folder(output: Path, wanted: dict[str, Any]) -> Path:
@@ -193,7 +193,7 @@ def _count_words(parts: Iterable[Part]) -> tuple[int, int, list[str], np.ndarray
             if count:
                 counts[word] = counts.get(word, 0) + count
     if not counts[BOS]:
-        raise ValueError(Errors.EL033)
+        raise Errors.EL033()
     counts_V = np.fromiter(counts.values(), dtype=np.int64, count=len(counts))
     words, counts_V, _ = by_frequency(list(counts), counts_V)
     return n_lines, counts[BOS], words, counts_V

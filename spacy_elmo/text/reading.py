@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ..bilm import UnicodeForm, in_form
-from ..errors import Errors, Warnings
+from ..errors import ElmoError, Errors, Warnings
 from .contents import Content, Fields, readers
 from .files import TextFile, describe, files_of
 from .records import MAX_PIECE, Record, Source, line_of, open_source
@@ -154,10 +154,10 @@ def read_contents(
 
 def _warn_of_long_line(file: TextFile, position: int) -> None:
     line = line_of(file, position)
-    message = Warnings.ELW05.format(
-        path=file.path, line=line, length=CHARACTERS_AT_ONCE
+    warnings.warn(
+        Warnings.ELW05(path=file.path, line=line, length=CHARACTERS_AT_ONCE),
+        stacklevel=4,
     )
-    warnings.warn(message, stacklevel=4)
 
 
 def read_sentences(
@@ -222,19 +222,19 @@ def read_spans(path: Path) -> Iterator["Span"]:
         source.close()
 
 
-def _refusal(file: TextFile, record: Record, error: Exception) -> ValueError:
+def _refusal(file: TextFile, record: Record, error: Exception) -> ElmoError:
     """Return the error of a record that can't be read, with its place and the way
     out."""
     problem: object = error.args[0] if isinstance(error, KeyError) else error
     if file.kind == "spacy":
-        return ValueError(Errors.EL220.format(path=file.path, error=problem))
+        return Errors.EL220(path=file.path, error=problem)
     at = record.position
-    message = {"jsonl": Errors.EL040, "conllu": Errors.EL205}.get(file.kind)
+    kinds = {"jsonl": Errors.EL040, "conllu": Errors.EL205}
+    kind = kinds.get(file.kind, Errors.EL031)
     if isinstance(error, UnicodeDecodeError):
-        at, message = at + error.start, None
+        at, kind = at + error.start, Errors.EL031
     line = line_of(file, at)
-    said = {"path": file.path, "line": line, "error": problem, "problem": problem}
-    return ValueError((message or Errors.EL031).format(**said))
+    return kind(path=file.path, line=line, error=problem, problem=problem)
 
 
 def _tokenizer(reading: Reading, *, lines: bool) -> Tokenize:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ..errors import Errors
-from ..files import coded
-from .files import TextFile, new_checksum
+from ..files import new_checksum, parsing
+from .files import TextFile
 from .unpack import CHUNK, ByteStream
 
 MAX_RECORD = 32 << 20  # bytes of a JSON line or of a CoNLL-U sentence
@@ -154,7 +154,7 @@ class Records(Source):
             line = line_of(self.file, start)
             problem = f"a record has more than {MAX_RECORD:,} bytes"
             said = {"path": self.file.path, "line": line, "problem": problem}
-            raise ValueError(Errors.EL205.format(**said))
+            raise Errors.EL205(**said)
         return end if end >= 0 else self.stream.end
 
 
@@ -165,7 +165,7 @@ class Docs(Source):
         super().__init__(file, piece)
         from .docs import read_docs
 
-        with coded(Errors.EL220, file.path):
+        with parsing(Errors.EL220, file.path):
             docs = read_docs(self._blocks())
         self._mean_bytes = self.stream.end / max(1, len(docs))
         self._docs = enumerate(self._each(docs))
@@ -192,7 +192,7 @@ class Docs(Source):
     def _each(self, docs: Any) -> Iterator[Any]:
         from .docs import docs_of
 
-        with coded(Errors.EL220, self.file.path):
+        with parsing(Errors.EL220, self.file.path):
             yield from docs_of(docs)
 
 

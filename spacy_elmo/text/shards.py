@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from ..bilm import PADDING
-from ..errors import Errors
-from ..files import MAX_JSON, folder_that_counts, read_json, reading, sha256
+from ..errors import ElmoError, Errors
+from ..files import MAX_JSON, check_plain, folder_that_counts, read_json, sha256
 from .corpus import MAX_CHARACTERS, SPECIALS, Corpus, RunningText, check_vocab
 
 MANIFEST, WORDS = "manifest.json", "words.txt"
@@ -46,8 +46,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest of a folder. Raises ValueError [EL041]."""
     path = folder_that_counts(folder) / MANIFEST
     try:
-        with reading(path, "{error}", max_bytes=MAX_JSON):
-            manifest = read_json(path.read_text(encoding="utf-8"), path)
+        check_plain(path, MAX_JSON)
+        manifest = read_json(path.read_text(encoding="utf-8"), path)
         if manifest["format"] != FORMAT_VERSION:
             raise ValueError(f"format {manifest['format']!r} is not known here")
         numbers = [entry["bytes"] for entry in manifest["files"].values()]
@@ -148,5 +148,5 @@ def _load(path: Path, dtype: type, shape: tuple[int | None, ...]) -> np.ndarray:
     return array.view(np.ndarray)
 
 
-def _damaged(folder: Path, problem: str) -> ValueError:
-    return ValueError(Errors.EL041.format(path=folder, problem=problem))
+def _damaged(folder: Path, problem: str) -> ElmoError:
+    return Errors.EL041(path=folder, problem=problem)

@@ -94,10 +94,7 @@ class Streams:
     ) -> None:
         n_words = len(corpus.forward)
         if n_words - 1 < batch_size:
-            message = Errors.EL035.format(
-                tokens=n_words, batch=batch_size, fits=n_words - 1
-            )
-            raise ValueError(message)
+            raise Errors.EL035(tokens=n_words, batch=batch_size, fits=n_words - 1)
         self.corpus, self.unroll_steps = corpus, unroll_steps
         self.rows = range(batch_size) if rows is None else rows
         self.length = math.ceil((n_words - 1) / batch_size)

@@ -53,7 +53,7 @@ def tokenizer_of(
     """
     if tokenizer not in ("spacy", "whitespace"):
         problem = "the tokenizer is 'spacy' or 'whitespace'"
-        raise ValueError(Errors.EL032.format(lang=tokenizer, error=problem))
+        raise Errors.EL032(lang=tokenizer, error=problem)
     ends_at = _sentence_ends() if split else None
     if tokenizer == "whitespace":
         return lambda texts: (_separated(text, ends_at, lines) for text in texts)
@@ -82,7 +82,7 @@ def tokenizer_of_pipeline(pipeline: str, files_hash: str | None = None) -> Token
 
     nlp = spacy.load(pipeline)
     if files_hash not in (None, hash_of_pipeline(nlp)):
-        raise ValueError(Errors.EL209.format(model=pipeline))
+        raise Errors.EL209(model=pipeline)
     nlp.max_length = 1 << 40  # what it gets is short
 
     def tokenize(texts: Sequence[str]) -> Iterator[list[Sentence]]:
@@ -220,7 +220,7 @@ def _blank(lang: str) -> "Language":
         nlp = spacy.blank(lang)
     except ImportError as error:
         # spaCy's "can't import language", or what its tokenizer needs is missing.
-        raise ValueError(Errors.EL032.format(lang=lang, error=error)) from error
+        raise Errors.EL032(lang=lang, error=error) from error
     vocab: Any = nlp.vocab
     vocab.lex_attr_getters = {}  # they take longer than the tokenizer, and nobody asks
     return nlp

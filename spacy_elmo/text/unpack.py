@@ -153,6 +153,6 @@ class ByteStream:
         try:
             data = self._file.read(CHUNK)
         except DAMAGED as error:
-            raise OSError(Errors.EL030.format(path=self.path, error=error)) from error
+            raise Errors.EL030(path=self.path, error=error) from error
         self._buffer += data
         self.ended = not data

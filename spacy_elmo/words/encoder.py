@@ -21,7 +21,7 @@ from safetensors.numpy import load as deserialize
 from safetensors.numpy import save as serialize
 
 from ..errors import Errors
-from ..files import coded, reading, write_file
+from ..files import parsing, reading, write_file
 from .pieces import FIRST, LAST, UNKNOWN, pieces_of
 
 FILE = "words.safetensors"
@@ -152,7 +152,7 @@ class WordEncoder:
     ) -> "WordEncoder":
         """Return the encoder of what `to_bytes` returned; one that is in memory already
         is not made again. Raises ValueError [EL145] if it is damaged."""
-        with coded(Errors.EL145, path):
+        with parsing(Errors.EL145, path):
             arrays = deserialize(data)
         digest = arrays.pop("sha256", np.zeros(0, np.uint8)).tobytes().hex()
         if digest != _checksum(arrays):

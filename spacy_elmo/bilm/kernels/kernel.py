@@ -162,8 +162,7 @@ def _check_names(kernels: Mapping[str, str]) -> None:
     for part, name in kernels.items():
         for found, known in ((part, KERNELS), (name, KERNELS.get(part, ()))):
             if found not in known:
-                message = Errors.EL073.format(found=found, known=", ".join(known))
-                raise ValueError(message)
+                raise Errors.EL073(found=found, known=", ".join(known))
 
 
 def pick(part: str, best: str, can_run: Mapping[str, bool]) -> str:
@@ -171,7 +170,7 @@ def pick(part: str, best: str, can_run: Mapping[str, bool]) -> str:
     ValueError [EL150] if that can't run."""
     name = forced_kernels().get(part, best)
     if not can_run[name]:
-        raise ValueError(Errors.EL150.format(part=part, name=name))
+        raise Errors.EL150(part=part, name=name)
     return name
 
 

@@ -32,7 +32,7 @@ class AdaptiveSoftmax(Objective):
         super().__init__(width, n_words)
         rising = all(a < b for a, b in pairwise([0, *cutoffs, n_words]))
         if not rising or width // DIV_VALUE ** len(cutoffs) < 1:
-            raise ValueError(Errors.EL029.format(cutoffs=list(cutoffs), width=width))
+            raise Errors.EL029(cutoffs=list(cutoffs), width=width)
         self.clusters = nn.AdaptiveLogSoftmaxWithLoss(
             width,
             n_words,

@@ -58,7 +58,7 @@ class SampledSoftmax(FullSoftmax):
     def __init__(self, width: int, n_words: int, n_samples: int) -> None:
         super().__init__(width, n_words)
         if n_samples >= n_words:
-            raise ValueError(Errors.EL045.format(samples=n_samples, words=n_words))
+            raise Errors.EL045(samples=n_samples, words=n_words)
         self.n_samples = n_samples
         self.sampled_S = torch.empty(0, dtype=torch.int64)
         self._rows_R = torch.empty(0, dtype=torch.int64)

@@ -51,22 +51,21 @@ def load(path: Path, width: int, n_words: int) -> Objective:
         if "name" not in header:
             raise ValueError("it does not name its objective")
         make = registry.objectives.get(header["name"])(**header["settings"])
-        with torch.device("meta"):  # shapes, but no memory yet
-            expected = make(width, n_words).state_dict()
+    with torch.device("meta"):  # shapes, but no memory yet
+        expected = make(width, n_words).state_dict()
     for name, tensor in expected.items():
         shape = tuple(arrays[name].shape) if name in arrays else None
         if shape != tuple(tensor.shape):
             shapes = {"found": shape, "expected": tuple(tensor.shape)}
-            raise ValueError(Errors.EL007.format(path=path, name=name, **shapes))
+            raise Errors.EL007(path=path, name=name, **shapes)
         dtype = arrays[name].dtype
         if dtype not in (FLOATS if tensor.is_floating_point() else (tensor.dtype,)):
             found = {"name": name, "problem": f"of type {dtype}"}
-            raise ValueError(Errors.EL009.format(path=path, **found))
+            raise Errors.EL009(path=path, **found)
         arrays[name] = arrays[name].to(tensor.dtype)
         if not torch.isfinite(arrays[name]).all():
-            raise ValueError(Errors.EL008.format(name=name, path=path))
-    with reading(path, Errors.EL010):
-        objective: Objective = make(width, n_words)
+            raise Errors.EL008(name=name, path=path)
+    objective: Objective = make(width, n_words)
     objective.load_state_dict({name: arrays[name] for name in expected})
     return objective
 

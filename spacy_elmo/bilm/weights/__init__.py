@@ -9,8 +9,7 @@ from typing import Any
 
 import torch
 
-from ...errors import Errors
-from ...files import coded
+from ...errors import ElmoError, Errors
 from ...registry import registry
 from .. import objectives
 from ..config import BiLMConfig
@@ -43,17 +42,19 @@ def find_format(path: str | Path) -> Format:
             several formats.
     """
     path = Path(path)
-    with coded(Errors.EL002, path, format="a biLM"):  # no permission
+    try:
         found = [known for known in _formats().values() if known.matches(path)]
+    except OSError as error:  # no permission, a name that is too long
+        raise Errors.EL002(path=path, format="a biLM", error=error) from error
     if not found:
         folder = path if path.is_dir() else path.parent
         packed = [path] if path.suffix == ".gz" else sorted(folder.glob("*.h*5.gz"))
         if packed and (path.is_dir() or path in packed):
-            raise ValueError(Errors.EL168.format(path=packed[0]))
+            raise Errors.EL168(path=packed[0])
         raise not_found(path)
     if len(found) > 1:
         names = ", ".join(f"one in the format {known.name}" for known in found)
-        raise ValueError(Errors.EL005.format(path=path, names=names))
+        raise Errors.EL005(path=path, names=names)
     return found[0]
 
 
@@ -148,20 +149,20 @@ def save(
     writer, folder = writable_format(format), Path(folder)
     if dtype not in writer.dtypes:
         problem = f"of type {dtype}; it has {', '.join(writer.dtypes)}"
-        raise ValueError(Errors.EL027.format(format=format, problem=problem))
+        raise Errors.EL027(format=format, problem=problem)
     if not (writer.keeps_training or (objective is None and card is None)):
         problem = "it has no place for an objective or a card"
-        raise ValueError(Errors.EL027.format(format=format, problem=problem))
+        raise Errors.EL027(format=format, problem=problem)
     for name, other in _formats().items():
         if name != format and other.matches(folder):
-            raise ValueError(Errors.EL016.format(path=folder, name=name))
+            raise Errors.EL016(path=folder, name=name)
     stored = stored.to(DTYPES[dtype])
     state = objective.state_dict() if objective is not None else {}
     floats = {name: a for name, a in state.items() if a.is_floating_point()}
     written = {name: array.to(DTYPES[dtype]) for name, array in floats.items()}
     for name, array in [*stored.arrays.items(), *written.items()]:
         if not torch.isfinite(array).all():
-            raise ValueError(Errors.EL019.format(name=name, dtype=dtype))
+            raise Errors.EL019(name=name, dtype=dtype)
     writer.save(stored, folder, objective=objective, card=card)
     return stored.fingerprint
 
@@ -172,11 +173,11 @@ def writable_format(name: str) -> WritableFormat:
     found = _formats().items()
     known = {key: each for key, each in found if isinstance(each, WritableFormat)}
     if name not in known:
-        raise ValueError(Errors.EL073.format(found=name, known=", ".join(known)))
+        raise Errors.EL073(found=name, known=", ".join(known))
     return known[name]
 
 
-def not_found(path: str | Path, names: Sequence[str] = ()) -> FileNotFoundError:
+def not_found(path: str | Path, names: Sequence[str] = ()) -> ElmoError:
     """Return the error [EL001] of a path that is a model in no format; `names` are of
     shipped models that could have been meant."""
     layouts = "; ".join(f"{f.layout} ({name})" for name, f in _formats().items())
@@ -184,8 +185,7 @@ def not_found(path: str | Path, names: Sequence[str] = ()) -> FileNotFoundError:
     path = Path(path).absolute()  # relative ones are of the folder one works in
     if (best := path / "model-best").is_dir():
         named += f" '{best}' may be what you mean."
-    message = Errors.EL001.format(path=path, layouts=layouts, names=named)
-    return FileNotFoundError(message)
+    return Errors.EL001(path=path, layouts=layouts, names=named)
 
 
 def _formats() -> dict[str, Format]:

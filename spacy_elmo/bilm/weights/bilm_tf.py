@@ -112,11 +112,11 @@ class BilmTfFormat:
         """Write `options.json`, `weights.hdf5` and the words, if known."""
         check_can_be_read_again(stored.vocab, self.name)
         if problem := _problem(stored.config):
-            raise ValueError(Errors.EL027.format(format=self.name, problem=problem))
+            raise Errors.EL027(format=self.name, problem=problem)
         others = [each for found in _files(folder) for each in found]
         if names := [p.name for p in others if p.name not in (OPTIONS, WEIGHTS)]:
             names = [WEIGHTS, *sorted(names)]
-            raise ValueError(Errors.EL005.format(path=folder, names=", ".join(names)))
+            raise Errors.EL005(path=folder, names=", ".join(names))
         arrays = _to_theirs(stored.arrays, stored.config)
         contents: dict[str, str | Writer] = {WEIGHTS: partial(_write_arrays, arrays)}
         if stored.vocab is not None:
@@ -133,7 +133,7 @@ def _shapes(
     theirs = {standard_name(name): name for name in file.shapes}
     if len(theirs) < len(file.shapes):
         problem = "has arrays twice, under names of two versions of TensorFlow"
-        raise ValueError(Errors.EL006.format(path=path, problem=problem))
+        raise Errors.EL006(path=path, problem=problem)
     return {name: file.shapes[there] for name, there in theirs.items()}, theirs
 
 
@@ -145,7 +145,7 @@ def _pair(path: Path) -> tuple[Path, Path]:
     options, weights = _files(path)
     if len(options) > 1 or len(weights) > 1:
         names = ", ".join(found.name for found in [*options, *weights])
-        raise ValueError(Errors.EL005.format(path=path, names=names))
+        raise Errors.EL005(path=path, names=names)
     return options[0], weights[0]
 
 
@@ -344,7 +344,7 @@ def sizes_of(
 ) -> BiLMConfig:
     """Return the sizes in options that were read. Raises as `read_sizes`."""
     if isinstance(options, dict) and options.get("bidirectional") is False:
-        raise ValueError(Errors.EL167.format(path=options_path))
+        raise Errors.EL167(path=options_path)
     try:
         lstm = {**_LSTM_DEFAULTS, **options["lstm"]}
         sizes: dict[str, Any] = {ours: lstm[theirs] for theirs, ours in _LSTM.items()}
@@ -356,12 +356,12 @@ def sizes_of(
         table = "embedding" if reads_words else "char_embed"
         if table not in shapes:
             problem = f"has no array '{table}'"
-            raise ValueError(Errors.EL006.format(path=path, problem=problem))
+            raise Errors.EL006(path=path, problem=problem)
         n_rows = (shapes[table] or (0,))[0]
         if reads_words:
             sizes["n_words"] = n_rows
         elif n_rows != BYTES:
-            raise ValueError(Errors.EL163.format(path=path, found=n_rows))
+            raise Errors.EL163(path=path, found=n_rows)
         else:
             cnn = options["char_cnn"]
             sizes |= {
@@ -376,8 +376,7 @@ def sizes_of(
             }
     except (KeyError, TypeError, AttributeError) as error:
         problem = f"a setting is missing or of the wrong kind ({error})"
-        message = Errors.EL003.format(path=options_path, problem=problem)
-        raise ValueError(message) from error
+        raise Errors.EL003(path=options_path, problem=problem) from error
     return BiLMConfig.from_dict(sizes)
 
 

@@ -10,7 +10,7 @@ import io
 import math
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import product
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -20,7 +20,7 @@ import pyfive
 from pyfive.dataobjects import DataObjects
 
 from ...errors import Errors
-from ...files import coded, reading
+from ...files import parsing, reading
 
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 # How many times its file a compressed array may be; floats hardly shrink.
@@ -95,8 +95,7 @@ class Hdf5File:
                 raise ValueError(f"it has more than {MAX_NAMES:,} arrays")
             problem = _problem(array, metadata) or self._place(name, array, left)
             if problem:
-                message = Errors.EL009.format(name=name, path=path, problem=problem)
-                raise ValueError(message)
+                raise Errors.EL009(name=name, path=path, problem=problem)
             self._arrays[name] = array
         self._check_places()
         self.shapes = {name: tuple(a.shape) for name, a in self._arrays.items()}
@@ -150,11 +149,15 @@ class Hdf5File:
             if start < end:
                 problem = f"stored where '{before}' is, too"
                 values = {"name": name, "path": self._path, "problem": problem}
-                raise ValueError(Errors.EL009.format(**values))
+                raise Errors.EL009(**values)
             end, before = stop, name
 
     def read(self, name: str) -> np.ndarray:
-        """Return an array."""
+        """Return an array. Raises ValueError [EL002] if it is damaged."""
+        with parsing(Errors.EL002, self._path, format="HDF5"):
+            return self._read(name)
+
+    def _read(self, name: str) -> np.ndarray:
         array, pieces = self._arrays[name], self._pieces[name]
         if array.id.layout_class == _COMPACT:
             return np.array(array[()])
@@ -177,18 +180,20 @@ def open_file(path: Path) -> Iterator[Hdf5File]:
     """Open an HDF5 file to read.
 
     Raises:
-        ValueError: [EL002] for whatever fails while it is open; [EL009] on links and
+        ValueError: [EL002] if it can't be read; [EL009] on links and
             external or virtual storage, which could reach other files of this machine,
             on arrays that the file does not really hold, which would take memory, and
             on arrays that are not of plain floating-point numbers.
     """
-    with reading(path, Errors.EL002, format="HDF5"), path.open("rb") as file:
-        try:
-            opened = Hdf5File(file, path)
-        except AssertionError as error:  # so pyfive says what it did not expect
-            problem = "a part of it is damaged, or a link to another file"
-            raise ValueError(problem) from error
-        yield opened
+    with ExitStack() as opened:
+        with reading(path, Errors.EL002, format="HDF5"):
+            file = opened.enter_context(path.open("rb"))
+            try:
+                arrays = Hdf5File(file, path)
+            except AssertionError as error:  # so pyfive says what it did not expect
+                problem = "a part of it is damaged, or a link to another file"
+                raise ValueError(problem) from error
+        yield arrays
 
 
 def _walk(group: Any, prefix: str, depth: int, path: Path) -> Iterator[tuple[str, Any]]:
@@ -198,7 +203,7 @@ def _walk(group: Any, prefix: str, depth: int, path: Path) -> Iterator[tuple[str
     for key in group:
         name = prefix + key
         problem = "damaged, or of a kind that is not read"
-        with coded(Errors.EL009, path, name=name, problem=problem):
+        with parsing(Errors.EL009, path, name=name, problem=problem):
             item = group.get_lazy_view(key)
         if item is None or item.name != f"/{name}":
             yield name, None

@@ -18,8 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...errors import Errors
-from ...files import coded, reading
+from ...errors import ElmoError, Errors
+from ...files import reading
 from ...registry import registry
 from ..config import BiLMConfig
 from ..objectives.storage import FLOATS
@@ -78,9 +78,13 @@ class ManyLangsFormat:
         n_numbers = sum(array.numel() for array in empty_arrays(config).values())
         n_numbers += word_dim * (config.n_words + config.projection_dim)
         most = 4 * n_numbers + MAX_OVERHEAD
-        with coded(Errors.EL002, folder, format=self.name):
+        try:
             arrays = _token_encoder(_getter(folder / EMBEDDER, most), config)
             arrays |= _lstms(_getter(folder / ENCODER, most), config)
+        except ElmoError:
+            raise
+        except (RuntimeError, IndexError, ValueError) as error:  # shapes that don't fit
+            raise Errors.EL002(path=folder, format=self.name, error=error) from error
         return StoredBiLM(config, vocab, alphabet, arrays)
 
 
@@ -113,12 +117,12 @@ def _read_texts(
             }
     except (KeyError, TypeError, AttributeError) as error:
         problem = f"a setting is missing or of the wrong kind ({error})"
-        raise ValueError(Errors.EL003.format(path=path, problem=problem)) from error
+        raise Errors.EL003(path=path, problem=problem) from error
     vocab = alphabet = None
     for file, kind, dim in (WORDS, "word", word_dim), (CHARACTERS, "char", char_dim):
         if dim and not (folder / file).exists():
             values = {"path": folder / file, "kind": kind, "dim": dim, "sizes": path}
-            raise ValueError(Errors.EL166.format(**values))
+            raise Errors.EL166(**values)
     if word_dim:
         vocab = [_SPECIAL_WORDS.get(w, w) for w in _read_dic(folder / WORDS)]
         settings["n_words"] = len(vocab)
@@ -141,7 +145,7 @@ def _read_sizes(folder: Path) -> tuple[Path, Any]:
         name = PureWindowsPath(read_json(path)["config_path"]).name
     except (KeyError, TypeError) as error:
         problem = f"a setting is missing or of the wrong kind ({error})"
-        raise ValueError(Errors.EL003.format(path=path, problem=problem)) from error
+        raise Errors.EL003(path=path, problem=problem) from error
     with reading(path, Errors.EL002, format="a configuration"):  # a name of any length
         folders = [folder, folder / "configs", *sorted(folder.iterdir())]
         places = [each / name for each in folders if each.is_dir()]
@@ -152,7 +156,7 @@ def _read_sizes(folder: Path) -> tuple[Path, Any]:
     if name not in PUBLISHED_SIZES:
         content = json.dumps(sizes)
         values = {"path": folder, "name": name, "content": content}
-        raise ValueError(Errors.EL165.format(**values))
+        raise Errors.EL165(**values)
     return path, sizes
 
 
@@ -161,7 +165,7 @@ def _sizes_of_arrays(folder: Path) -> dict[str, Any]:
     the length of words, which arrays don't say, are those of all published models."""
     path = folder / EMBEDDER
     tokens, lstm = _read_arrays(path), _read_arrays(folder / ENCODER)
-    with coded(Errors.EL002, path, format="arrays of ELMoForManyLangs"):
+    try:
         none = torch.empty(0, 0)
         word, char = (tokens.get(f"{kind}_{_TABLE}", none) for kind in ("word", "char"))
         filters = [tokens[f"convolutions.{i}.weight"] for i in _count(tokens, _FILTER)]
@@ -179,6 +183,9 @@ def _sizes_of_arrays(folder: Path) -> dict[str, Any]:
                 "max_characters_per_token": 50,
             },
         }  # fmt: skip
+    except (KeyError, IndexError, ValueError) as error:
+        said = {"path": path, "format": "arrays of ELMoForManyLangs", "error": error}
+        raise Errors.EL002(**said) from error
 
 
 def _count(arrays: dict[str, Tensor], name: str) -> range:
@@ -237,7 +244,7 @@ def _getter(path: Path, max_bytes: int) -> Getter:
         n_axes = 1 if name.endswith("bias") else 3 if "convolutions" in name else 2
         if array is None or array.dim() != n_axes:
             problem = f"has no array '{name}' of {n_axes} axes"
-            raise ValueError(Errors.EL006.format(path=path, problem=problem))
+            raise Errors.EL006(path=path, problem=problem)
         return array
 
     return get
@@ -254,7 +261,7 @@ def _read_arrays(path: Path, max_bytes: int | None = None) -> dict[str, Tensor]:
             if not _is_plain(array):
                 problem = "not an array of floating-point numbers"
                 found = {"name": name, "problem": problem}
-                raise ValueError(Errors.EL009.format(path=path, **found))
+                raise Errors.EL009(path=path, **found)
         starts = [a.untyped_storage().data_ptr() for a in arrays.values() if a.nbytes]
         if len(set(starts)) < len(starts):  # each would take memory of its own
             raise ValueError("its arrays share their numbers")
@@ -290,5 +297,5 @@ def _read_dic(path: Path) -> list[str]:
         entries = {int(number): entry for entry, number in numbered}
     if sorted(entries) != list(range(len(entries))):
         problem = "its entries are not numbered 0, 1, 2 ..."
-        raise ValueError(Errors.EL003.format(path=path, problem=problem))
+        raise Errors.EL003(path=path, problem=problem)
     return [entries[i] for i in range(len(entries))]

@@ -72,8 +72,7 @@ class OwnFormat:
         signed = header.get("vocab_sha256")  # edited files may lack it
         if signed is not None and signed != sha256_of(vocab_text(vocab or [])):
             problem = "it was changed after it was written, or is not there"
-            message = Errors.EL003.format(path=folder / VOCAB, problem=problem)
-            raise ValueError(message)
+            raise Errors.EL003(path=folder / VOCAB, problem=problem)
         has_alphabet = config.characters == "alphabet"
         alphabet = read_json(folder / ALPHABET) if has_alphabet else None
         check_words(folder, config, vocab, alphabet)
@@ -83,7 +82,7 @@ class OwnFormat:
         found, expected = stored.fingerprint, header.get("fingerprint")
         if expected is not None and found != expected:
             both = {"found": found, "expected": expected, "config": folder / CONFIG}
-            raise ValueError(Errors.EL012.format(path=path, **both))
+            raise Errors.EL012(path=path, **both)
         return stored
 
     def save(
@@ -136,7 +135,7 @@ def _check_ours(path: Path) -> None:
     except (OSError, ValueError, RecursionError):
         return  # there is none, or none that can be read
     if not (isinstance(header, dict) and isinstance(header.get("bilm"), dict)):
-        raise ValueError(Errors.EL061.format(path=path))
+        raise Errors.EL061(path=path)
 
 
 def _header(path: Path) -> dict[str, Any]:
@@ -144,14 +143,14 @@ def _header(path: Path) -> dict[str, Any]:
     header = read_own_json(path)
     if not isinstance(header, dict) or not isinstance(header.get("bilm"), dict):
         problem = "it has no 'bilm' section"
-        raise ValueError(Errors.EL003.format(path=path, problem=problem))
+        raise Errors.EL003(path=path, problem=problem)
     version = header.get("format")
     if type(version) is not int or version < FORMAT_VERSION:
         problem = f"its format is {version!r}"
-        raise ValueError(Errors.EL003.format(path=path, problem=problem))
+        raise Errors.EL003(path=path, problem=problem)
     if version > FORMAT_VERSION:
         versions = {"found": version, "known": FORMAT_VERSION}
-        raise ValueError(Errors.EL014.format(path=path, **versions))
+        raise Errors.EL014(path=path, **versions)
     return header
 
 
@@ -165,7 +164,7 @@ def _mix(header: dict[str, Any], config: BiLMConfig, path: Path) -> Mix | None:
         numbers = []
     if len(numbers) != config.n_layers + 2 or not all(map(math.isfinite, numbers)):
         problem = "its 'mix' is no number a layer and a scale"
-        raise ValueError(Errors.EL003.format(path=path, problem=problem))
+        raise Errors.EL003(path=path, problem=problem)
     return Mix(tuple(numbers[:-1]), numbers[-1])
 
 
@@ -178,7 +177,7 @@ def _read_arrays(path: Path, config: BiLMConfig) -> dict[str, Tensor]:
         for name, part in parts.items():
             if part.get_dtype() not in _SAFETENSORS_FLOATS:
                 found = {"name": name, "problem": f"of type {part.get_dtype()}"}
-                raise ValueError(Errors.EL009.format(path=path, **found))
+                raise Errors.EL009(path=path, **found)
         check_shapes(path, shapes, empty_arrays(config))
         # Copies: what safetensors gives is the file itself, mapped into memory.
         return {n: file.get_tensor(n).to(torch.float32, copy=True) for n in names}

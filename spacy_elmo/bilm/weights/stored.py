@@ -109,15 +109,15 @@ def checked(stored: StoredBiLM, path: str | Path) -> StoredBiLM:
     check_words(path, stored.config, stored.vocab, stored.alphabet)
     if stored.form not in (None, *FORMS):
         problem = f"its Unicode form is {stored.form!r}"
-        raise ValueError(Errors.EL003.format(path=path, problem=problem))
+        raise Errors.EL003(path=path, problem=problem)
     if stored.config.n_words and stored.vocab and UNK not in stored.vocab:
         found = {"path": path, "first": stored.vocab[0]}
-        warnings.warn(Warnings.ELW62.format(**found), stacklevel=4)
+        warnings.warn(Warnings.ELW62(**found), stacklevel=4)
     shapes = {name: tuple(array.shape) for name, array in stored.arrays.items()}
     check_shapes(path, shapes, empty_arrays(stored.config))
     for name, array in stored.arrays.items():
         if not torch.isfinite(array).all():
-            raise ValueError(Errors.EL008.format(name=name, path=path))
+            raise Errors.EL008(name=name, path=path)
     return stored.to(torch.float32)
 
 
@@ -143,14 +143,14 @@ def check_shapes(
         shape = tuple(array.shape)
         if name not in found:
             problem = f"has no array '{name}'"
-            raise ValueError(Errors.EL006.format(path=path, problem=problem))
+            raise Errors.EL006(path=path, problem=problem)
         if found[name] != shape:
             shapes = {"found": found[name], "expected": shape}
-            raise ValueError(Errors.EL007.format(path=path, name=name, **shapes))
+            raise Errors.EL007(path=path, name=name, **shapes)
     unknown = sorted(set(found) - set(expected))
     if unknown:
         problem = f"has arrays that the model has not: {', '.join(unknown[:5])}"
-        raise ValueError(Errors.EL006.format(path=path, problem=problem))
+        raise Errors.EL006(path=path, problem=problem)
 
 
 def check_words(
@@ -166,7 +166,7 @@ def check_words(
             characters are not as many as the embeddings, or not all that are needed.
     """
     if config.n_words and vocab is None:
-        raise ValueError(Errors.EL022.format(path=path))
+        raise Errors.EL022(path=path)
     n_words, n_expected, problem = len(vocab or []), config.n_characters - 1, None
     if config.n_words and n_words != config.n_words:
         problem = f"its vocabulary has {n_words} words for {config.n_words} rows"
@@ -181,4 +181,4 @@ def check_words(
     elif missing := [mark for mark in MARKS if mark not in alphabet]:
         problem = f"its alphabet has no {', '.join(missing)}"
     if problem:
-        raise ValueError(Errors.EL003.format(path=path, problem=problem))
+        raise Errors.EL003(path=path, problem=problem)

@@ -103,7 +103,7 @@ class TensorBundle:
             entry = self.entries[name]
             if problem := self._problem(entry, held):
                 values = {"name": name, "path": self.path, "problem": problem}
-                raise ValueError(Errors.EL009.format(**values))
+                raise Errors.EL009(**values)
         return {other: self.entries[name].shape for name, other in names.items()}
 
     def _problem(self, entry: Entry, held: dict[int, int]) -> str | None:

@@ -65,7 +65,7 @@ def read_vocab_beside(path: Path, config: BiLMConfig) -> list[str] | None:
     except ValueError as error:
         if config.n_words:
             raise
-        warnings.warn(Warnings.ELW61.format(error=error), stacklevel=5)
+        warnings.warn(Warnings.ELW61(error=error), stacklevel=5)
         return None
 
 
@@ -89,7 +89,7 @@ def check_can_be_read_again(words: list[str] | None, format: str) -> None:
         is_same = False
     if not is_same:
         problem = "a word has a line break or no UTF-8, or there are no words"
-        raise ValueError(Errors.EL027.format(format=format, problem=problem))
+        raise Errors.EL027(format=format, problem=problem)
 
 
 def vocab_text(words: list[str]) -> str:

@@ -66,7 +66,7 @@ class _Arrays:
         self._theirs = {inside: name for name, inside in names.items()}
         if len(self._theirs) < len(names):
             problem = "has arrays twice, under names of two versions of TensorFlow"
-            raise ValueError(Errors.EL006.format(path=self.path, problem=problem))
+            raise Errors.EL006(path=self.path, problem=problem)
 
     def read(self, name: str) -> np.ndarray:
         return self.bundle.read(self._theirs[name])
@@ -120,22 +120,22 @@ class CheckpointFormat:
         weight = _SOFTMAX_W if _SOFTMAX_W in arrays.shapes else "embedding"
         rows = (arrays.shapes.get(weight) or (0,))[0]
         if not n_words:
-            raise ValueError(Errors.EL161.format(path=folder_of(path), rows=rows))
+            raise Errors.EL161(path=folder_of(path), rows=rows)
         if n_words != rows:
             place = folder_of(path) / VOCAB
             values = {"path": place, "found": n_words, "rows": rows}
-            raise ValueError(Errors.EL162.format(**values))
+            raise Errors.EL162(**values)
         shapes = {weight: (n_words, width), _SOFTMAX_B: (n_words,)}
         state = {}
         for ours, theirs in (("weight", weight), ("bias", _SOFTMAX_B)):
             found = {"found": arrays.shapes.get(theirs), "expected": shapes[theirs]}
             where = {"path": arrays.path, "name": theirs}
             if found["found"] != found["expected"]:
-                raise ValueError(Errors.EL007.format(**where, **found))
+                raise Errors.EL007(**where, **found)
             array = np.asarray(arrays.read(theirs), dtype=np.float32)
             state[ours] = torch.from_numpy(array)
             if not torch.isfinite(state[ours]).all():
-                raise ValueError(Errors.EL008.format(**where))
+                raise Errors.EL008(**where)
         softmax = _softmax(read_json(folder_of(path) / OPTIONS), width, n_words)
         softmax.load_state_dict(state)
         return softmax
@@ -173,7 +173,7 @@ def _open_checkpoint(path: Path) -> _Arrays:
         prefix = found[0].with_suffix("")
     if prefix is None or prefix.with_name(prefix.name + INDEX) not in found:
         names = ", ".join(each.name for each in found)
-        raise ValueError(Errors.EL005.format(path=folder, names=names))
+        raise Errors.EL005(path=folder, names=names)
     return _Arrays(prefix, "lm/")
 
 
@@ -241,7 +241,7 @@ def _sizes_of_module(arrays: _Arrays) -> BiLMConfig:
     cell = "RNN_0/RNN/MultiRNNCell/Cell{}/LSTMCell/{}".format
     rows = (shapes.get("char_embed") or (0,))[0]
     if rows not in (BYTES, BYTES + 1):
-        raise ValueError(Errors.EL163.format(path=arrays.path, found=rows))
+        raise Errors.EL163(path=arrays.path, found=rows)
     try:
         n_layers = _count(shapes, lambda i: cell(i, "W_0"))
         hidden_dim = shapes[cell(0, "B")][0] // 4
@@ -268,9 +268,7 @@ def _sizes_of_module(arrays: _Arrays) -> BiLMConfig:
         }
     except (KeyError, ValueError, IndexError) as error:
         problem = f"has not the arrays of a biLM ({error})"
-        raise ValueError(
-            Errors.EL006.format(path=arrays.path, problem=problem)
-        ) from error
+        raise Errors.EL006(path=arrays.path, problem=problem) from error
     bytes_alone = {**shapes, "char_embed": (BYTES, shapes["char_embed"][1])}
     return sizes_of(options, arrays.path, bytes_alone, arrays.path)
 
@@ -291,9 +289,9 @@ def _trained_mix(bundle: TensorBundle, n_layers: int) -> Mix | None:
     for name, n in zip(names, (n_layers, 1)):
         where = {"path": bundle.path, "name": name}
         if math.prod(shape := bundle.entries[name].shape) != n:
-            raise ValueError(Errors.EL007.format(**where, found=shape, expected=(n,)))
+            raise Errors.EL007(**where, found=shape, expected=(n,))
         array = bundle.read(name).astype(np.float64).reshape(-1)
         if not np.isfinite(array).all():
-            raise ValueError(Errors.EL008.format(**where))
+            raise Errors.EL008(**where)
         found.append(array.tolist())
     return Mix(tuple(found[0]), found[1][0])

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from ...errors import Errors
-from ...files import check_plain, coded
+from ...files import check_plain, parsing
 from ...registry import registry
 from ..config import BiLMConfig
 from .format import Format
@@ -56,7 +56,7 @@ def _format_in(folder: Path, path: Path) -> Format:
     if len(found) != 1:
         names = ", ".join(each.name for each in found)
         problem = f"it holds models in several formats, {names}" if found else _NOTHING
-        raise ValueError(Errors.EL169.format(path=path, error=problem))
+        raise Errors.EL169(path=path, error=problem)
     return found[0]
 
 
@@ -67,14 +67,15 @@ def _unpacked(path: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="spacy-elmo-") as temporary:
         folder = Path(temporary) / "model"
         folder.mkdir()
-        with coded(Errors.EL169, path):
+        with parsing(Errors.EL169, path):
             check_plain(path)
             with zipfile.ZipFile(path) as archive:
                 _unpack(archive, folder, MAX_COMPRESSION * path.stat().st_size)
         try:
             yield folder
         except (FileNotFoundError, ValueError) as error:  # of files that are gone then
-            raise type(error)(str(error).replace(str(folder), str(path))) from error
+            error.args = (str(error).replace(str(folder), str(path)),)
+            raise
 
 
 def _unpack(archive: zipfile.ZipFile, folder: Path, most: int) -> None:

@@ -82,7 +82,7 @@ class Library:
         """Call a function, on as many threads as torch would take. Raises MemoryError
         [EL096] if there is no memory for its buffers."""
         if getattr(self._functions, name)(task, torch.get_num_threads()):
-            raise MemoryError(Errors.EL096)
+            raise Errors.EL096()
 
 
 @cache
@@ -98,7 +98,7 @@ def load(instructions: str | None) -> Library:
     library = None if instructions is None else _load(instructions)
     if library is None:
         found = instructions or "none"
-        raise ValueError(Errors.EL150.format(part="instructions", name=found))
+        raise Errors.EL150(part="instructions", name=found)
     return library
 
 
