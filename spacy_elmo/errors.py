@@ -509,12 +509,12 @@ class Errors(metaclass=_Table):
         "was, or make a new plan in another folder."
     )
     EL205 = _error(
-        "'{path}', line {line}: {problem}. Mend or remove it; nothing is left out "
-        "unsaid."
+        "'{path}', line {line}: {problem}. Mend or remove the line: none is skipped in "
+        "silence."
     )
     EL206 = _error(
         "There is no text to embed: no input is named, or all are empty. Name files, "
-        "or - for what is piped in; without a model, too, a plan that is there goes on."
+        "or - for standard input. To continue a plan, leave out the model, too."
     )
     EL207 = _error("{name} = '{found}' is not possible. Choose from: {known}.")
     EL208 = _error(
@@ -623,9 +623,9 @@ class Warnings(metaclass=_Table):
         "'elmo' for vectors that see whole sentences."
     )
     ELW02 = _warning(
-        "'{name}' is fine-tuned at a rate of its own. What takes the place of its "
-        "listeners is fine-tuned, all layers at once, at the rate of the optimizer: "
-        "give that a small one, or replace listeners of a frozen biLM."
+        "'{name}' is fine-tuned at a rate of its own. The copies that replace its "
+        "listeners are fine-tuned at the rate of the optimizer, all layers at once: "
+        "give it a small rate, or replace listeners of a frozen biLM."
     )
     ELW03 = _warning(
         "'{name}' starts from random weights, since none were named for it, and is "
@@ -647,9 +647,9 @@ class Warnings(metaclass=_Table):
         "if it holds sentences of other weights, remove it to start again."
     )
     ELW08 = _warning(
-        "The layer cache {where} holds layers of other weights or settings, and none "
-        "of these. They are not used. Several biLMs can share a file; if nothing needs "
-        "the others any more, remove it, since they take its room."
+        "The layer cache {where} holds only layers of other weights or settings, which "
+        "are not used. Several biLMs can share a file. If nothing needs the others any "
+        "more, remove it, since they take its room."
     )
     ELW06 = _warning(
         "The GPU's memory does not hold {tokens} tokens at once, so they are computed "
@@ -694,11 +694,12 @@ class Warnings(metaclass=_Table):
         "used any more."
     )
     ELW27 = _warning(
-        "A component reads other Docs than those of the update, as entity_linker does, "
-        "which makes Docs of sentences, nlp.rehearse, and nlp.update if it excludes "
-        "'elmo'; or its tokens were merged or split after 'elmo' had read them: the "
-        "biLM does not learn from it. Put 'elmo' after what merges tokens, freeze the "
-        "biLM, or ignore the warning if others train it."
+        "The biLM does not learn from a component, since that reads other Docs than "
+        "the update has. entity_linker does so, which makes Docs of sentences; "
+        "nlp.rehearse; and nlp.update if it excludes 'elmo'. Or tokens were merged or "
+        "split after "
+        "'elmo' had read them: put 'elmo' after the component that does it. Otherwise "
+        "freeze the biLM, or ignore the warning if other components train it."
     )
     ELW61 = _warning(
         "The model is read without its vocabulary: {error} Vectors do not depend on "
