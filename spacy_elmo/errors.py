@@ -368,9 +368,7 @@ class Errors(metaclass=_Table):
     EL050 = _error(
         "'{name}' has no weights. Name some in its section (weights = PATH), load some "
         "with nlp.get_pipe('{name}').load_weights(PATH), or name them in "
-        "[initialize.components.{name}.weights] and initialise it. Components "
-        "that are listed in training.frozen_components are not initialised: set "
-        "frozen = true in [components.{name}] instead."
+        "[initialize.components.{name}.weights] and initialise it."
     )
     EL051 = _error(
         "The biLM of this package is missing from '{path}': the package was built "
@@ -384,9 +382,9 @@ class Errors(metaclass=_Table):
         "NAME). 'spacy elmo pretrain' trains one on plain text of any language."
     )
     EL052 = _error(
-        "The weights from '{source}' don't fit the configuration: {sizes}. Write the "
-        "weights' sizes into [components.elmo.model]; 'spacy elmo info MODEL --config' "
-        "prints that section."
+        "The weights from '{source}' don't fit the configuration: {sizes}. Leave all "
+        "sizes out of [components.elmo.model], and they are those of the weights, or "
+        "write these there:\n\n{block}"
     )
     EL053 = _error(
         "A listener finds no 'elmo' component (upstream '{upstream}'). Add one before "
@@ -635,9 +633,8 @@ class Warnings(metaclass=_Table):
     )
     ELW04 = _warning(
         "'{name}' was not initialised and had no weights when a listener asked for its "
-        "layers, so it took those of this package. If it is listed in "
-        "training.frozen_components, leave it out there: frozen = true in its own "
-        "section does what is meant."
+        "layers, so it took those of this package. Call nlp.initialize first, or name "
+        "weights in its section."
     )
     ELW05 = _warning(
         "'{path}', line {line} has more than {length:,} characters, and is read in "
@@ -685,9 +682,9 @@ class Warnings(metaclass=_Table):
         "biLM that is trained are never the same again, so the cache is given up."
     )
     ELW25 = _warning(
-        "'{name}' was sourced or loaded, or is listed in frozen_components, and so not "
-        "initialised: nothing of [initialize.components.{name}] is used for this "
-        "training, and no layer cache. nlp.get_pipe('{name}').use_layer_cache("
+        "'{name}' was sourced or loaded, and so not initialised: nothing of "
+        "[initialize.components.{name}] is used for this training, and no layer cache. "
+        "nlp.get_pipe('{name}').use_layer_cache("
         "'memory') keeps layers for the next epoch, with None for none; in a "
         'configuration, @callbacks = "spacy-elmo.UseLayerCache.v1" in '
         "[initialize.before_init] does."
