@@ -1,6 +1,6 @@
-"""The biLM, in pure PyTorch: no spaCy here. Start reading at model.py.
+"""The biLM in pure PyTorch, without spaCy. Start reading at model.py.
 
-objectives and weights are rooms of their own, with doors of their own.
+The rooms kernels, objectives and weights have doors of their own.
 """
 
 from importlib import import_module
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .words import trim as trim
     from .words import word_to_bytes as word_to_bytes
 
-# Imported when asked for: words are read without torch.
+# Imported at first use: words can be read without torch.
 _NAMES = {
     "bilm": ("BiLM",),
     "config": ("MAX_NUMBER", "PUBLISHED", "BiLMConfig", "check_at_least"),
@@ -64,14 +64,14 @@ _NAMES = {
         "word_to_bytes",
     ),
 }
-LATE = {name: file for file, names in _NAMES.items() for name in names}
+LAZY = {name: file for file, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name in LATE:
-        return getattr(import_module(f".{LATE[name]}", __name__), name)
+    if name in LAZY:
+        return getattr(import_module(f".{LAZY[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *LATE})
+    return sorted({*globals(), *LAZY})

@@ -1,11 +1,11 @@
-"""What a device can compute.
+"""The abilities of a processor.
 
 Precisions of inference:
 
-float32  as torch computes it, up to rounding; on a GPU without TF32
-tf32     on a GPU: inputs and weights rounded to 11 bits, summed up in float32
-half     weights rounded to 16 bits (bfloat16, float16 on a GPU), and inputs too where
-         the processor multiplies such numbers; summed up in float32
+float32  inputs, weights and sums in float32; on a GPU without TF32
+tf32     on a GPU: inputs and weights rounded to 11 bits, sums in float32
+half     weights rounded to 16 bits (bfloat16, float16 on a GPU), and inputs too if the
+         processor multiplies such numbers; sums in float32
 """
 
 import os
@@ -20,7 +20,7 @@ from ..errors import Errors
 Precision = Literal["float32", "tf32", "half"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
-# Of a CPU, from the fewest on. ARM is unknown to torch's training.
+# Instruction sets of a CPU for training, each with all before it. ARM is "unknown".
 INSTRUCTIONS = (
     "unknown",
     "avx2",
@@ -33,7 +33,7 @@ INSTRUCTIONS = (
 
 
 def onednn_is_on() -> bool:
-    """Return whether torch multiplies by oneDNN, which users can turn off."""
+    """Return whether torch uses oneDNN. Users can turn it off."""
     mkldnn = torch.backends.mkldnn
     return mkldnn.is_available() and bool(mkldnn.enabled)
 
@@ -45,8 +45,8 @@ def has_bfloat16_products() -> bool:
 
 
 def instructions() -> str:
-    """Return the best of INSTRUCTIONS that this CPU has and that the variables of torch
-    and oneDNN, ATEN_CPU_CAPABILITY and ONEDNN_MAX_CPU_ISA, leave torch."""
+    """Return the best of INSTRUCTIONS that this CPU has. The variables of torch and
+    oneDNN, ATEN_CPU_CAPABILITY and ONEDNN_MAX_CPU_ISA, can limit it."""
     capability = torch.backends.cpu.get_cpu_capability().lower()
     has: Any = getattr(torch.cpu, "get_capabilities", dict)()  # torch 2.13 and newer
     best = capability if capability in ("avx2", "avx512") else "unknown"
@@ -68,7 +68,7 @@ def _supports(name: str) -> bool:
 
 
 def cpu_model() -> str:
-    """Return the processor's model as Linux names it, "" if it does not."""
+    """Return the name of the processor's model on Linux, or ""."""
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
         models = [line.split(":")[1] for line in lines if line.startswith("model name")]

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from .. import models as shipped
 from ..bilm import BiLMConfig, CharCnnEncoder, draw_weights, encode_words, trim
-from ..bilm.kernels import case_of, encode_characters, prepare_characters
+from ..bilm.kernels import dispatch_key_of, encode_characters, prepare_characters
 from ..errors import Errors
 from ..machine import default_settings, to_device
 from ..words import FILE, WordEncoder
@@ -170,8 +170,8 @@ class _CharCnn(nn.Module):
         draw_weights(self.encoder, torch.Generator().manual_seed(seed))
 
     def forward(self, ids_VC: Tensor, word_N: Tensor) -> Tensor:
-        case = case_of(self.encoder.char_embedding, "float32")
-        weights = prepare_characters(self.encoder, case)
+        key = dispatch_key_of(self.encoder.char_embedding, "float32")
+        weights = prepare_characters(self.encoder, key)
         return encode_characters(self.encoder, weights, ids_VC)[word_N]
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from ..bilm import BiLMState, LstmState
-from ..bilm.objectives import read_header, read_signed, write_signed
+from ..bilm.objectives import read_header, read_with_checksum, write_with_checksum
 from ..errors import Errors
 from ..files import reading, write_files
 from .model import LanguageModel
@@ -71,7 +71,7 @@ def save(
         raise Errors.EL120(problem=error) from error
     arrays = _apart({k: v.detach().cpu().contiguous() for k, v in arrays.items()})
     header = {"format": FORMAT_VERSION, "progress": progress, "optimizers": states}
-    write = partial(write_signed, arrays=arrays, name=_HEADER, header=header)
+    write = partial(write_with_checksum, arrays=arrays, name=_HEADER, header=header)
     write_files(folder, {FILE: write})
 
 
@@ -96,7 +96,7 @@ def load(
     Raises ValueError [EL046] if the file is damaged or of another model."""
     path = folder / FILE
     with reading(path, Errors.EL046):
-        header, arrays = read_signed(path, _HEADER)
+        header, arrays = read_with_checksum(path, _HEADER)
         states = _of_known_format(header)["optimizers"]
         model.load_state_dict(_below("model.", arrays))
         for optimizer, state in zip(optimizers, states, strict=True):

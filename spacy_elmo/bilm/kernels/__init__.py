@@ -1,8 +1,8 @@
-"""What computes the biLM: one file a kernel (kernel.py says what a kernel is), plan.py
-chooses, fast_bilm.py computes.
+"""Kernels compute the functions of the biLM faster than the definition.
 
-To add a kernel, write a file with the functions of `TokenKernel` or `LstmKernel`, and
-name it in plan.py and in KERNELS.
+One file holds one kernel. kernel.py has their protocol and says how to add one, plan.py
+chooses among them, and fast_bilm.py runs them. docs/kernels.md says where the figures
+in these files come from.
 """
 
 from .char_cnn import encode as encode_characters
@@ -10,11 +10,11 @@ from .char_cnn import prepare as prepare_characters
 from .fast_bilm import FastBiLM, Prepared, PreparedWeights, key_of
 from .kernel import (
     KERNELS,
-    Case,
+    DispatchKey,
     LstmKernel,
     TokenKernel,
-    case_of,
     describe_library,
+    dispatch_key_of,
     find_library,
     force,
     forced_kernels,
@@ -29,10 +29,10 @@ from .plan import (
 from .training_matmul import multiply_by
 
 __all__ = [
-    "KERNELS", "Case", "FastBiLM", "LstmKernel", "Prepared", "PreparedWeights",
-    "TokenKernel",
-    "case_of", "check_precision", "check_training_precision", "choose_all",
+    "KERNELS", "DispatchKey", "FastBiLM", "LstmKernel", "Prepared",
+    "PreparedWeights", "TokenKernel", "check_precision", "check_training_precision",
+    "choose_all",
     "choose_gradients", "choose_training_matmul", "describe_library",
-    "encode_characters", "find_library", "force", "forced_kernels", "key_of",
-    "multiply_by", "prepare_characters",
+    "dispatch_key_of", "encode_characters", "find_library", "force",
+    "forced_kernels", "key_of", "multiply_by", "prepare_characters",
 ]  # fmt: skip

@@ -1,10 +1,9 @@
-"""What a kernel is: the protocol that plan.py chooses by, and fast_bilm.py calls.
-Below it stand the names of all kernels, by which users force one in place of another.
+"""The protocol of a kernel, and the kernels that users force.
 
-A kernel computes one part of the biLM, as the definition does up to rounding, for the
-cases that it can run. It is a file here with the functions of a protocol below, named
-in the list of its part in plan.py; `tests/bilm/kernels/test_kernels.py` then compares
-it with the definition.
+A kernel computes one part of the biLM, for some dispatch keys, with the values of the
+definition up to rounding. To add one, write a file here with the functions of a
+protocol below, and name it in the list of its part in plan.py.
+tests/bilm/kernels/test_kernels.py compares every kernel with the definition.
 
 Shapes: as in model.py.
 """
@@ -30,19 +29,28 @@ from . import native
 from .native import Library
 
 
-class Case(NamedTuple):
-    """What a kernel is chosen by: type of device, precision of inference, whether a
-    gradient is asked for, dtype of the weights, and the C library's instructions."""
+class DispatchKey(NamedTuple):
+    """The facts that kernels are chosen by.
+
+    Attributes:
+        device: Type of the device.
+        precision: Precision of inference.
+        gradient: Whether a gradient is asked for.
+        dtype: Dtype of the weights.
+        instructions: Instruction set of the C library; None without the library.
+        traced: Whether torch records operations, for `torch.export` for instance.
+    """
 
     device: str = "cpu"
     precision: Precision = "float32"
     gradient: bool = False
     dtype: torch.dtype = torch.float32
     instructions: str | None = None
+    traced: bool = False
 
     @property
     def is_native(self) -> bool:
-        """Whether the C library computes this case."""
+        """Whether the C library can compute."""
         return (
             self.instructions is not None
             and self.device == "cpu"
@@ -51,30 +59,35 @@ class Case(NamedTuple):
         )
 
 
-def case_of(weight: Tensor, precision: Precision) -> Case:
-    """Return the case of a model with this weight. What torch traces must be
-    torch's."""
-    traced = torch.compiler.is_compiling() or torch.compiler.is_exporting()
-    forced = forced_kernels().get("instructions")
-    library = None if traced or is_tracing() else _library(forced)
-    return Case(
+def dispatch_key_of(weight: Tensor, precision: Precision) -> DispatchKey:
+    """Return the dispatch key of a model with this weight, in this thread and now."""
+    traced, forced = is_traced(), forced_kernels().get("instructions")
+    library = None if traced else _library(forced)
+    return DispatchKey(
         weight.device.type,
         precision,
         torch.is_grad_enabled(),
         weight.dtype,
         None if library is None else library.instructions,
+        traced,
     )
+
+
+def is_traced() -> bool:
+    """Return whether torch records the operations that run now."""
+    by_compiler = torch.compiler.is_compiling() or torch.compiler.is_exporting()
+    return by_compiler or bool(is_tracing())
 
 
 class TokenKernel(Protocol):
     """Computes token vectors from characters (token_encoder.py)."""
 
-    def can_run(self, case: Case, config: BiLMConfig) -> bool:
-        """Return whether the kernel computes a case."""
+    def can_run(self, key: DispatchKey, config: BiLMConfig) -> bool:
+        """Return whether the kernel can compute for a dispatch key."""
 
-    def prepare(self, encoder: CharCnnEncoder, case: Case) -> Any:
-        """Return the weights as the kernel reads them. They are kept until the weights
-        change, but not where a gradient is asked for."""
+    def prepare(self, encoder: CharCnnEncoder, key: DispatchKey) -> Any:
+        """Return the weights in the layout that the kernel reads. The result is reused
+        until a weight changes, but not where a gradient is asked for."""
 
     def encode(
         self,
@@ -83,17 +96,24 @@ class TokenKernel(Protocol):
         ids_VC: Tensor,
         word_ids_V: Tensor | None = None,
     ) -> Tensor:
-        """Return token vectors, (V, H)."""
+        """Return token vectors, (V, H).
+
+        Args:
+            encoder: The definition, with its weights.
+            prepared: The result of `prepare`.
+            ids_VC: Character ids.
+            word_ids_V: Word ids, in models that read both.
+        """
 
 
 class LstmKernel(Protocol):
     """Reads packed sequences in both directions (`BidirectionalLM.read`)."""
 
-    def can_run(self, case: Case, config: BiLMConfig) -> bool:
-        """Return whether the kernel computes a case."""
+    def can_run(self, key: DispatchKey, config: BiLMConfig) -> bool:
+        """Return whether the kernel can compute for a dispatch key."""
 
-    def prepare(self, model: BidirectionalLM, case: Case) -> Any:
-        """Return the weights as the kernel reads them, as above."""
+    def prepare(self, model: BidirectionalLM, key: DispatchKey) -> Any:
+        """Return the weights in the layout that the kernel reads, as above."""
 
     def read(
         self,
@@ -106,23 +126,16 @@ class LstmKernel(Protocol):
         state: BiLMState,
         dropout: float = 0.0,
     ) -> tuple[list[Tensor], list[Tensor], BiLMState]:
-        """Return what `model.read` returns."""
+        """Compute `model.read`, whose docstring describes arguments and results.
+        prepared: the result of `prepare`."""
 
 
-# -- which kernels there are, and which are forced ---------------------------------
+# -- forced kernels ----------------------------------------------------------------
 
-KERNELS = {
-    "token_encoder": ("native_tokens", "char_cnn", "definition"),
-    "lstm": (
-        "native_lstm",
-        "cudnn_lstm",
-        "gpu_lstm",
-        "torch_lstm",
-        "autograd_lstm",
-        "definition",
-    ),
-    # Of the C library; "none": without it.
-    "instructions": ("avx512_bf16", "avx512", "avx2", "neon", "none"),
+# The names that each part can be forced to. plan.py adds "token_encoder" and "lstm".
+KERNELS: dict[str, tuple[str, ...]] = {
+    # Instruction sets of the C library; "none" turns the library off.
+    "instructions": (*native.INSTRUCTIONS, "none"),
     "training_matmul": ("onednn", "torch"),
     "gradients": ("overlapped", "afterwards"),
 }
@@ -132,9 +145,16 @@ _forced: ContextVar[Mapping[str, str]] = ContextVar("forced", default={})  # noq
 
 @contextmanager
 def force(**kernels: str) -> Iterator[None]:
-    """Use these kernels, by part as in KERNELS, in this thread inside. Raises
-    ValueError [EL073] if a part or kernel is not known, and inside [EL150] where a
-    kernel can't compute what it is asked for."""
+    """Use these kernels in this thread while the body runs, in place of those of
+    plan.py, to find a fault or to test a kernel.
+
+    Args:
+        kernels: The name of a kernel for each part, as in KERNELS.
+
+    Raises:
+        ValueError: [EL073] There is no such part or kernel. [EL150], raised in the body
+            by a computation that the kernel can't do.
+    """
     _check_names(kernels)
     token = _forced.set({**_forced.get(), **kernels})
     try:
@@ -144,8 +164,9 @@ def force(**kernels: str) -> Iterator[None]:
 
 
 def forced_kernels() -> Mapping[str, str]:
-    """Return by part what `force` asks for, and before it SPACY_ELMO_KERNELS, as in
-    "instructions=avx2,lstm=definition"."""
+    """Return the forced kernel of each part. `force` goes before SPACY_ELMO_KERNELS,
+    whose value is like "instructions=avx2,lstm=definition". Raises ValueError [EL073]
+    if the variable names an unknown part or kernel."""
     setting = os.environ.get("SPACY_ELMO_KERNELS")
     return {**_parse(setting), **_forced.get()} if setting else _forced.get()
 
@@ -166,8 +187,8 @@ def _check_names(kernels: Mapping[str, str]) -> None:
 
 
 def pick(part: str, best: str, can_run: Mapping[str, bool]) -> str:
-    """Return the kernel of a part: the best, unless another is forced. Raises
-    ValueError [EL150] if that can't run."""
+    """Return the kernel of a part: the forced one, or else the best. Raises ValueError
+    [EL150] if the forced one can't run."""
     name = forced_kernels().get(part, best)
     if not can_run[name]:
         raise Errors.EL150(part=part, name=name)
@@ -175,9 +196,9 @@ def pick(part: str, best: str, can_run: Mapping[str, bool]) -> str:
 
 
 def find_library() -> Library | None:
-    """Return the C library with the best instructions of this processor, or with those
-    that are forced; None where it was not built, or where "none" is forced. Raises
-    ValueError [EL150] if the forced ones can't run."""
+    """Return the C library with the best instruction set of this processor, or with the
+    forced one. Return None if the library was not built, or if "none" is forced. Raises
+    ValueError [EL150] if the forced instruction set can't run."""
     return _library(forced_kernels().get("instructions"))
 
 
@@ -188,8 +209,8 @@ def _library(forced: str | None) -> Library | None:
 
 
 def describe_library() -> tuple[str, str]:
-    """Return the instructions that the library runs with, "none" without it, and why
-    it does. Raises ValueError as `find_library`."""
+    """Return the name of the library's instruction set, "none" without the library, and
+    the reason for it. Raises ValueError as `find_library`."""
     found = find_library()
     name = "none" if found is None else found.instructions
     if "instructions" in forced_kernels():
