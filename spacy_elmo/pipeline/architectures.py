@@ -21,11 +21,7 @@ from torch import Tensor, nn
 
 from .. import models as shipped
 from ..bilm import BiLMConfig, CharCnnEncoder, draw_weights, encode_words, trim
-from ..bilm.kernels import (
-    dispatch_key_of,
-    encode_characters,
-    prepare_characters,
-)
+from ..bilm.kernels import dispatch_key_of, encode_characters, prepare_characters
 from ..errors import Errors
 from ..machine import default_settings, to_device
 from ..words import FILE, WordEncoder

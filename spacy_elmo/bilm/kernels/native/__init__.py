@@ -86,7 +86,8 @@ class Library:
         struct = ffi.new(f"{kind} *")
         for name, value in fields.items():
             is_tensor = isinstance(value, Tensor)
-            setattr(struct, name, address(value) if is_tensor else value)
+            at = ffi.cast("void *", value.data_ptr()) if is_tensor else value
+            setattr(struct, name, at)
         return struct
 
     def array(self, kind: str, values: Any) -> Any:
