@@ -45,7 +45,7 @@ def read_contexts(
     """
     if label not in TOKEN_LABELS:
         known = ", ".join(TOKEN_LABELS)
-        raise ValueError(Errors.EL073.format(found=label, known=known))
+        raise Errors.EL073(found=label, known=known)
 
     (word,) = in_form([word], form)
     keep = may_match(word)
@@ -66,7 +66,7 @@ def read_contexts(
     found = list(islice(chain.from_iterable(map(read, files)), limit))
     if not found:
         where = ", ".join(map(str, paths))
-        raise ValueError(Errors.EL084.format(word=word, where=where))
+        raise Errors.EL084(word=word, where=where)
     labels = [label for _, label in found]
     return [context for context, _ in found], labels if any(labels) else None
 
