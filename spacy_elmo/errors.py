@@ -136,13 +136,14 @@ class Errors(metaclass=_Coded):
         "'{path}' has no softmax ('vocab.txt' and 'softmax.safetensors'), so it can't "
         "predict words. Published weights come without one: train one with 'spacy elmo "
         "pretrain' and 'init' set to this folder. Training checkpoints of bilm-tf have "
-        "it: name the folder with 'model.ckpt-....index'."
+        "it: name the folder with 'model.ckpt-....index'. A pipeline is read with the "
+        "softmax of the weights that it names, which must still be there."
     )
     EL037 = "Training configuration '{path}': {problem}."
     EL038 = (
         "The loss became {loss} up to step {step}. The checkpoint and the models in "
         "'{output}', if there are some yet, are the last good ones. Lower the learning "
-        "rate or clip_norm, and start again with another --output or --overwrite."
+        "rate or clip_norm, and start again with another --output or --force."
     )
     EL039 = "The vocabulary of '{path}' holds a word twice. It is damaged."
     EL040 = (
@@ -150,12 +151,10 @@ class Errors(metaclass=_Coded):
         'named .jsonl hold one such object a line: {{"text": "..."}} or '
         '{{"tokens": ["..."]}}.'
     )
-    EL041 = (
-        "Text prepared in '{path}' is damaged: {problem}. Prepare it with --overwrite."
-    )
+    EL041 = "Text prepared in '{path}' is damaged: {problem}. Prepare it with --force."
     EL042 = (
         "'{path}' holds other files, or text that was prepared from other files or "
-        "with other settings. Choose another folder, or replace them with --overwrite; "
+        "with other settings. Choose another folder, or replace them with --force; "
         "a source is never replaced."
     )
     EL043 = (
@@ -167,12 +166,10 @@ class Errors(metaclass=_Coded):
         "{words:,} for {samples:,} samples. Take fewer samples, or the full softmax, "
         "which costs no more then."
     )
-    EL046 = (
-        "Can't resume from '{path}': {error}. If damaged, start again with --overwrite."
-    )
+    EL046 = "Can't resume from '{path}': {error}. If damaged, start again with --force."
     EL047 = (
         "'{path}' holds another run: {differs}. Choose another --output, set these as "
-        "they were to resume it, or start again with --overwrite."
+        "they were to resume it, or start again with --force."
     )
     EL121 = (
         "'{path}' is not the log of a run: a line of it has no step, tokens and loss. "
@@ -346,8 +343,8 @@ class Errors(metaclass=_Coded):
         "trained are never the same again. Leave layer_cache out."
     )
     EL089 = (
-        "ELMo can't stand at '{found}': the places are 'input', 'output' or both (at = "
-        "'both', --elmo input,output)."
+        "ELMo can't stand at '{found}'. The places are 'input', 'output' and both of "
+        "them (at = 'both', --at both)."
     )
     EL090 = (
         "No component of this pipeline listens to an 'elmo', so there are no mixes. A "
@@ -506,6 +503,13 @@ class Errors(metaclass=_Coded):
         "A page shows sentences of 1 to {limit} tokens; this one has {found}. Take a "
         "part of it."
     )
+    # What is gone
+    EL240 = "'{name}' is gone: {instead}."
+    EL241 = (
+        "The architecture 'spacy-elmo.{name}' is gone, since spaCy has its own. Write "
+        "{instead} in its place, and train the component again. Version 0.2 of "
+        "spacy-elmo loads what was trained with it."
+    )
     # Benchmarks and plots
     EL061 = (
         "'{path}' is of another program: its model is not replaced. Choose another "
@@ -643,6 +647,7 @@ class Warnings(metaclass=_Coded):
         "'{path}' looks like {what}, and is read as running text, line by line: "
         "{line!r}. If it is not text, convert it first."
     )
+    ELW70 = "'{old}' is called '{new}' now. The old name works until version 0.4."
     ELW55 = (
         "Matrices were multiplied by '{before}' until this checkpoint, which does not "
         "run on this device or with this torch. The run goes on by '{now}', so what is "

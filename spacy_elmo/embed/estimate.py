@@ -31,15 +31,15 @@ class Sample:
     documents: int = 0
 
 
-def read_sample(plan: Plan, n_bytes: int = SAMPLE_BYTES) -> Sample:
-    """Read n_bytes of text at each of a few places, which are evenly spread."""
+def read_sample(plan: Plan) -> Sample:
+    """Read some text at each of a few places, which are evenly spread."""
     sample, reader = Sample([]), plan.reader()
     n_places = min(SAMPLES, plan.n_jobs)
     for place in range(n_places):
         shard = next(plan.ranges(place * plan.n_jobs // n_places))
         described = plan.inputs[shard.source]
         with closing(open_source(described, plan.piece)) as source:
-            end = min(shard.end, shard.start + n_bytes)
+            end = min(shard.end, shard.start + SAMPLE_BYTES)
             for part in reader.parts(source, shard.start, end):
                 sample.documents += part.begins
                 sample.sentences += [s.tokens for s in part.sentences]
@@ -96,7 +96,7 @@ def refuse_without_room(
             kept = replace(one, dtype=dtype, pool=pool)
             size = share * size_on_disk(kept, plan.estimate, plan.n_jobs)
             if size <= free:
-                options = f"--layers average --dtype {dtype} --pool {pool}"
+                options = f"--layers average --save-precision {dtype} --pool {pool}"
                 smaller.append(f"{options} ({readable(size)})")
     raise OSError(
         Errors.EL203.format(

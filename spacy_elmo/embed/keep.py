@@ -30,7 +30,7 @@ class Kept:
         width: D of a layer.
         dtype: "float32", "float16", or "int8" with a scale for each vector.
         pool: What has a row: each "token", or the mean of a "sentence" or "doc".
-        dimensions: Width after the projection; None for no projection.
+        dimensions: Width of the rows, if version 0.2 has projected them to fewer.
         layer_norm: Whether each layer has mean 0 and variance 1 before they are added.
     """
 
@@ -45,8 +45,6 @@ class Kept:
     def __post_init__(self) -> None:
         choose("dtype", self.dtype, DTYPES)
         choose("pool", self.pool, POOLS)
-        if self.dimensions is not None:
-            choose("dimensions", self.dimensions, range(1, self.width + 1))
 
     @property
     def row_shape(self) -> tuple[int, ...]:

@@ -100,11 +100,6 @@ def _mix_of(nlp: Language, name: str) -> tuple[Elmo | None, LearnedMix | None]:
     return listeners[0].upstream, None if mix.kind == "concat" else mix
 
 
-def rows_are_exact(computing: Computing, kept: Kept) -> bool:
-    """Return whether a sentence's rows never depend on the others of its shard."""
-    return computing.device == "cpu" and kept.dimensions is None
-
-
 def processor(device: str) -> str:
     """Return the kind of processor that vectors are computed on; of a CPU with the
     instructions of torch and, where it is there, of the C library."""
@@ -127,7 +122,6 @@ class Encoder:
         bilm: BiLM,
         kept: Kept,
         computing: Computing,
-        projection: tuple[np.ndarray, np.ndarray] | None = None,
         gpu_id: int = 0,
     ) -> None:
         choose("device", device := computing.device, ("cpu", "cuda"))
@@ -137,7 +131,7 @@ class Encoder:
                 raise ValueError(Errors.EL151.format(gpu_id=gpu_id, n=n_gpus))
         self.bilm = bilm.to(device).eval()
         self.bilm.token_cache.size = 16_384  # 8 MB at the small published size
-        self.kept, self.computing, self.projection = kept, computing, projection
+        self.kept, self.computing = kept, computing
         self.bilm.set_precision(cast(Precision, computing.precision))
 
     def start_shard(self) -> None:
@@ -157,11 +151,5 @@ class Encoder:
         at_once = self.computing.batch_tokens
         with force(**dict(self.computing.kernels)):
             for s, layers in self.bilm.encode_each(sentences, batch_tokens=at_once):
-                found[s][:] = self._project(self.kept.combine(layers))
+                found[s][:] = self.kept.combine(layers)
         return found
-
-    def _project(self, kept: np.ndarray) -> np.ndarray:
-        if self.projection is None:
-            return kept
-        mean, axes = self.projection
-        return ((kept - mean) @ axes).astype(np.float32)

@@ -61,7 +61,8 @@ class Plan:
         shard_bytes: Bytes of text for each shard.
         limit: Bytes that are read of each input; None for all.
         versions: Of the packages that the vectors depend on.
-        projection: Checksum of the file with the projection.
+        projection: Of version 0.2: checksum of a projection to fewer dimensions. Such
+            a folder is read, and no longer continued.
         estimate: What was measured when the plan was made. It is not compared.
     """
 
@@ -201,7 +202,6 @@ class Plan:
         if len(self.inputs) == len(other.inputs):
             other = replace(other, inputs=tuple(kept))
         mine, its = _flat(self.fixed()), _flat(other.fixed())
-        its["projection"] = mine["projection"]  # fitted once, and named in the first
         return [name for name in mine if mine[name] != its.get(name)]
 
 

@@ -22,9 +22,8 @@ from .checksums import new_checksum
 from .estimate import estimate, refuse_without_room
 from .folder import Workspace, publish
 from .keep import Kept, choose, parse_layers
-from .model import Computing, Encoder, load_model, rows_are_exact
+from .model import Computing, Encoder, load_model
 from .plan import OF_VERSION_0_2, PLAN, Plan, read_plan
-from .projection import fit_projection, read_projection
 
 STDIN, STDIN_FILE, MB = "-", "stdin-", 1 << 20
 BLOCK_BYTES = 16 << 20  # of a block's vectors in memory
@@ -43,7 +42,6 @@ class Options:
         layers: As of `parse_layers`.
         dtype: As in `Kept`.
         pool: As in `Kept`.
-        dimensions: As in `Kept`.
         sink: Registered name of the format.
         shard_mb: Megabytes of text for each shard.
         limit_mb: Megabytes that are read of each input; None for all.
@@ -58,7 +56,6 @@ class Options:
     layers: str = "average"
     dtype: str = "float32"
     pool: str = "token"
-    dimensions: int | None = None
     sink: str = "safetensors"
     shard_mb: float = 4.0
     limit_mb: float | None = None
@@ -117,8 +114,7 @@ def _plan(
     bilm, mix = load_model(model, options.mix_of)
     n_layers, width = bilm.config.n_layers + 1, bilm.config.width
     weights, layers, norm = parse_layers(options.layers, n_layers, mix)
-    dtype, pool, dimensions = options.dtype, options.pool, options.dimensions
-    kept = Kept(weights, layers, width, dtype, pool, dimensions, norm)
+    kept = Kept(weights, layers, width, options.dtype, options.pool, layer_norm=norm)
     reading, computing = options.reading, options.computing
     if reading.pipeline is not None:
         nlp = spacy.load(reading.pipeline)
@@ -131,7 +127,7 @@ def _plan(
     fits = BLOCK_BYTES // (4 * int(np.prod(kept.row_shape)))
     computing = replace(
         computing,
-        exact=rows_are_exact(computing, kept),
+        exact=computing.device == "cpu",
         block_tokens=max(1, min(computing.block_tokens, fits)),
         kernels=_forced(),
     )
@@ -164,15 +160,9 @@ def _absolute(name: str) -> str:
 
 
 def _measure(plan: Plan, bilm: BiLM, output: Path, gpu_id: int) -> Plan:
-    """Return a plan with what it will take, and with its projection, if it has one."""
-    projection, share = None, {}
-    if plan.kept.dimensions is not None:
-        whole = replace(plan.kept, dimensions=None)
-        plain = Encoder(bilm, whole, plan.computing, gpu_id=gpu_id)
-        projection, checksum, kept = fit_projection(plan, plain, output)
-        plan, share = replace(plan, projection=checksum), {"variance_kept": kept}
-    encoder = Encoder(bilm, plan.kept, plan.computing, projection, gpu_id)
-    plan = replace(plan, estimate={**estimate(plan, encoder), **share})
+    """Return a plan with what it will take."""
+    encoder = Encoder(bilm, plan.kept, plan.computing, gpu_id)
+    plan = replace(plan, estimate=estimate(plan, encoder))
     refuse_without_room(plan, output)
     return plan
 
@@ -185,8 +175,11 @@ def make_encoder(
     Raises:
         ValueError: [EL151] if the GPU is not there, [EL209] if the model has changed,
             [EL201] if a package has another version or other kernels are forced,
-            [EL202] if the projection is damaged.
+            [EL240] if its vectors were projected to fewer dimensions.
     """
+    if plan.projection is not None:
+        instead = "take version 0.2 of spacy-elmo, which made this folder"
+        raise ValueError(Errors.EL240.format(name="--dimensions", instead=instead))
     if bilm is None:  # a plan has absolute paths, or names of what is installed
         is_shipped = plan.model in MODELS.values()
         model = str(FOLDER / plan.model) if is_shipped else plan.model
@@ -200,10 +193,7 @@ def make_encoder(
         raise ValueError(Errors.EL201.format(path=output, differs=differs))
     if _forced() not in ((), plan.computing.kernels):
         raise ValueError(Errors.EL201.format(path=output, differs="computing.kernels"))
-    projection = None
-    if plan.projection is not None:
-        projection = read_projection(output, plan.projection)
-    return Encoder(bilm, plan.kept, plan.computing, projection, gpu_id)
+    return Encoder(bilm, plan.kept, plan.computing, gpu_id)
 
 
 def _forced() -> tuple[tuple[str, str], ...]:

@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 from spacy.tokens import Doc
 from spacy.util import registry
 from thinc.api import Maxout, Model, chain, concatenate, with_array
+from thinc.layers.concatenate import init as init_side_by_side
 from thinc.types import Floats2d
 
 from ..errors import Errors
@@ -71,7 +72,15 @@ def build_encode(
         tok2vec.set_dim("nO", encode.get_dim("nO"))
     if at == "input":
         return tok2vec
-    return concatenate(tok2vec, elmo if at == "output" else elmo.copy())
+    both: TokenVectors = concatenate(tok2vec, elmo if at == "output" else elmo.copy())
+    both.init = _init_both
+    return both
+
+
+def _init_both(model: Any, X: list[Doc] | None = None, Y: Any = None) -> None:
+    """Initialise what stands side by side without Y, the output of a layer above, which
+    Thinc would give to each part. spaCy's static vectors can't be initialised by it."""
+    init_side_by_side(model, X)
 
 
 def _to_width(width: int) -> Model[list[Floats2d], list[Floats2d]]:

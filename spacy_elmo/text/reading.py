@@ -164,6 +164,7 @@ def read_sentences(
     paths: Iterable[str | Path],
     *,
     lang: str,
+    kind: str | None = None,
     tokenizer: str = "spacy",
     sentences: bool = True,
     keep: Callable[[str], bool] = lambda text: True,
@@ -174,6 +175,7 @@ def read_sentences(
     Args:
         paths: The files and folders.
         lang: As of `Reading`.
+        kind: As of `describe`, for all files.
         tokenizer: As of `Reading`.
         sentences: `Reading.split`.
         keep: Of text that is to be tokenised, whether it is; for all if not given.
@@ -185,7 +187,7 @@ def read_sentences(
     reader = Reader(Reading(lang, tokenizer, sentences))
 
     def contents(path: Path) -> Iterator[Content]:
-        for content in read_contents(describe(path), reader):
+        for content in read_contents(describe(path, kind), reader):
             if content.text is None:
                 yield content
                 continue

@@ -32,9 +32,8 @@ def test_every_option_of_a_plan(tmp_path):
         "--window": 17,
         "--layers": "0,2",
         "--mix-of": "tagger",
-        "--dtype": "float16",
+        "--save-precision": "float16",
         "--pool": "sentence",
-        "--dimensions": 5,
         "--format": "parquet",
         "--shard-mb": 3,
         "--limit-mb": 2,
@@ -59,7 +58,7 @@ def test_every_option_of_a_plan(tmp_path):
     kept, computing = plan["kept"], plan["computing"]
     assert (kept["weights"], kept["layers"]) == (None, [0, 2])
     assert (kept["dtype"], kept["pool"]) == ("float16", "sentence")
-    assert kept["dimensions"] == 5 and plan["mix_of"] == "tagger"
+    assert plan["mix_of"] == "tagger"
     assert [one["kind"] for one in plan["inputs"]] == ["jsonl"]
     assert (plan["sink"], plan["shard_bytes"]) == ("parquet", 3 << 20)
     assert plan["limit"] == 2 << 20

@@ -75,7 +75,7 @@ def test_prepare_replaces_another_text_if_asked(text, tmp_path):
     assert len(open_corpus(tmp_path / "out").vocab) == 3 + 8
     rare = [*asked, "--min-count", 4]
     assert "EL042" in run(*rare, fails=True)
-    run(*rare, "--overwrite")
+    run(*rare, "--force")
     assert open_corpus(tmp_path / "out").vocab == ["<S>", "</S>", "<UNK>", "."]
 
 
@@ -87,7 +87,7 @@ def test_pretrain_replaces_another_run_if_asked(tmp_path):
     before = (tmp_path / "out/model-last/weights.safetensors").read_bytes()
     other = [*asked, "--training.seed", 5]
     assert "EL047" in run(*other, fails=True)
-    run(*other, "--overwrite")
+    run(*other, "--force")
     assert (tmp_path / "out/model-last/weights.safetensors").read_bytes() != before
 
 
@@ -100,7 +100,7 @@ def test_pretrain_replaces_another_run_if_asked(tmp_path):
     ],
     ids=NAMES[:3],
 )
-def test_tokens_of_explore_and_neighbours(model, tmp_path, options, tokens):
+def test_tokens_of_explore(model, tmp_path, options, tokens):
     (tmp_path / "a.txt").write_text("I cannot.\nSo I cannot.\n")
     one, two = (json.dumps([*first, *tokens]) for first in ([], ["So"]))
     page = run("explore", "sentence", model, "I cannot.", "-o", "-", *options)
@@ -116,7 +116,7 @@ def test_tokens_of_explore_and_neighbours(model, tmp_path, options, tokens):
 
 
 def neighbours(*arguments):
-    return json.loads(run("neighbours", *arguments, "--json"))
+    return json.loads(run("explore", "word", *arguments, "--json"))
 
 
 def test_labels_and_number_of_contexts(model, tmp_path):

@@ -5,8 +5,6 @@ To add a kernel, write a file with the functions of `TokenKernel` or `LstmKernel
 name it in plan.py and forced.py.
 """
 
-from .char_cnn import encode as encode_characters
-from .char_cnn import prepare as prepare_characters
 from .fast_bilm import FastBiLM
 from .forced import force, forced_kernels
 from .kernel import Case, LstmKernel, TokenKernel, case_of
@@ -25,6 +23,5 @@ __all__ = [
     "Case", "FastBiLM", "LstmKernel", "Prepared", "PreparedWeights", "TokenKernel",
     "case_of", "check_precision", "check_training_precision", "choose_all",
     "choose_gradients", "choose_training_matmul", "describe_library",
-    "encode_characters", "find_library", "force", "forced_kernels", "key_of",
-    "multiply_by", "prepare_characters",
+    "find_library", "force", "forced_kernels", "key_of", "multiply_by",
 ]  # fmt: skip

@@ -14,6 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.speed import on_threads
 from spacy_elmo import BiLM
 from spacy_elmo.bilm.batch import pack
 from spacy_elmo.bilm.config import BiLMConfig
@@ -25,7 +26,6 @@ from spacy_elmo.bilm.kernels.native import (
     checked_rows,
     find_library,
 )
-from spacy_elmo.cli.speed import on_threads
 from spacy_elmo.models import find
 
 from ...models import SENTENCES, any_token, tiny_config
