@@ -1,7 +1,7 @@
 """Tokens per second from sentences to layers, beside the definition and other models.
 
 The definition is the same model in plain PyTorch (spacy_elmo/bilm/model.py).
-`spacy elmo benchmark inference` measures settings alone.
+`spacy elmo benchmark` measures settings alone.
 
 Shapes: C cells, H projection, S filters.
 """
