@@ -1,6 +1,8 @@
 """Options of commands that read text: each changes what is read as it says."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 import spacy
@@ -60,6 +62,31 @@ def test_perplexity(model, text, options, sentences):
     found = json.loads(run("perplexity", model, text, *options, "--json"))
     assert found == pytest.approx(expected, rel=1e-5)
     assert found["tokens"] == sum(map(len, sentences))
+
+
+def test_kind_of_files_whose_names_do_not_say_it(model, tmp_path):
+    data = tmp_path / "a.data"
+    data.write_text(json.dumps({"text": LINE.strip()}) + "\n")
+    how = ["--kind", "jsonl"]
+    run("prepare", data, "-o", tmp_path / "out", *how)
+    assert set(open_corpus(tmp_path / "out").words[3:]) == {*ENGLISH[0], *ENGLISH[1]}
+    found = json.loads(run("perplexity", model, data, *how, "--json"))
+    assert found["tokens"] == sum(map(len, ENGLISH))
+    page = run("explore", "word", model, data, "--word", "late", *how, "-o", "-")
+    assert '"contexts":[["It","\'s","late","."]]' in page
+    assert "EL207" in run(
+        "prepare", data, "-o", tmp_path / "x", "--kind", "pdf", fails=True
+    )
+
+
+def test_old_name_of_an_option_of_the_trainer_without_spacy(tmp_path):
+    command = [sys.executable, "-m", "spacy_elmo.pretrain", "nowhere.cfg"]
+    command += ["--output", "out", "--overwrite"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1 and "EL037" in done.stdout
+    assert "[ELW70] '--overwrite' is called '--force' now" in done.stderr
 
 
 def test_perplexity_of_a_part_of_a_prepared_text(model, text, tmp_path):
