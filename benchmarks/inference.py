@@ -18,12 +18,11 @@ import typer
 from torch import Tensor
 from tqdm import tqdm
 
-from spacy_elmo.bilm.batch import pack
 from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.encode import pack
 from spacy_elmo.bilm.model import BidirectionalLM
 from spacy_elmo.bilm.token_cache import TokenCache
-from spacy_elmo.machine import to_device
-from spacy_elmo.machine.processor import float32_mode
+from spacy_elmo.machine import float32_mode, to_device
 
 from .speed import (
     Run,

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from spacy_elmo.bilm import PUBLISHED, BiLM, TokenCache
-from spacy_elmo.bilm.kernels import case_of, check_precision
+from spacy_elmo.bilm.kernels import check_precision, dispatch_key_of
 from spacy_elmo.machine import PRECISIONS
 from spacy_elmo.models import find
 from spacy_elmo.output import msg, write_json
@@ -86,7 +86,7 @@ def precisions(device: str = "cpu") -> list[str]:
     for precision in PRECISIONS:
         try:
             weight = torch.empty(0, device=device)
-            check_precision(precision, case_of(weight, precision))
+            check_precision(precision, dispatch_key_of(weight, precision))
         except ValueError:
             continue
         found.append(precision)

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from spacy_elmo import embed
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.kernels.forced import KERNELS
+from spacy_elmo.bilm.kernels.kernel import KERNELS
 from spacy_elmo.bilm.weights import own
 from spacy_elmo.cli import app
 from spacy_elmo.cli.renamed import COMMANDS as COMMANDS_OF_0_2
@@ -94,7 +94,7 @@ PRETRAIN = {
         log_every seed threads device save_dtype tensorboard""",
 }
 EMBED = {
-    "Options": """reading computing mix_of kind layers dtype pool sink shard_mb
+    "Options": """reading computing mix_of kind layers dtype pool shard_mb
         limit_mb""",
     "reading": """lang tokenizer split pipeline pipeline_hash text_field id_field
         tokens_field window""",
@@ -116,7 +116,7 @@ COMMANDS = {
     "benchmark": f"{TEXT} --threads --max-tokens --rounds --gpu-id -g --json",
     "embed run": f"""--output -o {TEXT} --sentences --no-sentences --pipeline
         --text-field --id-field --tokens-field --window --layers --mix-of
-        --save-precision --pool --format --shard-mb --limit-mb --precision --threads
+        --save-precision --pool --shard-mb --limit-mb --precision --threads
         --batch-tokens --gpu-id -g --n-process -n --share --ray""",
     "embed plan": "--output -o",
     "embed status": "--json",
@@ -155,6 +155,7 @@ GONE = {
     "benchmark inference --model small": "spacy elmo benchmark MODEL TEXT",
     "benchmark precision PIPE CORPUS": "benchmarks.precision",
     "embed run M T -o OUT --dimensions 8": "PCA",
+    "embed run M T -o OUT --format parquet": "embed export",
 }
 # Names of kernels: in SPACY_ELMO_KERNELS, in plans, and in checkpoints
 # ("training_matmul").

@@ -8,7 +8,7 @@ from functools import cache
 import torch
 
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.machine.processor import float32_mode
+from spacy_elmo.machine import float32_mode
 
 from ..speed import in_turn
 

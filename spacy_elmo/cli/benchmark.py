@@ -64,7 +64,7 @@ def benchmark_cli(
     )
     sentences = list(_first(read, max_tokens))
     if not sentences:
-        raise ValueError(Errors.EL033)
+        raise Errors.EL033()
     settings = [(n, precision) for n in threads for precision in _precisions(bilm)]
     found: list[list[tuple[float, ...]]] = [[] for _ in settings]
     before = torch.get_num_threads()

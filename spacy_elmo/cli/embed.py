@@ -49,7 +49,6 @@ LAYERS = typer.Option("average", help="mix, average, top, all, or numbers: 0,2")
 MIX_OF = typer.Option(None, help="Component of the pipeline whose mix it is")
 SAVED = typer.Option("float32", help="Of the vectors in files: float32, float16, int8")
 POOL = typer.Option("token", help="A vector for each token, or a mean: sentence, doc")
-SINK = typer.Option("safetensors", "--format", help="safetensors, parquet or hdf5")
 SHARD_MB = typer.Option(4.0, help="Text for each shard, in MB")
 LIMIT = typer.Option(None, help="MB that are read of each input at most")
 PRECISION = typer.Option("float32", help="Of the computation: float32 or half")
@@ -99,7 +98,6 @@ def _plan_or_run(*, is_run: bool) -> Any:
         mix_of: str | None = MIX_OF,
         save_precision: str = SAVED,
         pool: str = POOL,
-        sink: str = SINK,
         shard_mb: float = SHARD_MB,
         limit_mb: float | None = LIMIT,
         precision: str = PRECISION,
@@ -122,7 +120,6 @@ def _plan_or_run(*, is_run: bool) -> Any:
             layers=layers,
             dtype=save_precision,
             pool=pool,
-            sink=sink,
             shard_mb=shard_mb,
             limit_mb=limit_mb,
             one_per_file=one_per_file,
@@ -167,7 +164,7 @@ def _refuse_changes(ctx: typer.Context, output: Path) -> None:
         and source.name == "COMMANDLINE"
     ]
     if given:
-        raise ValueError(Errors.EL222.format(path=output, options=", ".join(given)))
+        raise Errors.EL222(path=output, options=", ".join(given))
 
 
 def _run(
@@ -184,7 +181,7 @@ def _run(
     part, _, parts = share.partition("/")
     if not (part.isdecimal() and parts.isdecimal()):
         known = "1/64 to 64/64"
-        raise ValueError(Errors.EL207.format(name="share", found=share, known=known))
+        raise Errors.EL207(name="share", found=share, known=known)
     try:
         found = run(
             output,

@@ -206,7 +206,7 @@ def _is_page(
     from ..errors import Errors
 
     if format not in (None, "page", other):
-        raise ValueError(Errors.EL073.format(found=format, known=f"page, {other}"))
+        raise Errors.EL073(found=format, known=f"page, {other}")
     return (format or (other if output.suffix in suffixes else "page")) == "page"
 
 
@@ -216,7 +216,7 @@ def _first(contexts: "Iterator[Context]", word: str, where: str) -> "Context":
 
     found = next(contexts, None)
     if found is None:
-        raise ValueError(Errors.EL084.format(word=word, where=where))
+        raise Errors.EL084(word=word, where=where)
     return found
 
 

@@ -73,7 +73,7 @@ def check_gpu(gpu_id: int | None) -> int | None:
         from ..errors import Errors
 
         if gpu_id >= device_count():
-            raise ValueError(Errors.EL151.format(gpu_id=gpu_id, n=device_count()))
+            raise Errors.EL151(gpu_id=gpu_id, n=device_count())
     return gpu_id
 
 
@@ -123,7 +123,7 @@ def _bilm_of_pipeline(name: Path) -> "tuple[BiLM, Path | None]":
     nlp = spacy.load(name)
     elmo = next((pipe for _, pipe in nlp.components if isinstance(pipe, Elmo)), None)
     if elmo is None:
-        raise ValueError(Errors.EL215.format(name="elmo", source=name))
+        raise Errors.EL215(name="elmo", source=name)
     bilm, source = elmo.bilm, elmo.named_weights
     shipped = nlp.meta.get("elmo", {}).get(elmo.name, {}).get("weights")
     if source is None and shipped in MODELS.values():

@@ -75,7 +75,7 @@ def init_config_cli(
         write(text)
         return
     if output.exists() and not force:
-        raise FileExistsError(Errors.EL130.format(path=output))
+        raise Errors.EL130(path=output)
     write_file(output, text)
     msg.good(f"Wrote {output}")
     # Not by msg, which would wrap a line that is to be pasted.

@@ -123,10 +123,10 @@ def _kernels(config: "BiLMConfig") -> list[list[str]]:
     """Return a row for each part of a model: its kernel in each of CASES."""
     import torch
 
-    from ..bilm.kernels import case_of, choose_all
+    from ..bilm.kernels import choose_all, dispatch_key_of
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    case = case_of(torch.empty(0, device=device), "float32")
+    case = dispatch_key_of(torch.empty(0, device=device), "float32")
     chosen = [
         choose_all(case._replace(gradient=gradient), config, rows)
         for rows, gradient in CASES.values()
@@ -159,7 +159,7 @@ def convert_cli(
     from ..models import read_card
 
     if not force and target.exists() and not _is_empty(target):
-        raise ValueError(Errors.EL130.format(path=target))
+        raise Errors.EL130(path=target)
     writer = weights.writable_format(format or weights.OWN)
     stored, folder = weights.load(source), weights.folder_of(source)
     card, has_objective = read_card(folder), weights.has_objective(source)

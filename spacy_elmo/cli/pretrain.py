@@ -134,7 +134,7 @@ def perplexity_cli(
 
     bilm, softmax = load_bilm(model, gpu_id)
     if softmax is None or bilm.vocab is None:
-        raise ValueError(Errors.EL036.format(path=model))
+        raise Errors.EL036(path=model)
     check_vocab(bilm.vocab, model)
     language_model = LanguageModel(bilm, softmax).eval()
     folder = prepared_folder(text)

@@ -33,6 +33,8 @@ GONE = {
     "benchmark inference": "'spacy elmo benchmark MODEL TEXT' measures this machine",
     "benchmark precision": "'python -m benchmarks.precision' in a clone of the "
     "repository measures it",
+    "--format": "'spacy elmo embed export FOLDER TARGET --format NAME' writes another "
+    "format",
     "--dimensions": "write all dimensions, and fit sklearn.decomposition.PCA on the "
     "vectors of spacy_elmo.embed.open(FOLDER)",
 }
@@ -66,17 +68,17 @@ def _with_new_options(command: Any, args: list[str]) -> list[str]:
             _say(old, new)
             found += [f"{new[0]}={value}"] if equals else new
             continue
-        if not hasattr(command, "commands"):
+        if old not in known and not hasattr(command, "commands"):
             _refuse_what_is_gone(old)
         found.append(each)
     return found
 
 
 def _say(old: str, new: list[str]) -> None:
-    typer.echo(Warnings.ELW70.format(old=old, new=" ".join(new)), err=True)
+    typer.echo(Warnings.ELW70(old=old, new=" ".join(new)), err=True)
 
 
 def _refuse_what_is_gone(name: str) -> None:
     """Raise BadParameter [EL240] for a command or an option that is gone."""
     if name in GONE:
-        raise typer.BadParameter(Errors.EL240.format(name=name, instead=GONE[name]))
+        raise typer.BadParameter(str(Errors.EL240(name=name, instead=GONE[name])))

@@ -59,10 +59,10 @@ def build_encode(
             have it.
     """
     if at not in get_args(Where):
-        raise ValueError(Errors.EL089.format(found=at))
+        raise Errors.EL089(found=at)
     known = [encode.get_dim(dim) for dim in ("nI", "nO") if encode.has_dim(dim)]
     if known and width != known[0]:
-        raise ValueError(Errors.EL144.format(found=width, expected=known[0]))
+        raise Errors.EL144(found=width, expected=known[0])
     if at == "output":
         bottom: TokenVectors = chain(embed, _to_width(width))
     else:
@@ -107,5 +107,5 @@ def _forward(
         return project(X, is_train)
     found, expected = X[0].shape[1] if X else None, model.attrs["width"]
     if found not in (None, expected):
-        raise ValueError(Errors.EL141.format(found=found, expected=expected))
+        raise Errors.EL141(found=found, expected=expected)
     return X, lambda dY: dY

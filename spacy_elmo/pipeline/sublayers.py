@@ -11,7 +11,7 @@ from ..errors import Errors
 def build_static_vectors(width: int) -> NoReturn:
     """Raise ValueError [EL241]."""
     instead = "spacy.MultiHashEmbed.v2 with include_static_vectors = true"
-    raise ValueError(Errors.EL241.format(name="StaticVectors.v1", instead=instead))
+    raise Errors.EL241(name="StaticVectors.v1", instead=instead)
 
 
 @registry.architectures("spacy-elmo.CharCnn.v1")
@@ -24,4 +24,4 @@ def build_char_cnn(
 ) -> NoReturn:
     """Raise ValueError [EL241]."""
     instead = "spacy.CharacterEmbed.v2"
-    raise ValueError(Errors.EL241.format(name="CharCnn.v1", instead=instead))
+    raise Errors.EL241(name="CharCnn.v1", instead=instead)

@@ -12,9 +12,8 @@ import typer
 from ..errors import Warnings
 from ..output import msg, show_all
 from .config_file import parse_overrides, read_config
-from .loop import pretrain
+from .loop import Stopped, pretrain
 from .memory import keep_freed_memory
-from .stop import Stopped
 
 
 def run(
@@ -56,8 +55,7 @@ def main(
     """Train a biLM on prepared text, or resume a run that was stopped."""
     show_all()
     if overwrite:
-        said = Warnings.ELW70.format(old="--overwrite", new="--force")
-        typer.echo(said, err=True)
+        typer.echo(Warnings.ELW70(old="--overwrite", new="--force"), err=True)
     try:
         run(config, output, overwrite=force or overwrite, overrides=ctx.args)
     except (ValueError, OSError, ImportError, MemoryError) as error:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from benchmarks.speed import on_threads
 from spacy_elmo import models as shipped
-from spacy_elmo.bilm.batch import batch_by_tokens, pack
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.kernels.forced import force
+from spacy_elmo.bilm.encode import batch_by_tokens, pack
+from spacy_elmo.bilm.kernels.kernel import force
 from spacy_elmo.bilm.steady_state import PASSES
 
 from ..models import any_sentence, needs, sentences, tiny_config

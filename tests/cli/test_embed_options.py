@@ -32,9 +32,8 @@ def test_every_option_of_a_plan(tmp_path):
         "--window": 17,
         "--layers": "0,2",
         "--mix-of": "tagger",
-        "--save-precision": "float16",
+        "--dtype": "float16",
         "--pool": "sentence",
-        "--format": "parquet",
         "--shard-mb": 3,
         "--limit-mb": 2,
         "--threads": 4,
@@ -60,7 +59,7 @@ def test_every_option_of_a_plan(tmp_path):
     assert (kept["dtype"], kept["pool"]) == ("float16", "sentence")
     assert plan["mix_of"] == "tagger"
     assert [one["kind"] for one in plan["inputs"]] == ["jsonl"]
-    assert (plan["sink"], plan["shard_bytes"]) == ("parquet", 3 << 20)
+    assert plan["shard_bytes"] == 3 << 20
     assert plan["limit"] == 2 << 20
     assert (computing["threads"], computing["batch_tokens"]) == (4, 99)
     assert (computing["precision"], computing["device"]) == ("float32", "cpu")

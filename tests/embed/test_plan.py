@@ -14,7 +14,7 @@ import spacy
 import torch
 
 from spacy_elmo import embed
-from spacy_elmo.bilm.kernels.forced import force
+from spacy_elmo.bilm.kernels.kernel import force
 from spacy_elmo.embed import planning, run
 from spacy_elmo.embed.keep import Kept
 from spacy_elmo.embed.model import Computing, Encoder
@@ -251,7 +251,6 @@ def test_settings_that_are_not_possible(tmp_path, model, text, monkeypatch):
     refused(layers="mix")
     refused(dtype="float64")
     refused(pool="word")
-    refused(sink="csv")
     refused(kind="pdf")
     refused(shard_mb=0)
     for limit in (0, -1):
@@ -343,15 +342,6 @@ def test_standard_input_that_is_closed(tmp_path, model, text, monkeypatch):
 def test_sizes_that_are_none(tmp_path, model, text, name, value):
     with pytest.raises(ValueError, match=f"EL207.*{name}"):
         make_plan(model, [text], tmp_path / "out", **{name: value})
-
-
-def test_a_projection_of_0_2_is_not_continued(tmp_path, model, text):
-    plan, _ = make_plan(model, [text], tmp_path / "new")
-    kept = replace(plan.kept, dimensions=8)
-    replace(plan, kept=kept, projection="0" * 32).save(tmp_path / "old")
-    assert read_plan(tmp_path / "old").kept.row_shape == (8,)
-    with pytest.raises(ValueError, match=r"EL240.*dimensions.*version 0\.2"):
-        embed.run(tmp_path / "old")
 
 
 def test_less_can_be_read(tmp_path):
