@@ -205,13 +205,14 @@ class Errors(metaclass=_Table):
         "'{path}' has no softmax ('vocab.txt' and 'softmax.safetensors'), so it can't "
         "predict words. Published weights come without one: train one with 'spacy elmo "
         "pretrain' and 'init' set to this folder. Training checkpoints of bilm-tf have "
-        "it: name the folder with 'model.ckpt-....index'."
+        "it: name the folder with 'model.ckpt-....index'. A pipeline is read with the "
+        "softmax of the weights that it names, which must still be there."
     )
     EL037 = _error("Training configuration '{path}': {problem}.")
     EL038 = _error(
         "The loss became {loss} up to step {step}. The checkpoint and the models in "
         "'{output}', if there are some yet, are the last good ones. Lower the learning "
-        "rate or clip_norm, and start again with another --output or --overwrite."
+        "rate or clip_norm, and start again with another --output or --force."
     )
     EL039 = _error("The vocabulary of '{path}' holds a word twice. It is damaged.")
     EL040 = _error(
@@ -220,11 +221,11 @@ class Errors(metaclass=_Table):
         '{{"tokens": ["..."]}}.'
     )
     EL041 = _error(
-        "Text prepared in '{path}' is damaged: {problem}. Prepare it with --overwrite."
+        "Text prepared in '{path}' is damaged: {problem}. Prepare it with --force."
     )
     EL042 = _error(
         "'{path}' holds other files, or text that was prepared from other files or "
-        "with other settings. Choose another folder, or replace them with --overwrite; "
+        "with other settings. Choose another folder, or replace them with --force; "
         "a source is never replaced."
     )
     EL043 = _error(
@@ -237,11 +238,11 @@ class Errors(metaclass=_Table):
         "which costs no more then."
     )
     EL046 = _error(
-        "Can't resume from '{path}': {error}. If damaged, start again with --overwrite."
+        "Can't resume from '{path}': {error}. If damaged, start again with --force."
     )
     EL047 = _error(
         "'{path}' holds another run: {differs}. Choose another --output, set these as "
-        "they were to resume it, or start again with --overwrite."
+        "they were to resume it, or start again with --force."
     )
     EL121 = _error(
         "'{path}' is not the log of a run: a line of it has no step, tokens and loss. "
@@ -429,8 +430,8 @@ class Errors(metaclass=_Table):
         "trained are never the same again. Leave layer_cache out."
     )
     EL089 = _error(
-        "ELMo can't stand at '{found}': the places are 'input', 'output' or both (at = "
-        "'both', --elmo input,output)."
+        "ELMo can't stand at '{found}'. The places are 'input', 'output' and both of "
+        "them (at = 'both', --at both)."
     )
     EL090 = _error(
         "No component of this pipeline listens to an 'elmo', so there are no mixes. A "
@@ -602,6 +603,13 @@ class Errors(metaclass=_Table):
         "A page shows sentences of 1 to {limit} tokens; this one has {found}. Take a "
         "part of it."
     )
+    # What is gone
+    EL240 = _error("'{name}' is gone: {instead}.")
+    EL241 = _error(
+        "The architecture 'spacy-elmo.{name}' is gone, since spaCy has its own. Write "
+        "{instead} in its place, and train the component again. Version 0.2 of "
+        "spacy-elmo loads what was trained with it."
+    )
     # Benchmarks and plots
     EL061 = _error(
         "'{path}' is of another program: its model is not replaced. Choose another "
@@ -741,6 +749,9 @@ class Warnings(metaclass=_Table):
     ELW63 = _warning(
         "'{path}' looks like {what}, and is read as running text, line by line: "
         "{line!r}. If it is not text, convert it first."
+    )
+    ELW70 = _warning(
+        "'{old}' is called '{new}' now. The old name works until version 0.4."
     )
     ELW55 = _warning(
         "Matrices were multiplied by '{before}' until this checkpoint, which does not "

@@ -24,6 +24,7 @@ def read_contexts(
     paths: Sequence[Path],
     word: str,
     *,
+    kind: str | None = None,
     lang: str = "en",
     tokenizer: str = "spacy",
     label: str = "tag",
@@ -52,13 +53,13 @@ def read_contexts(
 
     def read(path: Path) -> Iterator[Labelled]:
         suffix, _ = suffixes_of(path)
-        if suffix == ".spacy":
+        if kind == "spacy" or (kind is None and suffix == ".spacy"):
             return _of_docs(path, word, label, form)
-        if suffix == ".tsv":
+        if kind is None and suffix == ".tsv":
             lines = (in_form([line], form)[0] for line in read_lines(path, "text"))
             return _of_table(filter(keep, lines), word, lang, tokenizer)
         found = read_sentences(
-            [path], lang=lang, tokenizer=tokenizer, keep=keep, form=form
+            [path], kind=kind, lang=lang, tokenizer=tokenizer, keep=keep, form=form
         )
         return ((context, "") for context in contexts_of(word, found))
 
