@@ -6,7 +6,7 @@ import spacy
 from spacy.vectors import Vectors
 
 from spacy_elmo.pipeline import ElmoListener, learned_mixes
-from spacy_elmo.pipeline.encode import build_encode
+from spacy_elmo.pipeline.architectures import build_encode
 
 from ..pipelines import add_elmo, examples
 
