@@ -37,11 +37,6 @@ class Coded(Exception):
         if isinstance(self, OSError):
             self.errno = getattr(values.get("error"), "errno", None)
 
-    @classmethod
-    def format(cls, **values: object) -> str:
-        """Return the text alone."""
-        return _Text(cls(**values))
-
     def __str__(self) -> str:
         return str(self.args[0])  # a KeyError would show it in quotation marks
 
@@ -56,10 +51,6 @@ class ElmoError(Coded):
 
 class ElmoWarning(Coded, Warning):
     """A warning of this package."""
-
-
-class _Text(str):
-    """The text of a message, which `parsing` knows."""
 
 
 def _restore(kind: type[Coded], args: tuple[str], errno: int | None) -> Coded:

@@ -167,7 +167,7 @@ def convert_cli(
     if writer.keeps_training:
         training["card"] = card
         if has_objective and stored.vocab is None:
-            msg.warn(Errors.EL164.format(path=folder))
+            msg.warn(str(Errors.EL164(path=folder)))
         elif has_objective:
             words = stored.config, stored.vocab
             training["objective"] = weights.load_objective(source, *words)
