@@ -389,8 +389,7 @@ class Errors(metaclass=_Table):
     EL055 = _error(
         "This Doc has been through no component '{name}' that is still here. Docs from "
         "another process or from a file, or whose pipeline is gone, keep only "
-        "doc.tensor; run the component on it again. (Where set_tensor = false there is "
-        "no doc.tensor: name a layer to compare.)"
+        "doc.tensor; run the component on it again."
     )
     EL056 = _error("Windows.v1: length must be at least 1, found {found}.")
     EL057 = _error(
@@ -432,10 +431,6 @@ class Errors(metaclass=_Table):
         "'{name}' can't listen to 'elmo': {problem} component. Choose from tagger, "
         "morphologizer, ner, parser, senter, textcat, spancat, trainable_lemmatizer or "
         "any other factory whose model has a tok2vec."
-    )
-    EL093 = _error(
-        "similarity_hooks = true and set_tensor = false: the hooks compare the vectors "
-        "in doc.tensor. Leave one of the two out."
     )
     EL094 = _error(
         "Similarity in context is of tokens, spans and Docs, not of a {found}.",
@@ -617,9 +612,15 @@ class Warnings(metaclass=_Table):
     """Warnings, by code."""
 
     ELW01 = _warning(
-        "A Doc without sentence boundaries is longer than {length} tokens and is read "
-        "in windows of that length. Put a 'sentencizer', 'senter' or 'parser' before "
-        "'elmo' for vectors that see whole sentences."
+        "A Doc without sentence boundaries is read by '{name}' {how}. Put a "
+        "'sentencizer', 'senter' or 'parser' before '{name}', so that each sentence is "
+        "read whole and by itself."
+    )
+    ELW64 = _warning(
+        "A Doc without sentence boundaries came to '{name}', though '{setter}' stands "
+        "before it. In training, only the components of [training] "
+        "annotating_components annotate Docs: add '{setter}' there (or to annotates of "
+        "nlp.update), so that sentences are read as they are at prediction."
     )
     ELW02 = _warning(
         "'{name}' is fine-tuned at a rate of its own. The copies that replace its "
@@ -662,14 +663,16 @@ class Warnings(metaclass=_Table):
     )
     ELW21 = _warning(
         "'{other}' stands after '{name}' and overwrites its doc.tensor, so that "
-        "token.vector and similarity are about the vectors of '{other}'. Put '{other}' "
+        "token.vector is a vector of '{other}'. Put '{other}' "
         "before '{name}' if nothing listens to it; or set set_tensor = false in "
-        "[components.{name}], and name a layer to compare."
+        "[components.{name}] if that is meant. spacy_elmo.similarity compares the "
+        "vectors of '{name}' all the same."
     )
     ELW22 = _warning(
-        "'{other}' listens to a tok2vec that stands before '{name}'. At prediction it "
-        "reads doc.tensor, which '{name}' overwrites: set set_tensor = false in "
-        "[components.{name}], or put '{name}' before that tok2vec."
+        "'{other}' listens to a tok2vec that stands before '{name}', and reads "
+        "doc.tensor at prediction. So '{name}' leaves doc.tensor as it is, as with "
+        "set_tensor = false, and doc._.elmo.layers and spacy_elmo.similarity have its "
+        "vectors. To have them in doc.tensor, put '{name}' after '{other}'."
     )
     ELW23 = _warning(
         "Layers were released before all listeners had read them, since they take more "

@@ -17,7 +17,7 @@ from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.util import registry
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, use_ops
-from thinc.types import Floats3d
+from thinc.types import Floats2d, Floats3d
 
 from .. import models as shipped
 from ..bilm import BiLM, compute_what_fits
@@ -35,6 +35,10 @@ from .mix import first_mix
 from .settings import ElmoSettings
 from .shim import SAVED, SAVED_AS, BiLMShim
 from .tok2vec import offer_replacement
+from .windows import DocPieces, SentenceAdvice, sentence_setters
+
+# What a copy takes along beside the listeners.
+_LINKS = "_later_tok2vecs", "_tensor_readers"
 
 
 class Elmo(TrainablePipe):
@@ -79,6 +83,7 @@ class Elmo(TrainablePipe):
         # Listeners that have asked for layers, and all that were ever connected.
         self._asking = weakref.WeakSet[Model[Any, Any]]()
         self._linked = weakref.WeakSet[ElmoListener]()
+        self._sentence_advice = SentenceAdvice()
         self._cache_advice = True  # until it is said, or a cache or none was chosen
         offer_replacement(self.model, frozen=self.frozen)
         # What belongs to the Docs in flight, and no copy takes along.
@@ -91,7 +96,7 @@ class Elmo(TrainablePipe):
         if weights is not None and weights.parent != shipped.FOLDER:
             settings = replace(settings, weights=str(weights))
         build = partial(Elmo, lang=self.lang, settings=settings)
-        names = "listener_map", "error_handler", "cfg"
+        names = "listener_map", "error_handler", "cfg", *_LINKS
         state = {name: getattr(self, name) for name in names if hasattr(self, name)}
         # Not the components that they are a part of, which are perhaps not copied.
         state["linked"] = [(each, each.upstream is self) for each in self.linked]
@@ -325,11 +330,24 @@ class Elmo(TrainablePipe):
         self._listener_map = found
         self._is_hidden = False  # from "*" listeners, by another that is nearer to them
         self._later_tok2vecs: set[str] = set()
+        self._tensor_readers: set[str] = set()  # components, of an earlier tok2vec's
 
     @property
     def listeners(self) -> list[Model[Any, Any]]:
         """The listeners of all components."""
         return [model for models in self._listener_map.values() for model in models]
+
+    @property
+    def writes_tensor(self) -> bool:
+        """Whether this component writes `doc.tensor`: not where that of an earlier
+        `tok2vec` is still to be read."""
+        return self.sets_tensor and not self._tensor_readers
+
+    @property
+    def owns_tensor(self) -> bool:
+        """Whether `doc.tensor` holds vectors of this component where a Doc leaves the
+        pipeline."""
+        return self.writes_tensor and not self._later_tok2vecs
 
     @property
     def connected(self) -> list[Model[Any, Any]]:
@@ -389,6 +407,7 @@ class Elmo(TrainablePipe):
                 # that stands before this component.
                 later, wanted = self._later_tok2vecs, node.upstream_name
                 if not (later if wanted == "*" else wanted in later):
+                    self._tensor_readers.add(component.name)
                     self._warn_once(Warnings.ELW22, component.name)
         if isinstance(component, Tok2Vec):
             self._later_tok2vecs.add(component.name)
@@ -424,6 +443,8 @@ class Elmo(TrainablePipe):
             self._with_weights()
             if self.settings.weights is None:
                 warnings.warn(Warnings.ELW04(name=self.name), stacklevel=2)
+        if is_train:
+            self._advise(cut(self.model, [d for d in docs if not self.has_read(d)]))
         self._asking.add(listener)
         if is_train and self.frozen and self._cache_advice:
             self._cache_advice = False
@@ -453,6 +474,12 @@ class Elmo(TrainablePipe):
         self._with_weights()
         return self._reader.of_doc(doc)
 
+    @default_settings()
+    def vectors_of(self, doc: Doc) -> Floats2d:
+        """Return the component's own mix of the layers of a Doc that it has seen, as
+        `doc.tensor` would hold it, (T, D)."""
+        return first_mix(self.model.ops, self.settings, self.layers_of(doc))
+
     @property
     def held_bytes(self) -> int:
         """Size of the layers that are held for listeners and users."""
@@ -467,7 +494,16 @@ class Elmo(TrainablePipe):
         if not self.frozen:
             self._tuning.complete_before(docs)
         self._with_weights()
-        return self._reader.read(docs)
+        reading = self._reader.read(docs)
+        self._advise(reading.docs)
+        return reading
+
+    def _advise(self, docs: Sequence[DocPieces]) -> None:
+        """Warn once of Docs that come without the boundaries of their sentences."""
+        if not self._sentence_advice.is_given:
+            nlp = self.pipeline()
+            setters = partial(sentence_setters, nlp, self) if nlp else list
+            self._sentence_advice.check(self.name, docs, setters)
 
     @default_settings()
     def set_annotations(self, docs: Iterable[Doc], scores: Reading) -> None:
@@ -478,7 +514,7 @@ class Elmo(TrainablePipe):
         for doc, length in zip(docs, scores.layers.lengths):
             if length != len(doc):
                 raise Errors.EL058(found=length, expected=len(doc))
-        if self.settings.set_tensor:
+        if self.writes_tensor:
             mixed = first_mix(self.model.ops, self.settings, scores.layers.values)
             for doc, tensor in zip(docs, scores.layers.split(mixed)):
                 doc.tensor = tensor.copy()  # in memory of its own
@@ -562,6 +598,7 @@ class Elmo(TrainablePipe):
         self._tuning.begin(drop)
         self._with_weights()
         cut_docs = cut(self.model, docs)
+        self._advise(cut_docs)
         layers, backprop = self.model.begin_update(cut_docs)
         self._tuning.expect(ForwardPass(docs, layers.lengths, backprop))
         self._hold(Reading(cut_docs, layers))
@@ -610,7 +647,10 @@ class Elmo(TrainablePipe):
         return self._load(None if "model" in exclude else model)
 
     def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> "Elmo":
-        """Read what `to_disk` has written. Raises as `from_bytes`."""
+        """Read what `to_disk` has written, or a pipeline, which keeps the vocab in a
+        place of its own. Raises as `from_bytes`."""
+        if not (Path(path) / "vocab").exists():
+            exclude = [*exclude, "vocab"]
         self.cfg = self.cfg or {}  # or spaCy would not read it
         with parsing(Errors.EL002, SAVED, format=SAVED_AS):
             super().from_disk(path, exclude=[*exclude, "model"])

@@ -120,8 +120,7 @@ class ElmoSettings(MixSettings):
             which leave hooks behind).
 
     Raises:
-        ValueError: [EL085] for a mix that means nothing, [EL093] for similarity_hooks
-            without a tensor, [EL026] for a number below 0.
+        ValueError: [EL085] for a mix that means nothing, [EL026] for a number below 0.
     """
 
     mix: str | int = "average"
@@ -140,8 +139,6 @@ class ElmoSettings(MixSettings):
             "learn_rate": self.learn_rate or 0,
         }
         check_at_least(0, unfreeze_every=self.unfreeze_every, **sizes)
-        if self.similarity_hooks and not self.set_tensor:
-            raise Errors.EL093()
 
     @property
     def is_weighted(self) -> bool:

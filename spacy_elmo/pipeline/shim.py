@@ -152,21 +152,6 @@ class TorchShim(PyTorchShim):
         return self
 
 
-def run(
-    shim: PyTorchShim, inputs: tuple[Any, ...], is_train: bool
-) -> tuple[Any, Callable[[Any], None]]:
-    """Return what a shim's module makes of inputs, which gradients don't flow to, and
-    the backward pass, both of arrays."""
-    Y, backprop = shim(ArgsKwargs(inputs, {}), is_train)
-
-    @default_settings()
-    def backprop_array(dY: Any) -> None:
-        gradient = xp2torch(dY, device=Y.device)
-        backprop(ArgsKwargs(args=((Y,),), kwargs={"grad_tensors": (gradient,)}))
-
-    return torch2xp(Y), backprop_array
-
-
 def to_array(numbers: np.ndarray, device: torch.device) -> Any:
     """Return an array of the host as one of NumPy or, on a GPU, CuPy, without
     waiting."""

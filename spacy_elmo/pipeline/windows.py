@@ -1,11 +1,15 @@
-"""Where a Doc is cut into the sentences that the biLM reads."""
+"""Where a Doc is cut into the sentences that the biLM reads, and a warning of Docs that
+come without their boundaries: other text around a sentence changes its vectors."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
 from spacy.attrs import ORTH
+from spacy.language import Language
+from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc
 from spacy.util import registry
 
@@ -54,7 +58,6 @@ class Windows:
 
     def __init__(self, length: int) -> None:
         self.length = length
-        self._warned = False
 
     def __call__(self, doc: Doc) -> Pieces:
         """Return the token indices of each piece of a Doc."""
@@ -62,9 +65,6 @@ class Windows:
             sentences = [(sentence.start, sentence.end) for sentence in doc.sents]
         else:
             sentences = [(0, len(doc))]
-            if len(doc) > self.length and not self._warned:
-                self._warned = True
-                warnings.warn(Warnings.ELW01(length=self.length), stacklevel=2)
         pieces: Pieces = []
         # Not by IS_SPACE, which a Vocab of its own without a language does not know.
         is_word = np.array([not token.text.isspace() for token in doc], dtype=bool)
@@ -82,3 +82,58 @@ def configure_windows(length: int = 250) -> SpanGetter:
     if length < 1:
         raise Errors.EL056(found=length)
     return Windows(length)
+
+
+# -- Docs without boundaries -------------------------------------------------------
+
+_ENDS = frozenset(Sentencizer.default_punct_chars)
+_SETS = {"doc.sents", "token.is_sent_start"}  # of what a component says it assigns
+
+
+class SentenceAdvice:
+    """Warns once [ELW01, ELW64] of a Doc without boundaries that is read in windows, or
+    whole although a sentence ends inside."""
+
+    def __init__(self) -> None:
+        self.is_given = False
+
+    def check(
+        self, name: str, docs: Sequence[DocPieces], setters: Callable[[], list[str]]
+    ) -> None:
+        """Look at Docs that are read by the component of a name. `setters` returns the
+        names of the components before it that set boundaries."""
+        for doc, pieces in docs:
+            if doc.has_annotation("SENT_START"):
+                continue
+            if len(pieces) > 1:
+                how = f"in windows, {len(pieces)} of them"
+            elif (end := _end_inside(doc)) is not None:
+                how = f"as one sentence, though one ends at token {end} of {len(doc)}"
+            else:
+                continue
+            self.is_given = True
+            if names := setters():
+                warnings.warn(Warnings.ELW64(name=name, setter=names[-1]), stacklevel=3)
+            else:
+                warnings.warn(Warnings.ELW01(name=name, how=how), stacklevel=3)
+            return
+
+
+def _end_inside(doc: Doc) -> int | None:
+    """Return the index of the first mark that ends a sentence of a Doc and has words
+    after it, None if there is none."""
+    end = None
+    for token in doc:
+        if end is None:
+            end = token.i if token.text in _ENDS else None
+        elif any(map(str.isalnum, token.text)):
+            return end
+    return None
+
+
+def sentence_setters(nlp: Language, component: object) -> list[str]:
+    """Return the names of the components before one of a pipeline that say that they
+    set sentence boundaries."""
+    before = takewhile(lambda named: named[1] is not component, nlp.pipeline)
+    names = [name for name, _ in before]
+    return [name for name in names if _SETS & {*nlp.get_pipe_meta(name).assigns}]
