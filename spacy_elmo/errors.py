@@ -318,8 +318,7 @@ class Errors(metaclass=_Coded):
     EL055 = (
         "This Doc has been through no component '{name}' that is still here. Docs from "
         "another process or from a file, or whose pipeline is gone, keep only "
-        "doc.tensor; run the component on it again. (Where set_tensor = false there is "
-        "no doc.tensor: name a layer to compare.)"
+        "doc.tensor; run the component on it again."
     )
     EL056 = "Windows.v1: length must be at least 1, found {found}."
     EL057 = (
@@ -357,10 +356,6 @@ class Errors(metaclass=_Coded):
         "'{name}' can't listen to 'elmo': {problem} component. Choose from tagger, "
         "morphologizer, ner, parser, senter, textcat, spancat, trainable_lemmatizer or "
         "any other factory whose model has a tok2vec."
-    )
-    EL093 = (
-        "similarity_hooks = true and set_tensor = false: the hooks compare the vectors "
-        "in doc.tensor. Leave one of the two out."
     )
     EL094 = "Similarity in context is of tokens, spans and Docs, not of a {found}."
     EL095 = (
@@ -566,14 +561,16 @@ class Warnings(metaclass=_Coded):
     )
     ELW21 = (
         "'{other}' stands after '{name}' and overwrites its doc.tensor, so that "
-        "token.vector and similarity are about the vectors of '{other}'. Put '{other}' "
+        "token.vector is a vector of '{other}'. Put '{other}' "
         "before '{name}' if nothing listens to it; or set set_tensor = false in "
-        "[components.{name}], and name a layer to compare."
+        "[components.{name}] if that is meant. spacy_elmo.similarity compares the "
+        "vectors of '{name}' all the same."
     )
     ELW22 = (
-        "'{other}' listens to a tok2vec that stands before '{name}'. At prediction it "
-        "reads doc.tensor, which '{name}' overwrites: set set_tensor = false in "
-        "[components.{name}], or put '{name}' before that tok2vec."
+        "'{other}' listens to a tok2vec that stands before '{name}', and reads "
+        "doc.tensor at prediction. So '{name}' leaves doc.tensor as it is, as with "
+        "set_tensor = false, and doc._.elmo.layers and spacy_elmo.similarity have its "
+        "vectors. To have them in doc.tensor, put '{name}' after '{other}'."
     )
     ELW23 = (
         "Layers were released before all listeners had read them, since they take more "

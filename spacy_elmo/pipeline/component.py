@@ -14,7 +14,7 @@ from spacy.tokens import Doc
 from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
-from thinc.types import Floats3d
+from thinc.types import Floats2d, Floats3d
 
 from .. import models as shipped
 from ..bilm import BiLM
@@ -85,7 +85,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         if weights is not None and weights.parent != shipped.FOLDER:
             settings["weights"] = str(weights)
         build = partial(Elmo, lang=self.lang, **settings)
-        names = "listener_map", "error_handler"
+        names = "listener_map", "error_handler", *ListenedTo.LINKS
         state = {name: getattr(self, name) for name in names if hasattr(self, name)}
         # Not the components that they are a part of, which are perhaps not copied.
         state["linked"] = [(each, each.upstream is self) for each in self.linked]
@@ -222,6 +222,12 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         self._with_weights()
         return self._reader.of_doc(doc)
 
+    @default_settings()
+    def vectors_of(self, doc: Doc) -> Floats2d:
+        """Return the component's own mix of the layers of a Doc that it has seen, (T, D),
+        as `doc.tensor` would hold it."""
+        return first_mix(self.model.ops, self.settings, self.layers_of(doc))
+
     @property
     def held_bytes(self) -> int:
         """Size of the layers that are held for listeners and users."""
@@ -245,7 +251,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         for doc, length in zip(docs, scores.layers.lengths):
             if length != len(doc):
                 raise ValueError(Errors.EL058.format(found=length, expected=len(doc)))
-        if self.settings.set_tensor:
+        if self.writes_tensor:
             mixed = first_mix(self.model.ops, self.settings, scores.layers.values)
             for doc, tensor in zip(docs, scores.layers.split(mixed)):
                 doc.tensor = tensor.copy()  # in memory of its own

@@ -5,15 +5,23 @@ the component, so they never travel in `user_data`, to other processes or into f
 """
 
 import weakref
-from typing import Any
+from typing import Any, NamedTuple
 
 from spacy.tokens import Doc
 from thinc.types import Floats3d
 
 from ..errors import Errors
 
+
+class _Reader(NamedTuple):
+    """A component that has read a Doc, and whether its vectors are in `doc.tensor`."""
+
+    component: "weakref.ref[Any]"
+    owns_tensor: bool
+
+
 # The components that each Doc went through, by name, the last one at the end.
-_components: "weakref.WeakKeyDictionary[Doc, dict[str, weakref.ref[Any]]]"
+_components: "weakref.WeakKeyDictionary[Doc, dict[str, _Reader]]"
 _components = weakref.WeakKeyDictionary()
 
 
@@ -21,7 +29,25 @@ def remember(doc: Doc, component: Any) -> None:
     """Let `doc._.elmo` ask a component, which the Doc went through."""
     known = _components.setdefault(doc, {})
     known.pop(component.name, None)  # so that it counts as the last
-    known[component.name] = weakref.ref(component)
+    known[component.name] = _Reader(weakref.ref(component), component.owns_tensor)
+
+
+def vectors_of(doc: Doc) -> Any:
+    """Return `doc.tensor`, or, if a stock `tok2vec` owns that, the vectors (T, D) that
+    the last `elmo` component would have written there. Raises ValueError [EL055] if the
+    component is gone."""
+    known = _components.get(doc, {})
+    if not known or any(reader.owns_tensor for reader in known.values()):
+        return doc.tensor
+    return _component(doc, next(reversed(known))).vectors_of(doc)
+
+
+def _component(doc: Doc, name: str) -> Any:
+    reader = _components.get(doc, {}).get(name)
+    component = reader.component() if reader else None
+    if component is None:
+        raise ValueError(Errors.EL055.format(name=name))
+    return component
 
 
 class ElmoLayers:
@@ -46,11 +72,7 @@ class ElmoLayers:
         Raises:
             ValueError: [EL055] if no such component here has seen the Doc.
         """
-        reference = _components.get(self._doc, {}).get(name)
-        component = reference() if reference else None
-        if component is None:
-            raise ValueError(Errors.EL055.format(name=name))
-        return component.layers_of(self._doc)
+        return _component(self._doc, name).layers_of(self._doc)
 
 
 if not Doc.has_extension("elmo"):

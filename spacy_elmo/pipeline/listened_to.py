@@ -4,7 +4,7 @@ for."""
 import warnings
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from spacy.pipeline.tok2vec import Tok2Vec, Tok2VecListener
 from thinc.api import Model
@@ -16,6 +16,9 @@ from .listener import ElmoListener
 
 class ListenedTo:
     """A part of a component that is an `Upstream` (see listener.py)."""
+
+    # What a copy takes along beside the listeners.
+    LINKS: ClassVar[tuple[str, ...]] = ("_later_tok2vecs", "_tensor_readers")
 
     name: str
     sets_tensor: bool  # `doc.tensor`, as spaCy's `tok2vec` does too
@@ -38,11 +41,24 @@ class ListenedTo:
             self.when_linked = None
         self._is_hidden = False  # from "*" listeners, by another that is nearer to them
         self._later_tok2vecs: set[str] = set()
+        self._tensor_readers: set[str] = set()  # components, of an earlier tok2vec's
 
     @property
     def listeners(self) -> list[Model[Any, Any]]:
         """The listeners of all components."""
         return [model for models in self.listener_map.values() for model in models]
+
+    @property
+    def writes_tensor(self) -> bool:
+        """Whether this component writes `doc.tensor`: not where that of an earlier
+        `tok2vec` is still to be read."""
+        return self.sets_tensor and not self._tensor_readers
+
+    @property
+    def owns_tensor(self) -> bool:
+        """Whether `doc.tensor` holds vectors of this component where a Doc leaves the
+        pipeline."""
+        return self.writes_tensor and not self._later_tok2vecs
 
     @property
     def connected(self) -> list[Model[Any, Any]]:
@@ -102,6 +118,7 @@ class ListenedTo:
                 # that stands before this component.
                 later, wanted = self._later_tok2vecs, node.upstream_name
                 if not (later if wanted == "*" else wanted in later):
+                    self._tensor_readers.add(component.name)
                     self._warn_once(Warnings.ELW22, component.name)
         if isinstance(component, Tok2Vec):
             self._later_tok2vecs.add(component.name)

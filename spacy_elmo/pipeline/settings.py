@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from ..bilm import check_at_least
-from ..errors import Errors
 from .mix import MixSettings
 
 
@@ -36,8 +35,7 @@ class ElmoSettings(MixSettings):
             which leave hooks behind).
 
     Raises:
-        ValueError: [EL085] for a mix that means nothing, [EL093] for similarity_hooks
-            without a tensor, [EL026] for a number below 0.
+        ValueError: [EL085] for a mix that means nothing, [EL026] for a number below 0.
     """
 
     weights: str | None = None
@@ -55,5 +53,3 @@ class ElmoSettings(MixSettings):
             "learn_rate": self.learn_rate or 0,
         }
         check_at_least(0, unfreeze_every=self.unfreeze_every, **sizes)
-        if self.similarity_hooks and not self.set_tensor:
-            raise ValueError(Errors.EL093)
