@@ -515,9 +515,15 @@ class Warnings(metaclass=_Coded):
     """Messages of warnings, by code."""
 
     ELW01 = (
-        "A Doc without sentence boundaries is longer than {length} tokens and is read "
-        "in windows of that length. Put a 'sentencizer', 'senter' or 'parser' before "
-        "'elmo' for vectors that see whole sentences."
+        "A Doc without sentence boundaries is read by '{name}' {how}. Put a "
+        "'sentencizer', 'senter' or 'parser' before '{name}', so that each sentence is "
+        "read whole and by itself."
+    )
+    ELW64 = (
+        "A Doc without sentence boundaries came to '{name}', though '{setter}' stands "
+        "before it. In training, only the components of [training] "
+        "annotating_components annotate Docs: add '{setter}' there (or to annotates of "
+        "nlp.update), so that sentences are read as they are at prediction."
     )
     ELW02 = (
         "'{name}' is fine-tuned at a rate of its own. What takes the place of its "

@@ -31,6 +31,7 @@ from .layer_cache import LayerCache
 from .layer_store import LayerReader, Reading
 from .listened_to import ListenedTo
 from .mix import first_mix
+from .sentence_advice import SentenceAdvice
 from .settings import ElmoSettings
 from .stream import annotated
 from .tok2vec import offer_replacement
@@ -73,6 +74,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         self.listener_map: dict[str, list[Model[Any, Any]]] = {}
         self._asking = weakref.WeakSet[Model[Any, Any]]()
         self._linked = weakref.WeakSet[Model[Any, Any]]()
+        self.sentence_advice = SentenceAdvice()
         self._cache_advice = True  # until it is said, or a cache or none was chosen
         offer_replacement(self.model, frozen=self.frozen)
         # What belongs to the Docs in flight, and no copy takes along.
@@ -193,6 +195,9 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
             self._with_weights()
             if self.settings.weights is None:
                 warnings.warn(Warnings.ELW04.format(name=self.name), stacklevel=2)
+        if is_train:
+            unread = [doc for doc in docs if not self.has_read(doc)]
+            self.sentence_advice.check(self.name, cut(self.model, unread))
         self._asking.add(listener)
         if is_train and self.frozen and self._cache_advice:
             self._cache_advice = False
@@ -224,8 +229,8 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
 
     @default_settings()
     def vectors_of(self, doc: Doc) -> Floats2d:
-        """Return the component's own mix of the layers of a Doc that it has seen, (T, D),
-        as `doc.tensor` would hold it."""
+        """Return the component's own mix of the layers of a Doc that it has seen, as
+        `doc.tensor` would hold it, (T, D)."""
         return first_mix(self.model.ops, self.settings, self.layers_of(doc))
 
     @property
@@ -241,7 +246,9 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         docs = list(docs)
         self._tuning.complete_before(docs)
         self._with_weights()
-        return self._reader.read(docs)
+        reading = self._reader.read(docs)
+        self.sentence_advice.check(self.name, reading.docs)
+        return reading
 
     @default_settings()
     def set_annotations(self, docs: Iterable[Doc], scores: Reading) -> None:
@@ -308,6 +315,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         self._tuning.begin(drop)
         self._with_weights()
         cut_docs = cut(self.model, docs)
+        self.sentence_advice.check(self.name, cut_docs)
         layers, backprop = self.model.begin_update(cut_docs)
         self._tuning.expect(ForwardPass(docs, layers.lengths, backprop))
         self._hold(Reading(cut_docs, layers))

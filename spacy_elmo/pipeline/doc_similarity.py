@@ -25,10 +25,10 @@ def similarity(
     Args:
         a: A token, span or Doc.
         b: Another.
-        layer: Number of a biLM layer, 0 being the token layer. None for the vectors that
-            `elmo` writes into `doc.tensor`, also where a stock `tok2vec` has written
-            its own there (a Doc from a file or another process has `doc.tensor` alone,
-            whoever wrote it).
+        layer: Number of a biLM layer, 0 being the token layer. None for the vectors
+            that `elmo` writes into `doc.tensor`, also where a stock `tok2vec` has
+            written its own there. A Doc from a file or another process has
+            `doc.tensor` alone, whoever wrote it.
 
     Raises:
         ValueError: [EL055] if a Doc has not been through `elmo`, [EL140] if its tokens

@@ -17,6 +17,7 @@ from ..errors import Warnings
 from .component import Elmo
 from .encoder import Encoder, set_sizes, shim_of
 from .fields import takes_fields_of
+from .sentence_advice import sentence_setters
 from .settings import ElmoSettings
 
 DEFAULT_CONFIG = {
@@ -39,6 +40,7 @@ def make_elmo(nlp: Language, name: str, model: Encoder, **settings: Any) -> Elmo
     elmo = Elmo(nlp.vocab, model, name, lang=nlp.lang or "", **settings)
     place = weakref.ref(nlp), weakref.ref(elmo)
     elmo.when_loaded = partial(_store_version, *place)
+    elmo.sentence_advice.setters = partial(_sentence_setters, *place)
     elmo.when_frozen = partial(_store_frozen, *place)
     elmo.when_resized = partial(_store_sizes, *place)
     if sizes is not None:
@@ -89,6 +91,12 @@ def _found(pipeline: Pipeline, elmo: Component) -> Iterator[tuple[Language, str]
     nlp, component = pipeline(), elmo()
     if nlp is not None:
         yield from ((nlp, name) for name, each in nlp.components if each is component)
+
+
+def _sentence_setters(pipeline: Pipeline, elmo: Component) -> list[str]:
+    """Return the components before `elmo` that set sentence boundaries."""
+    found = _found(pipeline, elmo)
+    return [other for nlp, name in found for other in sentence_setters(nlp, name)]
 
 
 def _store_sizes(pipeline: Pipeline, elmo: Component, sizes: BiLMConfig) -> None:

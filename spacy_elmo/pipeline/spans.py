@@ -1,6 +1,5 @@
 """Where a Doc is cut into the sentences that the biLM reads."""
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
@@ -9,7 +8,7 @@ from spacy.attrs import ORTH
 from spacy.tokens import Doc
 from spacy.util import registry
 
-from ..errors import Errors, Warnings
+from ..errors import Errors
 
 # Token indices of each sentence of a Doc, in order; white space is in none of them.
 Pieces = list[np.ndarray]
@@ -54,7 +53,6 @@ class Windows:
 
     def __init__(self, length: int) -> None:
         self.length = length
-        self._warned = False
 
     def __call__(self, doc: Doc) -> Pieces:
         """Return the token indices of each piece of a Doc."""
@@ -62,9 +60,6 @@ class Windows:
             sentences = [(sentence.start, sentence.end) for sentence in doc.sents]
         else:
             sentences = [(0, len(doc))]
-            if len(doc) > self.length and not self._warned:
-                self._warned = True
-                warnings.warn(Warnings.ELW01.format(length=self.length), stacklevel=2)
         pieces: Pieces = []
         # Not by IS_SPACE, which a Vocab of its own without a language does not know.
         is_word = np.array([not token.text.isspace() for token in doc], dtype=bool)
