@@ -2,7 +2,9 @@
 
 import json
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -55,6 +57,16 @@ class Log:
             # Where this is a file it gets a line now and then.
             mininterval=0.5 if sys.stderr.isatty() else 30,
         )
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave the time of the body out of the speed and the time left."""
+        began = time.time()
+        yield
+        if not self.bar.disable:
+            spent = time.time() - began
+            self.bar.start_t += spent
+            self.bar.last_print_t += spent
 
     def step(self) -> None:
         """Count a step."""

@@ -265,10 +265,17 @@ class Loop:
         self.workers.wait()
 
     def _measure_before(self) -> None:
-        """Measure the perplexities that the biLM has before it is trained here."""
+        """Measure the perplexities that the biLM has before it is trained here, which
+        counts neither as steps nor as their time."""
         if self.log is not None:
-            found = self.results.measure_before(self.model)
-            self.log.say(f"perplexity before the biLM is trained: {found}")
+            step, since = self.logged_at
+            began = time.time()
+            with self.log.paused():
+                tokens = self.step * self.log.tokens_per_step
+                seconds = began - self.started
+                found = self.results.measure_before(self.model, tokens, seconds)
+                self.log.say(f"perplexity before the biLM is trained: {found}")
+            self.logged_at = (step, since + time.time() - began)
         self.workers.wait()
 
     # -- what is saved ------------------------------------------------------------

@@ -60,11 +60,12 @@ class Results:
         self.before = saved["before"]
         self.started_from = saved.get("started_from", self.started_from)
 
-    def measure_before(self, model: LanguageModel) -> str:
+    def measure_before(self, model: LanguageModel, tokens: int, seconds: float) -> str:
         """Measure all held-out text before the training; return the perplexities
-        formatted for the log."""
+        formatted for the log. The model is the first candidate for the best one."""
         held_out = self.corpora.keys() - {TRAIN}
         self.before = self._measure(model, held_out)
+        self._save(model, self.before[DEV], tokens, seconds, [])
         return ", ".join(f"{name} {_show(it)}" for name, it in self.before.items())
 
     def _measure(self, model: LanguageModel, names: Set[str]) -> dict[str, Figures]:
@@ -76,7 +77,21 @@ class Results:
     ) -> None:
         """Save a model as the last one, and as the best one if its dev perplexity is
         the lowest, with the tokens and seconds that it was trained for."""
+        self._save(model, found.to_dict(), tokens, seconds, [LAST])
+
+    def _save(
+        self,
+        model: LanguageModel,
+        found: Figures,
+        tokens: int,
+        seconds: float,
+        folders: list[str],
+    ) -> None:
+        """Save a model with its card into folders, and as the best one if it is."""
         config, train = self.config, self.corpora[TRAIN]
+        if found["mean"] < self.best:
+            self.best = found["mean"]
+            folders = [*folders, BEST]
         card = {
             "spacy_elmo": __version__,
             "fingerprint": None,  # filled in by what writes the weights
@@ -91,7 +106,7 @@ class Results:
             "vocabulary": len(train.vocab),
             "tokens_seen": tokens,
             "dev_files": config.text.dev,
-            "dev_perplexity": found.to_dict(),
+            "dev_perplexity": found,
             "dev_perplexity_before": self.before.get(DEV),
             "seconds": round(seconds, 1),
             "started_from": self.started_from,
@@ -100,10 +115,6 @@ class Results:
             "commands": self.commands,
             "config": config.to_dict(),
         }
-        folders = [LAST]
-        if found.mean < self.best:
-            self.best = found.mean
-            folders.append(BEST)
         for folder in folders:
             model.bilm.save(
                 self.output / folder,
@@ -138,6 +149,22 @@ class Results:
             rows = [(n, _show(self.before.get(n)), _show(after[n])) for n in after]
             header = ("perplexity of", "before", "after")
             msg.table(rows, header=header, divider=True, aligns=("l", "r", "r"))
+
+
+def verdict(best: Path) -> str:
+    """Return one line on the best model of a finished run: where it is, and whether it
+    is better than the one that the training began with, if that was measured."""
+    card = read_card(best) or {}
+    where, before = f"The best model is in {best}", card.get("dev_perplexity_before")
+    if before is None:
+        return where
+    if card["dev_perplexity"]["mean"] < before["mean"]:
+        found = _show(card["dev_perplexity"])
+        return f"{where}: dev perplexity {found}, better than {_show(before)} before"
+    return (
+        f"{where}: it is the one before the training, dev perplexity {_show(before)}, "
+        "since training made it no better"
+    )
 
 
 def _utf8(value: Any) -> Any:
