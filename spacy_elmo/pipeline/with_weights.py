@@ -81,8 +81,11 @@ class WithWeights:
             return super().from_bytes(bytes_data, exclude=exclude)  # type: ignore[misc]
 
     def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> Any:
-        """Read what `to_disk` has written. Raises as `from_bytes`."""
+        """Read what `to_disk` has written, or a pipeline, which keeps the vocab in a
+        place of its own. Raises as `from_bytes`."""
         file, most = Path(path) / "model", self._shim.max_bytes
+        if not (Path(path) / "vocab").exists():
+            exclude = [*exclude, "vocab"]
         if "model" in exclude:
             return super().from_disk(path, exclude=exclude)  # type: ignore[misc]
         with (
