@@ -1,6 +1,6 @@
 """How many times as fast as another revision sentences are read on this CPU.
 
-    python -m benchmarks.engine 76d3c6b [TEXT]
+    python -m benchmarks.engine REVISION [TEXT]
 
 The other revision is unpacked beside this tree, and both read the same sentences in
 turn, each in a process of its own. What counts is the median over rounds; on one thread
@@ -31,6 +31,7 @@ SENTENCES_AT_ONCE = [64, 4, 1]
 TOKENS = 1_400  # 64 sentences of English
 # Times that a case is measured in a round: about a tenth of a second of the old one.
 TIMES = {64: 1, 4: 3, 1: 10}
+IMPORT = "import time; t = time.perf_counter(); import spacy_elmo; spacy_elmo.BiLM; "
 
 
 class Case(NamedTuple):
@@ -66,19 +67,20 @@ class Worker:
 
 
 @contextmanager
-def workers(revision: str, sentences: Path) -> Iterator[tuple[Worker, Worker]]:
-    """Start a process of another revision, and one of this tree."""
+def trees(revision: str) -> Iterator[tuple[Tree, Tree]]:
+    """Unpack another revision. Yield it, and this tree."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        source = check_out(revision, folder / "revision")
+        yield Tree(source, folder / "then"), Tree(ROOT, folder / "now")
+
+
+@contextmanager
+def workers(pair: tuple[Tree, Tree], sentences: Path) -> Iterator[tuple[Worker, ...]]:
+    """Start a process of each revision."""
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        started = []
-        for name, source in (
-            ("then", check_out(revision, folder / "revision")),
-            ("now", ROOT),
-        ):
-            tree = Tree(source, folder / name)
-            process = stack.enter_context(tree.process(WORKER, sentences))
-            started.append(Worker(process))
-        yield started[0], started[1]
+        processes = [stack.enter_context(t.process(WORKER, sentences)) for t in pair]
+        yield tuple(map(Worker, processes))
 
 
 def measure(
@@ -134,6 +136,7 @@ def run(
     precision: list[str] = typer.Option(PRECISIONS, help="float32, half"),
     rounds: int = typer.Option(7, min=1, help="Times that each is measured, in turn"),
     threads: bool = typer.Option(False, help="Compare two threads with one as well"),
+    pipe: bool = typer.Option(False, help="Compare nlp.pipe, import, memory as well"),
     as_json: bool = typer.Option(False, "--json", help="Print JSON"),
 ) -> None:
     """Compare the speed of reading with another revision's."""
@@ -142,17 +145,73 @@ def run(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "sentences.json"
         path.write_text(json.dumps(sentences))
-        with workers(revision, path) as (then, now):
-            cases = all_cases(model, precision)
-            tables[f"reading, {revision} and now"] = measure(then, now, cases, rounds)
-            if threads:
-                tables["two threads"] = [
-                    _two_threads(now, Case(name, kind, n), rounds)
+        with trees(revision) as pair:
+            with workers(pair, path) as (then, now):
+                cases = all_cases(model, precision)
+                tables[f"reading, {revision} and now"] = measure(
+                    then, now, cases, rounds
+                )
+                if threads:
+                    tables["two threads"] = [
+                        _two_threads(now, Case(name, kind, n), rounds)
+                        for name in model
+                        for kind in precision
+                        for n in (64, 1)
+                    ]
+                if pipe:
+                    tables["nlp.pipe, with a tagger and an ner, en_elmo_sm"] = [
+                        _pipe(then, now, kind, rounds) for kind in precision
+                    ]
+            if pipe:
+                tables["seconds of the first import"] = [_imports(pair, rounds)]
+                tables["MB of a first batch of 64 beside the weights"] = [
+                    _memory(pair, path, name, kind)
                     for name in model
                     for kind in precision
-                    for n in (64, 1)
                 ]
     show(tables, as_json)
+
+
+def _pipe(then: Worker, now: Worker, precision: str, rounds: int) -> dict[str, Any]:
+    """Return how many times as fast `nlp.pipe` is as it was in float32."""
+    times: dict[str, list[float]] = {"then": [], "now": []}
+    for number in range(-1, rounds):
+        asked = {"question": "pipe", "threads": 1}
+        found = {
+            "then": then.ask(precision="float32", **asked),
+            "now": now.ask(precision=precision, **asked),
+        }
+        for name, seconds in found.items() if number >= 0 else ():
+            times[name].append(1000 * seconds)
+    old, new = (statistics.median(times[name]) for name in ("then", "now"))
+    return {
+        "precision": precision,
+        "ms float32 then": old,
+        "ms now": new,
+        "times float32 then": old / new,
+    }
+
+
+def _imports(pair: tuple[Tree, Tree], rounds: int) -> dict[str, Any]:
+    """Return the seconds of an import, in a process of its own each time."""
+    times: dict[str, list[float]] = {"then": [], "now": []}
+    for number in range(-1, rounds):
+        for name, tree in zip(times, pair):
+            seconds = float(tree.run("-c", f"{IMPORT}print(time.perf_counter() - t)"))
+            if number >= 0:
+                times[name].append(seconds)
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def _memory(
+    pair: tuple[Tree, Tree], sentences: Path, model: str, precision: str
+) -> dict[str, Any]:
+    """Return the growth of a new process's memory, in MB."""
+    with workers(pair, sentences) as both:
+        asked = {"question": "memory", "model": model, "precision": precision}
+        found = [worker.ask(**asked) for worker in both]
+    sizes = [None if n is None else n / 1e6 for n in found]
+    return {"model": model, "precision": precision, "then": sizes[0], "now": sizes[1]}
 
 
 def _two_threads(now: Worker, case: Case, rounds: int) -> dict[str, Any]:
