@@ -148,7 +148,8 @@ class Errors(metaclass=_Coded):
     EL040 = (
         "'{path}', line {line}: not a JSON object with text or tokens ({error}). Files "
         'named .jsonl hold one such object a line: {{"text": "..."}} or '
-        '{{"tokens": ["..."]}}.'
+        '{{"tokens": ["..."]}}. Write such a file; where other fields hold them, '
+        "'embed' takes their names (--text-field, --tokens-field)."
     )
     EL041 = (
         "Text prepared in '{path}' is damaged: {problem}. Prepare it with --overwrite."
