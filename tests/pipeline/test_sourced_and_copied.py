@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import io
 import pickle
 import warnings
 
@@ -16,8 +17,16 @@ TEXT = "She hates London now"
 WAYS = {
     "pickle": lambda x: pickle.loads(pickle.dumps(x)),
     "cloudpickle": lambda x: srsly.pickle_loads(srsly.pickle_dumps(x)),
+    "joblib": lambda x: by_joblib(x),  # defined below
     "deepcopy": copy.deepcopy,
 }
+
+
+def by_joblib(x):
+    joblib, file = pytest.importorskip("joblib"), io.BytesIO()
+    joblib.dump(x, file)
+    file.seek(0)
+    return joblib.load(file)
 
 
 @pytest.fixture(params=WAYS)
