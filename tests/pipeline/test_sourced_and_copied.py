@@ -14,12 +14,6 @@ import srsly
 from ..pipelines import TAGGER, add_elmo, annotations, examples, pipeline, trained
 
 TEXT = "She hates London now"
-WAYS = {
-    "pickle": lambda x: pickle.loads(pickle.dumps(x)),
-    "cloudpickle": lambda x: srsly.pickle_loads(srsly.pickle_dumps(x)),
-    "joblib": lambda x: by_joblib(x),  # defined below
-    "deepcopy": copy.deepcopy,
-}
 
 
 def by_joblib(x):
@@ -27,6 +21,14 @@ def by_joblib(x):
     joblib.dump(x, file)
     file.seek(0)
     return joblib.load(file)
+
+
+WAYS = {
+    "pickle": lambda x: pickle.loads(pickle.dumps(x)),
+    "cloudpickle": lambda x: srsly.pickle_loads(srsly.pickle_dumps(x)),
+    "joblib": by_joblib,
+    "deepcopy": copy.deepcopy,
+}
 
 
 @pytest.fixture(params=WAYS)
