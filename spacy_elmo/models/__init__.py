@@ -1,4 +1,4 @@
-"""The biLMs inside this package, one a language, all of one shape."""
+"""The biLMs in this package: one for each language, all with the same sizes."""
 
 import json
 from contextlib import suppress
@@ -7,7 +7,6 @@ from typing import Any
 
 from ..bilm import BiLM, BiLMConfig, weights
 from ..errors import Errors
-from ..files import coded
 from .model_card import (
     ancestors,
     name_and_version,
@@ -23,15 +22,15 @@ __all__ = [
 ]  # fmt: skip
 
 FOLDER = Path(__file__).parent
-# By the language of the pipeline; the first is that of `Elmo` itself.
+# The model of each language. The component has the sizes of the first.
 MODELS = {"en": "en_elmo_sm", "ko": "ko_elmo_sm"}
 LANG = next(iter(MODELS))
 
 
 def sizes() -> dict[str, Any]:
-    """Return the sizes of the shipped models; those of `BiLMConfig` if there are none
-    or the file is damaged: spaCy asks whenever it starts, and `load` says what is
-    wrong."""
+    """Return the sizes of the shipped models, or the defaults of `BiLMConfig` if their
+    file is missing or damaged. spaCy calls this whenever it starts, so the error is
+    left to `load`."""
     try:
         text = (FOLDER / MODELS[LANG] / "config.json").read_text(encoding="utf-8")
         return BiLMConfig.from_dict(json.loads(text)["bilm"]).to_dict()
@@ -40,12 +39,17 @@ def sizes() -> dict[str, Any]:
 
 
 def find(name_or_path: str | Path) -> Path:
-    """Return a path, or the folder of a shipped model if there is nothing at the path
-    and the model has that name. Raises FileNotFoundError [EL001], or ValueError [EL002]
-    if the system can't say."""
+    """Return an existing path, or else the folder of the shipped model with this name.
+
+    Raises:
+        FileNotFoundError: [EL001] There is neither.
+        ValueError: [EL002] The system can't look for the path.
+    """
     path = Path(name_or_path)
-    with coded(Errors.EL002, path, format="a biLM"):  # too long, no permission
+    try:
         is_there = path.exists()
+    except (OSError, ValueError) as error:  # too long, no permission, a null character
+        raise Errors.EL002(path=path, format="a biLM", error=error) from error
     if is_there:
         return path
     if str(name_or_path) not in MODELS.values():
@@ -54,9 +58,9 @@ def find(name_or_path: str | Path) -> Path:
 
 
 def locate(name_or_path: str | Path, working_folder: Path = Path()) -> Path:
-    """Return the absolute path of what a name or path means now, if it is relative to
-    a working folder: a shipped model, if nothing is there and the model has that name.
-    It need not be there."""
+    """Return the absolute path for a name or a path relative to a working folder. If
+    there is nothing at the path, and a shipped model has this name, return its folder.
+    The path need not exist."""
     path = (working_folder / name_or_path).absolute()
     with suppress(OSError):  # too long, no permission: what reads it says so
         if str(name_or_path) in MODELS.values() and not path.exists():
@@ -65,18 +69,19 @@ def locate(name_or_path: str | Path, working_folder: Path = Path()) -> Path:
 
 
 def folder(lang: str) -> Path:
-    """Return the folder of the model for a language. Raises ValueError [EL081] if none
-    ships for it, FileNotFoundError [EL051] if the package was built without it."""
+    """Return the folder of the model for a language. Raises ValueError [EL081] if there
+    is no model for it, FileNotFoundError [EL051] if the package was built without
+    it."""
     if lang not in MODELS:
         known = ", ".join(f"'{name}' for '{lang}'" for lang, name in MODELS.items())
-        raise ValueError(Errors.EL081.format(lang=lang, known=known))
+        raise Errors.EL081(lang=lang, known=known)
     path = FOLDER / MODELS[lang]
     if not path.exists():
-        raise FileNotFoundError(Errors.EL051.format(path=path))
+        raise Errors.EL051(path=path)
     return path
 
 
 def load(lang: str) -> BiLM:
-    """Return the model for a language. Raises as `folder`, and ValueError if a file of
-    it was damaged since it was installed."""
+    """Return the model for a language. Raises as `folder`, and ValueError if one of its
+    files is damaged."""
     return BiLM.load(folder(lang))

@@ -2,7 +2,7 @@
 each sentence by itself, and other text around it changes its vectors."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import takewhile
 
 from spacy.language import Language
@@ -10,7 +10,7 @@ from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc
 
 from ..errors import Warnings
-from .spans import DocPieces
+from .windows import DocPieces
 
 _ENDS = frozenset(Sentencizer.default_punct_chars)
 _SETS = {"doc.sents", "token.is_sent_start"}  # of what a component says it assigns
@@ -18,15 +18,12 @@ _SETS = {"doc.sents", "token.is_sent_start"}  # of what a component says it assi
 
 class SentenceAdvice:
     """Warns once [ELW01, ELW64] of a Doc without boundaries that is read in windows, or
-    whole although a sentence ends inside. `setters` returns the names of the components
-    before `elmo` that set boundaries."""
+    whole although a sentence ends inside."""
 
-    def __init__(self) -> None:
-        self.setters: Callable[[], list[str]] = list
-        self._is_given = False
+    _is_given = False
 
-    def check(self, name: str, docs: Sequence[DocPieces]) -> None:
-        """Look at Docs that are read by the component of a name."""
+    def check(self, nlp: Language | None, name: str, docs: Sequence[DocPieces]) -> None:
+        """Look at Docs that are read by the component of a name in a pipeline."""
         if self._is_given:
             return
         for doc, pieces in docs:
@@ -39,11 +36,11 @@ class SentenceAdvice:
             else:
                 continue
             self._is_given = True
-            if setters := self.setters():
-                message = Warnings.ELW64.format(name=name, setter=setters[-1])
+            if setters := _sentence_setters(nlp, name):
+                warning = Warnings.ELW64(name=name, setter=setters[-1])
             else:
-                message = Warnings.ELW01.format(name=name, how=how)
-            warnings.warn(message, stacklevel=3)
+                warning = Warnings.ELW01(name=name, how=how)
+            warnings.warn(warning, stacklevel=3)
             return
 
 
@@ -59,8 +56,10 @@ def _end_inside(doc: Doc) -> int | None:
     return None
 
 
-def sentence_setters(nlp: Language, name: str) -> list[str]:
+def _sentence_setters(nlp: Language | None, name: str) -> list[str]:
     """Return the names of the components before one of a pipeline that say that they
     set sentence boundaries."""
+    if nlp is None or name not in nlp.pipe_names:
+        return []
     before = takewhile(lambda other: other != name, nlp.pipe_names)
     return [other for other in before if _SETS & {*nlp.get_pipe_meta(other).assigns}]

@@ -229,7 +229,7 @@ def test_commands(folder, tmp_path):
         page = tmp_path / "page.html"
         run("explore", "sentence", model, "The ball fell .", "--output", page)
         assert '"surprise":null' not in page.read_text().replace(" ", "")
-    assert "without context" in run("neighbours", folder, text, "--word", "the")
+    assert "without context" in run("explore", "word", folder, text, "--word", "the")
 
 
 def test_training_goes_on(folder, tmp_path):
@@ -391,7 +391,7 @@ def test_arrays_that_are_one(folder):
     at = TensorBundle(CHECKPOINT / NAME).entries["lm/softmax/W"].offset
     same = {f"lm/CNN/more_{i}": entry(1, (224, 12), 0, at, data) for i in range(20)}
     rewrite(folder, arrays, change=same)
-    with pytest.raises(ValueError, match=r"EL009.*than what the file holds"):
+    with pytest.raises(ValueError, match=r"EL009.*than its data"):
         BiLM.load(folder)
 
 

@@ -1,0 +1,246 @@
+"""The road from sentences to layers: which sentences are computed together, how a batch
+is packed, and how its layers come back.
+
+    sentences -> in_batches -> PackedBatch -> BiLM.forward -> layers (L+1, N, D)
+
+`BiLM.encode` and the spaCy pipeline, in prediction and in training, differ in what they
+do with the layers of a batch, and in nothing else.
+
+Shapes: B sentences, T steps, N packed positions, V distinct words, L+1 layers, D width.
+"""
+
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import Errors, Warnings
+from ..machine import default_settings, safe_from_forks, to_device, to_host
+from .words import BOS, EOS
+
+# Rows whose layers are joined at once on a CPU: few enough to stay in its cache.
+ROWS_AT_ONCE = 512
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class PackedBatch:
+    """Sentences with their boundaries, packed time-major, longest first (lstm.py)."""
+
+    words: list[str]  # the V distinct words, which are encoded once
+    word_N: np.ndarray  # the word at each packed position
+    # The position that mirrors each one in its sentence. Its own inverse: it turns the
+    # order of one direction into that of the other.
+    reversed_N: np.ndarray
+    batch_sizes: list[int]  # how many sentences are longer than t, for each step t
+    # Packed positions of each sentence, in the order given, without its boundaries
+    positions: list[np.ndarray]
+    order_B: np.ndarray  # the sentence that each row of the packed batch holds
+
+
+def check_sentences(sentences: Sequence[Sequence[str]]) -> None:
+    """Raise ValueError [EL025] if these are not lists of tokens."""
+    for sentence in [sentences, *sentences]:
+        if isinstance(sentence, str) or not isinstance(sentence, Sequence):
+            raise Errors.EL025(found=type(sentence).__name__)
+    for sentence in sentences:
+        for token in sentence:
+            if not isinstance(token, str):
+                found = f"a {type(token).__name__} token"
+                raise Errors.EL025(found=found)
+
+
+def pack(sentences: Sequence[Sequence[str]]) -> PackedBatch:
+    """Return sentences packed, each as <S> tokens </S>; an empty one is <S> </S>."""
+    lengths_B = np.array([len(sentence) + 2 for sentence in sentences])
+    order_B = np.argsort(-lengths_B, kind="stable")
+    sorted_B = lengths_B[order_B]
+    steps_T = np.arange(sorted_B[0])
+    batch_sizes_T = len(sorted_B) - np.searchsorted(sorted_B[::-1], steps_T, "right")
+    offsets_T = np.cumsum(batch_sizes_T) - batch_sizes_T  # rows before each step
+
+    index: dict[str, int] = {}
+    word_N = np.empty(int(lengths_B.sum()), dtype=np.int64)
+    reversed_N = np.empty_like(word_N)
+    positions: list[np.ndarray] = [np.empty(0)] * len(sentences)
+    for row, b in enumerate(order_B):
+        at_T = offsets_T[: lengths_B[b]] + row
+        words = [BOS, *sentences[b], EOS]
+        word_N[at_T] = [index.setdefault(word, len(index)) for word in words]
+        reversed_N[at_T] = at_T[::-1]
+        positions[b] = at_T[1:-1]
+    return PackedBatch(
+        list(index), word_N, reversed_N, batch_sizes_T.tolist(), positions, order_B
+    )
+
+
+def in_batches(
+    sentences: Sequence[Sequence[str]],
+    batch_tokens: int,
+    compute: Callable[[Sequence[int], PackedBatch], T],
+) -> Iterator[tuple[Sequence[int], T]]:
+    """Yield the indices of the sentences of each batch, and what is computed of it.
+
+    Args:
+        sentences: Each a list of tokens.
+        batch_tokens: As in `batch_by_tokens`.
+        compute: Takes the indices of some sentences, and these sentences packed.
+
+    Raises:
+        MemoryError: [EL080] A GPU's memory does not hold a sentence.
+    """
+
+    def compute_some(some: Sequence[int]) -> T:
+        return compute(some, pack([sentences[b] for b in some]))
+
+    groups = batch_by_tokens(sentences, batch_tokens)
+    return compute_what_fits(groups, compute_some, lambda b: len(sentences[b]) + 2)
+
+
+def batch_by_tokens(
+    sentences: Sequence[Sequence[str]], batch_tokens: int
+) -> Iterator[list[int]]:
+    """Yield the indices of sentences in groups of at most batch_tokens tokens, with
+    boundaries; a longer sentence is a group of its own. Longest first, so that memory
+    is taken once and a group's sentences run together to the end."""
+    sizes = [len(sentence) + 2 for sentence in sentences]
+    order = sorted(range(len(sizes)), key=sizes.__getitem__, reverse=True)
+    return _grouped(order, sizes, batch_tokens)
+
+
+def _grouped(
+    order: Iterable[int], sizes: Sequence[int], most: int
+) -> Iterator[list[int]]:
+    """Yield indices in order, in groups whose sizes make `most` together, or of one."""
+    group: list[int] = []
+    total = 0
+    for b in order:
+        if group and total + sizes[b] > most:
+            yield group
+            group, total = [], 0
+        group.append(b)
+        total += sizes[b]
+    if group:
+        yield group
+
+
+def compute_what_fits(
+    groups: Iterable[Sequence[S]],
+    compute: Callable[[Sequence[S]], T],
+    length: Callable[[S], int],
+) -> Iterator[tuple[Sequence[S], T]]:
+    """Yield groups of sentences or Docs in order, and what is computed of each. Where a
+    GPU's memory does not hold a group, its halves are computed one after the other.
+
+    Args:
+        groups: Sentences or Docs that are computed together.
+        compute: Computes a group.
+        length: The number of tokens of a sentence or Doc.
+
+    Raises:
+        MemoryError: [EL080] A sentence or Doc alone does not fit.
+    """
+    for group in groups:
+        waiting = [group]
+        while waiting:
+            some = waiting.pop()
+            try:
+                result = compute(some)
+            except (torch.cuda.OutOfMemoryError, MemoryError) as error:
+                name = type(error).__name__  # CuPy's has torch's name
+                if name != "OutOfMemoryError":
+                    raise
+                tokens = sum(map(length, some))
+                if len(some) == 1:
+                    values = {"tokens": tokens, "fits": max(1, tokens // 2)}
+                    raise Errors.EL080(**values) from error
+            else:
+                yield some, result
+                del result  # before the next is computed
+                continue
+            # Out of the handler, which holds what was computed so far.
+            _free_cached_memory()
+            warnings.warn(Warnings.ELW06(tokens=tokens, fits=tokens // 2), stacklevel=2)
+            middle = len(some) // 2
+            waiting += [some[middle:], some[:middle]]
+
+
+def _free_cached_memory() -> None:
+    """Give back the memory of a GPU that CuPy and torch keep for later."""
+    with suppress(KeyError, AttributeError):  # CuPy's pool; Thinc's is torch's
+        sys.modules["cupy"].cuda.get_allocator().__self__.free_all_blocks()
+    torch.cuda.empty_cache()
+
+
+def check_finite(
+    layers_LND: Tensor,
+    sentences: Sequence[Sequence[str]],
+    rows: Sequence[np.ndarray],
+) -> Callable[[], None]:
+    """Return a check that raises ValueError [EL078], and names the first sentence whose
+    vectors are not finite. On a CPU the check has run already; on a GPU calling it
+    waits for the work that was queued before.
+
+    Args:
+        layers_LND: Layers of some sentences.
+        sentences: Each a list of tokens.
+        rows: The rows of each sentence's tokens.
+    """
+    # One sum in the order of the memory, which NaN and infinity survive.
+    sum_of_all = to_host(layers_LND.transpose(0, 1).sum(dtype=torch.float32))
+
+    def check() -> None:
+        if sum_of_all().isfinite():
+            return
+        finite_N = layers_LND.isfinite().all(dim=2).all(dim=0).cpu().numpy()
+        for sentence, rows_T in zip(sentences, rows):
+            if not finite_N[rows_T].all():
+                words = repr(" ".join(sentence[:12])[:200])
+                raise Errors.EL078(sentence=words)
+
+    if layers_LND.device.type == "cpu":
+        check()
+    return check
+
+
+def on_the_host(
+    layers_LND: Tensor, sentences: Sequence[Sequence[str]], rows: Sequence[np.ndarray]
+) -> Iterable[np.ndarray]:
+    """Return the layers of each sentence, float32 (L+1, T, D), in memory of the host.
+
+    On a CPU those of a few sentences are made when they are asked for: all of a batch
+    are larger than its cache.
+
+    Args:
+        layers_LND: Layers of a batch.
+        sentences: Each a list of tokens.
+        rows: The rows of each sentence's tokens.
+
+    Raises:
+        ValueError: [EL078] As `check_finite`.
+    """
+    device = layers_LND.device
+
+    def make(some: Sequence[int]) -> list[np.ndarray]:
+        ends = np.cumsum([len(rows[b]) for b in some])
+        places = np.split(np.arange(ends[-1]), ends[:-1])
+        with default_settings(), safe_from_forks():
+            rows_N = to_device(np.concatenate([rows[b] for b in some]), device)
+            some_LND = layers_LND.index_select(1, rows_N)
+            check = check_finite(some_LND, [sentences[b] for b in some], places)
+            layers = to_host(some_LND.float())().numpy()
+            check()
+        return [part.copy() for part in np.split(layers, ends[:-1], axis=1)]
+
+    if device.type != "cpu":
+        return make(range(len(rows)))
+    few = _grouped(range(len(rows)), list(map(len, rows)), ROWS_AT_ONCE)
+    return (layers for some in few for layers in make(some))

@@ -1,0 +1,377 @@
+"""The layers of Docs: held for listeners and users, from a layer cache, or computed.
+
+They live beside the Docs, in weak dictionaries of the component: nothing is written
+into a Doc but `doc.tensor`, so layers never travel in `user_data`, to other processes
+or into files.
+"""
+
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count, groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+from spacy.tokens import Doc
+from thinc.types import Floats3d
+
+from ..bilm import BiLM
+from ..errors import Errors, Warnings
+from ..machine import ProcessLock, prepare_for_forks
+from .cache import LayerCache, context_of, key_of
+from .encoder import (
+    Encoder,
+    LayerBatch,
+    Sentences,
+    as_batch,
+    cut,
+    docs_at_once,
+    sentences_of,
+    shim_of,
+)
+from .shim import to_array
+from .windows import DocPieces, Pieces, tokens_of
+
+USER = 0  # in the place of a listener's id: layers that a user asked for
+
+
+@dataclass(eq=False)
+class Held:
+    """Layers of Docs that were read at once; None once they were released."""
+
+    layers: LayerBatch | None
+
+
+@dataclass
+class Record:
+    """What is known of a Doc with certain tokens, since Docs can be retokenised."""
+
+    tokens: int
+    pieces: Pieces | None = None  # that it was read in
+    held: Held | None = None  # its layers, in those of a batch, if they are waited for
+    index: int = 0  # its number in that batch
+    waiting: set[int] = field(default_factory=set)  # ids of listeners yet to read them
+
+    @property
+    def layers(self) -> LayerBatch | None:
+        """The layers of its batch, if they are held."""
+        return self.held.layers if self.held else None
+
+
+class LayerStore:
+    """How Docs were cut into pieces and, until every listener has read them, their
+    layers, of which the oldest are released beyond max_bytes."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self._records = weakref.WeakKeyDictionary[Doc, Record]()
+        # The oldest first. A batch is gone when no record has it.
+        self._batches = weakref.WeakValueDictionary[int, Held]()
+        self._numbers = count()
+        self._most_bytes = 0  # of all batches: no fewer than there are
+        self._counting = ProcessLock()  # what is added meanwhile would not be counted
+
+    def put(
+        self, docs: Sequence[DocPieces], layers: LayerBatch, readers: set[int]
+    ) -> None:
+        """Remember how Docs were cut, and hold their layers for some readers."""
+        held = Held(layers) if readers else None
+        for index, (doc, pieces) in enumerate(docs):
+            record = Record(tokens_of(doc), pieces, held, index, set(readers))
+            self._records[doc] = record
+        if held is not None:
+            with self._counting:
+                self._batches[next(self._numbers)] = held
+                self._most_bytes += layers.values.nbytes
+                if self._most_bytes > self.max_bytes:
+                    self._trim()
+
+    def release(self) -> None:
+        """Hold no layers any more, as if none had been."""
+        with self._counting:
+            for reference in self._records.keyrefs():
+                doc = reference()
+                record = None if doc is None else self._records.get(doc)
+                if record is not None:
+                    record.held = None
+            self._most_bytes = 0
+
+    def record(self, doc: Doc) -> Record:
+        """Return what is known of a Doc; if it has other tokens now, or was never read,
+        only who waits for it."""
+        record, tokens = self._records.get(doc), tokens_of(doc)
+        if record is not None and record.tokens == tokens:
+            return record
+        return Record(tokens, waiting=record.waiting if record else set())
+
+    def runs(
+        self, docs: Sequence[Doc]
+    ) -> Iterator[tuple[list[Doc], LayerBatch | None]]:
+        """Yield neighbouring Docs whose layers stand side by side in one array, and
+        these layers; None for neighbours whose layers are not held."""
+
+        def place(numbered: tuple[int, Doc]) -> tuple[LayerBatch, int] | None:
+            number, doc = numbered
+            record = self.record(doc)
+            layers = record.layers
+            return None if layers is None else (layers, record.index - number)
+
+        for found, group in groupby(enumerate(docs), key=place):
+            numbers, run = zip(*group)
+            if found is None:
+                yield list(run), None
+            else:
+                start = numbers[0] + found[1]
+                yield list(run), found[0][start : start + len(run)]
+
+    def was_read(self, docs: Sequence[Doc], reader: int) -> None:
+        """Release the layers once the last reader has had them."""
+        for doc in docs:
+            record = self._records.get(doc)
+            if record is not None:
+                record.waiting.discard(reader)
+                if not record.waiting:
+                    record.held = None
+
+    @property
+    def held_bytes(self) -> int:
+        """Size of all layers that are held. A batch counts as long as one of its Docs
+        is waited for."""
+        return sum(n_bytes for _, n_bytes in self._sizes())
+
+    def _sizes(self) -> list[tuple[Held, int]]:
+        """Return the batches that have layers, with their bytes, the oldest first."""
+        # Other threads may add or release some meanwhile.
+        batches = [reference() for reference in self._batches.valuerefs()]
+        layers = [(held, held.layers) for held in batches if held is not None]
+        return [(held, each.values.nbytes) for held, each in layers if each is not None]
+
+    def _trim(self) -> None:
+        """Release the oldest layers beyond max_bytes, down to seven eighths, so that
+        not every new batch makes it necessary to count them."""
+        excess = self.held_bytes - self.max_bytes
+        excess += self.max_bytes // 8 if excess > 0 else 0
+        for held, n_bytes in self._sizes():
+            if excess > 0:
+                excess -= n_bytes
+                held.layers = None
+        self._most_bytes = self.held_bytes
+
+
+class Reading(NamedTuple):
+    """Docs with the pieces that they were read in, and their layers."""
+
+    docs: list[DocPieces]
+    layers: LayerBatch
+
+
+class LayerReader:
+    """Reads Docs by the biLM of an encoder, and holds their layers for listeners, of
+    max_bytes at most."""
+
+    def __init__(self, model: Encoder, max_bytes: int) -> None:
+        self.model = model
+        self.cache: LayerCache | None = None
+        self._store = LayerStore(max_bytes)
+        self._bilm: Callable[[], BiLM | None] = lambda: None  # whose layers are held
+        self._has_warned = False
+
+    @property
+    def store(self) -> LayerStore:
+        """The layers that are held: none that another biLM made."""
+        bilm = shim_of(self.model).bilm
+        if self._bilm() is not bilm:
+            self._store.release()
+            self._bilm = weakref.ref(bilm)
+        return self._store
+
+    def read(self, docs: Iterable[Doc | DocPieces]) -> Reading:
+        """Return the layers of Docs, from the cache or computed. Warn [ELW26] if the
+        cache was removed or damaged meanwhile, and do without it from then on."""
+        prepare_for_forks()
+        cut_docs = cut(self.model, list(docs))
+        sentences, lengths = sentences_of(cut_docs)
+        if self.cache is None:
+            layers_LND = self.model.layers[0].predict(sentences)
+        else:
+            try:
+                layers_LND = self._read_through(self.cache, sentences)
+            except (Errors.EL086, Errors.EL087) as error:
+                self.cache = None  # a cache is not needed
+                warnings.warn(Warnings.ELW26(error=error), stacklevel=2)
+                return self.read(cut_docs)
+        return Reading(cut_docs, as_batch(layers_LND, sentences, lengths))
+
+    def _read_through(self, cache: LayerCache, sentences: Sentences) -> Floats3d:
+        """Return the layers of sentences, (L+1, N, D): known ones from the cache. Keep
+        the others there, unless another thread changed the weights meanwhile."""
+        shim = shim_of(self.model)
+        weights = list(shim.bilm.parameters())  # kept alive, see `BiLMShim.state`
+        before, context = shim.state(), context_of(shim)
+        cache.use(key_of(context, []))
+        tokens, rows, n_rows = sentences
+        # By the words as they are read: both Unicode forms of a word have one vector.
+        keys = [key_of(context, shim.bilm.as_read(sentence)) for sentence in tokens]
+        known = cache.read(keys)
+        new = [s for s, key in enumerate(keys) if key not in known]
+        layers_LND: Any = self.model.layers[0].predict(
+            Sentences([tokens[s] for s in new], [rows[s] for s in new], n_rows)
+        )
+        device = shim.bilm.device
+        computed: dict[bytes, Any] = {}
+        if new:
+            kept_once = {keys[s]: rows[s] for s in new}
+            from_N = to_array(np.concatenate(list(kept_once.values())), device)
+            own = LayerBatch(layers_LND[:, from_N], list(map(len, kept_once.values())))
+            computed = dict(zip(kept_once, own))
+        old = [s for s, key in enumerate(keys) if key in known]
+        if old:
+            kept = [known[keys[s]] for s in old]
+            if any(each.shape[1] != len(rows[s]) for each, s in zip(kept, old)):
+                problem = "a sentence has layers of another length"
+                raise Errors.EL086(where=cache.where, error=problem)
+            if isinstance(kept[0], np.ndarray):  # of a file
+                kept_LND = to_array(np.concatenate(kept, axis=1), device)
+            else:
+                kept_LND = self.model.ops.xp.concatenate(kept, axis=1)
+            to_N = to_array(np.concatenate([rows[s] for s in old]), device)
+            layers_LND[:, to_N] = kept_LND
+        if weights and shim.state() == before:
+            cache.write(computed)
+        # Of a GPU, those of the cache came there before they were looked at.
+        return layers_LND
+
+    def for_listener(
+        self, listener: int, docs: Sequence[Doc], listeners: set[int]
+    ) -> Iterator[LayerBatch]:
+        """Yield the layers of Docs in order, one array for each run of Docs that were
+        encoded together. A batch is released once all its listeners have read it. Docs
+        that were not encoded, or have other tokens since, are encoded now, and kept for
+        all listeners.
+
+        Args:
+            listener: Id of the listener that asks.
+            docs: Docs that the component has read, or not.
+            listeners: Ids of all listeners.
+        """
+        for run, layers in self.store.runs(docs):
+            if layers is not None:
+                self.store.was_read(run, listener)
+                yield layers
+            else:
+                for some in docs_at_once(self.model, run):
+                    yield self._read_again(some, listener, listeners)
+
+    def _read_again(
+        self, docs: list[Doc], listener: int, listeners: set[int]
+    ) -> LayerBatch:
+        """Read Docs whose layers are not held, and hold them for the other listeners
+        that wait for them."""
+        records = [self.store.record(doc) for doc in docs]
+        released = any(each.held and listener in each.waiting for each in records)
+        if released and not self._has_warned:
+            self._has_warned = True
+            mb = self.store.max_bytes >> 20
+            warnings.warn(Warnings.ELW23(mb=mb), stacklevel=2)
+        reading = self.read(map(_as_cut_before, docs, records))
+        # A user gets the layers of a Doc alone, see below.
+        waiting = set[int]().union(*(each.waiting for each in records))
+        if not any(each.pieces for each in records):
+            waiting |= listeners
+        if others := waiting - {listener, USER}:
+            self.store.put(reading.docs, reading.layers, others)
+        return reading.layers
+
+    def of_doc(self, doc: Doc) -> Floats3d:
+        """Return the layers of one Doc, (L+1, T, D), and hold them for who asks again.
+        On a CPU they can't be written to."""
+        record = self.store.record(doc)
+        layers = record.layers
+        if layers is not None and USER in record.waiting:
+            return layers.values
+        docs = cut(self.model, [_as_cut_before(doc, record)])
+        if layers is None:
+            layers = self.read(docs).layers
+            layers.check()
+        elif len(layers) > 1:  # the others are not to stay in memory as long as this
+            layers_LTD: Any = layers[record.index]
+            layers = LayerBatch(layers_LTD.copy(), [len(doc)])
+        if isinstance(layers.values, np.ndarray):  # cupy's can't be protected
+            layers.values.flags.writeable = False
+        self.store.put(docs, layers, record.waiting | {USER})
+        return layers.values
+
+
+def _as_cut_before(doc: Doc, record: Record) -> Doc | DocPieces:
+    """Return a Doc with the pieces it was read in, whatever was annotated since."""
+    return doc if record.pieces is None else DocPieces(doc, record.pieces)
+
+
+# -- doc._.elmo ------------------------------------------------------------------
+
+
+class _Reader(NamedTuple):
+    """A component that has read a Doc, and whether its vectors are in `doc.tensor`."""
+
+    component: "weakref.ref[Any]"
+    owns_tensor: bool
+
+
+# The components that each Doc went through, by name, the last one at the end.
+_components: "weakref.WeakKeyDictionary[Doc, dict[str, _Reader]]"
+_components = weakref.WeakKeyDictionary()
+
+
+def remember(doc: Doc, component: Any) -> None:
+    """Let `doc._.elmo` ask a component, which the Doc went through."""
+    known = _components.setdefault(doc, {})
+    known.pop(component.name, None)  # so that it counts as the last
+    known[component.name] = _Reader(weakref.ref(component), component.owns_tensor)
+
+
+def vectors_of(doc: Doc) -> Any:
+    """Return `doc.tensor`, or, if a stock `tok2vec` owns that, the vectors (T, D) that
+    the last `elmo` component would have written there. Raises ValueError [EL055] if the
+    component is gone."""
+    known = _components.get(doc, {})
+    if not known or any(reader.owns_tensor for reader in known.values()):
+        return doc.tensor
+    return _component(doc, next(reversed(known))).vectors_of(doc)
+
+
+def _component(doc: Doc, name: str) -> Any:
+    reader = _components.get(doc, {}).get(name)
+    component = reader.component() if reader else None
+    if component is None:
+        raise Errors.EL055(name=name)
+    return component
+
+
+class ElmoLayers:
+    """What `doc._.elmo` gives."""
+
+    def __init__(self, doc: Doc) -> None:
+        self._doc = doc
+
+    @property
+    def layers(self) -> Floats3d:
+        """Layers of the last `elmo` component that the Doc went through, float32
+        (L+1, T, D): the token layer first, row i for token i, zeros for white space.
+
+        Raises:
+            ValueError: [EL055] if no component here has seen the Doc.
+        """
+        return self[next(reversed(_components.get(self._doc, {})), "elmo")]
+
+    def __getitem__(self, name: str) -> Floats3d:
+        """Return the layers by the component of a name.
+
+        Raises:
+            ValueError: [EL055] if no such component here has seen the Doc.
+        """
+        return _component(self._doc, name).layers_of(self._doc)
+
+
+if not Doc.has_extension("elmo"):
+    Doc.set_extension("elmo", getter=ElmoLayers)
