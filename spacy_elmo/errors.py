@@ -209,7 +209,8 @@ class Errors(metaclass=_Table):
     EL040 = _error(
         "'{path}', line {line}: not a JSON object with text or tokens ({error}). Files "
         'named .jsonl hold one such object a line: {{"text": "..."}} or '
-        '{{"tokens": ["..."]}}.'
+        '{{"tokens": ["..."]}}. Write such a file; where other fields hold them, '
+        "'embed' takes their names (--text-field, --tokens-field)."
     )
     EL041 = _error(
         "Text prepared in '{path}' is damaged: {problem}. Prepare it with --force."

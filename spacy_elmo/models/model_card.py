@@ -10,6 +10,7 @@ from ..errors import Errors
 
 FILE = "README.md"
 TEXTS = ("dev", "test")
+_OF_EVERY_RUN = ("model-best", "model-last")  # folders, whose names say nothing
 MARKS = {
     "forward": "perplexity, forward",
     "backward": "perplexity, backward",
@@ -116,9 +117,15 @@ def read_card(folder: Path) -> dict[str, Any] | None:
 
 def name_and_version(name_or_path: str | Path) -> dict[str, Any]:
     """Return the name of a shipped model or of a model folder, as "weights", and the
-    version that its card says, if it says one, as "version"."""
-    version = _card_of(Path(name_or_path)).get("version")
-    return {"weights": Path(name_or_path).name, "version": version}
+    version that its card says, if it says one, as "version"; both of the model that its
+    training started from too, if it did from one, as "started_from"."""
+    path = Path(name_or_path)
+    card = _card_of(path)
+    name = "/".join(path.parts[-2:]) if path.name in _OF_EVERY_RUN else path.name
+    found = {"weights": name, "version": card.get("version")}
+    if before := card.get("started_from"):
+        found["started_from"] = {key: before.get(key) for key in found}
+    return found
 
 
 def started_from(name_or_path: str | Path) -> dict[str, Any]:

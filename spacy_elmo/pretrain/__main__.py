@@ -14,6 +14,7 @@ from ..output import msg, show_all
 from .config_file import parse_overrides, read_config
 from .loop import Stopped, pretrain
 from .memory import keep_freed_memory
+from .results import verdict
 
 
 def run(
@@ -40,7 +41,7 @@ def run(
             msg.warn(str(stopped))
         sys.exit(128 + stopped.signal_number)
     if first:
-        msg.good(f"The best model is in {best}")
+        msg.good(verdict(best))
 
 
 def main(

@@ -3,7 +3,9 @@ and from the log into a plot."""
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +19,7 @@ from ..files import new_figure, save_figure, write_files, write_text
 from .config import PretrainConfig
 
 FILE = "log.jsonl"
+FEW = 20  # rows of a log that are shown as points too
 
 
 class Log:
@@ -62,6 +65,16 @@ class Log:
             # A file gets a line now and then.
             mininterval=0.5 if sys.stderr.isatty() else 30,
         )
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave the time of the body out of the speed and the time left."""
+        began = time.time()
+        yield
+        if not self.bar.disable:
+            spent = time.time() - began
+            self.bar.start_t += spent
+            self.bar.last_print_t += spent
 
     def step(self) -> None:
         """Count a step."""
@@ -151,20 +164,25 @@ def draw_curve(runs: Sequence[Path], output: Path) -> None:
         OSError: [EL013] The file can't be written.
     """
     figure = new_figure(9, 3.6, output)
+    from matplotlib.ticker import EngFormatter  # it is there, or new_figure says so
+
     loss_axes, dev_axes = figure.subplots(1, 2)
     for number, run in enumerate(runs):
-        rows = [(row["tokens"] / 1e6, row) for row in read_log(run / FILE)]
+        rows = [(row["tokens"], row) for row in read_log(run / FILE)]
         if not rows:
             problem = f"there is no '{FILE}' of a run in it"
             raise Errors.EL074(path=run, problem=problem)
         style: dict[str, Any] = {"color": f"C{number}", "label": run.name}
         dev = [(tokens, row["dev"]["mean"]) for tokens, row in rows if "dev" in row]
-        loss_axes.plot([n for n, _ in rows], [row["loss"] for _, row in rows], **style)
+        few = {"marker": "."} if len(rows) < FEW else {}  # one point is no line
+        losses = [row["loss"] for _, row in rows]
+        loss_axes.plot([n for n, _ in rows], losses, **few, **style)
         dev_axes.plot([n for n, _ in dev], [p for _, p in dev], marker=".", **style)
-    loss_axes.set(xlabel="million tokens", ylabel="training loss (nats per word)")
-    dev_axes.set(xlabel="million tokens", ylabel="dev perplexity", yscale="log")
+    loss_axes.set(xlabel="tokens", ylabel="training loss (nats per word)")
+    dev_axes.set(xlabel="tokens", ylabel="dev perplexity", yscale="log")
     for axes in (loss_axes, dev_axes):
         axes.grid(alpha=0.3)
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))  # 120, 50k, 2M
     dev_axes.legend()
     save_figure(figure, output)
 

@@ -271,10 +271,16 @@ class Loop:
         self.workers.wait()
 
     def _measure_before(self) -> None:
-        """Measure the perplexities of the biLM before it is trained."""
+        """Measure the perplexities of the biLM before it is trained, which counts
+        neither as steps nor as their time."""
         if self.log is not None:
-            found = self.results.measure_before()
-            self.log.say(f"perplexity before the biLM is trained: {found}")
+            step, since = self.logged_at
+            began = time.time()
+            with self.log.paused():
+                tokens = self.step * self.log.tokens_per_step
+                found = self.results.measure_before(tokens, began - self.started)
+                self.log.say(f"perplexity before the biLM is trained: {found}")
+            self.logged_at = (step, since + time.time() - began)
         self.workers.wait()
 
     # -- what is saved ------------------------------------------------------------

@@ -55,11 +55,12 @@ class Results:
         self.before = saved["before"]
         self.started_from = saved.get("started_from", self.started_from)
 
-    def measure_before(self) -> str:
+    def measure_before(self, tokens: int, seconds: float) -> str:
         """Measure all held-out text before the training. Return the perplexities as a
-        text for the log."""
+        text for the log. The model is the first candidate for the best one."""
         held_out = self.run.corpora.keys() - {TRAIN}
         self.before = self._measure(self.run.model, held_out)
+        self._save(self.before[DEV], tokens, seconds, [])
         return ", ".join(f"{name} {_show(it)}" for name, it in self.before.items())
 
     def _measure(self, model: LanguageModel, names: Set[str]) -> dict[str, Figures]:
@@ -69,6 +70,15 @@ class Results:
     def evaluated(self, found: Perplexity, tokens: int, seconds: float) -> None:
         """Save the model as the last one, and as the best one if its dev perplexity is
         the lowest, with the tokens and seconds that it was trained for."""
+        self._save(found.to_dict(), tokens, seconds, [LAST])
+
+    def _save(
+        self, found: Figures, tokens: int, seconds: float, folders: list[str]
+    ) -> None:
+        """Save the model with its card into folders, and as the best one if it is."""
+        if found["mean"] < self.best:
+            self.best = found["mean"]
+            folders = [*folders, BEST]
         config, model = self.run.config, self.run.model
         train = self.run.corpora[TRAIN]
         card = {
@@ -85,7 +95,7 @@ class Results:
             "vocabulary": len(train.vocab),
             "tokens_seen": tokens,
             "dev_files": config.text.dev,
-            "dev_perplexity": found.to_dict(),
+            "dev_perplexity": found,
             "dev_perplexity_before": self.before.get(DEV),
             "seconds": round(seconds, 1),
             "started_from": self.started_from,
@@ -94,10 +104,6 @@ class Results:
             "commands": self.commands,
             "config": config.to_dict(),
         }
-        folders = [LAST]
-        if found.mean < self.best:
-            self.best = found.mean
-            folders.append(BEST)
         for folder in folders:
             model.bilm.save(
                 self.run.output / folder,
@@ -146,6 +152,22 @@ def describe_device(device: torch.device) -> str:
         return str(device)
     peak = torch.cuda.max_memory_allocated(device) / (1 << 30)
     return f"{device} ({torch.cuda.get_device_name(device)}, {peak:.1f} GiB taken)"
+
+
+def verdict(best: Path) -> str:
+    """Return one line on the best model of a finished run: where it is, and whether it
+    is better than the one that the training began with, if that was measured."""
+    card = read_card(best) or {}
+    where, before = f"The best model is in {best}", card.get("dev_perplexity_before")
+    if before is None:
+        return where
+    if card["dev_perplexity"]["mean"] < before["mean"]:
+        found = _show(card["dev_perplexity"])
+        return f"{where}: dev perplexity {found}, better than {_show(before)} before"
+    return (
+        f"{where}: it is the one before the training, dev perplexity {_show(before)}, "
+        "since training made it no better"
+    )
 
 
 def _utf8(value: Any) -> Any:

@@ -3,6 +3,8 @@
 import json
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from .records import Record
@@ -50,28 +52,65 @@ def read_text(record: Record) -> Content:
     return Content(None, text, [])
 
 
-def read_json(record: Record, fields: Fields) -> Content:
-    """Read a JSON object. Raises ValueError, TypeError, KeyError or RecursionError if
-    it is damaged or has no text."""
+def read_json(record: Record, fields: Fields, *, naive: bool = False) -> Content:
+    """Read a JSON object: its tokens, and where they are in its text if they say so, as
+    those of annotation tools do; without tokens its text. `naive`: all tokens are
+    placed in the text that they make. Raises ValueError, TypeError, KeyError or
+    RecursionError if it is damaged or has no text."""
     found = json.loads(_decoded(record))
     if not isinstance(found, dict):
         raise TypeError("not a JSON object")
     name = found.get(fields.id)
     name = None if name is None else clean(str(name))
-    tokens = found.get(fields.tokens)
-    if tokens is None:
+    tokens, text = found.get(fields.tokens), found.get(fields.text)
+    if tokens is None or (tokens == [] and text and not naive):
         if fields.text not in found:
             known = ", ".join(map(repr, list(found)[:8])) or "none"
             raise KeyError(f"there is no field {fields.text!r}; its fields are {known}")
         return Content(name, clean(found[fields.text]), [])
     if not isinstance(tokens, list):
         raise TypeError(f"'{fields.tokens}' is not a list")
+    if not naive:
+        placed = _placed_tokens(tokens, text, found.get("sents"))
+        if placed is not None:
+            return Content(name, None, placed)
     rows = tokens if any(isinstance(row, list) for row in tokens) else [tokens]
     if not all(isinstance(row, list) for row in rows):
         raise TypeError(f"'{fields.tokens}' has lists and others")
     return Content(
         name, None, joined([[_form(token) for token in row] for row in rows])
     )
+
+
+def _placed_tokens(tokens: list[Any], text: Any, sents: Any) -> list[Sentence] | None:
+    """Return the sentences of tokens that have places in a text, as those of Prodigy
+    and of `Doc.to_json`, which says where sentences are; None if not all have."""
+    spans = [_span(token, text) for token in tokens]
+    known = [span for span in spans if span is not None]
+    in_order = all(a[1] <= b[0] for a, b in pairwise(known))
+    if not known or len(known) < len(spans) or not in_order:
+        return None
+    firsts = {s.get("start") for s in sents or [] if isinstance(s, dict)}
+    sentences = [Sentence([], [], [])]
+    for token, (start, end) in zip(tokens, known):
+        form = clean(token.get("text", text[start:end]))
+        if start in firsts and sentences[-1].tokens:
+            sentences.append(Sentence([], [], []))
+        if form and not form.isspace():
+            sentences[-1].tokens.append(form[:MAX_TOKEN])
+            sentences[-1].starts.append(start)
+            sentences[-1].ends.append(end)
+    return [sentence for sentence in sentences if sentence.tokens]
+
+
+def _span(token: Any, text: Any) -> tuple[int, int] | None:
+    """Return where a token says that it is in a text, None if it is not there."""
+    if not (isinstance(token, dict) and isinstance(text, str)):
+        return None
+    start, end = token.get("start"), token.get("end")
+    if not (isinstance(start, int) and isinstance(end, int)):
+        return None
+    return (start, end) if 0 <= start <= end <= len(text) else None
 
 
 def _form(token: Any) -> Any:
@@ -179,11 +218,11 @@ def readers(
 
     Args:
         fields: Names of the fields of JSON lines.
-        naive: Whether to read CoNLL-U by `read_naively`.
+        naive: Whether to read CoNLL-U by `read_naively`, and JSON in the same way.
     """
     return {
         "text": read_text,
-        "jsonl": lambda record: read_json(record, fields),
+        "jsonl": partial(read_json, fields=fields, naive=naive),
         "conllu": read_naively if naive else read_conllu,
         "spacy": read_doc,
     }

@@ -51,11 +51,13 @@ _UNPACK = "unpack it, and name the files or the folder"
 # Ending of a name -> a description of such files, and the way out.
 NOT_TEXT: dict[str, tuple[str, str]] = {
     ".json": ("a JSON document", _EXTRACT),
+    **dict.fromkeys((".srt", ".vtt"), ("subtitles", _EXTRACT)),
+    **dict.fromkeys((".cfg", ".ini", ".toml", ".yaml", ".yml"), ("settings", _EXTRACT)),
     ".ipynb": ("a notebook", _EXTRACT),
     ".conllup": ("CoNLL-U Plus", "keep the ten columns of CoNLL-U, as .conllu"),
     **dict.fromkeys((".tsv", ".csv", ".tab"), ("a table", _EXTRACT)),
     **dict.fromkeys(
-        (".xml", ".html", ".htm", ".xhtml", ".tei", ".rss", ".svg", ".vrt"),
+        (".xml", ".html", ".htm", ".xhtml", ".tei", ".rss", ".svg", ".vrt", ".tex"),
         ("mark-up", _EXTRACT),
     ),
     **dict.fromkeys(
@@ -79,12 +81,20 @@ _MAGIC: dict[bytes, tuple[str, str]] = {
     b"\x1f\x8b": ("packed by gzip", "name it .gz"),
     b"\xfd7zXZ": ("packed by xz", "name it .xz"),
     b"BZh": ("packed by bzip2", "name it .bz2"),
+    b"x\x9c": ("packed by zlib, as Docs are", "name it .spacy if it holds Docs"),
     b"\x28\xb5\x2f\xfd": ("packed by zstd", "name it .zst"),
 }
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+# The longer marks first: one of UTF-32 begins with one of UTF-16.
+_MARKS = {
+    b"\xff\xfe\0\0": "UTF-32",
+    b"\0\0\xfe\xff": "UTF-32",
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+}
 _TAG = re.compile(r"\s*<[/!?]?[A-Za-z][^<>]*>")
 _LABEL = re.compile(r"O|[BILUES]-\S+")
 _ID = re.compile(r"\d+([-.]\d+)?")
+_TIMES = re.compile(r"(\d+:)+\d\d[,.]\d{3} --> (\d+:)+\d\d[,.]\d{3}")
 
 
 @dataclass(frozen=True)
@@ -255,9 +265,9 @@ def _look_at(file: TextFile, *, warn: bool) -> None:
     for magic, (what, way_out) in _MAGIC.items():
         if head.startswith(magic):
             raise _not_text(file, what, way_out)
-    if head.startswith(_UTF_16):
-        problem = "it is UTF-16"
-        raise Errors.EL031(path=file.path, line=1, error=problem)
+    for mark, encoding in _MARKS.items():
+        if head.startswith(mark):
+            raise Errors.EL031(path=file.path, line=1, error=f"it is {encoding}")
     if b"\0" in head:
         raise _not_text(file, "not a text file, or one in UTF-16 or UTF-32", _EXTRACT)
     whole = len(head) < HEAD
@@ -314,7 +324,11 @@ def _looks_like(lines: Sequence[str]) -> tuple[str, str] | None:
         return "mark-up", tagged[0]
     if first[0] in "{[" and _is_json(lines):
         return "JSON (name it .jsonl if each line is an object)", first
+    if any(_TIMES.match(line) for line in lines[:FEW_LINES]):
+        return "subtitles", first
     rows = [line for line in lines if not line.startswith("#")]
+    if rows and all(_is_conllu(line) for line in rows):
+        return "CoNLL-U (name it .conllu)", rows[0]
     return _looks_like_columns(rows) if len(rows) >= FEW_LINES else None
 
 
@@ -322,8 +336,7 @@ def _looks_like_columns(rows: Sequence[str]) -> tuple[str, str] | None:
     most = MOST * len(rows)
     tabbed = [line for line in rows if "\t" in line.strip()]
     if len(tabbed) >= most:
-        is_conllu = all(_ID.fullmatch(line.split("\t")[0]) for line in tabbed)
-        return "CoNLL-U (name it .conllu)" if is_conllu else "columns", tabbed[0]
+        return "columns", tabbed[0]
     words = [line.split() for line in rows]
     labelled = [w for w in words if len(w) > 1 and _LABEL.fullmatch(w[-1])]
     if len(labelled) >= most:
@@ -333,6 +346,11 @@ def _looks_like_columns(rows: Sequence[str]) -> tuple[str, str] | None:
         if len(rows) > FEW_LINES and len(counts) == 1 and counts.pop() > 1:
             return "columns", rows[0]
     return None
+
+
+def _is_conllu(line: str) -> bool:
+    fields = line.split("\t")
+    return len(fields) > 2 and _ID.fullmatch(fields[0]) is not None
 
 
 def _is_json(lines: Sequence[str]) -> bool:

@@ -173,8 +173,12 @@ class Docs(Source):
 
     def __init__(self, file: TextFile, piece: int) -> None:
         super().__init__(file, piece)
-        with parsing(Errors.EL220, file.path):
-            docs = read_docs(self._blocks())
+        try:
+            with parsing(Errors.EL220, file.path):
+                docs = read_docs(self._blocks())
+        except BaseException:
+            self.close()
+            raise
         self._mean_bytes = self.stream.end / max(1, len(docs))
         self._docs = enumerate(self._each(docs))
         self._position, self._next = 0, next(self._docs, None)

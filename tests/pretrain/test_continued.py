@@ -1,15 +1,21 @@
 """A run that continues the training of a model, and comes back to it."""
 
+import time
+
 import pytest
+import spacy
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.models import read_card
+from spacy_elmo.pretrain import loggers, results
+from spacy_elmo.pretrain.__main__ import run
+from spacy_elmo.pretrain.evaluation import perplexity
 from spacy_elmo.pretrain.loop import pretrain
 from spacy_elmo.pretrain.model import LanguageModel
-from spacy_elmo.text import Request, prepare
+from spacy_elmo.text import Request, build_corpus, prepare, read_sentences
 
 from ..models import tiny_config
-from .runs import CONFIG, config, log, without_model
+from .runs import CONFIG, config, log, without_model, write_config
 
 
 def test_init_that_has_another_vocabulary_now(folder):
@@ -68,3 +74,93 @@ def test_corpora_of_other_tokenizers_are_told_of(folder):
     overrides = {"text.train": [str(prepared)], "training.max_steps": 2}
     with pytest.warns(UserWarning, match=r"ELW56.*train with lang = 'xx', .*dev with"):
         pretrain(config(folder, CONFIG, overrides), folder / "out")
+
+
+@pytest.fixture
+def started(folder):
+    """A model with a softmax, which a run has made."""
+    return pretrain(config(folder), folder / "before")
+
+
+def continued_from(folder, model, **training):
+    overrides = {"training.init": str(model)}
+    overrides |= {f"training.{name}": value for name, value in training.items()}
+    return write_config(folder, without_model(CONFIG)), [
+        argument
+        for name, value in overrides.items()
+        for argument in (f"--{name}", str(value))
+    ]
+
+
+@pytest.mark.parametrize("learn_rate", [3.0, 0.001])
+def test_the_model_that_a_run_begins_with_is_a_candidate(
+    folder, started, capsys, learn_rate
+):
+    """With a rate that ruins it, and one that improves it."""
+    file, overrides = continued_from(folder, started, max_steps=20, eval_every=5)
+    overrides += ["--training.optimizer.learn_rate", str(learn_rate)]
+    run(file, folder / "out", overwrite=False, overrides=overrides)
+    last_line = said_last(capsys)
+    best, last = (folder / "out" / name for name in ("model-best", "model-last"))
+    card = read_card(best)
+    before, after = (
+        card[name]["mean"] for name in ("dev_perplexity_before", "dev_perplexity")
+    )
+    measured = perplexity(
+        LanguageModel.load(best), build_dev(folder, LanguageModel.load(best))
+    )
+    assert measured.mean == pytest.approx(after, rel=1e-3)
+    if learn_rate == 3.0:
+        assert after == before < read_card(last)["dev_perplexity"]["mean"]
+        assert card["tokens_seen"] == 0
+        assert BiLM.load(best).fingerprint() == BiLM.load(started).fingerprint()
+        assert "no better" in last_line and str(best) in last_line
+        nlp = spacy.blank("en")
+        nlp.add_pipe("elmo", config={"weights": str(best)})
+        nlp("a")
+        init = {"weights": "before/model-best", "version": None}
+        found = {"weights": "out/model-best", "version": None, "started_from": init}
+        assert nlp.meta["elmo"] == {"elmo": found}
+    else:
+        assert after < before
+        assert f"{after:.2f}, better than {before:.2f}" in last_line
+    run(file, folder / "out", overwrite=False, overrides=overrides)  # it is finished
+    assert said_last(capsys) == last_line
+
+
+def said_last(capsys) -> str:
+    """The last message, on one line."""
+    return " ".join(capsys.readouterr().out.rpartition("The best")[2].split())
+
+
+def build_dev(folder, model):
+    read = read_sentences([folder / "dev.txt"], lang="en", tokenizer="whitespace")
+    return build_corpus(read, vocab=model.bilm.vocab)
+
+
+def test_measuring_before_the_first_step_is_not_a_step(folder, started, monkeypatch):
+    """Neither in the time left nor in the speed of the first line."""
+    monkeypatch.setattr(results, "perplexity", slow_perplexity)
+    bars = []
+
+    class Bar(loggers.tqdm):
+        def close(self):
+            bars.append(self.format_dict["elapsed"])
+            super().close()
+
+    monkeypatch.setattr(loggers, "tqdm", Bar)
+    file, overrides = continued_from(folder, started, max_steps=5, log_every=1)
+    started_at = time.monotonic()
+    run(file, folder / "out", overwrite=False, overrides=overrides)
+    assert time.monotonic() - started_at > SLOW
+    assert bars[0] < SLOW
+    first, *_ = log(folder / "out")
+    assert first["tokens_per_second"] > 24 / SLOW
+
+
+SLOW = 4.0  # seconds
+
+
+def slow_perplexity(*arguments, **options):
+    time.sleep(SLOW)
+    return perplexity(*arguments, **options)

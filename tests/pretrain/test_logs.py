@@ -4,6 +4,7 @@ import json
 import re
 import sys
 
+import matplotlib
 import pytest
 
 from spacy_elmo.files.plots import FORMATS
@@ -151,6 +152,18 @@ def test_curves_of_other_runs_are_others(finished, tmp_path):
         draw_curve(runs, tmp_path / "curve.png")
         drawn.append((tmp_path / "curve.png").read_bytes())
     assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_curve_of_a_short_run(finished, tmp_path):
+    """A run of one line is a point, not an empty picture, and the axis says how many
+    tokens it has read."""
+    first_row = (finished / "log.jsonl").read_text().splitlines()[0]
+    (tmp_path / "log.jsonl").write_text(first_row + "\n")
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        draw_curve([tmp_path], tmp_path / "curve.svg")
+    loss, _ = (tmp_path / "curve.svg").read_text().split('<g id="axes_2">')
+    assert re.search(r"<use [^>]*fill: #1f77b4", loss)
+    assert ">120<" in loss and "million" not in loss
 
 
 def test_nothing_to_draw(finished, tmp_path, monkeypatch):

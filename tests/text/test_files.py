@@ -4,6 +4,7 @@ files, with the same tokens and sentences."""
 import gzip
 import json
 import warnings
+import zlib
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,12 @@ def test_every_way_reads_the_same(tmp_path, read, packed):
         ("a.txt", gzip.compress(b"text", mtime=0), r"EL230.*gzip.*name it \.gz"),
         ("a.txt", b"\x7fELF\0\0\0\1\n", "EL230.*not a text file"),
         ("a.txt", "text".encode("utf-16"), "EL031.*UTF-16.*iconv"),
+        ("a.txt", "text".encode("utf-32"), "EL031.*UTF-32.*iconv"),
+        ("a.txt", zlib.compress(b"text"), r"EL230.*zlib, as Docs are.*name it \.spacy"),
+        ("a.srt", b"1\n00:00:01,000 --> 00:00:02,000\nHi.\n", "EL230.*subtitles"),
+        ("a.cfg", b"[nlp]\nlang = en\n", "EL230.*settings"),
+        ("a.yaml", b"a: 1\n", "EL230.*settings"),
+        ("a.tex", b"\\begin{document}\n", "EL230.*mark-up"),
         ("a.zip", b"PK\x03\x04", "EL230.*archive.*unpack"),
     ],
 )
@@ -161,6 +168,9 @@ def test_a_table_has_labels_where_they_are_asked_for(tmp_path):
         ('<doc id="1">\nText.\n</doc>\n' * 9, 'mark-up.*<doc id="1">'),
         ("word\tO\nother\tB-LOC\nthird\tO\n", r"columns.*word\\tO"),
         ("1\tword\t_\n2\tother\t_\n3\tx\t_\n", r"CoNLL-U \(name it .conllu\)"),
+        ("# text = a\n1\ta" + "\t_" * 8 + "\n\n", r"CoNLL-U \(name it .conllu\)"),
+        ("1\n00:00:01,000 --> 00:00:02,000\nHi.\n", "subtitles"),
+        ("WEBVTT\n\n00:01.000 --> 00:04.000\nHi.\n", "subtitles"),
         ("EU NNP B-ORG\nrejects VBZ O\nit PRP O\n", "tokens and their labels.*EU NNP"),
         ("id,name,text\n" + "1,a,b c\n" * 5, "columns.*id,name"),
         ('{"text": "a"}\n{"text": "b"}\n', "JSON.*jsonl"),
@@ -196,6 +206,86 @@ def test_text_is_not_warned_of(tmp_path, text):
     path.write_text(text, encoding="utf-8")
     with warnings.catch_warnings(action="error"):
         list(read_sentences([path], lang="en"))
+
+
+# -- JSON lines of annotation tools -------------------------------------------------
+
+TEXT = "She can't. He\nran."
+SPANS = [{"start": 0, "end": 3, "label": "PER"}]
+
+
+def prodigy(doc):
+    """As Prodigy gives the tokens of a task."""
+    tokens = [
+        {
+            "text": token.text,
+            "start": token.idx,
+            "end": token.idx + len(token),
+            "id": token.i,
+            "ws": bool(token.whitespace_),
+        }
+        for token in doc
+    ]
+    return {"text": doc.text, "tokens": tokens, "spans": SPANS, "answer": "accept"}
+
+
+TOOLS = {
+    "prodigy": prodigy,
+    "prodigy, without tokens": lambda doc: {"text": doc.text, "spans": SPANS},
+    "doccano": lambda doc: {"id": 1, "text": doc.text, "label": [[0, 3, "PER"]]},
+    "doccano, relations": lambda doc: {"text": doc.text, "entities": SPANS},
+    "entities": lambda doc: {"text": doc.text, "entities": [[0, 3, "PER"]]},
+    "label": lambda doc: {"text": doc.text, "label": "POS", "meta": {"a": 1}},
+    "Doc.to_json": lambda doc: doc.to_json(),
+    "no tokens": lambda doc: {"text": doc.text, "tokens": []},
+}
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_json_lines_of_annotation_tools(tmp_path, tool):
+    """Words of the text, where the text has them."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    doc = nlp(TEXT)
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps(TOOLS[tool](doc)) + "\n")
+    expected = [t.text for t in doc if not t.is_space]
+    for way in WAYS:
+        found = way([path], tmp_path / way.__name__)
+        assert [token for sentence in found for token in sentence] == expected
+        if tool == "Doc.to_json":
+            assert found == [expected[:4], expected[4:]]
+    (part,) = Reader(Reading()).parts(open_source(describe(path)), 0, 1 << 30)
+    for tokens, starts, ends in part.sentences:
+        assert [TEXT[a:b] for a, b in zip(starts, ends)] == tokens
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "said"),
+    [
+        ("a.jsonl", {"data": TEXT, "label": []}, "'data', 'label'.*--text-field"),
+        ("a.jsonl", {"words": ["a"]}, "'words'.*--tokens-field"),
+        ("a.jsonl", {"data": {"text": TEXT}}, "'data'.*Write such a file"),
+        ("a.jsonl", [TEXT, {"entities": []}], r"not a JSON object.*Write such a file"),
+        ("a.json", [{"data": {"text": TEXT}}], r"EL230.*JSON document.*\.jsonl"),
+    ],
+)
+def test_exports_with_other_fields_are_refused(tmp_path, name, row, said):
+    (tmp_path / name).write_text(json.dumps(row))
+    with pytest.raises(ValueError, match=f"(?s){said}"):
+        by_sentences([tmp_path / name], tmp_path)
+
+
+@pytest.mark.parametrize(
+    "token",
+    [{"text": "She", "start": 0, "end": 99}, {"text": "She", "start": "0", "end": 3},
+     {"text": "She"}],
+)  # fmt: skip
+def test_places_that_are_none_are_not_taken(tmp_path, token):
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"text": TEXT, "tokens": [token, token]}))
+    (part,) = Reader(Reading()).parts(open_source(describe(path)), 0, 1 << 30)
+    assert part.sentences == [(["She", "She"], [0, 4], [3, 7])]
 
 
 def test_a_folder_without_files(tmp_path):

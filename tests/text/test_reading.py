@@ -3,6 +3,8 @@ import gzip
 import importlib.util
 import json
 import lzma
+import zlib
+from pathlib import Path
 
 import pytest
 import spacy
@@ -186,6 +188,17 @@ def test_long_tokens_lose_their_end(tmp_path):
     path = write(tmp_path / "a.txt", "a " + "x" * 10_000)
     found = next(read_sentences([path], lang="en"))
     assert found == ["a", "x" * MAX_TOKEN]
+
+
+@pytest.mark.parametrize("data", [b"", b"text", zlib.compress(b"text")])
+def test_no_file_stays_open_where_docs_are_damaged(tmp_path, data):
+    """While somebody holds the error."""
+    path = tmp_path / "a.spacy"
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match="EL220") as caught:
+        list(read_lines(path))
+    links = [link for link in Path("/proc/self/fd").iterdir() if link.exists()]
+    assert caught and path not in [link.resolve() for link in links]
 
 
 def test_bad_files(tmp_path):
