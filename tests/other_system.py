@@ -7,6 +7,7 @@ be renamed, replaced or removed.
 
 import errno
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -61,6 +62,7 @@ def pretend() -> None:
         return real_open(path, flags, *rest, **options)
 
     os.open = open_no_folder
+    shutil._use_fd_functions = False  # it opens folders to remove them, but not there
     for name in ("replace", "rename", "unlink", "remove"):
         _refuse_open_files(name)
 
