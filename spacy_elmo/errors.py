@@ -81,7 +81,7 @@ class _Table(type):
         for code, kind in vars(cls).items():
             if code.startswith("EL"):
                 kind.code = kind.__name__ = code
-                kind.__qualname__, kind.__module__ = f"{name}.{code}", __name__
+                kind.__qualname__, kind.__module__ = code, __name__
 
 
 class Errors(metaclass=_Table):
@@ -753,3 +753,11 @@ class Warnings(metaclass=_Table):
         "run on this device or with this torch. The run goes on by '{now}', so what is "
         "computed from here on is rounded differently."
     )
+
+
+def __getattr__(name: str) -> Any:
+    """Return the class of a code: what unpickles a warning may look for it here."""
+    for table in (Errors, Warnings):
+        if name.startswith("EL") and name in vars(table):
+            return vars(table)[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

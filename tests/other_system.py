@@ -62,7 +62,8 @@ def pretend() -> None:
         return real_open(path, flags, *rest, **options)
 
     os.open = open_no_folder
-    shutil._use_fd_functions = False  # it opens folders to remove them, but not there
+    # It opens folders to remove them, but not there.
+    setattr(shutil, "_use_fd_functions", False)  # noqa: B010
     for name in ("replace", "rename", "unlink", "remove"):
         _refuse_open_files(name)
 
