@@ -64,7 +64,7 @@ class Windows:
             sentences = [(0, len(doc))]
             if len(doc) > self.length and not self._warned:
                 self._warned = True
-                warnings.warn(Warnings.ELW01.format(length=self.length), stacklevel=2)
+                warnings.warn(Warnings.ELW01(length=self.length), stacklevel=2)
         pieces: Pieces = []
         # Not by IS_SPACE, which a Vocab of its own without a language does not know.
         is_word = np.array([not token.text.isspace() for token in doc], dtype=bool)
@@ -80,5 +80,5 @@ def configure_windows(length: int = 250) -> SpanGetter:
     """Return a function that cuts Docs into what the biLM reads at once, pieces of at
     most `length` tokens, which bounds memory and time; [EL056] if that is below 1."""
     if length < 1:
-        raise ValueError(Errors.EL056.format(found=length))
+        raise Errors.EL056(found=length)
     return Windows(length)
