@@ -41,6 +41,18 @@ FILES = {
         "ko-gsd-pos/ko_gsd-ud-dev.conllu",
         "ko-gsd-pos/ko_gsd-ud-test.conllu",
     ),
+    # Of UD_German-GSD the files of at most 4 MiB; UD_German-PUD, UNER_German-PUD;
+    # ixa-ehu/ner-evaluation-corpus-europarl; EuropeanaNewspapers/ner-corpora.
+    "german": (
+        "de_gsd-ud-dev.conllu",
+        "de_gsd-ud-test.conllu",
+        "de_pud-ud-test.conllu",
+        "de_pud-ud-test.iob2",
+        "de-europarl.test.conll02",
+        "enp_DE.lft.bio",
+        "enp_DE.onb.bio",
+        "enp_DE.sbb.bio",
+    ),
 }
 
 
@@ -90,6 +102,10 @@ def sentences(path: Path) -> Iterator[str]:
         for line in path.read_text("utf-8").splitlines():
             if line.startswith("# text = "):
                 yield line.removeprefix("# text = ")
+    elif path.suffix == ".bio":
+        # Words of newspapers without an end of a sentence: one long line.
+        rows = path.read_text("utf-8").splitlines()
+        yield _joined([row.split(" ")[0] for row in rows if row[:2].strip() != "#"])
     else:
         column = 1 if path.suffix == ".iob2" else 0
         tokens: list[str] = []
