@@ -11,7 +11,7 @@ from .lines import copy_lines
 from .parts import build_part, pin
 from .source import Source
 
-LANGUAGES = ("english", "korean", "german")
+LANGUAGES = ("english", "korean", "german", "french")
 
 
 def table_of(language: str) -> tuple[tuple[Source, ...], dict[str, int]]:
