@@ -297,10 +297,19 @@ class Errors(metaclass=_Coded):
         "without it. Install an official wheel, or load weights of your own."
     )
     EL081 = (
-        "No biLM for the language '{lang}' is in this package; it has {known}. Name "
+        "No biLM for the language '{lang}' is installed; there is {known}. Name "
         "one in the component's section (weights = FOLDER OR NAME; --weights of "
         "init-config), or load it with nlp.get_pipe('elmo').load_weights(FOLDER OR "
         "NAME). 'spacy elmo pretrain' trains one on plain text of any language."
+    )
+    EL190 = (
+        "The package '{package}' says that the biLM '{name}' is in its module "
+        "'{module}', which is not there. Install it again: pip install "
+        "--force-reinstall --no-deps {package}"
+    )
+    EL191 = (
+        "The biLM for the language '{lang}' is in a package of its own, which is not "
+        "installed. Install it: pip install {package}"
     )
     EL052 = (
         "The weights from '{source}' don't fit the configuration: {sizes}. Write the "

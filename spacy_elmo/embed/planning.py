@@ -16,7 +16,7 @@ from .. import __version__
 from ..bilm import BiLM
 from ..bilm.kernels import forced_kernels
 from ..errors import Errors
-from ..models import FOLDER, MODELS
+from ..models import installed
 from ..text import Reading, TextFile, describe, files_of, hash_of_pipeline
 from .checksums import new_checksum
 from .estimate import estimate, refuse_without_room
@@ -188,8 +188,8 @@ def make_encoder(
             [EL202] if the projection is damaged.
     """
     if bilm is None:  # a plan has absolute paths, or names of what is installed
-        is_shipped = plan.model in MODELS.values()
-        model = str(FOLDER / plan.model) if is_shipped else plan.model
+        found = installed().get(plan.model)
+        model = plan.model if found is None else str(found.folder)
         bilm = load_model(model, plan.mix_of)[0]
     if plan.format_version == OF_VERSION_0_2:
         bilm.form = None  # words were read as they are
