@@ -106,6 +106,6 @@ SOURCES = (
                 r"^level1/.*\.xml$",
             ),
         ),
-        max_words=12_500_000,
+        max_words=14_000_000,
     ),
 )

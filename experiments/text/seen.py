@@ -53,6 +53,29 @@ FILES = {
         "enp_DE.onb.bio",
         "enp_DE.sbb.bio",
     ),
+    # UD_French-Sequoia and UD_French-PUD; EuropeanaNewspapers/ner-corpora.
+    "french": (
+        "fr_sequoia-ud-train.conllu",
+        "fr_sequoia-ud-dev.conllu",
+        "fr_sequoia-ud-test.conllu",
+        "fr_pud-ud-test.conllu",
+        "enp_FR.bnf.bio",
+    ),
+    # Of UD_Spanish-GSD the files of at most 4 MiB; UD_Spanish-PUD;
+    # ixa-ehu/ner-evaluation-corpus-europarl.
+    "spanish": (
+        "es_gsd-ud-dev.conllu",
+        "es_gsd-ud-test.conllu",
+        "es_pud-ud-test.conllu",
+        "es-europarl.test.conll02",
+    ),
+    # UD_Portuguese-Bosque, which UNER_Portuguese-Bosque annotates; UD_Portuguese-PUD.
+    "portuguese": (
+        "pt_bosque-ud-train.conllu",
+        "pt_bosque-ud-dev.conllu",
+        "pt_bosque-ud-test.conllu",
+        "pt_pud-ud-test.conllu",
+    ),
 }
 
 

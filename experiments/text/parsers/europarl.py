@@ -47,4 +47,4 @@ def _mended(sentence: str) -> str:
     sentence = tidy(_NOTE.sub("", _BEFORE.sub("", sentence)))
     for lost, found in _LIGATURE:
         sentence = lost.sub(found, sentence)
-    return sentence
+    return sentence.replace(" ,", ",").replace(" .", ".")

@@ -17,5 +17,6 @@ def parse(blobs: Iterable[Blob]) -> Iterator[Document]:
     words."""
     for blob in blobs:
         text = _MACRO.sub(lambda macro: macro[2] or macro[1], blob.text)
-        kept = [line for line in markdown_paragraphs(text) if is_prose(line, words=8)]
+        lines = [line.removeprefix(": ") for line in markdown_paragraphs(text)]
+        kept = [line for line in lines if is_prose(line, words=8)]
         yield Document(f"{blob.repository}/{blob.path}", kept)
