@@ -6,12 +6,12 @@ from pathlib import Path
 
 from . import heldout, seen
 from .build import build
-from .evaluation import make_evaluation
+from .evaluation import CORPORA, make_evaluation
 from .lines import copy_lines
 from .parts import build_part, pin
 from .source import Source
 
-LANGUAGES = ("english", "korean", "german", "french")
+LANGUAGES = ("english", "korean", "german", "french", "spanish", "portuguese")
 
 
 def table_of(language: str) -> tuple[tuple[Source, ...], dict[str, int]]:
@@ -64,6 +64,8 @@ def make_parser() -> argparse.ArgumentParser:
     )
     evaluation.add_argument("--sources", type=Path, required=True)
     evaluation.add_argument("--output", type=Path, default=Path("corpus"))
+    names = [corpus.path for corpus in CORPORA]
+    evaluation.add_argument("--only", nargs="+", choices=names)
     lines = commands.add_parser("lines", help="copy some lines of a text")
     lines.add_argument("text", type=Path)
     lines.add_argument("output", type=Path)
@@ -78,7 +80,7 @@ def main() -> None:
         print(*seen.write(options.language, options.evaluation))
         return
     if options.command == "evaluation":
-        print(*make_evaluation(options.sources, options.output), sep="\n")
+        print(*make_evaluation(options.sources, options.output, options.only), sep="\n")
         return
     if options.command == "lines":
         copied = copy_lines(options.text, options.output, options.skip, options.limit)
