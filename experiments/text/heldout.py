@@ -4,7 +4,7 @@ import hashlib
 import lzma
 from pathlib import Path
 
-from .judge import HELD_OUT
+from . import judge
 from .parts import part_path
 from .source import Source
 
@@ -12,12 +12,20 @@ WORDS = 60_000  # of each text
 _EXCERPT = 4_000  # words of one document at most
 
 
-def write(language: str, sources: tuple[Source, ...], output: Path) -> dict[str, int]:
+def write(
+    language: str, sources: tuple[Source, ...], output: Path, words: int = WORDS
+) -> dict[str, int]:
     """Write `heldout/LANGUAGE_lm_{valid,test}.txt.xz` from the parts of a corpus.
 
     Each source gives as large a share of the two texts as of the corpus. Its documents
     are drawn by lot, for one text and the other by turns. A document of which an
     excerpt is held out is no part of the corpus.
+
+    Args:
+        language: The name of the corpus.
+        sources: The table of the language.
+        output: The folder of the corpus, with its parts.
+        words: Of each text, about.
 
     Returns:
         The words of the two texts.
@@ -26,7 +34,7 @@ def write(language: str, sources: tuple[Source, ...], output: Path) -> dict[str,
     counts = {source: _words(parts[source], source.max_words) for source in sources}
     texts: dict[str, list[str]] = {"valid": [], "test": []}
     for source, documents in parts.items():
-        share = WORDS * counts[source] // sum(counts.values())
+        share = words * counts[source] // sum(counts.values())
         left = dict.fromkeys(texts, share)
         for name in sorted(documents, key=lambda name: _lot(source.name, name)):
             text = max(left, key=lambda text: left[text])
@@ -36,7 +44,7 @@ def write(language: str, sources: tuple[Source, ...], output: Path) -> dict[str,
             left[text] -= sum(map(_length, lines))
             texts[text].append("\n".join(lines) + "\n")
     for text, excerpts in texts.items():
-        path = HELD_OUT / f"{language}_lm_{text}.txt.xz"
+        path = judge.HELD_OUT / f"{language}_lm_{text}.txt.xz"
         path.write_bytes(lzma.compress("\n".join(excerpts).encode(), preset=9))
     return {text: len(" ".join(found).split()) for text, found in texts.items()}
 
