@@ -9,6 +9,7 @@ from typing import Any
 from ..bilm import BiLM, BiLMConfig, weights
 from ..errors import Errors
 from ..files import coded
+from . import packages
 from .model_card import (
     ancestors,
     name_and_version,
@@ -39,7 +40,9 @@ def sizes() -> dict[str, Any]:
     or the file is damaged: spaCy asks whenever it starts, and `load` says what is
     wrong."""
     try:
-        text = (FOLDER / MODELS[LANG] / "config.json").read_text(encoding="utf-8")
+        text = (packages.FOLDER / MODELS[LANG] / "config.json").read_text(
+            encoding="utf-8"
+        )
         return BiLMConfig.from_dict(json.loads(text)["bilm"]).to_dict()
     except (OSError, ValueError, KeyError, TypeError):
         return BiLMConfig().to_dict()
