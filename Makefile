@@ -9,9 +9,9 @@ SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 BIN := $(VENV)/$(SCRIPTS)
 # The wheel, where it is tried out.
 WHEEL_BIN := .venv-wheel/$(SCRIPTS)
-# Processes that run the tests, with a thread each.
+# Processes that run the tests.
 WORKERS ?= 2
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: demo test unit slow test-all floors newest attack \
 	install lint docs wheel check-wheel check-tag gpu-bundle clean

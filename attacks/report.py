@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spacy_elmo.pretrain.card import processor
+from spacy_elmo.pretrain import processor
 
 SAID = 3000  # characters of a finding that are kept
 

@@ -18,8 +18,8 @@ import typer
 from torch import Tensor
 from tqdm import tqdm
 
-from spacy_elmo.bilm.batch import pack
 from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.encode import pack
 from spacy_elmo.bilm.model import BidirectionalLM
 from spacy_elmo.bilm.token_cache import TokenCache
 from spacy_elmo.cli.speed import (
@@ -35,8 +35,7 @@ from spacy_elmo.cli.speed import (
     show,
 )
 from spacy_elmo.cli.speed_limits import flops_per_token, matrix_peak
-from spacy_elmo.machine import to_device
-from spacy_elmo.machine.processor import float32_mode
+from spacy_elmo.machine import float32_mode, to_device
 
 from .timing import DEVICE, MODEL, TEXT, memory_in_use
 

@@ -16,7 +16,7 @@ import typer
 
 from spacy_elmo.bilm import BiLM, TokenCache
 from spacy_elmo.bilm.kernels import find_library, force
-from spacy_elmo.bilm.kernels.forced import KERNELS
+from spacy_elmo.bilm.kernels.kernel import KERNELS
 from spacy_elmo.cli.speed import (
     Run,
     Sentences,

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 __all__ = ["BiLM", "__version__", "component_config", "similarity"]
 
-LATE = {
+# Imported at first use. The biLM runs without spaCy, and spaCy's command line, which
+# imports this package to list its commands, stays quick.
+LAZY = {
     "BiLM": ".bilm",
     "component_config": ".pipeline",
     "similarity": ".pipeline",
@@ -19,8 +21,6 @@ LATE = {
 
 
 def __getattr__(name: str) -> Any:
-    # Imported when asked for: the biLM runs without spaCy, and spaCy's command line,
-    # which imports this package to list its commands, stays quick.
-    if name in LATE:
-        return getattr(import_module(LATE[name], __name__), name)
+    if name in LAZY:
+        return getattr(import_module(LAZY[name], __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,8 +1,8 @@
-"""What commands print: messages and results, as far as a stream can show them.
+"""The output of commands: messages and results.
 
-Streams that are redirected or piped have the encoding of the system, cp949 or cp1252 on
-Windows. What such an encoding does not have is shown by its number (`backslashreplace`
-of Python), and never ends a command that has done its work.
+A stream that is redirected or piped has the encoding of the system, such as cp949 or
+cp1252 on Windows. A character that the encoding lacks is shown by its number (Python's
+`backslashreplace`), so that it can't end a command that has done its work.
 """
 
 import json
@@ -13,11 +13,11 @@ from wasabi import Printer
 
 
 class Messages(Printer):
-    """wasabi's printer, whose icons are put before messages here: wasabi 1.1 encodes a
-    message with an icon by the encoding of the stream and decodes it as UTF-8."""
+    """wasabi's printer, with icons put before messages here. wasabi 1.1 encodes a
+    message with an icon by the encoding of the stream, and decodes it as UTF-8."""
 
     def text(self, title: Any = "", *more: Any, icon: Any = None, **how: Any) -> Any:
-        """Print a message; arguments and what is returned are those of wasabi."""
+        """Print a message. Arguments and result are those of wasabi."""
         mark = self.icons.get(icon) if self.pretty else None
         return super().text(f"{mark} {title}" if mark else title, *more, **how)
 
@@ -26,20 +26,20 @@ msg = Messages()
 
 
 def show_all() -> None:
-    """Have standard output and errors show what their encoding does not have by its
-    number. A command does so when it starts."""
+    """Make standard output and standard error show characters that their encoding lacks
+    by their numbers. A command calls this when it starts."""
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # some are replaced by other objects
+        if hasattr(stream, "reconfigure"):  # a program may have replaced the stream
             stream.reconfigure(errors="backslashreplace")
 
 
 def write(text: str) -> None:
-    """Write text to standard output as it is."""
+    """Write text to standard output."""
     sys.stdout.write(text)
 
 
 def write_page(text: str) -> None:
-    """Write a page, which says that it is UTF-8, to standard output."""
+    """Write an HTML page to standard output, in UTF-8, as the page says."""
     sys.stdout.flush()
     binary = getattr(sys.stdout, "buffer", None)
     if binary is None:
@@ -50,8 +50,9 @@ def write_page(text: str) -> None:
 
 
 def write_json(data: Any, **how: Any) -> None:
-    """Write data to standard output as JSON, which spells in ASCII what the encoding
-    does not have."""
+    """Write data to standard output as JSON; in ASCII if the encoding lacks a
+    character.
+    """
     text = json.dumps(data, ensure_ascii=False, **how)
     try:
         text.encode(sys.stdout.encoding or "utf-8")

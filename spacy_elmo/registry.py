@@ -1,9 +1,9 @@
-"""Registries of what other packages can add, under names that settings give.
+"""Registries, to which other packages can add. Settings give the registered names.
 
-Each has entry points in a group of its name, such as `spacy_elmo_objectives`.
-confection fills in defaults and checks the types of arguments. They are kept apart from
-spaCy's, so that the trainer runs without spaCy; its loggers alone are spaCy's, found by
-their entry points.
+Each registry has a group of entry points with its name, such as
+`spacy_elmo_objectives`. confection fills in defaults and checks the types of arguments.
+The registries are not spaCy's, so that the trainer runs without spaCy. Only its loggers
+are spaCy's, found by their entry points.
 """
 
 import catalogue
@@ -13,7 +13,8 @@ NAMESPACE = "spacy_elmo"
 
 
 class registry(confection.registry):
-    """Objectives, optimizers and schedules of training, formats of weights, loggers."""
+    """Objectives, optimizers, schedules and loggers of training, formats of weights,
+    and formats of vectors (sinks)."""
 
     objectives = catalogue.create(NAMESPACE, "objectives", entry_points=True)
     optimizers = catalogue.create(NAMESPACE, "optimizers", entry_points=True)

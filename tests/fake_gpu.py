@@ -168,10 +168,10 @@ class Ops(NumpyOps):
 def take_meta_for_a_gpu(monkeypatch):
     """Choose the kernels of a GPU for a device without data, which has no autocast."""
 
-    def case_of(*args):
-        return kernel.case_of(*args)._replace(device="cuda")
+    def dispatch_key_of(*args):
+        return kernel.dispatch_key_of(*args)._replace(device="cuda")
 
-    monkeypatch.setattr(fast_bilm, "case_of", case_of)
+    monkeypatch.setattr(fast_bilm, "dispatch_key_of", dispatch_key_of)
     monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda *_: False)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.kernels import case_of, check_precision
+from spacy_elmo.bilm.kernels import check_precision, dispatch_key_of
 
 
 def tiny_config(**changes: Any) -> BiLMConfig:
@@ -40,7 +40,7 @@ SENTENCES = [["The", "cat"], ["고양이", "가", "잔다", "."]]
 def needs(precision: str) -> None:
     """Skip a test where a CPU does not have a precision."""
     try:
-        check_precision(precision, case_of(torch.empty(0), precision))
+        check_precision(precision, dispatch_key_of(torch.empty(0), precision))
     except ValueError:
         pytest.skip(f"no {precision} without the library")
 

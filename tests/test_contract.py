@@ -18,7 +18,7 @@ from typer.main import get_command
 
 from spacy_elmo import embed
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.kernels.forced import KERNELS
+from spacy_elmo.bilm.kernels.kernel import KERNELS
 from spacy_elmo.bilm.weights import own
 from spacy_elmo.cli import app
 from spacy_elmo.embed import plan
@@ -88,8 +88,8 @@ PRETRAIN = {
         log_every seed threads device save_dtype tensorboard""",
 }
 EMBED = {
-    "Options": """reading computing mix_of kind layers dtype pool dimensions sink
-        shard_mb limit_mb""",
+    "Options": """reading computing mix_of kind layers dtype pool shard_mb
+        limit_mb""",
     "reading": """lang tokenizer split pipeline pipeline_hash text_field id_field
         tokens_field window""",
     "computing": "precision device threads batch_tokens block_tokens exact kernels",
@@ -114,7 +114,7 @@ COMMANDS = {
     "benchmark precision": "--json",
     "embed run": """--output -o --lang -l --tokenizer --sentences --no-sentences
         --pipeline --kind --text-field --id-field --tokens-field --window --layers
-        --mix-of --dtype --pool --dimensions --format --shard-mb --limit-mb --limit
+        --mix-of --dtype --pool --shard-mb --limit-mb --limit
         --precision --threads --batch-tokens --gpu-id -g --processes -n --shards
         --ray""",
     "embed plan": "--output -o",

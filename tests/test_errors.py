@@ -1,6 +1,11 @@
 """Every message that a user can meet has its code, and fits a screen."""
 
+import errno
 import json
+import pickle
+import warnings
+from copy import copy
+from string import Formatter
 
 import pytest
 import torch
@@ -8,21 +13,59 @@ from safetensors.torch import save
 
 from spacy_elmo import BiLM
 from spacy_elmo.embed.plan import read_plan
-from spacy_elmo.errors import Errors, Warnings
+from spacy_elmo.errors import ElmoError, ElmoWarning, Errors, Warnings
 
 from .models import tiny_config
 
 CODES = [
-    (table, code)
+    kind
     for table in (Errors, Warnings)
-    for code in vars(table)
+    for code, kind in vars(table).items()
     if code.startswith("EL")
 ]
 
 
-@pytest.mark.parametrize(("table", "code"), CODES)
-def test_messages_begin_with_their_codes(table, code):
-    assert getattr(table, code).startswith(f"[{code}] ")
+@pytest.mark.parametrize("kind", CODES, ids=lambda kind: kind.code)
+def test_every_message_has_its_code(kind):
+    places = {name for _, name, _, _ in Formatter().parse(kind.template) if name}
+    error = kind(**dict.fromkeys(places, 1))
+    assert str(error).startswith(f"[{kind.code}] ")
+    assert isinstance(error, ElmoError if kind.code[2] != "W" else ElmoWarning)
+
+
+def test_an_error_is_a_builtin_with_a_code():
+    full = OSError(errno.ENOSPC, "no space")
+    with pytest.raises(OSError, match="no space") as caught:
+        raise Errors.EL013(path="model", error=full)
+    assert caught.value.code == "EL013" and caught.value.errno == errno.ENOSPC
+    with pytest.raises(ValueError, match="EL217") as caught:
+        raise Errors.EL217(path="vectors", left=3)
+    assert caught.value.code == "EL217"
+    with pytest.raises(Errors.EL213, match=r"^\[EL213\]"):  # not in quotation marks
+        raise Errors.EL213(path="vectors", n=2, key="a")
+
+
+@pytest.mark.parametrize("copied", [copy, lambda e: pickle.loads(pickle.dumps(e))])
+@pytest.mark.parametrize(
+    "error",
+    [
+        Errors.EL013(path="model", error=OSError(errno.ENOSPC, "no space")),
+        Errors.EL213(path="vectors", n=2, key="a"),
+        Warnings.ELW52(path="model"),
+    ],
+    ids=lambda error: error.code,
+)
+def test_an_error_comes_back_from_another_process(error, copied):
+    found = copied(error)
+    assert (type(found), str(found)) == (type(error), str(error))
+    assert getattr(found, "errno", 0) == getattr(error, "errno", 0)
+
+
+def test_a_warning_is_filtered_by_its_class():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", Warnings.ELW52)
+        warnings.warn(Warnings.ELW52(path="model"), stacklevel=1)
 
 
 # -- length -----------------------------------------------------------------------

@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 from spacy_elmo import BiLM, embed
 from spacy_elmo.embed.plan import read_plan
 from spacy_elmo.embed.planning import versions
+from spacy_elmo.errors import Errors
 from spacy_elmo.pipeline.encoder import shim_of
 from spacy_elmo.pipeline.file_cache import FileCache
 from spacy_elmo.pipeline.layer_cache import context_of, key_of
@@ -183,3 +184,44 @@ def test_half_the_shards_are_there_and_the_others_are_made(vectors, expected):
     found = np.concatenate([document.vectors for document in documents])
     assert close(found, expected["embed"])
     assert not embed.verify(vectors, full=True).problems
+
+
+@pytest.fixture(params=["parquet", "hdf5"])
+def other_format(request, folder):
+    """Vectors as float16 that are not stored as safetensors."""
+    if request.param == "parquet":
+        pytest.importorskip("pyarrow")
+    return folder / f"embed_{request.param}"
+
+
+def test_vectors_in_other_formats(other_format, expected, tmp_path):
+    documents = list(embed.open(other_format))
+    tokens = json.loads((MADE / "tokens.json").read_text(encoding="utf-8"))
+    assert [document.tokens for document in documents] == tokens
+    found = np.concatenate([document.vectors for document in documents])
+    assert np.allclose(found, expected["embed"], rtol=0, atol=1e-3)
+    assert documents[3].sentences and documents[3].offsets
+    for sink in ("safetensors", "hdf5"):
+        assert embed.export(other_format, tmp_path / sink, sink) == 1
+    options = embed.Options(dtype="float16")
+    with pytest.raises(ValueError, match=r"EL201.*sink"):
+        embed.make_plan("weights/float16", ["text.txt"], other_format, options)
+
+
+def test_vectors_in_other_formats_are_checked(other_format, tmp_path):
+    (path,) = (other_format / "shards").iterdir()
+    good, found = path.read_bytes(), 0
+    for at in range(40, len(good), len(good) // 12):
+        path.write_bytes(good[:at] + bytes([good[at] ^ 255]) + good[at + 1 :])
+        try:
+            embed.export(other_format, tmp_path / str(at), "safetensors")
+        except Errors.EL208:
+            found += 1
+    # A byte that means nothing in these formats, or is not read, can't be found.
+    assert found > 5
+    path.write_bytes(good[:-7])
+    with pytest.raises(ValueError, match="EL208"):
+        embed.open(other_format)
+    path.unlink()
+    with pytest.raises(ValueError, match=r"EL207.*safetensors"):
+        embed.run(other_format)

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 
 from benchmarks.inference import Definition
-from spacy_elmo.bilm.batch import pack
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.kernels import Case, cudnn_lstm, force
+from spacy_elmo.bilm.encode import pack
+from spacy_elmo.bilm.kernels import DispatchKey, cudnn_lstm, force
 from spacy_elmo.bilm.token_cache import TokenCache
 from spacy_elmo.cli.speed import (
     Run,
@@ -122,7 +122,7 @@ def _ways(
     config: BiLMConfig, context: Context
 ) -> list[tuple[str, str, dict[str, str]]]:
     """Return names, precisions and kernels that a model can be read with."""
-    with_clips = not cudnn_lstm.can_run(Case("cuda"), config)
+    with_clips = not cudnn_lstm.can_run(DispatchKey("cuda"), config)
     found = []
     for label, kernels in KERNELS.items():
         on_gpu = ["tf32", "half"] if context.device != "cpu" else []

@@ -9,7 +9,7 @@ import torch
 
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.cli.speed import in_turn
-from spacy_elmo.machine.processor import float32_mode
+from spacy_elmo.machine import float32_mode
 
 # Of the vendor's datasheets for the SXM parts, without sparsity: FLOP/s and bytes/s.
 DATASHEET = {

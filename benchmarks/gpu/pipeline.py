@@ -16,7 +16,7 @@ from thinc.api import require_cpu, require_gpu, to_numpy
 from benchmarks.layer_cache import epoch, make_tagger
 from benchmarks.pipe import NER, TAGGER, TAGS, make_pipeline, texts_of
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.kernels.forced import force
+from spacy_elmo.bilm.kernels.kernel import force
 from spacy_elmo.bilm.token_cache import TokenCache
 from spacy_elmo.cli.speed import Sentences, in_turn, made_up_sentences, made_up_words
 from spacy_elmo.models import find

@@ -18,7 +18,7 @@ import torch
 from benchmarks.pretrain import OBJECTIVES, Training, made_up_text
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.kernels.forced import force
+from spacy_elmo.bilm.kernels.kernel import force
 from spacy_elmo.bilm.objectives.adaptive import adaptive_softmax
 from spacy_elmo.cli.speed import Run, in_turn, made_up_sentences, made_up_words
 from spacy_elmo.pretrain import checkpoint, perplexity

@@ -50,7 +50,7 @@ def codes() -> Iterator[Code]:
             section = found[1]
         elif found := CODE.match(line):
             code = found[1]
-            message = getattr(kind, code).removeprefix(f"[{code}] ")
+            message = getattr(kind, code).template
             yield Code(code, PLACE.sub(_place, message), section)
 
 

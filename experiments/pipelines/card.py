@@ -9,7 +9,7 @@ from spacy.cli.package import generate_readme, get_meta
 from spacy.language import Language
 
 from spacy_elmo.cli.group import markdown_table
-from spacy_elmo.pretrain.card import processor
+from spacy_elmo.pretrain import processor
 
 from .sources import HOME, LICENCE, LICENCE_TEXT, Pipeline
 

@@ -1,21 +1,22 @@
-"""The biLM, in pure PyTorch: no spaCy here. Start reading at model.py.
+"""The biLM in pure PyTorch, without spaCy. Start reading at model.py.
 
-objectives and weights are rooms of their own, with doors of their own.
+The rooms kernels, objectives and weights have doors of their own.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .batch import batch_by_tokens as batch_by_tokens
-    from .batch import check_finite as check_finite
-    from .batch import compute_what_fits as compute_what_fits
-    from .batch import pack as pack
     from .bilm import BiLM as BiLM
     from .config import MAX_NUMBER as MAX_NUMBER
     from .config import PUBLISHED as PUBLISHED
     from .config import BiLMConfig as BiLMConfig
     from .config import check_at_least as check_at_least
+    from .encode import PackedBatch as PackedBatch
+    from .encode import check_finite as check_finite
+    from .encode import compute_what_fits as compute_what_fits
+    from .encode import in_batches as in_batches
+    from .encode import pack as pack
     from .initial_weights import draw_weights as draw_weights
     from .lstm import BiLMState as BiLMState
     from .lstm import LstmState as LstmState
@@ -34,11 +35,17 @@ if TYPE_CHECKING:
     from .words import trim as trim
     from .words import word_to_bytes as word_to_bytes
 
-# Imported when asked for: words are read without torch.
+# Imported at first use: words can be read without torch.
 _NAMES = {
-    "batch": ("batch_by_tokens", "check_finite", "compute_what_fits", "pack"),
     "bilm": ("BiLM",),
     "config": ("MAX_NUMBER", "PUBLISHED", "BiLMConfig", "check_at_least"),
+    "encode": (
+        "PackedBatch",
+        "check_finite",
+        "compute_what_fits",
+        "in_batches",
+        "pack",
+    ),
     "initial_weights": ("draw_weights",),
     "lstm": ("BiLMState", "LstmState"),
     "model": ("BidirectionalLM",),
@@ -57,14 +64,14 @@ _NAMES = {
         "word_to_bytes",
     ),
 }
-LATE = {name: file for file, names in _NAMES.items() for name in names}
+LAZY = {name: file for file, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name in LATE:
-        return getattr(import_module(f".{LATE[name]}", __name__), name)
+    if name in LAZY:
+        return getattr(import_module(f".{LAZY[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *LATE})
+    return sorted({*globals(), *LAZY})

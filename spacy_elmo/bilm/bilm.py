@@ -25,15 +25,8 @@ from ..machine import (
     to_device,
 )
 from . import weights
-from .batch import (
-    PackedBatch,
-    batch_by_tokens,
-    check_sentences,
-    compute_what_fits,
-    on_the_host,
-    pack,
-)
 from .config import BiLMConfig, check_at_least
+from .encode import PackedBatch, check_sentences, in_batches, on_the_host, pack
 from .initial_weights import draw_weights
 from .kernels import FastBiLM, PreparedWeights
 from .lstm import BiLMState
@@ -148,12 +141,12 @@ class BiLM(BidirectionalLM):
     def set_exact(self, exact: bool) -> "BiLM":
         """Return the biLM itself, with a warning [ELW57]: on a CPU a sentence has the
         same vectors in any batch, bit for bit, in any case."""
-        warnings.warn(Warnings.ELW57, DeprecationWarning, stacklevel=2)
+        warnings.warn(Warnings.ELW57(), stacklevel=2)
         return self
 
     def train(self, mode: bool = True) -> "BiLM":
         """Put the biLM into training mode, or out of it, as `nn.Module.train`. What was
-        made of its weights before is dropped (kernels/prepared.py)."""
+        made of its weights before is dropped (see `Prepared`)."""
         if mode != self.training:
             self._prepared.clear()
             self.token_cache.clear()
@@ -193,7 +186,6 @@ class BiLM(BidirectionalLM):
         """Return the layers of a packed batch, (L+1, N, D), and the state after it.
         state: what both directions start from, rows in packed order; None for zeros.
         dropout: rate on the input of every LSTM layer while training."""
-        state = state or self.zero_state(len(batch.positions))
         numbers = batch.word_N, batch.reversed_N
         with safe_from_forks():
             word_N, reversed_N = (to_device(array, self.device) for array in numbers)
@@ -255,19 +247,18 @@ class BiLM(BidirectionalLM):
             with default_settings():
                 first = steady_state(lambda state: self(pack([[]]), state)[1], first)
 
-        def encode_group(group: Sequence[int]) -> Iterable[np.ndarray]:
-            some = [sentences[b] for b in group]
-            batch = pack(some)
+        def encode_some(
+            some: Sequence[int], batch: PackedBatch
+        ) -> Iterable[np.ndarray]:
             with default_settings():
-                state = first.map(lambda part: part.expand(-1, len(group), -1))
+                state = first.map(lambda part: part.expand(-1, len(some), -1))
                 layers_LND, _ = self(batch, state)
-                return on_the_host(layers_LND, some, batch.positions)
+                tokens = [sentences[b] for b in some]
+                return on_the_host(layers_LND, tokens, batch.positions)
 
-        length = [len(sentence) + 2 for sentence in sentences].__getitem__
-        for whole in batch_by_tokens(sentences, batch_tokens):
-            for group, arrays in compute_what_fits(whole, encode_group, length):
-                yield from zip(group, arrays)
-                del arrays  # before the next batch's layers are made
+        for some, arrays in in_batches(sentences, batch_tokens, encode_some):
+            yield from zip(some, arrays)
+            del arrays  # before the next batch's layers are made
 
     @default_settings()
     def encode_stateful(

@@ -1,4 +1,4 @@
-"""All sizes and switches of a biLM, said once, with their defaults and bounds."""
+"""The sizes and switches of a biLM, with their defaults and bounds."""
 
 import reprlib
 from typing import Annotated, Any, Literal
@@ -7,8 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from ..errors import Errors
 
-# Upper bounds, far above every known model: a hostile configuration is refused before
-# memory, or a module for each of a million layers, is asked for.
+# Upper bounds, far above every known model. A hostile configuration is refused before
+# memory is taken, or a million layers are made.
 MAX_SIZE = 10_000_000
 MAX_LAYERS = 100
 MAX_CHARACTERS = 10_000
@@ -16,7 +16,8 @@ MAX_NUMBER = 1e30
 
 Size = Annotated[int, Field(ge=1, le=MAX_SIZE)]
 Count = Annotated[int, Field(ge=0, le=MAX_SIZE)]
-# A whole number stays one: fingerprints are over the settings as files have them.
+# An integer stays an integer: the fingerprint depends on the settings as they are
+# stored.
 Clip = Annotated[int | float, Field(gt=0, le=MAX_NUMBER)]
 Bias = Annotated[int | float, Field(ge=-MAX_NUMBER, le=MAX_NUMBER)]
 Filter = Annotated[tuple[Size, Size], Field(strict=False)]
@@ -28,7 +29,7 @@ PUBLISHED_FILTERS: Filters = (
 
 
 def check_at_least(least: int, **settings: Any) -> None:
-    """Raise ValueError [EL026] if a setting is no number, or smaller."""
+    """Raise ValueError [EL026] if a setting is not a number, or is below `least`."""
     for name, found in settings.items():
         if not (isinstance(found, (int, float)) and found >= least):
             values = {"name": name, "least": least, "found": found}
@@ -36,7 +37,7 @@ def check_at_least(least: int, **settings: Any) -> None:
 
 
 class BiLMConfig(BaseModel):
-    """Sizes of a biLM (defaults: the published small English model).
+    """The sizes of a biLM. The defaults are those of the published small English model.
 
     Raises:
         ValueError: [EL020] A setting is not known, is out of bounds, or does not fit
@@ -50,26 +51,26 @@ class BiLMConfig(BaseModel):
     projection_dim: Size = 128  # width of a direction's output (H); vectors are 2H wide
     n_layers: Annotated[int, Field(ge=1, le=MAX_LAYERS)] = 2  # of a direction (L)
 
-    # What words are read by: a row of a table, their characters, or both
+    # The token encoder: a word embedding, a char-CNN, or both
     n_words: Count = 0  # rows of the word embedding; 0 for none
-    word_dim: Count = 0  # its width beside the char-CNN; 0 where it stands in its place
-    # Bytes of UTF-8, or code points of the model's alphabet
+    word_dim: Count = 0  # its width beside a char-CNN; 0 if it replaces the char-CNN
+    # Characters are bytes of UTF-8, or code points of the model's alphabet.
     characters: Literal["bytes", "alphabet"] = "bytes"
     char_dim: Size = 16  # width of the character embedding (d)
-    filters: Filters = PUBLISHED_FILTERS  # (width in characters, number) of each kind
+    filters: Filters = PUBLISHED_FILTERS  # (width in characters, number of filters)
     activation: Literal["relu", "tanh"] = "relu"  # of the filters
     n_highway: Annotated[int, Field(ge=0, le=MAX_LAYERS)] = 1
-    # Characters of a word that are read, begin and end included
+    # Characters of a word that are read, with the marks of its begin and its end
     max_characters: Annotated[int, Field(ge=3, le=MAX_CHARACTERS)] = 50
-    # Rows of the character embedding, the absent row 0 included
+    # Rows of the character embedding, with row 0 for "no token here"
     n_characters: Annotated[int, Field(ge=7, le=MAX_SIZE)] = 262
 
     token_projection: bool = True  # without it the filters sum to projection_dim
     lstm_projection: bool = True  # without it hidden_dim is projection_dim
     skip_connections: bool = True  # residual, around all layers but the first
-    cell_clip: Clip | None = 3.0  # null for none, as below
-    proj_clip: Clip | None = 3.0  # of the projected state
-    forget_bias: Bias = 1.0  # added to the forget gate, apart from the stored bias
+    cell_clip: Clip | None = 3.0  # bound of the cells; null for none
+    proj_clip: Clip | None = 3.0  # bound of the projected state; null for none
+    forget_bias: Bias = 1.0  # constant of the forget gate, beside the stored bias
 
     def __init__(self, /, **sizes: Any) -> None:
         try:
@@ -107,7 +108,7 @@ class BiLMConfig(BaseModel):
 
     @property
     def has_characters(self) -> bool:
-        """Whether words are read by their characters (too)."""
+        """Whether the model reads the characters of words."""
         return self.n_words == 0 or self.word_dim > 0
 
     @property
@@ -121,12 +122,12 @@ class BiLMConfig(BaseModel):
         return 2 * self.projection_dim
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all settings as JSON holds them."""
+        """Return all settings in types that JSON has."""
         return {**self.model_dump(), "filters": [list(pair) for pair in self.filters]}
 
     @classmethod
     def from_dict(cls, sizes: dict[str, Any]) -> "BiLMConfig":
-        """Return the configuration with these settings. Raises as the class."""
+        """Return the configuration with these settings. Raises as `BiLMConfig`."""
         return cls(**sizes)
 
 

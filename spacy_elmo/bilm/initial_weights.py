@@ -1,4 +1,4 @@
-"""The random weights that training starts from, as published."""
+"""The random weights that training starts from, as in bilm-tf."""
 
 import math
 from typing import Any
@@ -12,7 +12,8 @@ from .token_encoder import CharCnnEncoder, WordEncoder
 
 
 def draw_weights(module: nn.Module, generator: torch.Generator | None = None) -> None:
-    """Draw the weights of a biLM, or of a part of one, in place."""
+    """Draw the weights of a biLM, or of a part of one, in place: normal with a standard
+    deviation of 1 / sqrt(fan-in)."""
 
     def draw(weight: Tensor, fan_in: int = 1) -> None:
         normal_(weight, std=1 / math.sqrt(fan_in), generator=generator)
@@ -33,7 +34,7 @@ def draw_weights(module: nn.Module, generator: torch.Generator | None = None) ->
 def _draw_char_cnn(encoder: CharCnnEncoder, draw: Any) -> None:
     draw(encoder.char_embedding)
     with torch.no_grad():
-        encoder.char_embedding[0] = 0  # the absent character
+        encoder.char_embedding[0] = 0  # "no token here"
     if encoder.word_embedding is not None:
         draw(encoder.word_embedding)
     for weight, bias in zip(encoder.conv_weights, encoder.conv_biases):

@@ -4,8 +4,8 @@
     c' = clip(sigmoid(f + forget_bias) * c + sigmoid(i) * tanh(g))
     h' = clip((sigmoid(o) * tanh(c')) W_p)
 
-Sequences are packed time-major, the longest first: step t has batch_sizes[t] rows, one
-for each sequence that is longer than t, so they never become more.
+Sequences are packed time-major, the longest first. Step t has batch_sizes[t] rows, one
+for each sequence that is longer than t. So batch sizes never grow.
 
 Shapes: B sequences, N packed rows of all steps, C cells, H projection, L layers.
 """
@@ -35,14 +35,15 @@ class BiLMState(NamedTuple):
 
     @classmethod
     def zeros(cls, config: BiLMConfig, batch_size: int, like: Tensor) -> "BiLMState":
-        """Return the state of batch_size new sequences, of like's dtype and device."""
+        """Return the state of batch_size new sequences, in the dtype and on the device
+        of `like`."""
         h = like.new_zeros(config.n_layers, batch_size, config.projection_dim)
         c = like.new_zeros(config.n_layers, batch_size, config.hidden_dim)
         return cls(LstmState(h, c), LstmState(h.clone(), c.clone()))
 
     @classmethod
     def join(cls, states: Sequence["BiLMState"]) -> "BiLMState":
-        """Return one state of all sequences of several states, in order."""
+        """Return one state with the sequences of several states, in order."""
         forward, backward = (
             LstmState(*(torch.cat(parts, dim=1) for parts in zip(*direction)))
             for direction in zip(*states)
@@ -50,7 +51,8 @@ class BiLMState(NamedTuple):
         return cls(forward, backward)
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "BiLMState":
-        """Return a state of changed tensors, each (L, B, H) or (L, B, C)."""
+        """Apply a function to each tensor, (L, B, H) or (L, B, C). Return the state of
+        its results."""
         forward, backward = (LstmState(change(h), change(c)) for h, c in self)
         return BiLMState(forward, backward)
 
@@ -80,7 +82,14 @@ class LstmLayer(nn.Module):
     def forward(
         self, x_NH: Tensor, batch_sizes: Sequence[int], h_BH: Tensor, c_BC: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return outputs (N, H), and every sequence's last h (B, H) and c (B, C)."""
+        """Return outputs (N, H), and every sequence's last h (B, H) and c (B, C).
+
+        Args:
+            x_NH: Inputs of all steps.
+            batch_sizes: Number of sequences that are longer than t, for each step t.
+            h_BH: Outputs of the step before the first.
+            c_BC: Cells of the step before the first.
+        """
         outputs = []
         for x, b in zip(x_NH.split(list(batch_sizes)), batch_sizes):
             z = x @ self.weight_x + h_BH[:b] @ self.weight_h + self.bias
@@ -101,8 +110,8 @@ def _clip(x: Tensor, limit: float | None) -> Tensor:
 
 
 class LstmStack(nn.Module):
-    """The layers of one direction, each of which reads the one below it; with residual
-    connections from the second on, which the recurrent state h stays without."""
+    """The layers of one direction. Each layer reads the layer below it. From the second
+    on a residual connection adds the input to the output, but not to the state h."""
 
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__()
@@ -118,7 +127,11 @@ class LstmStack(nn.Module):
     ) -> tuple[list[Tensor], LstmState]:
         """Return the L layers' outputs, each (N, H), and the state after the last step.
 
-        While training, dropout is applied to every layer's input (Zaremba et al. 2014).
+        Args:
+            x_NH: Token vectors at all positions.
+            batch_sizes: Number of sequences that are longer than t, for each step t.
+            state: The state before the first step.
+            dropout: Rate on the input of every layer in training (Zaremba et al. 2014).
         """
         outputs, h_LBH, c_LBC = [], [], []
         for i, layer in enumerate(self.layers):

@@ -1,9 +1,10 @@
-"""What all weights of a model are made by."""
+"""The weights of a new model."""
 
 import torch
 from torch import nn
 
 
 def parameter(*shape: int) -> nn.Parameter:
-    """Return a weight without values, float32 whatever torch's default type is."""
+    """Return a weight in float32, for any default dtype of torch. Its values are not
+    set."""
     return nn.Parameter(torch.empty(shape, dtype=torch.float32))

@@ -1,4 +1,5 @@
-"""Context-independent token vectors: char-CNN, highway, projection, or a word table.
+"""Context-independent token vectors: by a char-CNN, highway layers and a projection, or
+from a word embedding.
 
 Peters et al. 2018, section 3.4; Kim et al. 2015 (char-CNN); Srivastava et al. 2015
 (highway layers).
@@ -16,8 +17,10 @@ from .parameter import parameter
 
 
 class Highway(nn.Module):
-    """y = carry * relu(x W_transform + b_transform) + (1 - carry) * x, where
-    carry = sigmoid(x W_carry + b_carry).
+    """A highway layer.
+
+        carry = sigmoid(x W_carry + b_carry)
+        y = carry * relu(x W_transform + b_transform) + (1 - carry) * x
 
     The published files call this gate *carry*, although it opens the transform.
     """
@@ -37,8 +40,8 @@ class Highway(nn.Module):
 
 
 class CharCnnEncoder(nn.Module):
-    """Character ids (V, C) -> token vectors (V, H). Where config.word_dim > 0, a word
-    embedding stands beside the char-CNN, and word ids (V,) are read too."""
+    """Character ids (V, C) -> token vectors (V, H). If config.word_dim > 0, there is a
+    word embedding beside the char-CNN, for word ids (V,)."""
 
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__()
@@ -72,7 +75,7 @@ class CharCnnEncoder(nn.Module):
         return self.project(x_VS)
 
     def char_features(self, ids_VC: Tensor) -> Tensor:
-        """Return every filter's maximum over all positions, activated, (V, S)."""
+        """Return the activated maximum of every filter over all positions, (V, S)."""
         chars_VdC = F.embedding(ids_VC, self.char_embedding).transpose(1, 2)
         largest = [
             F.conv1d(chars_VdC, weight, bias).amax(dim=2)
@@ -81,14 +84,14 @@ class CharCnnEncoder(nn.Module):
         return self.activation(torch.cat(largest, dim=1))
 
     def project(self, x_VS: Tensor) -> Tensor:
-        """Return x W + b, (V, H); x itself in models without a projection."""
+        """Return x W + b, (V, H), or x itself in models without a projection."""
         if self.projection_weight is None or self.projection_bias is None:
             return x_VS
         return x_VS @ self.projection_weight + self.projection_bias
 
 
 class WordEncoder(nn.Module):
-    """Word ids (V,) -> token vectors (V, H), from a table."""
+    """Word ids (V,) -> token vectors (V, H), from a word embedding."""
 
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__()

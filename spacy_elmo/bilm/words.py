@@ -1,7 +1,8 @@
-"""Words -> ids: of their UTF-8 bytes, in a model's alphabet, or in its vocabulary.
+"""Words -> ids of their UTF-8 bytes, of their characters in the alphabet of a model, or
+of words in its vocabulary.
 
-Ids 1-256 are the bytes 0-255. 0 stands for "no token here", so everything that the
-published files number from 0 is one higher here.
+Ids 1 to 256 are the bytes 0 to 255. Id 0 stands for "no token here". So every id is one
+higher than in the published files, which count from 0.
 
 Shapes: V words, C characters of a word.
 """
@@ -20,25 +21,31 @@ BEGIN_WORD = 259
 END_WORD = 260
 PADDING = 261
 
-# The sentence boundaries are words of one special character. A token that is spelled
-# like one is that boundary, as in the published implementations.
+# The sentence boundaries are words of one special character. A token with the spelling
+# of a boundary is that boundary, as in the published implementations.
 BOS = "<S>"
 EOS = "</S>"
-UNK = "<UNK>"  # stands for the words that a vocabulary does not have
+UNK = "<UNK>"  # stands for words outside a vocabulary
 
-# Unicode has two spellings of what looks the same: "\ud55c" and "\u1112\u1161\u11ab",
-# a syllable and its three letters. A model that has read one of these forms alone has
-# vectors for words in this form.
+# Unicode can spell one text in two forms: "\ud55c" (NFC) and "\u1112\u1161\u11ab" (NFD)
+# are a Korean syllable and its three letters. A model that was trained on one form
+# alone knows words in this form.
 UnicodeForm = Literal["NFC", "NFD"]
 FORMS: tuple[UnicodeForm, ...] = ("NFC", "NFD")
 
-# Special characters of an alphabet, entries among its others.
+# Entries of every alphabet that stand for no character.
 MARKS = ("<oov>", "<bos>", "<eos>", "<bow>", "<eow>", "<pad>")
 
 
 class WordReader:
-    """Reads words as a model does: by characters, as entries of a vocabulary (that of
-    its word-embedding input), or both, turned to the Unicode form that it knows."""
+    """Turns words into the ids that the token encoder of a model reads.
+
+    Args:
+        config: The sizes of the model.
+        vocab: The words of its word embedding, if it has one.
+        alphabet: Its characters, if it does not read bytes.
+        form: The Unicode form that words are turned to; None to leave them.
+    """
 
     def __init__(
         self,
@@ -56,8 +63,8 @@ class WordReader:
             self._padding = self._alphabet["<pad>"]
 
     def ids(self, words: Sequence[str]) -> list[np.ndarray]:
-        """Return what the model's token encoder reads of words: character ids (V, C),
-        word ids (V,), <UNK> for a word that the vocabulary does not have, or both."""
+        """Return the arguments of the token encoder: character ids (V, C), word ids
+        (V,), or both. A word outside the vocabulary has the id of <UNK>."""
         found, words = [], in_form(words, self.form)
         if self.config.has_characters:
             found.append(self.trim(self.character_ids(words)))
@@ -68,27 +75,27 @@ class WordReader:
         return found
 
     def character_ids(self, words: Sequence[str]) -> np.ndarray:
-        """Return character ids, (V, C)."""
+        """Return the character ids of words, (V, C)."""
         words = in_form(words, self.form)
         if self._alphabet is None:
             return encode_words(words, self.config.max_characters)
         return encode_words_in(self._alphabet, words, self.config.max_characters)
 
     def trim(self, ids_VC: np.ndarray) -> np.ndarray:
-        """Return character ids without padding that changes no vector."""
+        """Return character ids without the padding that changes no vector."""
         widest = max(width for width, _ in self.config.filters)
         return np.ascontiguousarray(trim(ids_VC, widest, self._padding))
 
 
 def in_form(words: Sequence[str], form: UnicodeForm | None) -> Sequence[str]:
-    """Return words in a Unicode form; as they are if it is None."""
+    """Return words in a Unicode form, or unchanged if it is None."""
     if form is None or all(map(str.isascii, words)):
         return words
     return [unicodedata.normalize(form, word) for word in words]
 
 
 def form_of(words: Iterable[str]) -> UnicodeForm | None:
-    """Return the Unicode form that all words are in, None if there is none."""
+    """Return a Unicode form that all words are in, NFC first; None if there is none."""
     left = list(FORMS)
     for word in words:
         if not word.isascii():
@@ -97,16 +104,16 @@ def form_of(words: Iterable[str]) -> UnicodeForm | None:
 
 
 def word_to_bytes(word: str) -> bytes:
-    """Return the UTF-8 bytes of a word without what UTF-8 can't encode, which are lone
-    surrogates."""
+    """Return the UTF-8 bytes of a word, without lone surrogates, which UTF-8 does not
+    have."""
     return word.encode("utf-8", "ignore")
 
 
 def encode_words(words: Sequence[str], max_characters: int = 50) -> np.ndarray:
-    """Return ids of words' UTF-8 bytes, (V, max_characters), int64: begin of word, the
-    first max_characters - 2 bytes, end of word, padding."""
+    """Return the ids of words' UTF-8 bytes, (V, max_characters) in int64. A row has the
+    begin of the word, its first max_characters - 2 bytes, its end, and padding."""
     n = max_characters - 2
-    # A boundary has one byte, which its id is written over.
+    # A boundary gets one byte here; `_lay_out` replaces it by the id of the boundary.
     texts = [b"\0" if w in (BOS, EOS) else word_to_bytes(w)[:n] for w in words]
     inner_N = np.frombuffer(b"".join(texts), dtype=np.uint8).astype(np.int64) + 1
     marks = BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, PADDING
@@ -116,8 +123,8 @@ def encode_words(words: Sequence[str], max_characters: int = 50) -> np.ndarray:
 def encode_words_in(
     alphabet: Mapping[str, int], words: Sequence[str], max_characters: int = 50
 ) -> np.ndarray:
-    """Return ids of words' code points in an alphabet, whose entries are numbered from
-    1, (V, max_characters), laid out as by `encode_words`."""
+    """Return the ids of words' code points in an alphabet, (V, max_characters) in
+    int64, laid out as by `encode_words`. alphabet: the id of each entry, from 1."""
     oov, *marks = (alphabet[mark] for mark in MARKS)
     n = max_characters - 2
     texts = [word[:1] if word in (BOS, EOS) else word[:n] for word in words]
@@ -146,9 +153,15 @@ def _lay_out(
 
 
 def trim(ids_VC: np.ndarray, widest_filter: int, padding: int = PADDING) -> np.ndarray:
-    """Return character ids without columns of padding that can't change a char-CNN's
-    output: windows of padding only are all alike, so the longest word and one full
-    window are enough. Exact, not an approximation."""
+    """Return character ids without the columns of padding that can't change the output
+    of a char-CNN. Windows of padding alone are all equal, so the longest word and one
+    such window are enough. This is exact.
+
+    Args:
+        ids_VC: Character ids.
+        widest_filter: Width of the widest filter.
+        padding: The id of padding.
+    """
     columns = np.flatnonzero((ids_VC != padding).any(axis=0))
     longest = int(columns[-1]) + 1 if len(columns) else 1
     return ids_VC[:, : longest + widest_filter]

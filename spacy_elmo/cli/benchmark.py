@@ -201,7 +201,7 @@ def compare_precisions(pipeline: str | Path, corpus: Path) -> list[dict[str, Any
         nlp = spacy.load(pipeline, config=config)
         examples = list(Corpus(corpus)(nlp))
         if not any(len(example.reference) for example in examples):
-            raise ValueError(Errors.EL033)
+            raise Errors.EL033()
         elmo: Any = nlp.get_pipe(name)
         docs = elmo.pipe(example.reference for example in examples)
         layers = np.concatenate([doc._.elmo.layers.ravel() for doc in docs])

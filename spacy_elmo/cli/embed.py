@@ -36,8 +36,6 @@ LAYERS = typer.Option("average", help="mix, average, top, all, or numbers: 0,2")
 MIX_OF = typer.Option(None, help="Component of the pipeline whose mix it is")
 DTYPE = typer.Option("float32", help="float32, float16 or int8")
 POOL = typer.Option("token", help="Vectors of each token, sentence or doc (means)")
-DIMENSIONS = typer.Option(None, help="Project to so many dimensions (PCA)")
-SINK = typer.Option("safetensors", "--format", help="safetensors, parquet or hdf5")
 SHARD_MB = typer.Option(4.0, help="Text for each shard, in MB")
 LIMIT = typer.Option(None, "--limit-mb", "--limit", help="MB of each input at most")
 PRECISION = typer.Option("float32", help="float32 or half")
@@ -90,8 +88,6 @@ def _plan_or_run(*, is_run: bool) -> Any:
         mix_of: str | None = MIX_OF,
         dtype: str = DTYPE,
         pool: str = POOL,
-        dimensions: int | None = DIMENSIONS,
-        sink: str = SINK,
         shard_mb: float = SHARD_MB,
         limit_mb: float | None = LIMIT,
         precision: str = PRECISION,
@@ -109,7 +105,13 @@ def _plan_or_run(*, is_run: bool) -> Any:
         options = Options(
             Reading(lang, tokenizer, sentences, pipeline, None, *fields, window),
             Computing(precision, device, threads, batch_tokens),
-            *(mix_of, kind, layers, dtype, pool, dimensions, sink, shard_mb, limit_mb),
+            mix_of=mix_of,
+            kind=kind,
+            layers=layers,
+            dtype=dtype,
+            pool=pool,
+            shard_mb=shard_mb,
+            limit_mb=limit_mb,
             one_per_file=one_per_file,
         )
         with clear_errors():

@@ -130,10 +130,10 @@ def _kernels(config: "BiLMConfig") -> list[list[str]]:
     """Return a row for each part of a model: its kernel in each of CASES."""
     import torch
 
-    from ..bilm.kernels import case_of, choose_all
+    from ..bilm.kernels import choose_all, dispatch_key_of
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    case = case_of(torch.empty(0, device=device), "float32")
+    case = dispatch_key_of(torch.empty(0, device=device), "float32")
     chosen = [
         choose_all(case._replace(gradient=gradient), config, rows)
         for rows, gradient in CASES.values()

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from ..bilm import PUBLISHED, BiLM, TokenCache
-from ..bilm.kernels import case_of, check_precision
+from ..bilm.kernels import check_precision, dispatch_key_of
 from ..machine import PRECISIONS
 from ..models import find
 from ..output import msg, write_json
@@ -92,7 +92,7 @@ def precisions(device: str = "cpu") -> list[str]:
     for precision in PRECISIONS:
         try:
             weight = torch.empty(0, device=device)
-            check_precision(precision, case_of(weight, precision))
+            check_precision(precision, dispatch_key_of(weight, precision))
         except ValueError:
             continue
         found.append(precision)

@@ -1,4 +1,4 @@
-"""What a plan will take: tokens, bytes on the disk and time, from a small sample."""
+"""Estimates of a plan from a small sample: tokens, bytes on the disk and time."""
 
 import math
 import shutil
@@ -13,7 +13,7 @@ from ..text import open_source
 from .keep import Kept
 from .model import Encoder
 from .plan import Plan
-from .sinks.safetensors import HEADER_BYTES
+from .shard import HEADER_BYTES
 
 SAMPLES, SAMPLE_BYTES = 8, 1 << 14  # places that are looked at, and bytes of each
 TIMED_TOKENS = 1000
@@ -24,7 +24,7 @@ TOKEN_BYTES, SENTENCE_BYTES, DOCUMENT_BYTES = 22, 8, 36
 
 @dataclass
 class Sample:
-    """Some of the text, and how many bytes of the inputs hold it."""
+    """Some of the text, and the number of bytes that it takes in the inputs."""
 
     sentences: list[list[str]]
     n_bytes: float = 0.0
@@ -32,7 +32,7 @@ class Sample:
 
 
 def read_sample(plan: Plan, n_bytes: int = SAMPLE_BYTES) -> Sample:
-    """Read n_bytes of text at each of a few places, which are evenly spread."""
+    """Read n_bytes of text at each of a few places, spread evenly over the inputs."""
     sample, reader = Sample([]), plan.reader()
     n_places = min(SAMPLES, plan.n_jobs)
     for place in range(n_places):
@@ -48,7 +48,7 @@ def read_sample(plan: Plan, n_bytes: int = SAMPLE_BYTES) -> Sample:
 
 
 def estimate(plan: Plan, encoder: Encoder) -> dict[str, Any]:
-    """Return the tokens, bytes and speed of a plan as a sample suggests them."""
+    """Return the tokens, bytes and speed that a sample suggests for a plan."""
     sample = read_sample(plan)
     timed: list[list[str]] = []
     for sentence in sample.sentences:
@@ -83,8 +83,17 @@ def size_on_disk(kept: Kept, counts: dict[str, Any], n_shards: int) -> int:
 def refuse_without_room(
     plan: Plan, output: Path, share: float = 1.0, n_bytes: int = 0
 ) -> None:
-    """Raise OSError [EL203], with the options that would fit, if there is no room for a
-    share of the plan, of which n_bytes are there already."""
+    """Check that the disk has room for a plan.
+
+    Args:
+        plan: The plan.
+        output: Its folder.
+        share: Share of the plan that is to be made.
+        n_bytes: Bytes of it that are there already.
+
+    Raises:
+        OSError: [EL203] There is too little room; the message has options that fit.
+    """
     existing = next(p for p in [output, *output.resolve().parents] if p.exists())
     free = shutil.disk_usage(existing).free
     needed = share * plan.estimate["bytes"] - n_bytes
@@ -98,17 +107,15 @@ def refuse_without_room(
             if size <= free:
                 options = f"--layers average --dtype {dtype} --pool {pool}"
                 smaller.append(f"{options} ({readable(size)})")
-    raise OSError(
-        Errors.EL203.format(
-            path=output,
-            needed=readable(needed),
-            free=readable(free),
-            smaller="; ".join(smaller) or "none of the reductions does",
-        )
+    raise Errors.EL203(
+        path=output,
+        needed=readable(needed),
+        free=readable(free),
+        smaller="; ".join(smaller) or "none of the reductions does",
     )
 
 
 def readable(n_bytes: float) -> str:
-    """Return bytes for people to read."""
+    """Return a number of bytes for people, such as "2.07 TB"."""
     power = min(5, int(math.log10(max(1.0, n_bytes)) // 3))
     return f"{n_bytes / 1000**power:,.3g} {' kMGTP'[power].strip()}B"

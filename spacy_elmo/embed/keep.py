@@ -1,5 +1,4 @@
-"""What is kept of the layers: which of them, in which type, for tokens, sentences or
-documents.
+"""Which layers are kept, in which number type, for tokens, sentences or documents.
 
 Shapes: L1 layers (the token layer included), T tokens, D width, K layers that are kept
 side by side, R rows that are written.
@@ -21,17 +20,18 @@ POOLS = ("token", "sentence", "doc")
 
 @dataclass(frozen=True)
 class Kept:
-    """What a row is. Raises ValueError [EL207] for a value that is not possible.
+    """The content of a row. Raises ValueError [EL207] for a value that is not possible.
 
     Attributes:
-        weights: Weight of each layer in a sum, gamma included; None where layers stand
-            side by side.
-        layers: Numbers of these layers.
+        weights: Weight of each layer in a sum, gamma included; None if the layers are
+            kept side by side.
+        layers: Numbers of the layers.
         width: D of a layer.
         dtype: "float32", "float16", or "int8" with a scale for each vector.
-        pool: What has a row: each "token", or the mean of a "sentence" or "doc".
-        dimensions: Width after the projection; None for no projection.
-        layer_norm: Whether each layer has mean 0 and variance 1 before they are added.
+        pool: "token" for a row of each token, "sentence" or "doc" for means.
+        dimensions: Width after the projection that version 0.2 could make; else None.
+        layer_norm: Whether each layer is brought to mean 0 and variance 1 before the
+            sum.
     """
 
     weights: tuple[float, ...] | None
@@ -63,13 +63,13 @@ class Kept:
         return size + scales
 
     def combine(self, layers_LTD: np.ndarray) -> np.ndarray:
-        """Return what is kept of the layers of a sentence, (T, D) or (T, K, D)."""
+        """Combine the layers of a sentence, (L1, T, D), into (T, D) or (T, K, D)."""
         if self.weights is None:
             kept = layers_LTD[list(self.layers)].swapaxes(0, 1)
             return kept if len(self.layers) > 1 else kept[:, 0]
         if self.layer_norm:
             layers_LTD = normalize(NumpyOps(), layers_LTD)
-        # One layer after the other: then rounding is the same at each place.
+        # One layer after the other, so that every element is rounded in one way.
         kept = layers_LTD[0] * np.float32(self.weights[0])
         for weight, layer_TD in zip(self.weights[1:], layers_LTD[1:]):
             kept += layer_TD * np.float32(weight)
@@ -78,20 +78,20 @@ class Kept:
 
 def choose(name: str, found: object, choices: Collection[object]) -> None:
     """Raise ValueError [EL207] if a setting is none of the choices."""
-    # In a range, what is no int would be looked for one by one.
+    # A range compares anything but an int with each of its numbers.
     is_possible = isinstance(found, int) or not isinstance(choices, range)
     if not is_possible or found not in choices:
         if isinstance(choices, range):
             text = f"{choices[0]} to {choices[-1]}"
         else:
             text = ", ".join(map(str, choices))
-        raise ValueError(Errors.EL207.format(name=name, found=found, known=text))
+        raise Errors.EL207(name=name, found=found, known=text)
 
 
 def parse_layers(
     text: str, n_layers: int, mix: LearnedMix | None
 ) -> tuple[tuple[float, ...] | None, tuple[int, ...], bool]:
-    """Return `Kept.weights`, `layers` and `layer_norm` that an option `--layers` names.
+    """Return `Kept.weights`, `layers` and `layer_norm` for an option `--layers`.
 
     Args:
         text: "mix", "average", "top", "all" or numbers such as "0,2".
@@ -112,12 +112,12 @@ def parse_layers(
     if not all(n.strip().isdecimal() and int(n) in every for n in numbers):
         choices = f"average, top, all, numbers such as 0,2 up to {n_layers - 1}, mix "
         choices += "(with a pipeline as the model)"
-        raise ValueError(Errors.EL207.format(name="layers", found=text, known=choices))
+        raise Errors.EL207(name="layers", found=text, known=choices)
     return None, tuple(int(number) for number in numbers), False
 
 
 class Pooler:
-    """Makes rows: of tokens, or means of sentences or documents of any length."""
+    """Makes rows of tokens, or means of sentences or documents of any length."""
 
     def __init__(self, pool: str) -> None:
         self.pool = pool
@@ -126,8 +126,12 @@ class Pooler:
         self._n_tokens = 0
 
     def add(self, row: int, kept: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield rows, with the number of the first, as far as they are complete. kept:
-        float32 (T, ..., D) of the next tokens, of which the first belongs to `row`."""
+        """Add tokens. Yield the rows that are complete, with the number of the first.
+
+        Args:
+            row: Number of the row that the first token belongs to.
+            kept: float32 (T, ..., D), the next tokens.
+        """
         if self.pool == "token":
             yield row, kept
             return
@@ -137,7 +141,7 @@ class Pooler:
         self._sum = self._sum + kept.sum(axis=0, dtype=np.float64)
 
     def finish(self) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield the last row, zeros for a document without a token."""
+        """Yield the last row; a document without tokens has zeros."""
         if self._row is not None:
             mean = self._sum / max(1, self._n_tokens)
             yield self._row, mean.astype(np.float32)[None]
@@ -145,30 +149,31 @@ class Pooler:
 
 
 def pack(rows: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return rows (R, ..., D) in the type in which they are written and, for int8, the
-    scales (R, ...). Raises ValueError [EL210] for values that the type can't hold."""
+    """Convert rows (R, ..., D) to the type that is written. Return them and, for int8,
+    their scales (R, ...). Raises ValueError [EL210] for values that the type can't
+    hold."""
     scales = None
     with np.errstate(over="ignore", invalid="ignore"):
         if dtype == "int8":
             scales = np.abs(rows).max(axis=-1) / np.float32(127)
             steps = np.where(scales > 0, scales, np.float32(1))
             rows = np.rint(rows / steps[..., None])
-        # What is not finite, or too large for float16, is not finite in packed either.
+        # A value that is not finite, or too large for float16, stays so when packed.
         packed = _converted(rows, dtype)
         if not np.isfinite(rows if dtype == "int8" else unpack(packed, None)).all():
-            raise ValueError(Errors.EL210.format(dtype=dtype))
+            raise Errors.EL210(dtype=dtype)
     return packed, scales
 
 
 def unpack(rows: np.ndarray, scales: np.ndarray | None) -> np.ndarray:
-    """Return rows as float32, without a copy if they are."""
+    """Return packed rows as float32, without a copy if they are float32."""
     values = _converted(rows, "float32")
     return values if scales is None else values * scales[..., None]
 
 
 def _converted(rows: np.ndarray, dtype: str) -> np.ndarray:
-    """Return rows in a type, without a copy if they are; torch converts float16 twenty
-    times as fast as NumPy."""
+    """Convert rows to a type, without a copy if they have it. torch converts float16
+    twenty times as fast as NumPy."""
     if "float16" not in (dtype, rows.dtype.name):
         return rows.astype(DTYPES[dtype], copy=False)
     return np.asarray(torch.tensor(rows, device="cpu").to(getattr(torch, dtype)))

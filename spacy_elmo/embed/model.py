@@ -1,4 +1,4 @@
-"""The biLM of a plan, and what it makes of sentences."""
+"""The biLM of a plan, and the rows that it makes of sentences."""
 
 import math
 import platform
@@ -29,12 +29,12 @@ class Computing:
     Attributes:
         precision: As of `BiLM.set_precision`.
         device: "cpu" or "cuda".
-        threads: Of each process.
+        threads: Threads of each process.
         batch_tokens: Tokens of a batch at most.
-        block_tokens: Tokens of the sentences that are sorted into batches.
-        exact: Whether a sentence has bit for bit the same vectors in any batch, so that
-            it can be verified alone. Otherwise a shard is verified as a whole.
-        kernels: Those that were forced, part and name, when the plan was made.
+        block_tokens: Tokens that are read before they are sorted into batches.
+        exact: Whether a sentence has the same vectors, bit for bit, in any batch. Then
+            it can be verified alone; otherwise a shard is verified as a whole.
+        kernels: Part and name of each kernel that was forced when the plan was made.
     """
 
     precision: str = "float32"
@@ -54,7 +54,7 @@ def load_model(
     Args:
         source: Name of a model that ships, a folder or file of weights, or a pipeline,
             installed or in a folder.
-        mix_of: Component of the pipeline with the mix; None for that of `elmo` itself.
+        mix_of: Component of the pipeline whose mix is taken; None for `elmo` itself.
 
     Raises:
         ValueError: [EL215] if there is no such mix.
@@ -64,21 +64,21 @@ def load_model(
         path = find(source)
         if not (path / "meta.json").exists():
             if mix_of is not None:
-                raise ValueError(Errors.EL215.format(name=mix_of, source=source))
+                raise Errors.EL215(name=mix_of, source=source)
             return BiLM.load(path), None
     nlp = spacy.load(source)
     elmos = [pipe for _, pipe in nlp.components if isinstance(pipe, Elmo)]
     if not elmos:
-        raise ValueError(Errors.EL215.format(name="elmo", source=source))
+        raise Errors.EL215(name="elmo", source=source)
     elmo, mix = _mix_of_tensor(elmos) if mix_of is None else _mix_of(nlp, mix_of)
     if elmo is None or mix is None:
-        raise ValueError(Errors.EL215.format(name=mix_of or "elmo", source=source))
+        raise Errors.EL215(name=mix_of or "elmo", source=source)
     return elmo.bilm, mix
 
 
 def _mix_of_tensor(elmos: Sequence[Elmo]) -> tuple[Elmo, LearnedMix | None]:
-    """Return the component whose mix is `doc.tensor`, the last that sets it, and the
-    mix, if it is a sum of layers."""
+    """Return the last component that sets `doc.tensor`, and its mix, if that is a sum
+    of layers."""
     elmo = ([each for each in elmos if each.settings.set_tensor] or elmos)[-1]
     settings, ops = elmo.settings, elmo.model.ops
     if settings.mix == "concat":
@@ -90,7 +90,7 @@ def _mix_of_tensor(elmos: Sequence[Elmo]) -> tuple[Elmo, LearnedMix | None]:
 
 
 def _mix_of(nlp: Language, name: str) -> tuple[Elmo | None, LearnedMix | None]:
-    """Return what a component listens to, and its mix, if it has one that is a sum."""
+    """Return the `elmo` that a component listens to, and its mix, if that is a sum."""
     pipe = nlp.get_pipe(name) if name in nlp.pipe_names else None
     nodes = pipe.model.walk() if isinstance(pipe, TrainablePipe) else ()
     listeners = [node for node in nodes if isinstance(node, ElmoListener)]
@@ -100,14 +100,9 @@ def _mix_of(nlp: Language, name: str) -> tuple[Elmo | None, LearnedMix | None]:
     return listeners[0].upstream, None if mix.kind == "concat" else mix
 
 
-def rows_are_exact(computing: Computing, kept: Kept) -> bool:
-    """Return whether a sentence's rows never depend on the others of its shard."""
-    return computing.device == "cpu" and kept.dimensions is None
-
-
 def processor(device: str) -> str:
-    """Return the kind of processor that vectors are computed on; of a CPU with the
-    instructions of torch and, where it is there, of the C library."""
+    """Return the kind of processor that vectors are computed on. A CPU is named with
+    the instructions that torch and, where it is there, the C library use."""
     if device == "cuda":
         return str(torch.cuda.get_device_name())
     name = cpu_model() or platform.machine()
@@ -118,38 +113,46 @@ def processor(device: str) -> str:
 
 
 class Encoder:
-    """Makes of sentences what is kept of their layers. Raises ValueError [EL077] for a
-    precision that the processor does not have, [EL207] for an unknown device, [EL151]
-    for a GPU that is not there."""
+    """Encodes sentences, and keeps of their layers what a plan asks for.
+
+    Args:
+        bilm: The model, which is moved to the device.
+        kept: What is kept.
+        computing: How it is computed.
+        gpu_id: Number of the GPU where the device is "cuda".
+
+    Raises:
+        ValueError: [EL077] The processor does not have the precision; [EL207] the
+            device is unknown; [EL151] there is no such GPU.
+    """
 
     def __init__(
         self,
         bilm: BiLM,
         kept: Kept,
         computing: Computing,
-        projection: tuple[np.ndarray, np.ndarray] | None = None,
         gpu_id: int = 0,
     ) -> None:
         choose("device", device := computing.device, ("cpu", "cuda"))
         if device == "cuda":
             device, n_gpus = f"cuda:{gpu_id}", torch.cuda.device_count()
             if gpu_id >= n_gpus:
-                raise ValueError(Errors.EL151.format(gpu_id=gpu_id, n=n_gpus))
+                raise Errors.EL151(gpu_id=gpu_id, n=n_gpus)
         self.bilm = bilm.to(device).eval()
         self.bilm.token_cache.size = 16_384  # 8 MB at the small published size
-        self.kept, self.computing, self.projection = kept, computing, projection
+        self.kept, self.computing = kept, computing
         self.bilm.set_precision(cast(Precision, computing.precision))
 
     def start_shard(self) -> None:
-        """Empty the cache of token vectors, on which the vectors of a shard must not
-        depend."""
+        """Empty the cache of token vectors, so that the vectors of a shard don't depend
+        on the one before."""
         self.bilm.token_cache.clear()
 
     @default_settings()
     def __call__(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
         """Return float32 (T, ..., D) for each sentence."""
         lengths = [len(sentence) for sentence in sentences]
-        # In pages of their own: among those of the batches they would leave gaps.
+        # In pages of their own: among the pages of the batches they would leave gaps.
         shape = sum(lengths), *self.kept.row_shape
         pages = mmap(-1, max(1, 4 * math.prod(shape)))
         rows = np.frombuffer(pages, np.float32, math.prod(shape)).reshape(shape)
@@ -157,11 +160,5 @@ class Encoder:
         at_once = self.computing.batch_tokens
         with force(**dict(self.computing.kernels)):
             for s, layers in self.bilm.encode_each(sentences, batch_tokens=at_once):
-                found[s][:] = self._project(self.kept.combine(layers))
+                found[s][:] = self.kept.combine(layers)
         return found
-
-    def _project(self, kept: np.ndarray) -> np.ndarray:
-        if self.projection is None:
-            return kept
-        mean, axes = self.projection
-        return ((kept - mean) @ axes).astype(np.float32)

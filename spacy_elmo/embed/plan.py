@@ -1,8 +1,9 @@
-"""The plan: all that the bytes of the vectors depend on, written before any of them.
+"""The plan: all that the bytes of the vectors depend on, written before any vector.
 
-A job is what one worker does: a range of a file that can be read from anywhere, which
-is one shard, or a whole file that is read from its beginning, whose shards are found on
-the way. Jobs have numbers, and are cut by size alone: contents are not read.
+A plan has jobs, each for one worker. Of a file that can be read from anywhere, a job is
+a range of bytes, and makes one shard. A file that must be read from its beginning is
+one job, which makes as many shards as it finds. Jobs are cut by size alone: the
+contents are not read.
 """
 
 import json
@@ -17,26 +18,33 @@ from typing import Any, ClassVar, NamedTuple
 from pydantic import TypeAdapter
 
 from ..errors import Errors
-from ..files import MAX_WORDS, reading
+from ..files import MAX_WORDS, new_checksum, publish, reading
 from ..text import MAX_PIECE, Reader, Reading, TextFile
-from .checksums import new_checksum
-from .folder import SHARDS, Workspace, names_of_shards, publish
-from .keep import Kept
+from .folder import SHARDS, Workspace, names_of_shards
+from .keep import Kept, choose
 from .model import Computing
-from .sinks import Sink, find_sink
+from .older import READERS
+from .shard import SUFFIX, Shard, read_shard
 
-PLAN = "plan.json"
+PLAN, STORED = "plan.json", "safetensors"
 FORMAT_VERSION = 3
 # Version 0.2 writes no checksums of inputs, and reads long lines in smaller pieces. Its
 # sentences don't end at a line end inside of a document, and it places the words of
-# CoNLL-U by their own spelling. Folders that it began go on like that.
+# CoNLL-U by their own spelling. Folders that it began are finished in the same way.
 OF_VERSION_0_2 = 2
 
 
 class Range(NamedTuple):
-    """What a shard is made from: name of its file, number of the input, and range of
-    `Source.read`. is_last: whether it is the last shard of its job; None if that is
-    known only when the input has been read."""
+    """The part of the inputs that a shard is made of.
+
+    Attributes:
+        name: Name of the file.
+        source: Number of the input.
+        start: Where the range begins, as of `Source.read`.
+        end: Where it ends.
+        is_last: Whether it is the last shard of its job; None if that is known only
+            when the input has been read.
+    """
 
     name: str
     source: int
@@ -52,17 +60,17 @@ class Plan:
     Attributes:
         model: As of `load_model`.
         mix_of: As of `load_model`.
-        fingerprint: Of the biLM.
-        inputs: In order.
+        fingerprint: Fingerprint of the biLM.
+        inputs: The inputs, in order.
         reading: How text becomes sentences.
-        kept: What a row is.
+        kept: The content of a row.
         computing: How vectors are computed.
-        sink: Registered name of the format.
+        sink: What shards are stored as: "safetensors", in version 0.2 perhaps another.
         shard_bytes: Bytes of text for each shard.
         limit: Bytes that are read of each input; None for all.
-        versions: Of the packages that the vectors depend on.
-        projection: Checksum of the file with the projection.
-        estimate: What was measured when the plan was made. It is not compared.
+        versions: Versions of the packages that the vectors depend on.
+        projection: Checksum of a file with a projection, of version 0.2.
+        estimate: What was estimated when the plan was made. It is not compared.
     """
 
     model: str
@@ -84,7 +92,7 @@ class Plan:
 
     @cached_property
     def hash(self) -> str:
-        """Name of the plan in every shard."""
+        """The hash of the plan, which is in every shard."""
         text = json.dumps(self.fixed(), sort_keys=True)
         return new_checksum(text.encode()).hexdigest()
 
@@ -98,7 +106,7 @@ class Plan:
         return found
 
     def reader(self) -> Reader:
-        """Return what reads the inputs. Raises as `Reader`."""
+        """Return a reader of the inputs. Raises as `Reader`."""
         return Reader(self.reading, naive=self.format_version == OF_VERSION_0_2)
 
     # -- jobs and shards ----------------------------------------------------------
@@ -128,10 +136,10 @@ class Plan:
         return self._first_jobs[-1]
 
     def ranges(self, number: int) -> Iterator[Range]:
-        """Yield what the shards of a job are made from, without an end where that is
-        not known before the input is read."""
+        """Yield the ranges of a job's shards. There is no end of them where it is known
+        only when the input has been read."""
         source = bisect_right(self._first_jobs, number) - 1
-        suffix, size = self.format.suffix, self.shard_bytes
+        suffix, size = self.suffix, self.shard_bytes
         if not self.inputs[source].is_sequential:
             start = (number - self._first_jobs[source]) * size
             end = min(start + size, self._size(self.inputs[source]))
@@ -152,15 +160,19 @@ class Plan:
         source = self.inputs[one.source]
         return self._size(source) if source.is_sequential else one.end - one.start
 
-    @cached_property
-    def format(self) -> Sink:
-        """The sink that reads and writes shards."""
-        return find_sink(self.sink)
+    @property
+    def suffix(self) -> str:
+        """Ending of the shards."""
+        return SUFFIX if self.sink == STORED else READERS[self.sink][0]
+
+    def read(self, path: Path) -> Shard:
+        """Return the shard of a file. Raises ValueError [EL208] if it is damaged."""
+        return (read_shard if self.sink == STORED else READERS[self.sink][1])(path)
 
     def is_last(self, shard: Range, output: Path) -> bool:
         """Return whether a shard that is there is the last of its job."""
         if shard.is_last is None:
-            return bool(self.format.read(output / SHARDS / shard.name).header["last"])
+            return bool(self.read(output / SHARDS / shard.name).header["last"])
         return shard.is_last
 
     def is_done(self, number: int, names: set[str], output: Path) -> bool:
@@ -173,8 +185,8 @@ class Plan:
         return True
 
     def jobs_left(self, output: Path, share: tuple[int, int] = (1, 1)) -> list[int]:
-        """Return the jobs that are not done, of a share such as (3, 64): the third of
-        64 parts of all jobs."""
+        """Return the jobs of a share that are not done; (3, 64) is the third of 64
+        equal shares of all jobs."""
         names = names_of_shards(output)
         mine = range(share[0] - 1, self.n_jobs, share[1])
         return [n for n in mine if not self.is_done(n, names, output)]
@@ -185,7 +197,7 @@ class Plan:
         """Write the plan, unless the folder has one."""
         data = {**self.fixed(), "estimate": self.estimate, "hash": self.hash}
         text = json.dumps(data, indent=1, ensure_ascii=False)
-        # A name of a file that is not UTF-8 is written by its escapes, and comes back.
+        # A file name that is not UTF-8 is written with escapes, and comes back.
         text = text.encode("utf-8", "backslashreplace").decode("utf-8")
         with Workspace(output) as workspace:
             aside = workspace.folder / PLAN
@@ -193,15 +205,14 @@ class Plan:
             publish(aside, output / PLAN, replace=False)
 
     def differences(self, other: "Plan") -> list[str]:
-        """Return what this plan and a new one differ in, by name. Inputs that were
-        copied since are the same if their contents are."""
+        """Return the names of the settings that differ from a new plan's. Inputs that
+        were copied since are the same if their contents are."""
         other = replace(other, format_version=self.format_version)
         pairs = zip(self.inputs, other.inputs)
         kept = (a if _is_copy(a, b) else b for a, b in pairs)
         if len(self.inputs) == len(other.inputs):
             other = replace(other, inputs=tuple(kept))
         mine, its = _flat(self.fixed()), _flat(other.fixed())
-        its["projection"] = mine["projection"]  # fitted once, and named in the first
         return [name for name in mine if mine[name] != its.get(name)]
 
 
@@ -230,7 +241,7 @@ def read_plan(output: Path) -> Plan:
     """
     path = output / PLAN
     if not path.exists():
-        raise FileNotFoundError(Errors.EL214.format(path=output))
+        raise Errors.EL214(path=output)
     with reading(path, Errors.EL202, max_bytes=MAX_WORDS):
         data = json.loads(path.read_text(encoding="utf-8"))
         expected = data.pop("hash")
@@ -238,4 +249,5 @@ def read_plan(output: Path) -> Plan:
         known = (OF_VERSION_0_2, FORMAT_VERSION)
         if plan.hash != expected or plan.format_version not in known:
             raise ValueError("it was changed, or is of another version of spacy-elmo")
+        choose("format", plan.sink, (STORED, *READERS))
     return plan

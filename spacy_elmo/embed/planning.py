@@ -1,4 +1,4 @@
-"""Making a plan: which inputs, which model, what is kept, and what it will take."""
+"""Making a plan: the inputs, the model, what is kept, and an estimate."""
 
 import io
 import math
@@ -16,39 +16,36 @@ from .. import __version__
 from ..bilm import BiLM
 from ..bilm.kernels import forced_kernels
 from ..errors import Errors
+from ..files import new_checksum, publish
 from ..models import installed
 from ..text import Reading, TextFile, describe, files_of, hash_of_pipeline
-from .checksums import new_checksum
 from .estimate import estimate, refuse_without_room
-from .folder import Workspace, publish
+from .folder import Workspace
 from .keep import Kept, choose, parse_layers
-from .model import Computing, Encoder, load_model, rows_are_exact
-from .plan import OF_VERSION_0_2, PLAN, Plan, read_plan
-from .projection import fit_projection, read_projection
+from .model import Computing, Encoder, load_model
+from .plan import OF_VERSION_0_2, PLAN, STORED, Plan, read_plan
 
 STDIN, STDIN_FILE, MB = "-", "stdin-", 1 << 20
-BLOCK_BYTES = 16 << 20  # of a block's vectors in memory
+BLOCK_BYTES = 16 << 20  # memory for the vectors of a block
 AT_LEAST_ONE = ("threads", "batch_tokens", "block_tokens")
 
 
 @dataclass(frozen=True)
 class Options:
-    """What users choose.
+    """What a user can choose.
 
     Attributes:
         reading: How text becomes sentences.
         computing: How vectors are computed.
         mix_of: As of `load_model`.
-        kind: Kind of all inputs; None to tell by their names.
+        kind: Kind of all inputs; None to go by their names.
         layers: As of `parse_layers`.
         dtype: As in `Kept`.
         pool: As in `Kept`.
-        dimensions: As in `Kept`.
-        sink: Registered name of the format.
         shard_mb: Megabytes of text for each shard.
-        limit_mb: Megabytes that are read of each input; None for all.
-        one_per_file: Whether a file of plain text is one document, whose id is the
-            file's name, or its path below the folder that is named.
+        limit_mb: Megabytes of each input that are read; None for all.
+        one_per_file: Whether a file of plain text is one document. Its id is the name
+            of the file, or the path below the folder that is given.
     """
 
     reading: Reading = field(default_factory=Reading)
@@ -58,8 +55,6 @@ class Options:
     layers: str = "average"
     dtype: str = "float32"
     pool: str = "token"
-    dimensions: int | None = None
-    sink: str = "safetensors"
     shard_mb: float = 4.0
     limit_mb: float | None = None
     one_per_file: bool = False
@@ -73,39 +68,37 @@ def make_plan(
     *,
     gpu_id: int = 0,
 ) -> tuple[Plan, Encoder]:
-    """Return the plan of a folder, which is written if there is none, and its encoder.
+    """Return the plan of a folder and its encoder. Write the plan if there is none.
 
     Args:
         model: As of `load_model`.
         inputs: Files, folders of files, "-" for standard input.
         output: The folder.
-        options: What else can be chosen.
-        gpu_id: GPU to measure on, and of the encoder, where the device is "cuda".
+        options: Everything else that can be chosen.
+        gpu_id: Number of the GPU that measures and encodes, where the device is "cuda".
 
     Raises:
         ValueError: [EL201] if the folder has another plan, [EL206] if there is no text,
             [EL032, EL151, EL207, EL215] for a setting that is not possible.
         OSError: [EL203] if there is not enough room, [EL013] if the folder can't be
             written, [EL030] if an input can't be read.
-        ImportError: [EL211] if the format needs a package that is missing.
     """
     output, names = Path(output), [inputs] if isinstance(inputs, str) else inputs
     bilm, plan = _plan(model, names, output, options or Options())
-    plan.format.check(plan.kept.dtype, plan.kept.pool)
     if not (output / PLAN).exists():
         _measure(plan, bilm, output, gpu_id).save(output)
     found = read_plan(output)
     differs = found.differences(plan)
     if differs:
         _remove_stdin(plan, found, output)
-        raise ValueError(Errors.EL201.format(path=output, differs=", ".join(differs)))
+        raise Errors.EL201(path=output, differs=", ".join(differs))
     return found, make_encoder(found, output, bilm, gpu_id=gpu_id)
 
 
 def _plan(
     model: str, inputs: Sequence[str], output: Path, options: Options
 ) -> tuple[BiLM, Plan]:
-    """Return the model, and the plan without what is measured."""
+    """Return the model, and the plan without its estimate."""
     shard_bytes = _bytes("shard_mb", options.shard_mb)
     choose("shard_mb * 2**20", shard_bytes, range(256, 1024 * MB + 1))
     limit = None if options.limit_mb is None else _bytes("limit_mb", options.limit_mb)
@@ -117,21 +110,19 @@ def _plan(
     bilm, mix = load_model(model, options.mix_of)
     n_layers, width = bilm.config.n_layers + 1, bilm.config.width
     weights, layers, norm = parse_layers(options.layers, n_layers, mix)
-    dtype, pool, dimensions = options.dtype, options.pool, options.dimensions
-    kept = Kept(weights, layers, width, dtype, pool, dimensions, norm)
+    kept = Kept(weights, layers, width, options.dtype, options.pool, None, norm)
     reading, computing = options.reading, options.computing
     if reading.pipeline is not None:
         nlp = spacy.load(reading.pipeline)
         if output.resolve().is_relative_to(nlp.path.resolve()):
             known = "a folder outside of the pipeline, whose files are in its plan"
-            message = Errors.EL207.format(name="output", found=output, known=known)
-            raise ValueError(message)
+            raise Errors.EL207(name="output", found=output, known=known)
         files, where = hash_of_pipeline(nlp), _absolute(reading.pipeline)
         reading = replace(reading, pipeline=where, pipeline_hash=files)
     fits = BLOCK_BYTES // (4 * int(np.prod(kept.row_shape)))
     computing = replace(
         computing,
-        exact=rows_are_exact(computing, kept),
+        exact=computing.device == "cpu",
         block_tokens=max(1, min(computing.block_tokens, fits)),
         kernels=_forced(),
     )
@@ -143,7 +134,7 @@ def _plan(
         reading=reading,
         kept=kept,
         computing=computing,
-        sink=options.sink,
+        sink=STORED,
         shard_bytes=shard_bytes,
         limit=limit,
         versions=versions(),
@@ -151,28 +142,23 @@ def _plan(
 
 
 def _bytes(name: str, megabytes: float) -> int:
-    """Return megabytes in bytes. Raises ValueError [EL207] for what is no number."""
+    """Return megabytes as bytes. Raises ValueError [EL207] if they are no number."""
     if not (isinstance(megabytes, (int, float)) and math.isfinite(megabytes)):
         known = "a number of megabytes"
-        raise ValueError(Errors.EL207.format(name=name, found=megabytes, known=known))
+        raise Errors.EL207(name=name, found=megabytes, known=known)
     return int(megabytes * MB)
 
 
 def _absolute(name: str) -> str:
-    """Return the absolute path of a folder or file, or another name as it is."""
+    """Return the absolute path of a folder or file. Another name stays as it is."""
     return str(Path(name).resolve()) if Path(name).exists() else name
 
 
 def _measure(plan: Plan, bilm: BiLM, output: Path, gpu_id: int) -> Plan:
-    """Return a plan with what it will take, and with its projection, if it has one."""
-    projection, share = None, {}
-    if plan.kept.dimensions is not None:
-        whole = replace(plan.kept, dimensions=None)
-        plain = Encoder(bilm, whole, plan.computing, gpu_id=gpu_id)
-        projection, checksum, kept = fit_projection(plan, plain, output)
-        plan, share = replace(plan, projection=checksum), {"variance_kept": kept}
-    encoder = Encoder(bilm, plan.kept, plan.computing, projection, gpu_id)
-    plan = replace(plan, estimate={**estimate(plan, encoder), **share})
+    """Return a plan with its estimate. Raises OSError [EL203] if the disk is too
+    small."""
+    encoder = Encoder(bilm, plan.kept, plan.computing, gpu_id)
+    plan = replace(plan, estimate=estimate(plan, encoder))
     refuse_without_room(plan, output)
     return plan
 
@@ -180,12 +166,18 @@ def _measure(plan: Plan, bilm: BiLM, output: Path, gpu_id: int) -> Plan:
 def make_encoder(
     plan: Plan, output: Path, bilm: BiLM | None = None, *, gpu_id: int = 0
 ) -> Encoder:
-    """Return the encoder of a folder's plan, whose model is loaded if it is not given.
+    """Return the encoder of a plan.
+
+    Args:
+        plan: The plan.
+        output: Its folder, for messages.
+        bilm: Its model; None to load it.
+        gpu_id: Number of the GPU where the device is "cuda".
 
     Raises:
         ValueError: [EL151] if the GPU is not there, [EL209] if the model has changed,
             [EL201] if a package has another version or other kernels are forced,
-            [EL202] if the projection is damaged.
+            [EL207] if the vectors are projected, which only version 0.2 did.
     """
     if bilm is None:  # a plan has absolute paths, or names of what is installed
         found = installed().get(plan.model)
@@ -194,16 +186,15 @@ def make_encoder(
     if plan.format_version == OF_VERSION_0_2:
         bilm.form = None  # words were read as they are
     if bilm.fingerprint() != plan.fingerprint:
-        raise ValueError(Errors.EL209.format(model=plan.model))
+        raise Errors.EL209(model=plan.model)
     if versions() != plan.versions:
         differs = f"versions are {versions()}, were {plan.versions}"
-        raise ValueError(Errors.EL201.format(path=output, differs=differs))
+        raise Errors.EL201(path=output, differs=differs)
     if _forced() not in ((), plan.computing.kernels):
-        raise ValueError(Errors.EL201.format(path=output, differs="computing.kernels"))
-    projection = None
-    if plan.projection is not None:
-        projection = read_projection(output, plan.projection)
-    return Encoder(bilm, plan.kept, plan.computing, projection, gpu_id)
+        raise Errors.EL201(path=output, differs="computing.kernels")
+    if plan.kept.dimensions is not None:  # of version 0.2
+        choose("dimensions", plan.kept.dimensions, ("the width of a layer",))
+    return Encoder(bilm, plan.kept, plan.computing, gpu_id)
 
 
 def _forced() -> tuple[tuple[str, str], ...]:
@@ -211,7 +202,7 @@ def _forced() -> tuple[tuple[str, str], ...]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the packages that vectors depend on."""
+    """Return the versions of the packages that the vectors depend on."""
     return {
         "spacy-elmo": __version__,
         "spacy": spacy.__version__,
@@ -229,12 +220,13 @@ def _inputs(inputs: Sequence[str], output: Path, options: Options) -> list[TextF
         kind = options.kind
         found.append(describe(path, kind, document=document, with_checksum=True))
     if not any(source.size for source in found):
-        raise ValueError(Errors.EL206)
+        raise Errors.EL206()
     return found
 
 
 def _spool_stdin(output: Path) -> Path:
-    """Write standard input into the folder, named by what it is; none is empty."""
+    """Write standard input into the folder, under the hash of its bytes. Without one
+    it is empty."""
     stream: IO[bytes] = sys.stdin.buffer if sys.stdin is not None else io.BytesIO()
     digest = new_checksum()
     with Workspace(output) as workspace:
@@ -249,7 +241,7 @@ def _spool_stdin(output: Path) -> Path:
 
 
 def _remove_stdin(plan: Plan, kept: Plan, output: Path) -> None:
-    """Remove the standard input that was written for a plan which is not kept."""
+    """Remove the standard input that was written for a plan that is refused."""
     needed = {source.path for source in kept.inputs}
     for source in plan.inputs:
         path = Path(source.path)

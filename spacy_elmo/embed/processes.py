@@ -1,35 +1,36 @@
 """Workers in processes of their own, which may die at any moment."""
 
 import multiprocessing
-import os
-import signal
-import threading
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import cache
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Protocol
 
 import torch
 
 from ..errors import Errors
+from ..processes import end_with_parent
 from .folder import Workspace
 from .plan import read_plan
 from .planning import make_encoder
 from .worker import Worker
 
-ATTEMPTS = 3  # of a job that ends its worker
-WAIT = 0.5  # seconds
+ATTEMPTS = 3  # to do a job that ends its worker
+WAIT = 0.5  # seconds between two looks at the workers
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run has done: the tokens that were embedded, and the jobs that were set
-    aside because they ended their workers three times."""
+    """The result of a run.
+
+    Attributes:
+        tokens: Tokens that were embedded.
+        aside: Jobs that were given up, because they ended their workers three times.
+    """
 
     tokens: int = 0
     aside: list[int] = field(default_factory=list)
@@ -40,25 +41,34 @@ class RemoteWorker(Protocol):
 
     @property
     def died(self) -> type[Exception]:
-        """Return the type of what is raised for a job that ended the worker."""
+        """The exception that a job gets when it ends the worker."""
 
     @property
     def attempts(self) -> int:
-        """How often a job may do that until it is set aside."""
+        """How often a job may end a worker until it is given up."""
 
     def make(self, job: int | None) -> "Future[int]":
-        """Begin a job, or None: load the model only. The number of tokens will come, or
-        the exception `died`."""
+        """Begin a job; with None only load the model. The result is the number of
+        tokens, or the exception `died`."""
 
     def end(self) -> None:
-        """End the worker, whatever it is at."""
+        """End the worker, whatever it is doing."""
 
 
 def work_through(
     jobs: Sequence[int], workers: Sequence[RemoteWorker], watch: Callable[[], object]
 ) -> Outcome:
-    """Give jobs to workers until all are done, and call `watch` every half second. What
-    a worker raises is raised here, and OSError [EL212] if none can start."""
+    """Give jobs to workers until all are done.
+
+    Args:
+        jobs: Numbers of the jobs.
+        workers: The workers.
+        watch: A function that is called every half second.
+
+    Raises:
+        OSError: [EL212] No worker can start.
+        Exception: As a worker raises.
+    """
     waiting, deaths = deque(jobs), Counter[int | None]()
     running: dict[Future[int], tuple[RemoteWorker, int | None]] = {}
     tokens, aside, idle = 0, list[int](), list[RemoteWorker]()
@@ -78,7 +88,7 @@ def work_through(
                     deaths[job] += 1
                     if job is None and deaths[job] == worker.attempts:
                         n = len(workers)
-                        raise OSError(Errors.EL212.format(processes=n)) from error
+                        raise Errors.EL212(processes=n) from error
                     if job is not None:
                         failed = deaths[job] == worker.attempts
                         (aside if failed else waiting).append(job)
@@ -93,8 +103,8 @@ def work_through(
 
 
 class ProcessWorker:
-    """A worker in a process on this machine, in a pool of its own: then it is known
-    which job ended it."""
+    """A worker in a process on this machine. It has a pool of its own, so that it is
+    known which job ended it."""
 
     died = BrokenProcessPool
     attempts = ATTEMPTS
@@ -104,10 +114,11 @@ class ProcessWorker:
         self._start()
 
     def _start(self) -> None:
-        # Not a copy of this process, which would copy torch's threads, locked.
+        # By spawn: a forked copy of this process would copy the locks of torch's
+        # threads.
         context = multiprocessing.get_context("spawn")
         theirs, self._connection = context.Pipe(duplex=False)
-        self._pool = ProcessPoolExecutor(1, context, _end_with, (theirs,))
+        self._pool = ProcessPoolExecutor(1, context, end_with_parent, (theirs,))
 
     def make(self, job: int | None) -> "Future[int]":
         """Begin a job, in a new process if there is none."""
@@ -119,25 +130,13 @@ class ProcessWorker:
             return self._pool.submit(make_job, self._output, self._gpu_id, job)
 
     def end(self) -> None:
-        """End the process at once: nothing is lost but the shard that it is at."""
+        """End the process at once. Only the shard that it is making is lost."""
         self._connection.close()
         self._pool.shutdown()
 
 
-def _end_with(connection: Connection) -> None:
-    """Make this process end when the other end of a connection is closed, by whoever
-    started it or because that has died."""
-
-    def watch() -> None:
-        connection.poll(None)
-        os._exit(1)
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for who started this process
-    threading.Thread(target=watch, daemon=True).start()
-
-
 def make_job(output: Path, gpu_id: int, job: int | None) -> int:
-    """Do a job in this process, which loads the model first, once."""
+    """Do a job in this process. The first call loads the model."""
     worker = _worker(output, gpu_id)
     return 0 if job is None else worker.make(job)
 

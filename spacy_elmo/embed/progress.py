@@ -1,4 +1,4 @@
-"""How far a folder is, how fast it grows, and how long it will take."""
+"""Progress of a folder: how far it is, how fast it grows, how long it will take."""
 
 import time
 from dataclasses import dataclass
@@ -10,13 +10,20 @@ from tqdm import tqdm
 from .folder import SHARDS, names_of_shards, workers_of
 from .plan import Plan
 
-SECONDS = 1.0  # between two looks at the folder
+SECONDS = 1.0  # between two updates of the bar
 
 
 @dataclass(frozen=True)
 class State:
-    """How far a folder is: jobs that are done, bytes of the inputs that were read,
-    processes at work, and what they do together."""
+    """How far a folder is.
+
+    Attributes:
+        jobs: Jobs that are done.
+        n_bytes: Bytes of the inputs that were read.
+        workers: Processes at work.
+        tokens_per_second: Speed of all of them.
+        seconds_left: Until the end at this speed; None if it is not known.
+    """
 
     jobs: int
     n_bytes: int
@@ -26,7 +33,7 @@ class State:
 
 
 class Progress:
-    """Looks at a folder that any number of processes write to, and can show a bar."""
+    """Watches a folder that any number of processes write to, and can show a bar."""
 
     def __init__(self, plan: Plan, output: Path, *, show: bool = False) -> None:
         self.plan, self.output = plan, output
@@ -50,7 +57,7 @@ class Progress:
         self._done_bytes += sum(map(self.plan.job_bytes, done))
         workers = list(workers_of(self.output))
         n_bytes = self._done_bytes + sum(worker["job_bytes"] for worker in workers)
-        # A clock may not have moved yet.
+        # Never zero, though the clock may not have moved yet.
         seconds = [max(worker["seconds"], 1e-9) for worker in workers]
         rate = sum(w["bytes"] / s for w, s in zip(workers, seconds))
         return State(
@@ -62,7 +69,7 @@ class Progress:
         )
 
     def show(self) -> None:
-        """Update the bar, once per second at most."""
+        """Update the bar, at most once a second."""
         if self._bar.disable or time.monotonic() - self._looked < SECONDS:
             return
         state = self.look()
@@ -78,10 +85,10 @@ class Progress:
 
 
 def rounding_error(plan: Plan, output: Path) -> dict[str, float]:
-    """Return the root of the mean squared error of rounding, relative to the values,
-    and the largest error, over the shards that are there."""
+    """Return the errors of rounding in all finished shards: the root of the mean
+    squared error, relative to that of the values, and the largest error."""
     names = names_of_shards(output)
-    errors = [plan.format.read(output / SHARDS / n).header["error"] for n in names]
+    errors = [plan.read(output / SHARDS / n).header["error"] for n in names]
     squared = sum(error["squared_error"] for error in errors)
     values = sum(error["squared_value"] for error in errors)
     largest = max((error["largest"] for error in errors), default=0.0)

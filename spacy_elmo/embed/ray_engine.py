@@ -1,8 +1,8 @@
 """Workers on a Ray cluster (extra `ray`): an actor for each share of cores, or GPU.
 
-Only numbers travel: of jobs to the actors, of tokens back. The folder is one that all
-nodes share. For an actor that dies another is asked for, which Ray starts on any node
-that has room, or when there is one.
+All nodes share the folder. Only numbers are sent: those of jobs to the actors, and of
+tokens back. If an actor dies, Ray is asked for another, which it starts as soon as a
+node has room.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ class _Actor:
         self._output = Path(output)
 
     def make(self, job: int | None) -> int:
-        return make_job(self._output, 0, job)  # Ray shows it its own GPU alone
+        return make_job(self._output, 0, job)  # Ray shows an actor only its own GPU
 
 
 class _RayWorker:
@@ -59,9 +59,9 @@ def run_on_ray(
         plan: The plan.
         output: The folder.
         jobs: Numbers of the jobs.
-        n_workers: Actors; None for as many as the cluster has room for.
+        n_workers: Number of actors; None for as many as there is room for.
         address: As of `ray.init`: None for the cluster of RAY_ADDRESS or of this
-            machine, or else a local one. A connection that there is stays.
+            machine, or else a new local one. An existing connection is used, and stays.
         watch: As of `work_through`.
 
     Raises:
@@ -70,8 +70,7 @@ def run_on_ray(
     try:
         ray: Any = import_module("ray")
     except ImportError as error:
-        message = Errors.EL211.format(name="Ray", extra="ray", error=error)
-        raise ImportError(message) from error
+        raise Errors.EL211(name="Ray", extra="ray", error=error) from error
     started = not ray.is_initialized()
     if started:
         ray.init(address, include_dashboard=False, log_to_driver=False)

@@ -22,7 +22,7 @@ OPEN_SHARDS = 64
 
 
 class EmbeddedSentence(NamedTuple):
-    """Text of the tokens, and vectors (T, ..., D), or (..., D) of a pooled sentence."""
+    """Text of the tokens, and vectors (T, ..., D); of a pooled sentence (..., D)."""
 
     tokens: list[str]
     vectors: np.ndarray
@@ -32,8 +32,8 @@ class EmbeddedDocument:
     """A document with its vectors.
 
     Args:
-        pieces: A shard and the number of the document in it; several for a long
-            document that spans shards.
+        pieces: Shards, each with the number of the document in it. A long document can
+            lie in several.
     """
 
     def __init__(self, pieces: list[tuple[Shard, int]]) -> None:
@@ -41,7 +41,7 @@ class EmbeddedDocument:
 
     @property
     def id(self) -> str:
-        """The id of the input, or number of the input and position in it: `0:1234`."""
+        """The id in the input, or number of the input and position in it: `0:1234`."""
         shard, number = self.pieces[0]
         return shard.texts("document_ids", number, number + 1)[0]
 
@@ -66,8 +66,8 @@ class EmbeddedDocument:
 
     @property
     def offsets(self) -> list[tuple[int, np.ndarray, np.ndarray]]:
-        """For each piece its position in the input, and where its tokens start and end
-        in it, in characters. Raises ValueError [EL218] where they have no vectors."""
+        """The place of each piece in the input, and where its tokens start and end in
+        it, in characters. Raises ValueError [EL218] where tokens have no vectors."""
         found = []
         for shard, number in self.pieces:
             _check(shard, "token_starts")
@@ -79,8 +79,8 @@ class EmbeddedDocument:
 
     @property
     def vectors(self) -> np.ndarray:
-        """The row of each token or sentence, or the vector of the document, (..., D);
-        not a copy, where it lies in one shard and is not int8."""
+        """The row of each token or sentence, or the vector of the document, (..., D): a
+        view of the file if it lies in one shard and is not int8."""
         found = [_rows(shard, *shard.rows_of(number)) for shard, number in self.pieces]
         if self.pieces[0][0].header["pool"] != "doc":
             return found[0] if len(found) == 1 else np.concatenate(found)
@@ -108,22 +108,22 @@ class EmbeddedDocument:
 def _check(shard: Shard, array: str) -> None:
     """Raise ValueError [EL218] if a shard was written without an array."""
     if array not in shard.arrays:
-        raise ValueError(Errors.EL218.format(pool=shard.header["pool"], n=1))
+        raise Errors.EL218(pool=shard.header["pool"], n=1)
 
 
 def _rows(shard: Shard, start: int, stop: int) -> np.ndarray:
-    """Return rows; a view if they are not int8."""
+    """Return rows, as float32 if they are int8, else as a view."""
     is_int8 = "scales" in shard.arrays
     return (shard.vectors if is_int8 else shard.read_rows)(start, stop)
 
 
 class Corpus:
-    """The documents of a folder in the order of the inputs, as far as they are made."""
+    """The finished documents of a folder, in the order of the inputs."""
 
     def __init__(self, output: str | Path) -> None:
         self.output = Path(output).absolute()  # shards are opened later
         self.plan: Plan = read_plan(self.output)
-        suffix, names = self.plan.format.suffix, names_of_shards(self.output)
+        suffix, names = self.plan.suffix, names_of_shards(self.output)
         self._names = sorted(name for name in names if name.endswith(suffix))
         self._shard = lru_cache(OPEN_SHARDS)(self._open)
         headers = [self._shard(number).header for number in range(len(self._names))]
@@ -138,10 +138,10 @@ class Corpus:
         self.n_tokens = sum(header["counts"]["tokens"] for header in headers)
 
     def _open(self, number: int) -> Shard:
-        return self.plan.format.read(self.output / SHARDS / self._names[number])
+        return self.plan.read(self.output / SHARDS / self._names[number])
 
     def _follow(self, number: int) -> bool:
-        """Return whether the shard before is the one before in the plan."""
+        """Return whether no shard is missing between this one and the one before."""
         names = (self._names[n].split(".")[0] for n in (number - 1, number))
         (*jobs, before), (*of_jobs, last) = (name.split("-") for name in names)
         return jobs == of_jobs and int(last) == int(before) + 1
@@ -157,7 +157,7 @@ class Corpus:
             numbers = self._ids.get(key, [])
             if len(numbers) != 1:
                 found = {"path": self.output, "key": key, "n": len(numbers)}
-                raise KeyError(Errors.EL213.format(**found))
+                raise Errors.EL213(**found)
             (key,) = numbers
         number = key + len(self) if key < 0 else key
         if not 0 <= number < len(self):
@@ -200,10 +200,10 @@ class Corpus:
         """
         kept, document = self.plan.kept, self[key]
         if len(kept.row_shape) != 1:
-            raise ValueError(Errors.EL218.format(pool=kept.pool, n=len(kept.layers)))
+            raise Errors.EL218(pool=kept.pool, n=len(kept.layers))
         words = [token.i for token in doc if not token.text.isspace()]
         if document.tokens != [doc[i].text[:MAX_TOKEN] for i in words]:
-            raise ValueError(Errors.EL216.format(key=key))
+            raise Errors.EL216(key=key)
         vectors = np.asarray(document.vectors, dtype=np.float32)
         doc.tensor = np.zeros((len(doc), *vectors.shape[1:]), dtype=np.float32)
         doc.tensor[words] = vectors
@@ -224,5 +224,5 @@ class _Vectors(Dataset[Any]):
         return torch.from_numpy(np.array(self.corpus[number].vectors))
 
     def __reduce__(self) -> Any:
-        """Let a worker of a DataLoader open the files itself."""
+        """Pickle the path alone: a worker of a DataLoader opens the files itself."""
         return _Vectors, (self.output,)

@@ -1,29 +1,24 @@
 """Making the shards of a plan: in this process, in several, or on a Ray cluster."""
 
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from ..errors import Errors
+from ..processes import StopSignals, Terminated
 from .estimate import refuse_without_room
 from .folder import Workspace, bytes_of_jobs, remove_leftovers
 from .keep import choose
 from .model import Encoder
-from .plan import Plan, read_plan
+from .plan import STORED, Plan, read_plan
 from .planning import make_encoder
 from .processes import Outcome, ProcessWorker, work_through
 from .progress import Progress
 from .ray_engine import run_on_ray
 from .worker import Worker
 
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM, as schedulers send it."""
+__all__ = ["Terminated", "run"]
 
 
 def run(
@@ -36,18 +31,19 @@ def run(
     ray: str | None = None,
     progress: bool = False,
 ) -> Outcome:
-    """Make the shards of a folder's plan that are not there.
+    """Make the missing shards of a folder's plan.
 
-    Whenever it is interrupted, it leaves only whole shards, and the next run makes the
-    others.
+    However it is interrupted, it leaves only whole shards, and the next run makes the
+    others. In the main thread a first Ctrl-C or SIGTERM stops it after the block of
+    sentences that is being computed.
 
     Args:
         output: The folder.
-        encoder: Of the plan, if there is one already.
-        processes: Processes at most; actors on Ray, where 1 is for as many as there is
-            room for. A script that asks for several has to be guarded by `if __name__
-            == "__main__":`, since each of them imports it.
-        share: (3, 64) for the third of 64 parts of the work.
+        encoder: The plan's encoder, if there is one already.
+        processes: Largest number of processes; on Ray, of actors, where 1 means as many
+            as there is room for. A script that asks for several needs `if __name__ ==
+            "__main__":`, since each of them imports it.
+        share: (3, 64) for the third of 64 equal shares of the work.
         gpu_id: As of `Encoder`.
         ray: "auto", "local" or the address of a Ray cluster; None for no Ray.
         progress: Whether to show a bar.
@@ -58,6 +54,7 @@ def run(
         OSError: [EL203] if there is not enough room, [EL212] if no process can start;
             as `Worker.make`.
         ImportError: [EL211] if Ray is missing.
+        KeyboardInterrupt: After Ctrl-C; Terminated, which is one, after SIGTERM.
     """
     output = Path(output).absolute()
     plan = read_plan(output)
@@ -65,24 +62,31 @@ def run(
     part, parts = share
     if not 1 <= part <= parts:
         found, known = f"{part}/{parts}", "1/64 to 64/64, for instance"
-        raise ValueError(Errors.EL207.format(name="shards", found=found, known=known))
+        raise Errors.EL207(name="shards", found=found, known=known)
     remove_leftovers(output)
     jobs = plan.jobs_left(output, share)
+    if jobs:
+        choose("format", plan.sink, (STORED,))  # version 0.2 stored others
     there = bytes_of_jobs(output, jobs)
     refuse_without_room(plan, output, len(jobs) / max(1, plan.n_jobs), there)
     bar = Progress(plan, output, show=progress)
     try:
-        with _terminable():
+        with StopSignals() as stop:
+
+            def watch() -> None:
+                bar.show()
+                stop.check()
+
             if ray is not None:
                 address = None if ray == "auto" else ray
                 n_actors = processes if processes > 1 else None
-                return run_on_ray(plan, output, jobs, n_actors, address, bar.show)
+                return run_on_ray(plan, output, jobs, n_actors, address, watch)
             if processes > 1:
                 n_workers = min(processes, len(jobs))
                 workers = [ProcessWorker(output, gpu_id) for _ in range(n_workers)]
-                return work_through(jobs, workers, bar.show)
+                return work_through(jobs, workers, watch)
             encoder = encoder or make_encoder(plan, output, gpu_id=gpu_id)
-            return _run_here(plan, output, jobs, encoder, bar.show)
+            return _run_here(plan, output, jobs, encoder, watch)
     finally:
         bar.close()
         remove_leftovers(output)
@@ -103,20 +107,3 @@ def _run_here(
             return Outcome(sum(worker.make(job) for job in jobs))
     finally:
         torch.set_num_threads(before)
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """Raise Terminated where SIGTERM would end the process at once."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(number: int, frame: Any) -> None:
-        raise Terminated
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

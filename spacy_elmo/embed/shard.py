@@ -1,14 +1,14 @@
-"""A shard: vectors and the text that they are of.
+"""A shard: vectors, and the text that they belong to, in one safetensors file.
 
-Its arrays beside the vectors; offsets have one more at the end:
+Arrays beside the vectors, where offsets have one entry more than there are parts:
     document_offsets, sentence_offsets    number of the first token of each
     document_ids, document_ids_offsets    UTF-8; where each document's begins
     document_positions    where it begins in the input: a byte, or the number of a Doc
     token_text, token_text_offsets        UTF-8; where each token's begins
     token_starts, token_ends              in characters of (the part of) the document
     scales                                of int8
-Where sentences have the vectors, those of tokens are left out; where documents have
-them, sentence_offsets too.
+If sentences have the vectors, the arrays of tokens are left out; if documents have
+them, sentence_offsets is, too.
 
 Its header:
     plan, shard    hash of the plan, name of the shard
@@ -21,30 +21,47 @@ Its header:
     error          of rounding: sums of the squared differences and of the squared
                    values, and the largest difference
     arrays         type, shape and checksum of each
+
+The header has a fixed size, so that it can be written last, and one way to write it, so
+that every change to it is found.
 """
 
-from array import array
-from collections.abc import Callable, Iterable, Mapping
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..text import Part
-from .checksums import bytes_of, new_checksum
+from ..errors import Errors
+from ..files import bytes_of, new_checksum, reading
 from .keep import unpack
 
-# Tokens that are read at once, and the number of the (first) row that they are for.
-Unit = tuple[int, list[str]]
+SUFFIX = ".safetensors"
 ROWS_AT_ONCE = 2048
-PIECE = 1 << 14  # numbers
+HEADER_BYTES = 1 << 13
+METADATA = "__metadata__"
+TYPES = {
+    "float32": "F32",
+    "float16": "F16",
+    "int8": "I8",
+    "uint8": "U8",
+    "int32": "I32",
+    "int64": "I64",
+}
 
 
 @dataclass(frozen=True)
 class Shard:
-    """A shard as it is read: header and arrays as above. `read_rows` returns the rows
-    start:stop in the type in which they are written."""
+    """A shard that was opened.
+
+    Attributes:
+        header: As above.
+        arrays: As above.
+        read_rows: A function that returns rows start:stop in the type that is stored.
+    """
 
     header: Mapping[str, Any]
     arrays: Mapping[str, np.ndarray]
@@ -56,7 +73,7 @@ class Shard:
         return int(self.header["arrays"]["vectors"]["shape"][0])
 
     def vectors(self, start: int, stop: int) -> np.ndarray:
-        """Return rows as float32; without a copy if they are written so."""
+        """Return rows as float32, without a copy if they are stored so."""
         scales = self.arrays.get("scales")
         rows = self.read_rows(start, stop)
         return unpack(rows, None if scales is None else scales[start:stop])
@@ -86,8 +103,9 @@ class Shard:
             return document, document + 1
         return (self.tokens_of if pool == "token" else self.sentences_of)(document)
 
-    def check_arrays(self) -> None:
-        """Raise ValueError if the arrays are not what the header says."""
+    def check_arrays(self, path: Path) -> None:
+        """Raise ValueError [EL208] unless the arrays of a file are what its header
+        says."""
         for name, said in self.header["arrays"].items():
             digest, n_rows = new_checksum(), said["shape"][0]
             if name == "vectors":
@@ -95,9 +113,11 @@ class Shard:
                     stop = min(start + ROWS_AT_ONCE, n_rows)
                     digest.update(bytes_of(self.read_rows(start, stop)))
             else:
-                expect(f"{name}'s type", self.arrays[name].dtype.name, said["dtype"])
+                if self.arrays[name].dtype.name != said["dtype"]:
+                    raise Errors.EL208(path=path, error=f"{name} is of another type")
                 digest.update(bytes_of(self.arrays[name]))
-            expect(f"checksum of {name}", digest.hexdigest(), said["checksum"])
+            if digest.hexdigest() != said["checksum"]:
+                raise Errors.EL208(path=path, error=f"its {name} were changed")
 
 
 def expect(what: str, found: object, expected: object) -> None:
@@ -106,95 +126,98 @@ def expect(what: str, found: object, expected: object) -> None:
         raise ValueError(f"its {what} is {found}, not {expected}")
 
 
-class Columns:
-    """Gathers the text of a shard and where everything in it begins. A document without
-    an id gets the number of the input (source) and its position."""
+class ShardWriter:
+    """Writes a new file: rows of one type and shape, block by block, and at the end
+    everything else."""
 
-    def __init__(self, pool: str, source: int) -> None:
-        self.pool, self.source, self.continues = pool, source, False
-        self._n_tokens, self._n_sentences = 0, 0
-        self._ids, self._tokens = _Texts(), _Texts()
-        self._n_documents = 0
-        self._values = {
-            name: _Numbers("q")
-            for name in ("document_offsets", "document_positions", "sentence_offsets")
-        }
-        self._places = {name: _Numbers("i") for name in ("token_starts", "token_ends")}
+    def __init__(self, path: Path, dtype: np.dtype, row_shape: tuple[int, ...]) -> None:
+        self._file = path.open("xb")
+        self._file.write(b" " * HEADER_BYTES)
+        self._dtype, self._row_shape, self.n_rows = dtype, row_shape, 0
+        self._checksum = new_checksum()
 
-    def add(self, part: Part) -> list[Unit]:
-        """Add the next part. Return what there is to compute of it."""
-        values = self._values
-        if part.begins or not self._n_documents:
-            self.continues |= not part.begins
-            self._ids.add([part.id or f"{self.source}:{part.position}"])
-            values["document_positions"].extend([part.position])
-            values["document_offsets"].extend([self._n_tokens])
-            self._n_documents += 1
-        document, units = self._n_documents - 1, []
-        for tokens, starts, ends in part.sentences:
-            rows = {"token": self._n_tokens, "sentence": self._n_sentences}
-            units.append((rows.get(self.pool, document), tokens))
-            if self.pool == "token":
-                self._tokens.add(tokens)
-                self._places["token_starts"].extend(starts)
-                self._places["token_ends"].extend(ends)
-            values["sentence_offsets"].extend([self._n_tokens])
-            self._n_tokens += len(tokens)
-            self._n_sentences += 1
-        return units or ([(document, [])] if self.pool == "doc" else [])
+    def __enter__(self) -> "ShardWriter":
+        return self
 
-    def counts(self) -> dict[str, int]:
-        """Return the numbers of documents, sentences and tokens."""
-        return {
-            "documents": self._n_documents,
-            "sentences": self._n_sentences,
-            "tokens": self._n_tokens,
-        }
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Return what is written, by name, once: it is not kept."""
-        found = {name: v.take() for name, v in self._values.items()}
-        for name in ("document_offsets", "sentence_offsets"):
-            found[name] = np.append(found[name], self._n_tokens)
-        found |= self._ids.arrays("document_ids")
-        if self.pool == "doc":
-            del found["sentence_offsets"]
-        if self.pool == "token":
-            found |= self._tokens.arrays("token_text")
-            found |= {name: v.take() for name, v in self._places.items()}
-        return found
+    def add(self, rows: np.ndarray) -> None:
+        """Write the next rows."""
+        data = bytes_of(rows)
+        self._file.write(data)
+        self._checksum.update(data)
+        self.n_rows += len(rows)
+
+    def finish(
+        self, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+    ) -> None:
+        """Write all other arrays and the header, with the checksum of every array."""
+        shape, digest = (self.n_rows, *self._row_shape), self._checksum
+        said = {"vectors": _said(self._dtype, shape, digest)}
+        for name, array in arrays.items():
+            data = bytes_of(array)
+            self._file.write(data)
+            said[name] = _said(array.dtype, array.shape, new_checksum(data))
+        self._file.seek(0)
+        self._file.write(pack_header({**header, "arrays": said}))
 
 
-class _Numbers:
-    """Gathers numbers in pieces: arrays that grow to megabytes are moved as they do,
-    and leave gaps in the memory of the batches."""
-
-    def __init__(self, code: str) -> None:
-        self._pieces = [array(code)]
-
-    def extend(self, values: list[int] | bytes) -> None:
-        if len(self._pieces[-1]) >= PIECE:
-            self._pieces.append(array(self._pieces[-1].typecode))
-        add = self._pieces[-1]
-        add.frombytes(values) if isinstance(values, bytes) else add.fromlist(values)
-
-    def take(self) -> np.ndarray:
-        """Return all numbers, which are not kept."""
-        pieces, self._pieces = self._pieces, [array(self._pieces[-1].typecode)]
-        return np.concatenate(pieces)
+def _said(dtype: np.dtype, shape: tuple[int, ...], digest: Any) -> dict[str, Any]:
+    found = digest.hexdigest()
+    return {"dtype": dtype.name, "shape": list(shape), "checksum": found}
 
 
-class _Texts:
-    def __init__(self) -> None:
-        self._data, self._offsets, self._size = _Numbers("B"), _Numbers("q"), 0
-        self._offsets.extend([0])
+def pack_header(header: Mapping[str, Any]) -> bytes:
+    """Return the first HEADER_BYTES of a file with this header."""
+    start, table = 0, {}
+    for name, said in header["arrays"].items():
+        dtype, shape = TYPES[said["dtype"]], said["shape"]
+        offsets = [start, start + _size(said)]
+        table[name] = {"dtype": dtype, "shape": shape, "data_offsets": offsets}
+        start = offsets[1]
+    text = json.dumps(header, separators=(",", ":"))
+    checksum = new_checksum(text.encode()).hexdigest()
+    metadata = {"spacy_elmo": text, "checksum": checksum}
+    packed = json.dumps({METADATA: metadata, **table}, separators=(",", ":")).encode()
+    room = HEADER_BYTES - 8
+    if len(packed) > room:
+        raise ValueError("its header is too long")
+    return room.to_bytes(8, "little") + packed.ljust(room)
 
-    def add(self, texts: Iterable[str]) -> None:
-        encoded = [text.encode("utf-8", "replace") for text in texts]
-        _, *ends = accumulate(map(len, encoded), initial=self._size)
-        self._offsets.extend(ends)
-        self._data.extend(b"".join(encoded))
-        self._size = ends[-1] if ends else self._size
 
-    def arrays(self, name: str) -> dict[str, np.ndarray]:
-        return {f"{name}_offsets": self._offsets.take(), name: self._data.take()}
+def _size(said: Mapping[str, Any]) -> int:
+    shape = said["shape"]
+    if not all(type(size) is int and size >= 0 for size in shape):
+        raise ValueError(f"an array of the shape {shape}")
+    return int(np.dtype(said["dtype"]).itemsize * np.prod(shape, dtype=object))
+
+
+def _read_header(path: Path) -> dict[str, Any]:
+    """Return the header. Raises ValueError if a byte of it was changed."""
+    with path.open("rb") as file:
+        data = file.read(HEADER_BYTES)
+    if len(data) < HEADER_BYTES:
+        raise ValueError("it is too short")
+    header: dict[str, Any] = json.loads(json.loads(data[8:])[METADATA]["spacy_elmo"])
+    if pack_header(header) != data:
+        raise ValueError("its header was changed")
+    return header
+
+
+def read_shard(path: Path) -> Shard:
+    """Map the file of a shard into memory. Raises ValueError [EL208] if it is damaged,
+    as far as its header tells."""
+    with reading(path, Errors.EL208):
+        header = _read_header(path)
+        arrays, start = {}, HEADER_BYTES
+        sizes = [_size(said) for said in header["arrays"].values()]
+        if path.stat().st_size != HEADER_BYTES + sum(sizes):
+            raise ValueError("its size is not what its header says")
+        mapped = np.memmap(path, np.uint8, mode="r")
+        for (name, said), size in zip(header["arrays"].items(), sizes):
+            part = mapped[start : start + size].view(np.ndarray)
+            arrays[name] = part.view(said["dtype"]).reshape(said["shape"])
+            start += size
+        vectors = arrays.pop("vectors")
+    return Shard(header, arrays, lambda start, stop: vectors[start:stop])

@@ -1,4 +1,4 @@
-"""Verification that every token is there once with the right vector, and repair."""
+"""Verification that every token is there once, with the right vector, and repair."""
 
 import random
 from collections import Counter
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import Errors
-from ..files import coded, sync_folder
+from ..files import sync_folder
 from ..machine import default_settings
 from ..text import Source, open_source
 from .folder import SHARDS, names_of_shards
@@ -18,17 +18,17 @@ from .keep import pack
 from .model import Encoder, processor
 from .plan import Plan, Range, read_plan
 from .planning import make_encoder
-from .shard import Columns, Shard, Unit, expect
-from .worker import make_rows, read_units
+from .shard import Shard, expect
+from .worker import Columns, Unit, make_rows, read_units
 
-# Largest difference between processors, relative to the largest value of a row: of
-# float32 arithmetic, and of one step of the other types.
+# Largest difference between processors, relative to the largest value of a row: that of
+# float32 arithmetic, or one step of the other types.
 TOLERANCE = {"float32": 1e-5, "float16": 1e-3, "int8": 1e-2}
-AT_LEAST = 100  # sentences or documents that are recomputed, if there are so many
+AT_LEAST = 100  # sentences or documents to recompute, if there are as many
 
 
 class _UnreadableInputError(Exception):
-    """Caused by what is wrong with an input, for which no shard is to blame."""
+    """An input can't be read, which is the fault of no shard."""
 
 
 class Problem(NamedTuple):
@@ -40,7 +40,7 @@ class Problem(NamedTuple):
 
 @dataclass
 class Report:
-    """What was found.
+    """The result of a verification.
 
     Attributes:
         problems: None if all is well.
@@ -68,11 +68,11 @@ def verify(
 
     Args:
         output: The folder.
-        sample: Share of the sentences, pooled documents or, if they depend on one
-            another, shards whose rows are recomputed and compared: about 100 sentences
-            or documents at least, or one shard.
+        sample: Share of the sentences, or pooled documents, that are recomputed and
+            compared: about 100 at least. If vectors of a shard depend on one another,
+            it is a share of the shards: one at least.
         full: Whether to recompute all.
-        seed: Of the choice.
+        seed: Seed of the choice.
         gpu_id: As of `Encoder`.
 
     Raises:
@@ -81,8 +81,7 @@ def verify(
         OSError: [EL030] if an input can't be read, or a shard that is there.
     """
     if not 0.0 <= sample <= 1.0:
-        said = Errors.EL207.format(name="sample", found=sample, known="0 to 1")
-        raise ValueError(said)
+        raise Errors.EL207(name="sample", found=sample, known="0 to 1")
     output = Path(output)
     plan = read_plan(output)
     encoder = make_encoder(plan, output, gpu_id=gpu_id)
@@ -100,7 +99,7 @@ def verify(
 
 
 def _at_least(plan: Plan, n_shards: int) -> float:
-    """Return the share that a sample has at least."""
+    """Return the smallest share for a sample."""
     if not plan.computing.exact:
         return 1 / max(1, n_shards)
     what = "documents" if plan.kept.pool == "doc" else "sentences"
@@ -117,7 +116,7 @@ def repair(output: str | Path, report: Report) -> int:
             try:
                 path.unlink()
             except OSError as error:
-                raise OSError(Errors.EL013.format(path=path, error=error)) from error
+                raise Errors.EL013(path=path, error=error) from error
             removed += 1
     if removed:
         sync_folder(output / SHARDS)
@@ -161,14 +160,13 @@ class _Checker:
 
     def _check(self, shard: Range, source: Source) -> bool:
         """Return whether the shard is the last of its job. Raises ValueError."""
-        source.take_checksum()  # of what came before, where that was not looked at
+        source.take_checksum()  # forgets what was read before this shard
         path = self.output / SHARDS / shard.name
-        stored = self.plan.format.read(path)
+        stored = self.plan.read(path)
         header = stored.header
         expect("plan", header["plan"], self.plan.hash)
         expect("name", header["shard"], shard.name)
-        with coded(Errors.EL208, path):  # packages have errors of their own
-            stored.check_arrays()
+        stored.check_arrays(path)
         columns = Columns(self.plan.kept.pool, shard.source)
         units = read_units(self.plan, self._reader, source, shard, columns)
         recomputed, wrong = self._compare_rows(stored, _from_input(units))
@@ -191,8 +189,8 @@ class _Checker:
     def _compare_rows(
         self, stored: Shard, units: Iterable[Unit]
     ) -> tuple[int, int | None]:
-        """Recompute some rows. Return their number, and the first of those that are not
-        what is stored, if there are some."""
+        """Recompute some rows. Return how many, and the number of the first that is not
+        as stored; None if there is no such row."""
         dtype, recomputed, wrong = self.plan.kept.dtype, 0, None
         for first, rows in make_rows(self._chosen(units), self.plan, self.encoder):
             last = first + len(rows)
@@ -215,8 +213,8 @@ class _Checker:
         return self._random.random() < self._sample or not self._has_chosen
 
     def _chosen(self, units: Iterable[Unit]) -> Iterator[Unit]:
-        """Yield a sample of the units or, where they depend on one another, all or
-        none. The first of all is in every sample."""
+        """Yield a sample of the units; all or none, if they depend on one another. The
+        very first unit is in every sample."""
         by_shard = not self.plan.computing.exact
         before, chosen = -1, by_shard and self._choose()
         if by_shard and chosen:
@@ -230,7 +228,7 @@ class _Checker:
 
 
 def _from_input(units: Iterable[Unit]) -> Iterator[Unit]:
-    """Yield units of an input. Raises _UnreadableInputError with the error."""
+    """Yield units of an input. Raises _UnreadableInputError if it can't be read."""
     try:
         yield from units
     except (ValueError, LookupError, OSError) as error:

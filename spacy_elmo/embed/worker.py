@@ -1,30 +1,128 @@
-"""What a worker makes of the jobs of a plan: shards."""
+"""A worker: it makes shards of the jobs of a plan."""
 
 import time
+from array import array
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import Errors
+from ..files import publish
 from ..machine import default_settings
-from ..text import Reader, Sentence, Source, open_source
-from .folder import SHARDS, Workspace, publish
+from ..text import Part, Reader, Sentence, Source, open_source
+from .folder import SHARDS, Workspace
 from .keep import DTYPES, Pooler, pack, unpack
 from .model import Encoder, processor
 from .plan import Plan, Range
-from .shard import ROWS_AT_ONCE, Columns, Unit
-from .sinks import Safetensors
-from .sinks.safetensors import ShardWriter
+from .shard import ROWS_AT_ONCE, ShardWriter
+
+# Tokens that are encoded together, and the number of their (first) row.
+Unit = tuple[int, list[str]]
+PIECE = 1 << 14  # numbers in a piece of a column
+
+
+class Columns:
+    """Collects the text of a shard, and the places where its parts begin. A document
+    without an id gets one: number of the input (source) and position in it."""
+
+    def __init__(self, pool: str, source: int) -> None:
+        self.pool, self.source, self.continues = pool, source, False
+        self._n_tokens, self._n_sentences = 0, 0
+        self._ids, self._tokens = _Texts(), _Texts()
+        self._n_documents = 0
+        self._values = {
+            name: _Numbers("q")
+            for name in ("document_offsets", "document_positions", "sentence_offsets")
+        }
+        self._places = {name: _Numbers("i") for name in ("token_starts", "token_ends")}
+
+    def add(self, part: Part) -> list[Unit]:
+        """Add the next part. Return its sentences, which are to be encoded."""
+        values = self._values
+        if part.begins or not self._n_documents:
+            self.continues |= not part.begins
+            self._ids.add([part.id or f"{self.source}:{part.position}"])
+            values["document_positions"].extend([part.position])
+            values["document_offsets"].extend([self._n_tokens])
+            self._n_documents += 1
+        document, units = self._n_documents - 1, []
+        for tokens, starts, ends in part.sentences:
+            rows = {"token": self._n_tokens, "sentence": self._n_sentences}
+            units.append((rows.get(self.pool, document), tokens))
+            if self.pool == "token":
+                self._tokens.add(tokens)
+                self._places["token_starts"].extend(starts)
+                self._places["token_ends"].extend(ends)
+            values["sentence_offsets"].extend([self._n_tokens])
+            self._n_tokens += len(tokens)
+            self._n_sentences += 1
+        return units or ([(document, [])] if self.pool == "doc" else [])
+
+    def counts(self) -> dict[str, int]:
+        """Return the numbers of documents, sentences and tokens."""
+        return {
+            "documents": self._n_documents,
+            "sentences": self._n_sentences,
+            "tokens": self._n_tokens,
+        }
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the arrays of the shard by name. This can be called once."""
+        found = {name: v.take() for name, v in self._values.items()}
+        for name in ("document_offsets", "sentence_offsets"):
+            found[name] = np.append(found[name], self._n_tokens)
+        found |= self._ids.arrays("document_ids")
+        if self.pool == "doc":
+            del found["sentence_offsets"]
+        if self.pool == "token":
+            found |= self._tokens.arrays("token_text")
+            found |= {name: v.take() for name, v in self._places.items()}
+        return found
+
+
+class _Numbers:
+    """Collects numbers in pieces. One array that grew to megabytes would be moved again
+    and again, and leave gaps in the memory of the batches."""
+
+    def __init__(self, code: str) -> None:
+        self._pieces = [array(code)]
+
+    def extend(self, values: list[int] | bytes) -> None:
+        if len(self._pieces[-1]) >= PIECE:
+            self._pieces.append(array(self._pieces[-1].typecode))
+        add = self._pieces[-1]
+        add.frombytes(values) if isinstance(values, bytes) else add.fromlist(values)
+
+    def take(self) -> np.ndarray:
+        """Return all numbers, and forget them."""
+        pieces, self._pieces = self._pieces, [array(self._pieces[-1].typecode)]
+        return np.concatenate(pieces)
+
+
+class _Texts:
+    def __init__(self) -> None:
+        self._data, self._offsets, self._size = _Numbers("B"), _Numbers("q"), 0
+        self._offsets.extend([0])
+
+    def add(self, texts: Iterable[str]) -> None:
+        encoded = [text.encode("utf-8", "replace") for text in texts]
+        _, *ends = accumulate(map(len, encoded), initial=self._size)
+        self._offsets.extend(ends)
+        self._data.extend(b"".join(encoded))
+        self._size = ends[-1] if ends else self._size
+
+    def arrays(self, name: str) -> dict[str, np.ndarray]:
+        return {f"{name}_offsets": self._offsets.take(), name: self._data.take()}
 
 
 def read_units(
     plan: Plan, reader: Reader, source: Source, shard: Range, columns: Columns
 ) -> Iterator[Unit]:
-    """Yield the sentences of a shard, and gather everything else in columns."""
+    """Yield the sentences of a shard, and collect everything else in `columns`."""
     for part in reader.parts(source, shard.start, shard.end):
         windows = [w for s in part.sentences for w in _windows(s, plan.reading.window)]
         yield from columns.add(part._replace(sentences=windows))
@@ -49,13 +147,19 @@ def make_rows(
     encoder: Encoder,
     tell: Callable[[int], object] = lambda n_tokens: None,
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield float32 rows in order, with the number of the first of them. `tell`
-    receives the number of tokens of each block."""
+    """Encode sentences, and yield float32 rows in order, with the number of the first.
+
+    Args:
+        units: Sentences, with the numbers of their rows.
+        plan: The plan.
+        encoder: Its encoder.
+        tell: A function that is called with the number of tokens of each block.
+    """
     pooler = Pooler(plan.kept.pool)
     for block in _blocks(units, plan.computing.block_tokens):
         for (row, _), kept in zip(block, encoder([tokens for _, tokens in block])):
             yield from pooler.add(row, kept)
-        del kept  # its memory is the block's
+        del kept  # a view of the block's memory
         tell(sum(len(tokens) for _, tokens in block))
     yield from pooler.finish()
 
@@ -64,7 +168,7 @@ def _blocks(units: Iterable[Unit], n_tokens: int) -> Iterator[list[Unit]]:
     block: list[Unit] = []
     size = 0
     for unit in units:
-        length = len(unit[1]) + 2  # with its boundaries, as in batches
+        length = len(unit[1]) + 2  # with its boundaries, as in a batch
         if block and size + length > n_tokens:
             yield block
             block, size = [], 0
@@ -75,7 +179,7 @@ def _blocks(units: Iterable[Unit], n_tokens: int) -> Iterator[list[Unit]]:
 
 
 def _gathered(found: Iterable[tuple[int, np.ndarray]]) -> Iterator[np.ndarray]:
-    """Yield rows ROWS_AT_ONCE at a time, in an array that is used again."""
+    """Yield rows, ROWS_AT_ONCE at a time, in one array that is reused."""
     gathered, n_rows = np.empty(0), 0
     for _, rows in found:
         if not len(gathered):
@@ -88,14 +192,21 @@ def _gathered(found: Iterable[tuple[int, np.ndarray]]) -> Iterator[np.ndarray]:
             if n_rows == ROWS_AT_ONCE:
                 yield gathered
                 n_rows = 0
-        del rows, left  # and with them the memory of a block, before the next
+        del rows, left  # frees the memory of a block before the next one
     if n_rows:
         yield gathered[:n_rows]
 
 
 class Worker:
-    """Makes the shards of a folder's plan, one after the other. `watch` is called
-    after each block."""
+    """Makes the shards of a plan, one after the other.
+
+    Args:
+        plan: The plan.
+        output: Its folder.
+        encoder: Its encoder.
+        workspace: Where unfinished files are.
+        watch: A function that is called after each block of sentences.
+    """
 
     def __init__(
         self,
@@ -114,7 +225,7 @@ class Worker:
 
     @default_settings()
     def make(self, number: int) -> int:
-        """Make those shards of a job that are not there. Return the number of tokens.
+        """Make the missing shards of a job. Return the number of tokens.
 
         Raises:
             ValueError: [EL204] if the input was changed, [EL205] if it is damaged,
@@ -136,8 +247,7 @@ class Worker:
         except OSError as error:
             if error.errno is None:  # it has a message that says all
                 raise
-            message = Errors.EL013.format(path=self.output, error=error)
-            raise OSError(error.errno, message) from error
+            raise Errors.EL013(path=self.output, error=error) from error
         finally:
             if source is not None:
                 self._n_bytes += source.stream.raw_position
@@ -159,10 +269,6 @@ class Worker:
         plan, aside = self.plan, self._workspace.folder / f"{shard.name}.new"
         header = self._write(shard, source, aside)
         plan.inputs[shard.source].check_unchanged()
-        if not isinstance(plan.format, Safetensors):
-            written, aside = aside, self._workspace.folder / shard.name
-            plan.format.write(Safetensors().read(written), aside)
-            written.unlink()
         publish(aside, self.output / SHARDS / shard.name)
         return header
 
@@ -202,13 +308,13 @@ class Worker:
 
 
 class RoundingError:
-    """The difference between vectors and what is written of them, over all rows."""
+    """The difference between vectors and what is written for them, over all rows."""
 
     def __init__(self) -> None:
         self.sums = {"squared_error": 0.0, "squared_value": 0.0, "largest": 0.0}
 
     def add(self, rows: np.ndarray, read_back: np.ndarray) -> None:
-        """Add rows, and what is read back of them."""
+        """Add rows, and the same rows as they will be read."""
         difference = rows - read_back
         self.sums["squared_error"] += float(np.vdot(difference, difference))
         self.sums["squared_value"] += float(np.vdot(rows, rows))

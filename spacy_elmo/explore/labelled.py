@@ -1,4 +1,4 @@
-"""Contexts of a word with their labels, from text files and corpora of Docs."""
+"""Contexts of a word with labels, from text files and corpora of Docs."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
@@ -30,12 +30,13 @@ def read_contexts(
     limit: int = 5000,
     form: UnicodeForm | None = None,
 ) -> tuple[list[Context], list[str] | None]:
-    """Return the first contexts of a word in files, and a label for each, or None if no
-    context has one. `form` is the Unicode form that word and text are turned to; the
-    other arguments are those of `spacy elmo explore word`.
+    """Return the first contexts of a word in files, and the label of each context, or
+    None if no context has a label.
 
-    The files are text of any kind that `text` reads, in which `.spacy` files have
-    labels, or `.tsv` files whose lines are a label, a tab and a sentence.
+    The files are of any kind that `text` reads, or `.tsv` files, in which a line is a
+    label, a tab and a sentence. Labels are in `.tsv` and `.spacy` files. `form` is the
+    Unicode form that word and text are turned to. The other arguments are those of
+    `spacy elmo explore word`.
 
     Raises:
         ValueError: [EL073] There is no such attribute of tokens. [EL084] The word does
@@ -73,11 +74,11 @@ def read_contexts(
 def _of_table(
     lines: Iterable[str], word: str, lang: str, tokenizer: str
 ) -> Iterator[Labelled]:
-    """Yield contexts in lines of a label, a tab and a sentence."""
+    """Yield labelled contexts from lines of a label, a tab and a sentence."""
     tokenize = tokenizer_of(lang, tokenizer, split=False)
     for line in lines:
         label, tab, text = line.partition("\t")
-        # A line can be more than one sentence: a long word is cut.
+        # A line may have several sentences: a long word is cut.
         sentences = [s.tokens for s in next(tokenize([text or label]))]
         for context in contexts_of(word, sentences):
             yield context, label if tab else ""
@@ -86,7 +87,7 @@ def _of_table(
 def _of_docs(
     path: Path, word: str, label: str, form: UnicodeForm | None
 ) -> Iterator[Labelled]:
-    """Yield contexts in sentences of Docs."""
+    """Yield labelled contexts from the sentences of Docs."""
     for sentence in read_spans(path):
         kept = [token for token in sentence if not token.text.isspace()]
         words = in_form([token.text for token in kept], form)

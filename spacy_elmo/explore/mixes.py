@@ -1,4 +1,4 @@
-"""View of the mixes of layers that the components of a pipeline have learned."""
+"""The view of the mixes of layers that the components of a pipeline have learned."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -14,8 +14,8 @@ def mix_view(nlp: "Language") -> View:
     pipeline (paper, equation 1 and figure 2).
 
     Raises:
-        ValueError: [EL090] No component listens to an `elmo`; [EL053] one has no
-            upstream.
+        ValueError: [EL090] No component listens to an `elmo`. [EL053] A listener has no
+            upstream component.
     """
     from ..pipeline import learned_mixes
 

@@ -1,4 +1,7 @@
-"""Nearest contexts of a word: occurrences whose vectors are alike (paper, table 4)."""
+"""Nearest contexts of a word: occurrences with similar vectors (paper, table 4).
+
+Shapes: N contexts, Q queries, L layers, D width, V words, H width without context.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,8 +14,8 @@ from ..bilm import BiLM
 from ..errors import Errors
 from ..machine import default_settings
 
-AT_ONCE = 1024  # sentences encoded from one look at their vectors to the next
-AROUND = 12  # tokens shown on each side
+AT_ONCE = 1024  # sentences that are encoded at once, which bounds memory
+AROUND = 12  # tokens that are shown on each side
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,7 @@ class Context:
     position: int
 
     def __str__(self) -> str:
-        """Return the sentence around the word, which stands in brackets."""
+        """Return the sentence around the word, with the word in brackets."""
         i = self.position
         before = self.sentence[max(0, i - AROUND) : i]
         after = self.sentence[i + 1 : i + 1 + AROUND]
@@ -32,7 +35,7 @@ class Context:
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A context, one that is near it, and the cosine of their vectors."""
+    """A context, a near context, and the cosine of their vectors."""
 
     context: Context
     nearest: Context
@@ -47,10 +50,21 @@ def nearest_contexts(
     n: int,
     layer: int = -1,
 ) -> list[Neighbour]:
-    """Return the n contexts in other sentences that are nearest to each query by their
-    vectors of a layer (0: the token layer, -1: the last): the neighbours of the first
-    query, nearest first, then those of the next. Contexts may include the queries.
-    Raises ValueError [EL083] if there is no such layer."""
+    """Return the nearest contexts of each query, in other sentences.
+
+    Args:
+        bilm: The model whose vectors are compared.
+        queries: The contexts to find neighbours of.
+        contexts: The contexts to search, which may include the queries.
+        n: Number of neighbours of a query.
+        layer: The layer to compare; 0 is the token layer, -1 the last.
+
+    Returns:
+        The neighbours of the first query, nearest first, then those of the next query.
+
+    Raises:
+        ValueError: [EL083] There is no such layer.
+    """
     among_ND = unit_vectors(bilm, contexts, layer)
     query_QD = unit_vectors(bilm, queries, layer)
     found = []
@@ -65,17 +79,19 @@ def nearest_contexts(
 
 
 def may_match(pattern: str) -> Callable[[str], bool]:
-    """Return whether a token of a text may match, so that no other text need be
-    tokenized. Raises ValueError [EL082] if the pattern is not a regular expression."""
+    """Return a filter of texts. It is False for a text in which no token can match a
+    regular expression, so that the text need not be tokenized. Raises ValueError
+    [EL082] if the pattern is not a regular expression."""
     search = _compile(pattern).search
-    if re.search(r"[\^$]|\\[AbBZ]|\(\?[=!<]", pattern):  # it looks around
+    if re.search(r"[\^$]|\\[AbBZ]|\(\?[=!<]", pattern):  # depends on a token's ends
         return lambda text: True
     return lambda text: search(text) is not None
 
 
 def contexts_of(pattern: str, sentences: Iterable[Sequence[str]]) -> Iterator[Context]:
-    """Yield every token that a regular expression matches whole, upper and lower case
-    alike. Raises ValueError [EL082] if the pattern is not a regular expression."""
+    """Yield the context of every token that a regular expression matches as a whole.
+    Case is ignored. Raises ValueError [EL082] if the pattern is not a regular
+    expression."""
     matches = _compile(pattern).fullmatch
     for sentence in sentences:
         for i, token in enumerate(sentence):
@@ -94,9 +110,19 @@ def _compile(pattern: str) -> re.Pattern[str]:
 def nearest_words(
     pattern: str, vocab: Sequence[str], vectors_VH: np.ndarray, n: int
 ) -> list[str]:
-    """Return the n words whose vectors without context are nearest to that of the most
-    frequent word that the pattern matches whole; none if it matches none. vocab: words
-    by falling frequency."""
+    """Return the nearest neighbours of a word in a vocabulary, nearest first. The word
+    is the most frequent one that a pattern matches as a whole. If the pattern matches
+    no word, the result is empty.
+
+    Args:
+        pattern: A regular expression; case is ignored.
+        vocab: Words by falling frequency.
+        vectors_VH: Their vectors.
+        n: Number of neighbours.
+
+    Raises:
+        ValueError: [EL082] The pattern is not a regular expression.
+    """
     matches = _compile(pattern).fullmatch
     asked = next((i for i, word in enumerate(vocab) if matches(word)), None)
     if asked is None:
@@ -110,7 +136,7 @@ def nearest_words(
 def unit_vectors(
     bilm: BiLM, contexts: Sequence[Context], layer: int = -1
 ) -> np.ndarray:
-    """Return the vectors of one layer for each occurrence, of length 1: (N, D). Raises
+    """Return the vector of each context in a layer, scaled to length 1, (N, D). Raises
     ValueError [EL083] if there is no such layer."""
     n_layers = bilm.config.n_layers + 1
     if not -n_layers <= layer < n_layers:
@@ -122,7 +148,8 @@ def unit_vectors(
 def unit_layers(
     bilm: BiLM, contexts: Sequence[Context], layers: Sequence[int]
 ) -> np.ndarray:
-    """Return the vectors of some layers for each occurrence, of length 1: (L, N, D)."""
+    """Return the vector of each context in some layers, scaled to length 1, (L, N,
+    D)."""
     shape = len(layers), len(contexts), bilm.config.width
     found_LND = np.empty(shape, dtype=np.float32)
     for start in range(0, len(contexts), AT_ONCE):
@@ -136,7 +163,7 @@ def unit_layers(
 
 
 def nearest(query_QD: np.ndarray, among_ND: np.ndarray, n: int) -> list[list[int]]:
-    """Return the numbers of the n unit vectors that are nearest to each query by
-    cosine, nearest first: (Q, n)."""
+    """Return the numbers of the n nearest unit vectors of each query, nearest first,
+    (Q, n)."""
     cosine_QN = query_QD @ among_ND.T
     return [np.argsort(-row, kind="stable")[:n].tolist() for row in cosine_QN]

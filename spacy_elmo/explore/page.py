@@ -1,5 +1,5 @@
-"""A page: one HTML file that holds its style, its script and its data, and may load
-nothing else."""
+"""A page: one HTML file with its style, its script and its data. It can load nothing
+else."""
 
 import base64
 import hashlib
@@ -16,8 +16,8 @@ from typing import Any, Literal
 from ..files import write_file
 
 TEMPLATES = files(__package__) / "templates"
-# No network, no inline code but the one style and the one script whose hashes these
-# are, and no string that becomes HTML.
+# The content security policy of a page: no network, one style and one script, given by
+# their hashes, and no string that becomes HTML.
 POLICY = (
     "default-src 'none'; style-src '{style}'; script-src '{script}'; base-uri 'none'; "
     "form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
@@ -26,15 +26,21 @@ FRAME = (
     '<iframe title="{title}" srcdoc="{page}" sandbox="allow-scripts" width="100%" '
     'height="760" style="border: 0"></iframe>'
 )
-MAX_SHOWN = 60  # characters of a token
-# They change the direction of the text after them, whatever that is.
+MAX_SHOWN = 60  # characters of a token that are shown
+# Characters that change the direction of the text after them.
 DIRECTION_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 @dataclass(frozen=True)
 class View:
-    """What a page shows: the script named by its kind draws the data, which JSON can
-    hold, below the title and a line about it."""
+    """The content of a page.
+
+    Attributes:
+        kind: Name of the script that draws the data.
+        title: Title of the page.
+        about: A line below the title.
+        data: The data, in types that JSON has.
+    """
 
     kind: Literal["word", "sentence", "mix"]
     title: str
@@ -44,13 +50,14 @@ class View:
 
 @dataclass(frozen=True)
 class Page:
-    """An HTML file, which shows itself in a notebook."""
+    """An HTML page. A notebook displays it."""
 
     title: str
     html: str
 
     def save(self, path: str | Path) -> None:
-        """Write the page to a file, whole or not at all. Raises OSError [EL013]."""
+        """Write the page to a file, whole or not at all. Raises OSError [EL013] if that
+        fails."""
         write_file(path, self.html)
 
     def _repr_html_(self) -> str:
@@ -59,11 +66,11 @@ class Page:
 
 
 def render(view: View) -> Page:
-    """Return what `word_view`, `sentence_view` or `mix_view` returns as a page, which
+    """Return the page of a view, by `word_view`, `sentence_view` or `mix_view`. It
     needs no network, no server and no other file."""
     style = _read("style.css")
     script = f'"use strict";\n{_read("common.js")}\n{_read(f"{view.kind}.js")}'
-    # A closing tag in the text would end the script that holds the data.
+    # A closing tag in the data would end the script that they are in.
     data = json.dumps(dict(view.data), ensure_ascii=False, separators=(",", ":"))
     policy = POLICY.format(style=_hash(style), script=_hash(script))
     title = visible(view.title, 200)
@@ -80,8 +87,7 @@ def render(view: View) -> Page:
 
 
 def visible(text: str, limit: int = MAX_SHOWN) -> str:
-    """Return text as a page shows it: of a bounded length, and with the number of every
-    control character in its place."""
+    """Cut a text to a length, and replace control characters by their numbers."""
     shown = "".join(map(_visible, text[:limit]))
     return f"{shown}…" if len(text) > limit else shown
 

@@ -1,5 +1,5 @@
-"""View of the tokens of one or two sentences: how alike they are, layer by layer, and
-how well the language model predicts each.
+"""The view of the tokens of one or two sentences: their similarity in each layer, and
+how well the language model predicts each token.
 
 Shapes: L layers, T tokens, D width, H projection.
 """
@@ -17,7 +17,7 @@ from ..errors import Errors
 from ..machine import default_settings
 from .page import View, visible
 
-MAX_TOKENS = 150  # of a sentence: the matrix has as many rows
+MAX_TOKENS = 150  # most tokens of a sentence, each a row of the matrix
 
 
 @default_settings()
@@ -35,8 +35,8 @@ def sentence_view(
     Args:
         bilm: The model.
         first: Tokens of a sentence.
-        second: Tokens of another; None to compare the first with itself.
-        softmax: What the biLM was trained with, to show the surprise of each token.
+        second: Tokens of another sentence; None to compare the first with itself.
+        softmax: The objective of the model's training, to show the surprise of tokens.
         about: A line for the page, the name of the model for instance.
 
     Raises:
@@ -70,14 +70,14 @@ def sentence_view(
 def surprise(
     bilm: BiLM, softmax: Objective, sentence: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return -log2 of the probability of every token of a sentence, (T,): given the
-    tokens before it, and given those after it (paper, section 3.1). A token that is not
-    in the vocabulary has the probability of <UNK>.
+    """Return -log2 of the probability of every token of a sentence, (T,): first given
+    the tokens before it, then given the tokens after it (paper, section 3.1). A token
+    outside the vocabulary has the probability of <UNK>.
 
     Args:
         bilm: A model with a vocabulary.
-        softmax: The objective that it was trained with.
-        sentence: Its tokens.
+        softmax: The objective of its training.
+        sentence: The tokens.
     """
     numbers = {word: i for i, word in enumerate(bilm.vocab or [])}
     targets = [numbers.get(token, numbers[UNK]) for token in sentence]

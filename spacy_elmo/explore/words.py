@@ -1,4 +1,5 @@
-"""View of all contexts of a word: points, clusters and nearest contexts of each layer.
+"""The view of all contexts of a word: points, clusters and nearest contexts, in each
+layer.
 
 Shapes: N contexts, L layers, D width, P principal components, K clusters.
 """
@@ -17,12 +18,12 @@ from ..machine import default_settings
 from .neighbours import AT_ONCE, Context, unit_layers
 from .page import View, visible
 
-WINDOW = 200  # tokens read on each side of the word
-AROUND = 16  # tokens shown on each side
-N_NEAREST = 10
-N_COMPONENTS = 16  # that clusters are looked for in
+WINDOW = 200  # tokens that are read on each side of the word
+AROUND = 16  # tokens that are shown on each side
+N_NEAREST = 10  # nearest contexts of a context
+N_COMPONENTS = 16  # principal components that points are clustered by
 FEWEST_CLUSTERS, MOST_CLUSTERS = 3, 7
-ROUNDS = 50  # of k-means
+ROUNDS = 50  # most iterations of k-means
 TYPICAL = 3  # words that describe a cluster
 
 
@@ -40,7 +41,7 @@ def word_view(
     Args:
         bilm: The model whose vectors are shown.
         contexts: Occurrences of the word.
-        labels: A label for each, a sense or a tag; None if there are none.
+        labels: A label of each context, such as a sense or a tag; None for no labels.
         word: The word, for the title.
         about: A line for the page, the name of the model for instance.
 
@@ -81,10 +82,10 @@ def word_view(
 
 
 def principal_components(x_ND: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first n principal components of centred vectors, (N, P), two at least,
-    and the share of the variance that each has, (P,)."""
+    """Return the first n principal components of centred vectors, (N, P), at least two,
+    and the share of each in the variance, (P,)."""
     u_NP, s_P, _ = np.linalg.svd(x_ND, full_matrices=False)
-    s_P[s_P < 1e-6 * math.sqrt(x_ND.size)] = 0  # rounding of unit vectors
+    s_P[s_P < 1e-6 * math.sqrt(x_ND.size)] = 0  # rounding errors of unit vectors
     points_NP, variance_P = (u_NP * s_P)[:, :n], s_P**2
     missing = max(0, 2 - points_NP.shape[1])
     shares_P = variance_P / max(float(variance_P.sum()), 1e-12)
@@ -92,9 +93,9 @@ def principal_components(x_ND: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarr
 
 
 def clusters(x_NP: np.ndarray) -> np.ndarray:
-    """Return the number of a cluster for each point, (N,), the largest being 0: k-means
-    with the number of clusters at which points are nearest to their own cluster in
-    comparison with the next (the silhouette, by distances to means)."""
+    """Cluster points by k-means. Return the number of each point's cluster, (N,).
+    Cluster 0 is the largest. The number of clusters is the one with the largest mean
+    silhouette, computed from distances to means."""
     best, found_N = 0.0, np.zeros(len(x_NP), dtype=int)
     n_distinct = len(np.unique(x_NP.round(4), axis=0))
     if n_distinct == 1:
@@ -111,8 +112,8 @@ def clusters(x_NP: np.ndarray) -> np.ndarray:
 
 
 def k_means(x_NP: np.ndarray, k: int) -> np.ndarray:
-    """Return the distances of points from the means of k clusters, (N, K), the same at
-    each call (k-means++, Arthur and Vassilvitskii 2007)."""
+    """Return the distances of points to the means of k clusters, (N, K), by k-means++
+    (Arthur and Vassilvitskii 2007) with a fixed seed."""
     rng = np.random.default_rng(0)
     means = x_NP[rng.integers(len(x_NP), size=1)]
     while len(means) < k:
@@ -136,9 +137,17 @@ def _distances(x_NP: np.ndarray, means_KP: np.ndarray) -> np.ndarray:
 def typical_words(
     contexts: Sequence[Context], cluster_N: np.ndarray, around: int = 6
 ) -> list[list[str]]:
-    """Return the words that are near the word in more contexts of a cluster than of the
-    others, for each cluster: by their part of the divergence of the two distributions,
-    less for words that are near it everywhere."""
+    """Return, for each cluster, the words that are typical neighbours of the word
+    there.
+
+    A word scores by its term in the divergence between its distribution in the cluster
+    and in all contexts. Words that are near everywhere score less.
+
+    Args:
+        contexts: The contexts.
+        cluster_N: The cluster of each context.
+        around: Tokens on each side that count as neighbours.
+    """
     counts = [Counter[str]() for _ in range(int(cluster_N.max()) + 1)]
     for context, cluster in zip(contexts, cluster_N):
         i, tokens = context.position, context.sentence
@@ -159,8 +168,13 @@ def typical_words(
 
 
 def _nearest(unit_ND: np.ndarray, sentence_N: np.ndarray) -> dict[str, Any]:
-    """Return the nearest contexts in other sentences, and their cosines in thousandths,
-    those of the first context first."""
+    """Return the nearest contexts of each context, in other sentences, and their
+    cosines in thousandths.
+
+    Args:
+        unit_ND: Vectors of length 1.
+        sentence_N: Number of the sentence of each context.
+    """
     n = min(N_NEAREST, len(unit_ND) - 1)
     near, cosines = [], []
     for start in range(0, len(unit_ND), AT_ONCE):
@@ -175,7 +189,8 @@ def _nearest(unit_ND: np.ndarray, sentence_N: np.ndarray) -> dict[str, Any]:
 
 
 def _window(context: Context, around: int, cut: Sequence[str] = ()) -> Context:
-    """Return a context with some tokens around the word, and a sign of the others."""
+    """Return a context with `around` tokens on each side of the word. `cut` stands for
+    tokens that were left out."""
     i, tokens = context.position, context.sentence
     start, end = max(0, i - around), i + around + 1
     first, last = cut if start else (), cut if end < len(tokens) else ()

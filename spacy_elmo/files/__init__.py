@@ -1,7 +1,7 @@
 """Files: written so that nothing is lost, and read as if a stranger had made them.
 
 atomic.py         files that replace others together, or not at all
-folder_lock.py    a folder that one process writes to
+locks.py          files and folders that one process writes to
 checksums.py      checksums inside files, which find damage
 untrusted.py      limits, and one message, for what others made
 hdf5.py, plots.py HDF5 and plots, written with the same care
@@ -10,8 +10,8 @@ hdf5.py, plots.py HDF5 and plots, written with the same care
 from .atomic import (
     Writer,
     folder_that_counts,
+    publish,
     recover,
-    sha256,
     sync_folder,
     write_file,
     write_files,
@@ -19,23 +19,26 @@ from .atomic import (
 )
 from .checksums import (
     add_entry,
+    bytes_of,
     bytes_with_checksum,
     check_entry,
     json_with_checksum,
+    new_checksum,
     read_bytes,
     read_json,
+    sha256,
     sha256_of,
 )
-from .folder_lock import held
 from .hdf5 import create_hdf5
+from .locks import held, lock
 from .plots import new_figure
 from .plots import save as save_figure
-from .untrusted import MAX_JSON, MAX_WORDS, check_plain, coded, reading
+from .untrusted import MAX_JSON, MAX_WORDS, check_plain, parsing, reading
 
 __all__ = [
-    "MAX_JSON", "MAX_WORDS", "Writer", "add_entry", "bytes_with_checksum",
-    "check_entry", "check_plain", "coded", "create_hdf5", "folder_that_counts",
-    "held", "json_with_checksum", "new_figure", "read_bytes", "read_json", "reading",
-    "recover", "save_figure", "sha256", "sha256_of", "sync_folder", "write_file",
-    "write_files", "write_text",
+    "MAX_JSON", "MAX_WORDS", "Writer", "add_entry", "bytes_of", "bytes_with_checksum",
+    "check_entry", "check_plain", "create_hdf5", "folder_that_counts", "held",
+    "json_with_checksum", "lock", "new_checksum", "new_figure", "parsing", "publish",
+    "read_bytes", "read_json", "reading", "recover", "save_figure", "sha256",
+    "sha256_of", "sync_folder", "write_file", "write_files", "write_text",
 ]  # fmt: skip

@@ -1,7 +1,11 @@
-"""Writing files so that nothing is ever half written: write aside, then rename."""
+"""Writing files so that none is ever half written: under a temporary name, in full and
+down to the disk, and then renamed.
+
+`write_files` replaces several files together; `publish` moves one large file, which its
+writer has filled where it works.
+"""
 
 import errno
-import hashlib
 import json
 import os
 import re
@@ -18,10 +22,10 @@ from .untrusted import MAX_JSON, check_plain
 Writer = Callable[[Path], object]
 _JOURNAL, _UNFINISHED, _NAMES = ".previous.", ".unfinished.", "names.json"
 # Names with a token, which a user's own hidden files do not have.
-_ASIDE = re.compile(r"\..+\.[0-9a-f]{8}\.(new|back)")
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.(new|back)")
 _REST = re.compile(re.escape(_UNFINISHED) + "[0-9a-f]{8}")
 _TO_PUT_BACK = re.compile(re.escape(_JOURNAL) + "[0-9a-f]{8}")
-# What systems and disks say that sync no folders: Windows EACCES.
+# Systems and disks that sync no folders raise these; Windows EACCES.
 _NO_SYNC = errno.EACCES, errno.EBADF, errno.EINVAL, errno.ENOTSUP, errno.EPERM
 
 
@@ -31,21 +35,23 @@ def write_files(
     *,
     remove: Iterable[str] = (),
 ) -> None:
-    """Write several files of one folder, all or none: first in full under temporary
-    names, then, when all are on the disk, in the places of the old ones. Once this
-    returns they stay there, even if the power fails.
+    """Write several files of one folder: all of them, or none.
+
+    Each is written in full under a temporary name. When all are on the disk, they take
+    the places of the old ones. Once this returns they stay there, even if the power
+    fails.
 
     Args:
-        folder: Made if it is not there.
-        contents: Name of each file, and its text, a function that writes it to the
-            path it is given, or where it is already, on the same disk.
-        remove: Files that go if they are there and are not written.
+        folder: Created if needed.
+        contents: Name of each file, and one of these: its text, a function that writes
+            it to a given path, or the path where it already is, on the same disk.
+        remove: Names of files to remove, unless they are written.
 
     Raises:
         OSError: [EL013] if one can't be written. What was there before is left.
     """
     folder, remove = Path(folder), list(remove)
-    asides: dict[Path, Path] = {}
+    temporary: dict[Path, Path] = {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         sync_folder(folder.parent)
@@ -54,42 +60,69 @@ def write_files(
                 _put_back(journal)
         for name, given in contents.items():
             if isinstance(given, Path):
-                asides[folder / name] = given
+                temporary[folder / name] = given
                 continue
-            aside = asides[folder / name] = _beside(folder / name, "new")
+            new = temporary[folder / name] = _beside(folder / name, "new")
             write = partial(write_text, given) if isinstance(given, str) else given
-            fill_aside(write, aside)
+            fill(write, new)
         if contents:
-            _swap(asides, [folder / name for name in remove if name not in contents])
+            _swap(temporary, [folder / name for name in remove if name not in contents])
     except OSError as error:
-        raise _coded(folder, error) from error
+        raise Errors.EL013(path=folder, error=error) from error
     finally:
         with suppress(OSError):  # a disk that can't be written: that is said already
-            for aside in asides.values():
-                aside.unlink(missing_ok=True)
+            for new in temporary.values():
+                new.unlink(missing_ok=True)
 
 
 def write_file(path: str | Path, content: str | Writer) -> None:
-    """Write one file that a user names, as `write_files`: where a link leads to, and
-    straight into what is no file, as a device or a pipe."""
+    """Write one file that a user names, as `write_files` does. A link is followed; a
+    device or a pipe is written to as it is."""
     path = Path(path).resolve()
     if path.is_file() or not path.exists():
         return write_files(path.parent, {path.name: content})
     try:
         (partial(write_text, content) if isinstance(content, str) else content)(path)
     except OSError as error:
-        raise _coded(path, error) from error
+        raise Errors.EL013(path=path, error=error) from error
 
 
-def _coded(folder: Path, error: OSError) -> OSError:
-    message = Errors.EL013.format(path=folder, error=error)
-    return OSError(message) if error.errno is None else OSError(error.errno, message)
+def publish(temporary: Path, path: Path, *, replace: bool = True) -> None:
+    """Move a finished file to its name, down to the disk.
+
+    Args:
+        temporary: The file, on the same disk.
+        path: Its name.
+        replace: Whether it replaces a file of that name. Otherwise that one stays, of
+            whatever process it is.
+    """
+    _sync(temporary)
+    if replace or not _link(temporary, path):
+        os.replace(temporary, path)
+    sync_folder(path.parent)
 
 
-def fill_aside(write: Writer, aside: Path) -> None:
+def _link(temporary: Path, path: Path) -> bool:
+    """Link a file to a name that may be taken. Return whether a file has it now."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):
+            raise
+        return path.exists()  # a file system without links
+    return True
+
+
+def fill(write: Writer, path: Path) -> None:
     """Write one file in full, down to the disk."""
-    write(aside)
-    with aside.open("rb+") as written:
+    write(path)
+    _sync(path)
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb+") as written:
         os.fsync(written.fileno())
 
 
@@ -111,13 +144,13 @@ def write_text(text: str, path: Path) -> None:
     path.write_text(text, encoding="utf-8", newline="\n")
 
 
-def _swap(asides: Mapping[Path, Path], gone: Iterable[Path]) -> None:
-    """Put new files in the places of old ones. If it is interrupted the old ones come
-    back: now, or when `recover` is called after the process was killed. Every file has
-    a version under its name at every moment."""
-    paths = [*asides, *gone]
+def _swap(temporary: Mapping[Path, Path], gone: Iterable[Path]) -> None:
+    """Put new files in the places of old ones. If this is interrupted, the old ones
+    come back: at once, or by `recover` after the process was killed. At every moment
+    every file has a version under its name."""
+    paths = [*temporary, *gone]
     if len(paths) == 1:
-        os.replace(asides[paths[0]], paths[0])
+        os.replace(temporary[paths[0]], paths[0])
         return sync_folder(paths[0].parent)
     token = secrets.token_hex(4)
     unfinished = paths[0].with_name(_UNFINISHED + token)
@@ -128,14 +161,14 @@ def _swap(asides: Mapping[Path, Path], gone: Iterable[Path]) -> None:
             if path.exists():
                 _link_or_copy(path, unfinished / path.name)
         names = json.dumps([path.name for path in paths])
-        fill_aside(partial(write_text, names), unfinished / _NAMES)
+        fill(partial(write_text, names), unfinished / _NAMES)
         sync_folder(unfinished)
         _rename(unfinished, journal)
-        for path, aside in asides.items():
-            os.replace(aside, path)
-        for path in paths[len(asides) :]:
+        for path, new in temporary.items():
+            os.replace(new, path)
+        for path in paths[len(temporary) :]:
             path.unlink(missing_ok=True)
-        _rename(journal, unfinished)  # from here on the new files are those that count
+        _rename(journal, unfinished)  # from here on the new files count
     except BaseException:
         if journal.exists():
             _put_back(journal)
@@ -152,8 +185,8 @@ def _rename(journal: Path, new: Path) -> None:
 
 
 def folder_that_counts(folder: Path) -> Path:
-    """Return where to read files that are written together: the folder itself, or, if a
-    process was killed while it replaced them, the journal that holds the old ones."""
+    """Return the folder to read files from that are written together. It is the journal
+    with the old ones if a process was killed while it replaced them."""
     return next(iter(_journals(folder)), folder)
 
 
@@ -166,8 +199,8 @@ def _journals(folder: Path) -> list[Path]:
 
 
 def _names_in(journal: Path) -> list[str]:
-    """Return the names of the files that a journal holds. Raises OSError if they are
-    not names of files beside it: a folder may come from anyone."""
+    """Return the names of the files that a journal holds. Raises OSError unless all are
+    names of files beside it: a folder may come from anyone."""
     path = journal / _NAMES
     try:
         check_plain(path, MAX_JSON)
@@ -186,22 +219,22 @@ def _is_name(name: object) -> bool:
 
 
 def recover(folder: Path) -> None:
-    """Undo what a process that was killed while it wrote here left half done. No other
-    process may be writing to the folder. Raises OSError [EL013]."""
+    """Undo what a killed process has left half written. No other process may be writing
+    to the folder. Raises OSError [EL013]."""
     try:
         for journal in _journals(folder):
             _put_back(journal)
         for path in list(folder.iterdir()) if folder.exists() else []:
-            if _ASIDE.fullmatch(path.name):
+            if _TEMPORARY.fullmatch(path.name):
                 path.unlink()
             elif _REST.fullmatch(path.name):
                 shutil.rmtree(path)
     except OSError as error:
-        raise _coded(folder, error) from error
+        raise Errors.EL013(path=folder, error=error) from error
 
 
 def _put_back(journal: Path) -> None:
-    """Bring the files that a journal holds back."""
+    """Bring back the files that a journal holds."""
     for name in _names_in(journal):
         path = journal.parent / name
         if (journal / name).exists():
@@ -223,19 +256,9 @@ def _link_or_copy(path: Path, copy: Path) -> None:
     try:
         os.link(path, copy)
     except OSError:  # not every file system has links
-        fill_aside(partial(shutil.copyfile, path), copy)
+        fill(partial(shutil.copyfile, path), copy)
 
 
 def _beside(path: Path, what: str) -> Path:
     # Not by the number of the process, which in a container is always the same.
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}.{what}")
-
-
-def sha256(path: Path) -> str:
-    """Return the hash of a file, in hexadecimal. Raises OSError [EL030]."""
-    try:
-        check_plain(path)  # a FIFO waits for ever, a device may never end
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise OSError(Errors.EL030.format(path=path, error=error)) from error

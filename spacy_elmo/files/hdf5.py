@@ -10,7 +10,7 @@ VERSIONS = ("v108", "v110")  # attributes of any size, and files that old code r
 
 
 class _File(io.FileIO):
-    """A file that writes all it is given, and keeps the first error."""
+    """A file that writes whole buffers, and remembers its first error."""
 
     error: OSError | None = None
 
@@ -36,10 +36,10 @@ class _File(io.FileIO):
 
 @contextmanager
 def create_hdf5(path: Path) -> Iterator[Any]:
-    """Yield a new HDF5 file, an `h5py.File`, and write it.
+    """Yield a new HDF5 file, an `h5py.File`, and write it at the end.
 
     Raises:
-        OSError: if it is there, or can't be written.
+        OSError: It exists, or can't be written.
     """
     import h5py
 
@@ -47,7 +47,7 @@ def create_hdf5(path: Path) -> Iterator[Any]:
         try:
             with h5py.File(raw, "w", libver=VERSIONS) as file:
                 yield file
-        except Exception as error:  # HDF5 says in ways of its own what went wrong below
+        except Exception as error:  # HDF5 hides the error of the disk in its own
             if raw.error is not None:
                 raise raw.error from error
             raise

@@ -1,4 +1,4 @@
-"""Plots with matplotlib, which only those who draw need to have installed."""
+"""Plots with matplotlib, which is needed only to draw."""
 
 import sys
 from functools import partial
@@ -15,15 +15,15 @@ FORMATS = (".png", ".svg", ".pdf")
 
 
 def new_figure(width: float, height: float, output: Path) -> "Figure":
-    """Return an empty figure, in inches, for a file. Raises ImportError [EL075] without
-    matplotlib, ValueError [EL074] if the format of the file is not known."""
+    """Return an empty figure, whose size is in inches, for a file. Raises ImportError
+    [EL075] without matplotlib, ValueError [EL074] if the file's format is not known."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError(Errors.EL075.format(error=error)) from error
+        raise Errors.EL075(error=error) from error
     if output.suffix not in FORMATS and str(output) != "-":
         problem = f"the file's name must end in {', '.join(FORMATS)}"
-        raise ValueError(Errors.EL074.format(path=output, problem=problem))
+        raise Errors.EL074(path=output, problem=problem)
     return Figure(figsize=(width, height), layout="constrained")
 
 

@@ -1,47 +1,64 @@
-"""Reading files that anyone may have made: plain files of a bounded size alone, and one
-error whatever is wrong with them."""
+"""Files that anyone may have made: only plain ones of a bounded size are read, and
+whatever is wrong with them is one error."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ..errors import ElmoError, _Text
+
 MAX_JSON = 32 << 20  # bytes of a JSON file
 MAX_WORDS = 512 << 20  # bytes of a list of words
 
 
 @contextmanager
-def coded(message: str, path: str | Path, **also: Any) -> Iterator[None]:
-    """Turn every failure into one error; arguments and errors as of `reading`."""
+def parsing(error: type[ElmoError], path: str | Path, **also: Any) -> Iterator[None]:
+    """Turn every failure to parse foreign bytes into one error.
+
+    Only code that parses belongs into the block: a fault of ours in it would be
+    reported as a damaged file.
+
+    Args:
+        error: Class of the error, whose message has places for path and error, or
+            problem.
+        path: Where the bytes are from.
+        also: What else the message has places for.
+
+    Raises:
+        ElmoError: The error; one that has a code already stays as it is.
+    """
     try:
         yield
-    # Of any kind: what reads HDF5, pickles, safetensors and msgpack has dozens, few of
-    # them documented, for files that were made to break it.
-    except Exception as error:
-        if str(error).startswith("[EL"):
+    # No file makes a name or a package disappear.
+    except (ElmoError, NameError, ImportError):
+        raise
+    # All others: parsers of HDF5, pickles, safetensors and msgpack raise dozens of
+    # classes, few of them documented, for files that were made to break them.
+    except Exception as found:
+        if isinstance(found.args[0] if found.args else "", _Text):
             raise
-        said = str(error).strip().partition("\n")[0] or type(error).__name__
-        values = {"path": path, "error": said, "problem": said, **also}
-        raise ValueError(message.format(**values)) from error
+        said = str(found).strip().partition("\n")[0] or type(found).__name__
+        raise error(**{"path": path, "error": said, "problem": said, **also}) from found
 
 
 @contextmanager
 def reading(
-    path: Path, message: str, *, max_bytes: int | None = None, **also: Any
+    path: Path, error: type[ElmoError], *, max_bytes: int | None = None, **also: Any
 ) -> Iterator[None]:
-    """Turn every failure to read a file into one error.
+    """Turn every failure to read and parse a file into one error.
 
     Args:
-        path: The file. What is not a plain file is refused before it is opened: a FIFO
-            waits for ever, a device may never end.
-        message: Of `Errors`, with places for path and error, or problem.
+        path: The file. It is refused before it is opened if it is not a plain file: a
+            FIFO waits for ever, a device may never end.
+        error: As of `parsing`.
         max_bytes: Size of the file at most.
-        also: What else the message has places for.
+        also: As of `parsing`.
 
     Raises:
-        ValueError: With the message. Errors that have a code already stay as they are.
+        ElmoError: As `parsing`.
     """
-    with coded(message, path, **also):
+    with parsing(error, path, **also):
         check_plain(path, max_bytes)
         yield
 

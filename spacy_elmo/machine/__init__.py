@@ -2,24 +2,26 @@
 
 from .forks import ProcessLock, safe_from_forks
 from .forks import prepare as prepare_for_forks
-from .neutral import default_settings
+from .neutral import default_settings, float32_mode
 from .processor import (
-    CPU_AT_ONCE,
-    GPU_AT_ONCE,
     INSTRUCTIONS,
     PRECISIONS,
-    AtOnce,
     Precision,
-    at_once,
     check_name,
     cpu_model,
-    float32_mode,
     has_bfloat16_products,
     instructions,
     onednn_is_on,
 )
 from .threads import thread_count
-from .transfer import to_device, to_host
+from .transfer import (
+    CPU_AT_ONCE,
+    GPU_AT_ONCE,
+    AtOnce,
+    at_once,
+    to_device,
+    to_host,
+)
 
 __all__ = [
     "CPU_AT_ONCE", "GPU_AT_ONCE", "INSTRUCTIONS", "PRECISIONS", "AtOnce", "Precision",

@@ -1,17 +1,17 @@
-"""Computing in a process that was forked from one that had computed.
+"""Computing in a process that was forked from a process that had computed.
 
-Only the thread that forks lives on in the new process, and three things are lost there:
+Only the thread that forks lives on in the child process. Three things are lost:
 
-- the threads of its OpenMP team. GNU's OpenMP, which PyTorch for Linux brings, waits
-  for them for ever when it is asked for a team again. So the team is ended before a
-  fork, and the new process computes with one thread until it is told otherwise;
-- what other threads were computing. Locks that they held stay held, those of oneDNN
-  inside torch too. So a fork waits until other threads have finished a batch;
-- the owners of our own locks: see `ProcessLock`.
+- the threads of its OpenMP team. GNU's OpenMP, which PyTorch for Linux brings, would
+  wait for them for ever. So the team is ended before a fork, and the child computes
+  with one thread until the user sets another number;
+- the work of other threads. Locks that they held stay held, also those of oneDNN inside
+  torch. So a fork waits until other threads have finished a batch;
+- the owners of our own locks (`ProcessLock`).
 
-Python runs its functions for forks in forks of its own alone (not in those of uWSGI),
-and only once they are registered. A process that was forked otherwise may have lost a
-team, so `prepare` holds it to one thread, whatever it is told.
+Python calls registered functions in forks of its own, but not in those of uWSGI, for
+instance. A process that was forked in another way may lack its team, so `prepare` keeps
+it at one thread in any case.
 """
 
 import ctypes
@@ -26,19 +26,19 @@ from threading import Condition, Lock, get_ident
 
 import torch
 
-PATIENCE = 10.0  # seconds, after which a fork waits for a batch no longer
-OMP_PAUSE_HARD = 2  # OpenMP 5.0, section 3.2.44: give up all threads
-PF_FORKNOEXEC = 0x40  # Linux, include/linux/sched.h: forked, and no other program since
+PATIENCE = 10.0  # most seconds that a fork waits for a batch
+OMP_PAUSE_HARD = 2  # OpenMP 5.0, section 3.2.44: end all threads
+PF_FORKNOEXEC = 0x40  # Linux, include/linux/sched.h: forked, without exec since
 
 
 class _Process:
-    """What a process knows of its threads.
+    """The threads of a process.
 
     Attributes:
-        may_lack_team: Whether OpenMP may wait for threads that are not there.
-        changed: Held while the other attributes are read or changed.
-        computing: How many blocks of `safe_from_forks` each thread is inside of.
-        forking: Threads that wait to fork.
+        may_lack_team: Whether OpenMP may wait for threads that do not exist.
+        changed: A condition that guards the other attributes.
+        computing: Number of blocks of `safe_from_forks` that each thread is in.
+        forking: Number of threads that wait to fork.
     """
 
     def __init__(self, *, may_lack_team: bool) -> None:
@@ -47,13 +47,13 @@ class _Process:
         self.forking = 0
 
 
-_processes: dict[int, _Process] = {}  # by number: a forked process inherits others
-_team_is_ended = False  # whether the thread that is forking has ended its team
+_processes: dict[int, _Process] = {}  # by process id: a forked process inherits others
+_team_is_ended = False  # whether the forking thread has ended its team
 
 
 def prepare() -> _Process:
-    """Prepare this process for forks before it computes, and keep it from waiting for
-    threads that it has lost in one."""
+    """Prepare this process for forks, before it computes. If it was forked itself and
+    may lack its OpenMP team, limit it to one thread."""
     _register()
     process = _processes.get(os.getpid())
     if process is None:
@@ -66,7 +66,7 @@ def prepare() -> _Process:
 
 @contextmanager
 def safe_from_forks() -> Iterator[None]:
-    """Keep other threads from forking while the body runs."""
+    """Block `os.fork()` in other threads while the body runs."""
     process, me = prepare(), get_ident()
     with process.changed:
         while process.forking and not process.computing[me]:
@@ -83,7 +83,7 @@ def safe_from_forks() -> Iterator[None]:
 
 @cache
 def _register() -> None:
-    """Have Python call the functions below in each fork from now on."""
+    """Register the functions below, which Python calls in each fork from now on."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(
             before=_before, after_in_parent=_in_parent, after_in_child=_in_child
@@ -101,7 +101,7 @@ def _before() -> None:
 
 
 def _end_team() -> bool:
-    """End the OpenMP threads of the calling thread; return whether that was done."""
+    """End the OpenMP threads of the calling thread. Return whether that succeeded."""
     library = ctypes.CDLL(torch._C.__file__)  # noqa: SLF001 (linked with OpenMP)
     pause = getattr(library, "omp_pause_resource_all", None)
     return pause is not None and pause(OMP_PAUSE_HARD) == 0
@@ -109,7 +109,7 @@ def _end_team() -> bool:
 
 def _in_parent() -> None:
     global _team_is_ended  # noqa: PLW0603
-    _team_is_ended = False  # the next fork may be one that Python does not hear of
+    _team_is_ended = False  # the next fork may be one that Python does not see
     process = _processes[os.getpid()]
     process.forking -= 1
     process.changed.notify_all()
@@ -123,7 +123,7 @@ def _in_child() -> None:
 
 
 def _was_forked_unseen() -> bool:
-    """Return whether this process was forked, not started, and `_in_child` not run."""
+    """Return whether this process was forked without a call of `_in_child`."""
     if _processes:
         return True
     try:
@@ -134,10 +134,12 @@ def _was_forked_unseen() -> bool:
 
 
 class ProcessLock:
-    """A lock that is free in a forked process, whoever held it in its parent.
+    """A lock that is free in a forked process, even if the parent held it.
 
-    reset: Called under the lock in a forked process, before anything else there, if the
-    lock was held when it forked: what it guards may be half changed.
+    Args:
+        reset: A callback for a forked process. It is called under the lock at first
+            use, if the lock was held during the fork: the guarded data may be half
+            changed.
     """
 
     def __init__(self, reset: Callable[[], object] = lambda: None) -> None:

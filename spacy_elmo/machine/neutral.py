@@ -1,20 +1,20 @@
-"""Computing as if nobody had changed a setting of PyTorch or NumPy.
+"""Computing with the default settings of PyTorch and NumPy, whatever a user has
+changed.
 
-Two settings of PyTorch are those of the whole process, so other threads would notice if
-they were set back for a while. Nothing relies on the default type of floats: tensors
-are made with a type. How float32 is multiplied is set back by one thread at a time.
+Two settings of PyTorch belong to the whole process, so other threads see a change. The
+default dtype is not changed: all tensors here are made with a dtype. The precision of
+float32 products is changed by one thread at a time.
 """
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from threading import RLock
 from typing import Any
 
 import numpy as np
 import torch
 
-from .processor import float32_mode
-
-# What NumPy does by default about numbers that are too large, too small or undefined.
+# NumPy's default reactions to numbers that are too large, too small or undefined.
 NUMPY: dict[str, Any] = {
     "divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn",
 }  # fmt: skip
@@ -22,12 +22,13 @@ NUMPY: dict[str, Any] = {
 
 @contextmanager
 def default_settings(*, gradient: bool = False, matmul: bool = True) -> Iterator[None]:
-    """Compute inside as PyTorch and NumPy do by default, whatever the caller has set:
-    inference mode, autocast, a default device, errors of NumPy, float32 in fewer bits.
+    """Use the default settings of PyTorch and NumPy while the body runs: no inference
+    mode, no autocast, no default device, NumPy's own reactions to errors, and float32
+    products in float32.
 
     Args:
         gradient: Whether operations are recorded for a gradient.
-        matmul: Whether a CPU multiplies float32 as it does by default, too.
+        matmul: Whether to set the precision of float32 products on a CPU.
     """
     with ExitStack() as scope:
         scope.enter_context(torch.inference_mode(False))
@@ -41,3 +42,37 @@ def default_settings(*, gradient: bool = False, matmul: bool = True) -> Iterator
         if matmul:
             scope.enter_context(float32_mode("float32", "cpu"))
         yield
+
+
+# Guards the settings of `float32_mode`, which belong to the whole process.
+_mode_lock = RLock()
+
+
+@contextmanager
+def float32_mode(precision: str, device: str) -> Iterator[None]:
+    """Set the precision of float32 products while the body runs: TF32 if that is the
+    precision, else float32. By default cuDNN rounds to TF32 in convolutions and LSTMs,
+    and oneDNN to bfloat16 if the user allows it.
+
+    Args:
+        precision: Precision of inference.
+        device: Type of device.
+    """
+    mode = "tf32" if precision == "tf32" else "ieee"
+    mkldnn: Any = torch.backends.mkldnn
+    cudnn: Any = torch.backends.cudnn
+    backends: list[Any] = [torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn]
+    if device == "cpu":
+        backends = [mkldnn.matmul]
+        if mkldnn.matmul.fp32_precision in ("none", mode):
+            yield
+            return
+    with _mode_lock:
+        before = [backend.fp32_precision for backend in backends]
+        try:
+            for backend in backends:
+                backend.fp32_precision = mode
+            yield
+        finally:
+            for backend, each in zip(backends, before):
+                backend.fp32_precision = each

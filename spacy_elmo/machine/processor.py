@@ -1,19 +1,17 @@
-"""What a device can compute.
+"""The abilities of a processor.
 
 Precisions of inference:
 
-float32  as torch computes it, up to rounding; on a GPU without TF32
-tf32     on a GPU: inputs and weights rounded to 11 bits, summed up in float32
-half     weights rounded to 16 bits (bfloat16, float16 on a GPU), and inputs too where
-         the processor multiplies such numbers; summed up in float32
+float32  inputs, weights and sums in float32; on a GPU without TF32
+tf32     on a GPU: inputs and weights rounded to 11 bits, sums in float32
+half     weights rounded to 16 bits (bfloat16, float16 on a GPU), and inputs too if the
+         processor multiplies such numbers; sums in float32
 """
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from threading import RLock
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import torch
 
@@ -22,7 +20,7 @@ from ..errors import Errors
 Precision = Literal["float32", "tf32", "half"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
-# Of a CPU, from the fewest on. ARM is unknown to torch's training.
+# Instruction sets of a CPU for training, each with all before it. ARM is "unknown".
 INSTRUCTIONS = (
     "unknown",
     "avx2",
@@ -34,27 +32,8 @@ INSTRUCTIONS = (
 )
 
 
-class AtOnce(NamedTuple):
-    """How much a type of device computes at once: tokens that are read, and logits of a
-    softmax."""
-
-    tokens: int
-    logits: int
-
-
-# What a CPU's cache and memory bound: 128 MB of logits. A GPU needs more rows to be
-# busy, and to read a large softmax seldom: 1 GB. Calculated; none was timed on one.
-CPU_AT_ONCE = AtOnce(4096, 1 << 25)
-GPU_AT_ONCE = AtOnce(32_768, 1 << 28)
-
-
-def at_once(device: torch.device) -> AtOnce:
-    """Return how much a device computes at once."""
-    return GPU_AT_ONCE if device.type == "cuda" else CPU_AT_ONCE
-
-
 def onednn_is_on() -> bool:
-    """Return whether torch multiplies by oneDNN, which users can turn off."""
+    """Return whether torch uses oneDNN. Users can turn it off."""
     mkldnn = torch.backends.mkldnn
     return mkldnn.is_available() and bool(mkldnn.enabled)
 
@@ -66,8 +45,8 @@ def has_bfloat16_products() -> bool:
 
 
 def instructions() -> str:
-    """Return the best of INSTRUCTIONS that this CPU has and that the variables of torch
-    and oneDNN, ATEN_CPU_CAPABILITY and ONEDNN_MAX_CPU_ISA, leave torch."""
+    """Return the best of INSTRUCTIONS that this CPU has. The variables of torch and
+    oneDNN, ATEN_CPU_CAPABILITY and ONEDNN_MAX_CPU_ISA, can limit it."""
     capability = torch.backends.cpu.get_cpu_capability().lower()
     has: Any = getattr(torch.cpu, "get_capabilities", dict)()  # torch 2.13 and newer
     best = capability if capability in ("avx2", "avx512") else "unknown"
@@ -89,7 +68,7 @@ def _supports(name: str) -> bool:
 
 
 def cpu_model() -> str:
-    """Return the processor's model as Linux names it, "" if it does not."""
+    """Return the name of the processor's model on Linux, or ""."""
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
         models = [line.split(":")[1] for line in lines if line.startswith("model name")]
@@ -97,39 +76,10 @@ def cpu_model() -> str:
     return ""
 
 
-# The modes that `float32_mode` sets are those of the whole process.
-_mode_lock = RLock()
-
-
-@contextmanager
-def float32_mode(precision: str, device: str) -> Iterator[None]:
-    """Let a type of device multiply float32 in TF32 inside if that is the precision,
-    and else not at all, whatever torch does otherwise: convolutions and LSTMs of cuDNN
-    round to TF32 by default, and oneDNN to bfloat16 if it is allowed to."""
-    mode = "tf32" if precision == "tf32" else "ieee"
-    mkldnn: Any = torch.backends.mkldnn
-    cudnn: Any = torch.backends.cudnn
-    backends: list[Any] = [torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn]
-    if device == "cpu":
-        backends = [mkldnn.matmul]
-        if mkldnn.matmul.fp32_precision in ("none", mode):
-            yield
-            return
-    with _mode_lock:
-        before = [backend.fp32_precision for backend in backends]
-        try:
-            for backend in backends:
-                backend.fp32_precision = mode
-            yield
-        finally:
-            for backend, each in zip(backends, before):
-                backend.fp32_precision = each
-
-
 def check_name(precision: str) -> None:
     """Raise ValueError [EL073] if there is no such precision, [EL097] if it is int8."""
     if precision == "int8":
-        raise ValueError(Errors.EL097)
+        raise Errors.EL097()
     if precision not in PRECISIONS:
         known = ", ".join(PRECISIONS)
         raise ValueError(Errors.EL073.format(found=precision, known=known))

@@ -1,8 +1,8 @@
-"""How many threads compute.
+"""The number of threads that compute.
 
-`torch.set_num_threads` is of the calling thread and of all threads that first use torch
-from then on, so a thread of the user's that came meanwhile would keep the number for
-good. What OpenMP itself offers is of the calling thread alone.
+`torch.set_num_threads` changes the number of the calling thread, and of all threads
+that first use torch later. A thread that a user started meanwhile would keep the
+number. The functions of OpenMP change the number of the calling thread alone.
 """
 
 import ctypes
@@ -21,8 +21,9 @@ import torch
 
 @contextmanager
 def thread_count(n: int) -> Iterator[None]:
-    """Let the calling thread, and no other, compute with n threads inside."""
-    before = torch.get_num_threads()  # sets up a thread that torch has not met yet
+    """Let the calling thread compute with n threads while the body runs. Other threads
+    are not affected."""
+    before = torch.get_num_threads()  # sets up a thread that is new to torch
     openmp, mkl = _setters()
     openmp(n)
     mkl_before = mkl(n)
@@ -34,19 +35,20 @@ def thread_count(n: int) -> Iterator[None]:
 
 
 class _NumPy:
-    """How many let NumPy compute on one thread, and its number before the first."""
+    """The users of `numpy_on_one_thread`, and the number of threads before the
+    first."""
 
     def __init__(self) -> None:
         self.lock, self.users, self.before = Lock(), 0, 1
 
 
-_numpy: dict[int, _NumPy] = {}  # of a process; a fork begins with its own
+_numpy: dict[int, _NumPy] = {}  # by process id, so that a fork begins with its own
 
 
 @contextmanager
 def numpy_on_one_thread() -> Iterator[None]:
-    """Let NumPy multiply on the calling thread alone inside: its library has but one
-    number of threads for the whole process, which comes back with the last to leave."""
+    """Let NumPy multiply on one thread while the body runs. Its library has one number
+    of threads for the whole process. It is restored when the last user leaves."""
     get, set_number = numpy_functions()
     state = _numpy.setdefault(os.getpid(), _NumPy())
     with state.lock:
@@ -65,8 +67,8 @@ def numpy_on_one_thread() -> Iterator[None]:
 
 @cache
 def numpy_functions() -> tuple[Callable[[], int], Callable[[int], object]]:
-    """Return what gets and sets the number of threads of OpenBLAS, which NumPy brings,
-    or, where that is another library, functions that do nothing."""
+    """Return the functions that get and set the number of threads of OpenBLAS, which
+    NumPy brings. With another library they do nothing."""
     spec = find_spec("numpy._core._multiarray_umath")
     library: Any = ctypes.CDLL(spec.origin) if spec else None
     for prefix, suffix in product(("scipy_", ""), ("64_", "")):
@@ -78,8 +80,8 @@ def numpy_functions() -> tuple[Callable[[], int], Callable[[int], object]]:
 
 @cache
 def _setters() -> tuple[Callable[[int], object], Callable[[int], int]]:
-    """Return what sets the calling thread's number of threads in the OpenMP and, where
-    there is one, the MKL that torch is linked with, which returns the number before."""
+    """Return the functions that set the calling thread's number of threads in OpenMP
+    and in MKL. The latter returns the number before. Without MKL it does nothing."""
     library = _torch_library()
     openmp = getattr(library, "omp_set_num_threads", torch.set_num_threads)
     return openmp, getattr(library, "MKL_Set_Num_Threads_Local", lambda n: n)
@@ -87,8 +89,8 @@ def _setters() -> tuple[Callable[[int], object], Callable[[int], int]]:
 
 @cache
 def _torch_library() -> ctypes.CDLL | None:
-    """Return torch's own library, through which those that it is linked with are
-    reached too; None where it is not found."""
+    """Return torch's own library, which also gives access to the libraries that it is
+    linked with; None if it is not found."""
     folder = Path(torch.__file__).parent / "lib"
     for name in ("libtorch_cpu.so", "libtorch_cpu.dylib", "torch_cpu.dll"):
         if (folder / name).exists():

@@ -1,20 +1,40 @@
-"""How numbers come to a device and back: through pinned memory, without waiting.
+"""Limits of batches on a device, and copies to a device and back through pinned memory.
 
-Other copies wait for all that the GPU was given to compute before. Training steps and
-`nlp.pipe` make none: whether the vectors of a batch are finite (batch.check_finite) is
-looked at when the next was given to the GPU, or at the end.
+Copies from other memory wait for all work that the GPU has got before. Training steps
+and `nlp.pipe` make no such copy. Whether the vectors of a batch are finite
+(encode.check_finite) is checked after the GPU has got the next batch, or at the end.
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 
+class AtOnce(NamedTuple):
+    """The limits of a batch: tokens that a device reads at once, and logits of a
+    softmax that it computes at once."""
+
+    tokens: int
+    logits: int
+
+
+# Cache and memory bound a CPU: 128 MB of logits. A GPU needs more rows to be busy, and
+# to read a large softmax seldom: 1 GB. Calculated, not timed (docs/kernels.md).
+CPU_AT_ONCE = AtOnce(4096, 1 << 25)
+GPU_AT_ONCE = AtOnce(32_768, 1 << 28)
+
+
+def at_once(device: torch.device) -> AtOnce:
+    """Return the limits of a batch on a device."""
+    return GPU_AT_ONCE if device.type == "cuda" else CPU_AT_ONCE
+
+
 def to_device(numbers: np.ndarray | Sequence[int], device: torch.device) -> Tensor:
-    """Return an array, or a list of integers, as a tensor on a device; on a CPU an
-    array's own memory."""
+    """Return an array, or a list of integers, as a tensor on a device. On a CPU the
+    tensor shares the memory of the array."""
     if isinstance(numbers, np.ndarray):
         tensor = torch.from_numpy(numbers)
     else:
@@ -25,8 +45,8 @@ def to_device(numbers: np.ndarray | Sequence[int], device: torch.device) -> Tens
 
 
 def to_host(tensor: Tensor) -> Callable[[], Tensor]:
-    """Return what returns a tensor's copy on the host: it waits until that is there,
-    but for nothing that a GPU was given to do later."""
+    """Start copying a tensor to the CPU. Return a function that waits for the copy to
+    finish, but not for later work of the GPU, and returns the copy."""
     copy = tensor.to("cpu", non_blocking=True)  # into pinned memory
     if tensor.device.type == "cpu":
         return lambda: copy

@@ -1,5 +1,5 @@
-"""The biLMs that are installed: those inside this package, one a language and all of
-one shape, and those of other packages."""
+"""The installed biLMs: those in this package, one for each language and all with the
+same sizes, and those of other packages."""
 
 import json
 from contextlib import suppress
@@ -8,7 +8,6 @@ from typing import Any
 
 from ..bilm import BiLM, BiLMConfig, weights
 from ..errors import Errors
-from ..files import coded
 from . import packages
 from .model_card import (
     ancestors,
@@ -36,9 +35,9 @@ __all__ = [
 
 
 def sizes() -> dict[str, Any]:
-    """Return the sizes of the shipped models; those of `BiLMConfig` if there are none
-    or the file is damaged: spaCy asks whenever it starts, and `load` says what is
-    wrong."""
+    """Return the sizes of the shipped models, or the defaults of `BiLMConfig` if their
+    file is missing or damaged. spaCy calls this whenever it starts, so the error is
+    left to `load`."""
     try:
         text = (packages.FOLDER / MODELS[LANG] / "config.json").read_text(
             encoding="utf-8"
@@ -49,16 +48,18 @@ def sizes() -> dict[str, Any]:
 
 
 def find(name_or_path: str | Path) -> Path:
-    """Return a path, or the folder of an installed model if there is nothing at the
-    path and the model has that name.
+    """Return an existing path, or else the folder of the installed model with this
+    name.
 
     Raises:
-        FileNotFoundError: [EL001] Neither is there. [EL190] A package is damaged.
-        ValueError: [EL002] The system can't say whether the path is there.
+        FileNotFoundError: [EL001] There is neither. [EL190] Its package is damaged.
+        ValueError: [EL002] The system can't look for the path.
     """
     path = Path(name_or_path)
-    with coded(Errors.EL002, path, format="a biLM"):  # too long, no permission
+    try:
         is_there = path.exists()
+    except (OSError, ValueError) as error:  # too long, no permission, a null character
+        raise Errors.EL002(path=path, format="a biLM", error=error) from error
     if is_there:
         return path
     models = installed()
@@ -68,10 +69,10 @@ def find(name_or_path: str | Path) -> Path:
 
 
 def locate(name_or_path: str | Path, working_folder: Path = Path()) -> Path:
-    """Return the absolute path of what a name or path means now, if it is relative to
-    a working folder: an installed model, if nothing is there and the model has that
-    name. It need not be there. Raises FileNotFoundError [EL190] if a package is
-    damaged."""
+    """Return the absolute path for a name or a path relative to a working folder. If
+    there is nothing at the path, and an installed model has this name, return its
+    folder. The path need not exist. Raises FileNotFoundError [EL190] if the package of
+    the model is damaged."""
     path = (working_folder / name_or_path).absolute()
     with suppress(OSError):  # too long, no permission: what reads it says so
         if path.exists():
@@ -91,18 +92,18 @@ def folder(lang: str) -> Path:
     """
     model = default_model(lang)
     if model is None and lang in PACKAGES:
-        raise ValueError(Errors.EL191.format(lang=lang, package=PACKAGES[lang]))
+        raise Errors.EL191(lang=lang, package=PACKAGES[lang])
     if model is None:
         found = installed().values()
         known = ", ".join(f"'{model.name}' for '{model.lang}'" for model in found)
-        raise ValueError(Errors.EL081.format(lang=lang, known=known))
+        raise Errors.EL081(lang=lang, known=known)
     path = model.folder
     if not path.exists():
-        raise FileNotFoundError(Errors.EL051.format(path=path))
+        raise Errors.EL051(path=path)
     return path
 
 
 def load(lang: str) -> BiLM:
-    """Return the model for a language. Raises as `folder`, and ValueError if a file of
-    it was damaged since it was installed."""
+    """Return the model for a language. Raises as `folder`, and ValueError if one of its
+    files is damaged."""
     return BiLM.load(folder(lang))

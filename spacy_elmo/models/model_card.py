@@ -1,5 +1,5 @@
-"""A model's card: where it comes from, as `card.json` beside it, and that in Markdown,
-as hubs of models show it."""
+"""The card of a model, which says where it comes from: `card.json` in its folder, and
+Markdown for hubs of models."""
 
 import json
 from pathlib import Path
@@ -104,14 +104,14 @@ RESULT = """\
 
 
 def read_card(folder: Path) -> dict[str, Any] | None:
-    """Return the card of a model folder, None if it has none. Raises ValueError
-    [EL002, EL003] if it can't be read."""
+    """Return the card of a model folder, or None. Raises ValueError [EL002, EL003] if
+    it can't be read."""
     path = folder_of(folder) / CARD
     if not path.exists():
         return None
     card = read_own_json(path)
     if not isinstance(card, dict):
-        raise ValueError(Errors.EL003.format(path=path, problem="it is no card"))
+        raise Errors.EL003(path=path, problem="it is no card")
     return card
 
 
@@ -123,9 +123,9 @@ def name_and_version(name_or_path: str | Path) -> dict[str, Any]:
 
 
 def started_from(name_or_path: str | Path) -> dict[str, Any]:
-    """Return what the card of a model says that another one starts from: its name and
-    version, and, if it has a card, fingerprint, text, tokens, and what it started from
-    itself. Raises ValueError as `read_card`."""
+    """Return the entry "started_from" for the card of a model that starts from a model:
+    the name and the version of the latter and, if it has a card, its fingerprint, text,
+    tokens, and its own entry "started_from". Raises ValueError as `read_card`."""
     card = _card_of(Path(name_or_path))
     kept = ("fingerprint", "text", "tokens_seen", "started_from")
     found = {key: card[key] for key in kept if key in card}
@@ -133,8 +133,7 @@ def started_from(name_or_path: str | Path) -> dict[str, Any]:
 
 
 def _card_of(path: Path) -> dict[str, Any]:
-    """Return the card of a model folder or of an installed model, {} if there is
-    none."""
+    """Return the card of a model folder or of an installed model, or {}."""
     if not path.exists():
         model = installed().get(path.name)
         path = path if model is None else model.folder
@@ -149,7 +148,7 @@ def render(
     Args:
         name: Name of the model.
         lang: Its language.
-        card: What its `card.json` holds, with `limits` and `test_perplexity`.
+        card: The content of `card.json`, with `limits` and `test_perplexity`.
         package: The package that the model is installed with.
     """
     text, found = card["text"], {split: card[f"{split}_perplexity"] for split in TEXTS}
@@ -186,13 +185,13 @@ def _of_version(card: dict[str, Any]) -> str:
 
 
 def tokens_read(card: dict[str, Any]) -> int:
-    """Return the tokens that a model has read, and those before it that it started
-    from; what is read again counts again."""
+    """Return the number of tokens that a model and the models before it have read.
+    Tokens that were read twice count twice."""
     return sum(each.get("tokens_seen", 0) for each in (card, *ancestors(card)))
 
 
 def ancestors(card: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what a card says of the models that its own started from, one after the
-    other, the last one first."""
+    """Return the entries of a card about the models that training has started from, the
+    last model first."""
     before = card.get("started_from") or {}
     return [before, *ancestors(before)] if "text" in before else []

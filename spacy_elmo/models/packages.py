@@ -44,11 +44,7 @@ class Installed:
             return FOLDER / self.name
         spec = find_spec(self.module)
         if spec is None or not spec.submodule_search_locations:
-            raise FileNotFoundError(
-                Errors.EL190.format(
-                    name=self.name, package=self.package, module=self.module
-                )
-            )
+            raise Errors.EL190(name=self.name, package=self.package, module=self.module)
         return Path(next(iter(spec.submodule_search_locations)))
 
 

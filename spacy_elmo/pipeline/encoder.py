@@ -24,10 +24,9 @@ from torch import Tensor
 from ..bilm import (
     CACHE_WORDS,
     BiLMConfig,
-    batch_by_tokens,
+    PackedBatch,
     check_finite,
-    compute_what_fits,
-    pack,
+    in_batches,
 )
 from ..errors import Errors
 from ..machine import Precision, default_settings, prepare_for_forks, to_device
@@ -165,6 +164,11 @@ def check_rows(layers_LND: Floats3d, sentences: Sentences) -> Callable[[], None]
     return check_finite(xp2torch(layers_LND), sentences.tokens, sentences.rows)
 
 
+# Of a batch: where each row of its layers goes and where it comes from, its layers, and
+# their backward pass.
+Computed = tuple[Tensor, Tensor, Callable[[Any], Any]]
+
+
 @default_settings()
 def _forward_sentences(
     model: Model[Sentences, Floats3d], sentences: Sentences, is_train: bool
@@ -180,31 +184,29 @@ def _forward_sentences(
     layers_LND = torch.zeros(
         *(config.n_layers + 1, n_rows, config.width), dtype=torch.float32, device=device
     )
-    computed: list[tuple[Tensor, Tensor, Callable[[Any], Any]]] = []
+    computed: list[Computed] = []
 
-    def compute(group: Sequence[int]) -> tuple[Tensor, Tensor, Callable[[Any], Any]]:
-        batch = pack([tokens[s] for s in group])
-        (Y_LND, _), backprop_group = shim(ArgsKwargs((batch,), options), is_train)
+    def compute(some: Sequence[int], batch: PackedBatch) -> Computed:
+        (Y_LND, _), backprop_some = shim(ArgsKwargs((batch,), options), is_train)
         if device.type == "cpu":
-            check_finite(Y_LND.detach(), [tokens[s] for s in group], batch.positions)
-        to_N = np.concatenate([rows[s] for s in group])
+            check_finite(Y_LND.detach(), [tokens[s] for s in some], batch.positions)
+        to_N = np.concatenate([rows[s] for s in some])
         places = to_device(np.stack([to_N, np.concatenate(batch.positions)]), device)
         _copy_rows(Y_LND.detach(), places[1], layers_LND, places[0])
-        return places, Y_LND, backprop_group
+        return places, Y_LND, backprop_some
 
-    for whole in batch_by_tokens(tokens, shim.batch_tokens):
-        for _, part in compute_what_fits(whole, compute, lambda s: len(tokens[s]) + 2):
-            if is_train:
-                computed.append(part)
+    for _, batch in in_batches(tokens, shim.batch_tokens, compute):
+        if is_train:
+            computed.append(batch)
 
     @default_settings()
     def backprop(d_layers_LND: Any) -> list[Any]:
         d_LND = xp2torch(d_layers_LND, device=device)
-        for (to_N, from_N), Y_LND, backprop_group in computed:
+        for (to_N, from_N), Y_LND, backprop_some in computed:
             dY_LND = torch.zeros_like(Y_LND)
             _copy_rows(d_LND, to_N, dY_LND, from_N)
             gradients = {"grad_tensors": (dY_LND,)}
-            backprop_group(ArgsKwargs(((Y_LND,),), gradients))
+            backprop_some(ArgsKwargs(((Y_LND,),), gradients))
         return []
 
     return cast(Floats3d, torch2xp(layers_LND)), backprop

@@ -91,7 +91,7 @@ class FileCache(LayerCache):
             if context not in known:
                 self._insert(db, "contexts VALUES (?)", [(context,)])
         if known and context not in known:
-            warnings.warn(Warnings.ELW08.format(where=self.where), stacklevel=2)
+            warnings.warn(Warnings.ELW08(where=self.where), stacklevel=2)
 
     def _find(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
         found: dict[bytes, np.ndarray] = {}
@@ -149,12 +149,10 @@ class FileCache(LayerCache):
                 yield self._opened
         # Locked, no permission, no folder.
         except (sqlite3.OperationalError, OSError) as error:
-            message = Errors.EL087.format(where=self.where, error=error)
-            raise OSError(message) from error
+            raise Errors.EL087(where=self.where, error=error) from error
         # Damaged: a value of a row may be of any type.
         except (sqlite3.DatabaseError, ValueError, TypeError, OverflowError) as error:
-            message = Errors.EL086.format(where=self.where, error=error)
-            raise ValueError(message) from error
+            raise Errors.EL086(where=self.where, error=error) from error
 
     def _open(self) -> sqlite3.Connection:
         """Connect with patience: SQLite's own does not cover the first moments of a

@@ -133,7 +133,7 @@ class FineTuning:
         ]
         if None in places and self._awaited and not self._warned:
             self._warned = True
-            warnings.warn(Warnings.ELW27, stacklevel=2)
+            warnings.warn(Warnings.ELW27(), stacklevel=2)
         if not any(places):
             return
         ops: Any = self.encoder.ops

@@ -12,7 +12,7 @@ from spacy.tokens import Doc
 from thinc.types import Floats3d
 
 from ..bilm import BiLM
-from ..errors import Warnings
+from ..errors import Errors, Warnings
 from ..machine import ProcessLock, prepare_for_forks
 from .encoder import Encoder, cut, docs_at_once, shim_of
 from .layer_batch import LayerBatch
@@ -181,9 +181,7 @@ class LayerReader:
             try:
                 layers = read_through(self.cache, self.model, cut_docs)
                 return Reading(cut_docs, layers)
-            except (OSError, ValueError) as error:
-                if not str(error).startswith(("[EL086]", "[EL087]")):
-                    raise
+            except (Errors.EL086, Errors.EL087) as error:
                 self.cache = None  # a cache is not needed
                 warnings.warn(Warnings.ELW26.format(error=error), stacklevel=2)
         return Reading(cut_docs, self.model.predict(cut_docs))

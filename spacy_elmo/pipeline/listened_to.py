@@ -10,7 +10,7 @@ from spacy.pipeline.tok2vec import Tok2Vec, Tok2VecListener
 from thinc.api import Model
 from thinc.layers.residual import init as init_residual
 
-from ..errors import Warnings
+from ..errors import ElmoWarning, Warnings
 from .listener import ElmoListener
 
 
@@ -108,11 +108,11 @@ class ListenedTo:
             if self.sets_tensor:
                 self._warn_once(Warnings.ELW21, component.name)
 
-    def _warn_once(self, message: str, other: str) -> None:
-        message = message.format(name=self.name, other=other)
-        if message not in self._warned_of:
-            self._warned_of |= {message}
-            warnings.warn(message, stacklevel=2)
+    def _warn_once(self, kind: type[ElmoWarning], other: str) -> None:
+        warning = kind(name=self.name, other=other)
+        if str(warning) not in self._warned_of:
+            self._warned_of |= {str(warning)}
+            warnings.warn(warning, stacklevel=2)
 
 
 def _infer_widths_of_residuals(model: Model[Any, Any]) -> None:

@@ -47,7 +47,7 @@ def learned_mixes(nlp: Language) -> list[LearnedMix]:
                 kind, norm = reader.settings.mix, reader.settings.layer_norm
                 found.append(LearnedMix(name, place, kind, gamma, row, norm))
     if not found:
-        raise ValueError(Errors.EL090)
+        raise Errors.EL090()
     return found
 
 

@@ -6,13 +6,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import srsly
 from thinc.api import Model, to_numpy
 from thinc.shims.shim import Shim
 
-from ..errors import Errors
-from ..files import bytes_with_checksum, read_bytes, sha256_of, write_files
+from ..errors import ElmoError, Errors
+from ..files import (
+    bytes_with_checksum,
+    parsing,
+    read_bytes,
+    sha256_of,
+    write_files,
+)
 
-SAVED = "saved pipeline"
+SAVED, SAVED_AS = "saved pipeline", "an elmo component"
 
 
 class CheckedModel(Model[Any, Any]):
@@ -24,14 +31,44 @@ class CheckedModel(Model[Any, Any]):
 
     def from_bytes(self, bytes_data: bytes) -> "CheckedModel":
         """Load what `to_bytes` returned; warn [ELW52] if it has no checksum. Raises
-        ValueError if it was changed."""
-        super().from_bytes(read_bytes(bytes_data, SAVED))
+        ValueError [EL002] if it was changed, or is of another model."""
+        with parsing(Errors.EL002, SAVED, format=SAVED_AS):
+            message = srsly.msgpack_loads(read_bytes(bytes_data, SAVED))
+            _check_parts(message, list(self.walk()))
+        try:
+            self.from_dict(message)
+        except ElmoError:
+            raise
+        except ValueError as error:  # Thinc's, of sizes that are others
+            values = {"path": SAVED, "format": SAVED_AS, "error": error}
+            raise Errors.EL002(**values) from error
         return self
 
     def to_disk(self, path: Path | str) -> None:
         """Write the file. Raises OSError [EL013] if it can't be written."""
         path, data = Path(path), self.to_bytes()
         write_files(path.parent, {path.name: partial(Path.write_bytes, data=data)})
+
+
+def _check_parts(message: dict[str, Any], nodes: list[Model[Any, Any]]) -> None:
+    """Raise ValueError, or another exception, unless a message has what Thinc's
+    `Model.from_dict` reads of each of these nodes."""
+    parts = zip(message["nodes"], message["attrs"], message["shims"], strict=True)
+    for node, (info, attrs, shims) in zip(nodes, parts, strict=True):
+        is_whole = (
+            isinstance(info["name"], str)
+            and info["dims"].keys() == set(node.dim_names)
+            and all(size is None or type(size) is int for size in info["dims"].values())
+            and not info["refs"]
+            and all(isinstance(name, str) for name in attrs)
+            and [type(data) for data in shims] == [bytes] * len(node.shims)
+        )
+        if not is_whole:
+            raise ValueError(f"its part '{node.name}' is of another model")
+        for value in attrs.values():
+            srsly.msgpack_loads(value)
+    if message["params"] != [{} for _ in nodes]:
+        raise ValueError("it has parameters of another model")
 
 
 class MixChecksum(Shim):

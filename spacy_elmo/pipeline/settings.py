@@ -56,4 +56,4 @@ class ElmoSettings(MixSettings):
         }
         check_at_least(0, unfreeze_every=self.unfreeze_every, **sizes)
         if self.similarity_hooks and not self.set_tensor:
-            raise ValueError(Errors.EL093)
+            raise Errors.EL093()

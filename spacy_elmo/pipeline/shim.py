@@ -41,7 +41,7 @@ from ..bilm import BiLM, BiLMConfig, TokenCache, check_at_least
 from ..bilm.kernels import Prepared, key_of
 from ..bilm.weights import StoredBiLM, checked
 from ..errors import Errors, Warnings
-from ..files import MAX_WORDS
+from ..files import MAX_WORDS, parsing
 from ..machine import (
     Precision,
     at_once,
@@ -238,7 +238,7 @@ class BiLMShim(TorchShim):
         try:
             bilm = bilm.to(_device()).eval()
         except torch.OutOfMemoryError as error:
-            raise MemoryError(Errors.EL076) from error
+            raise Errors.EL076() from error
         bilm.set_precision(self.precision)
         bilm.token_cache = TokenCache(self.cache_words)
         self._model, self._taken = bilm, object()
@@ -302,15 +302,20 @@ class BiLMShim(TorchShim):
     def from_bytes(self, bytes_data: bytes) -> "BiLMShim":
         """Load weights, if there are some; [EL006-EL008, EL010] if they are damaged,
         [EL052] if their sizes are others."""
-        message = srsly.msgpack_loads(bytes_data)
-        config = BiLMConfig.from_dict(message["config"])
-        self.check_sizes(config, SAVED)
-        if message["weights"]:  # none if saved before it had any
-            arrays = arrays_from_bytes(message["weights"])
+        with parsing(Errors.EL010, SAVED):
+            message = srsly.msgpack_loads(bytes_data)
+            sizes, weights = dict(message["config"]), message["weights"]
             words = message["vocab"], message["alphabet"]
+            if not all(each is None or type(each) is list for each in words):
+                raise ValueError("its words are no list")
             form = message.get("unicode_form")  # not in version 0.2
+            fingerprint = message.get("fingerprint")
+        config = BiLMConfig.from_dict(sizes)
+        self.check_sizes(config, SAVED)
+        if weights:  # none if saved before it had any
+            arrays = arrays_from_bytes(weights)
             stored = checked(StoredBiLM(config, *words, arrays, None, form), SAVED)
-            if message.get("fingerprint") != stored.fingerprint:
+            if fingerprint != stored.fingerprint:
                 problem = "its weights were changed after they were saved"
                 raise ValueError(Errors.EL010.format(path=SAVED, error=problem))
             self.set_weights(BiLM.from_stored(stored), SAVED)

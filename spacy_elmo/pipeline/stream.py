@@ -27,7 +27,8 @@ def annotated(
             handle(unchecked, error)
 
     for group in groups:
-        parts, docs = compute_what_fits(group, annotate, len), group
+        docs: Sequence[Doc] = group
+        parts = compute_what_fits([docs], annotate, len)
         while docs:
             try:
                 some, check_next = next(parts)

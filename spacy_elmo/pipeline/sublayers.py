@@ -17,7 +17,7 @@ from thinc.types import Floats2d
 from torch import Tensor, nn
 
 from ..bilm import BiLMConfig, CharCnnEncoder, draw_weights, encode_words, trim
-from ..bilm.kernels import case_of, encode_characters, prepare_characters
+from ..bilm.kernels import dispatch_key_of, encode_characters, prepare_characters
 from ..machine import default_settings, to_device
 from .encode import TokenVectors
 from .shim import TorchShim, run
@@ -68,7 +68,7 @@ class _CharCnn(nn.Module):
         draw_weights(self.encoder, torch.Generator().manual_seed(seed))
 
     def forward(self, ids_VC: Tensor, word_N: Tensor) -> Tensor:
-        case = case_of(self.encoder.char_embedding, "float32")
+        case = dispatch_key_of(self.encoder.char_embedding, "float32")
         weights = prepare_characters(self.encoder, case)
         return encode_characters(self.encoder, weights, ids_VC)[word_N]
 

@@ -149,7 +149,7 @@ def _forward(
 ) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list[Doc]]]:
     encoder: Encoder = model.layers[0]
     if not shim_of(encoder).has_weights:
-        raise ValueError(Errors.EL095)
+        raise Errors.EL095()
     if not is_train:
         vectors: list[Floats2d] = []
         for group in docs_at_once(encoder, docs):

@@ -7,6 +7,7 @@ from typing import Any
 import spacy
 from confection import Config
 from spacy.language import Language
+from spacy.util import combine_score_weights
 
 from .. import models as shipped
 from ..errors import Errors, Warnings
@@ -109,6 +110,7 @@ def make_config(
     config["initialize"]["vectors"] = static
     config["nlp"]["batch_size"] = nlp.batch_size
     _set_training(config["training"], steps, sentences)
+    config["training"]["score_weights"] = _score_weights(nlp, untrained=sentences)
     return _commented(Config(config).to_str())
 
 
@@ -124,6 +126,21 @@ def _set_training(training: Block, steps: int | None, annotating: list[str]) -> 
         training.update(_budget(training["optimizer"], steps))
     # Not what comes of this machine or of the pipeline's being built here.
     training["logger"] = {"@loggers": "spacy.ConsoleLogger.v1"}
+
+
+def _score_weights(nlp: Language, untrained: list[str]) -> dict[str, float | None]:
+    """Return the weights of the training's score, without what is not trained: the
+    scores of a rule would hide those of the components that learn."""
+    rules: dict[str, float | None] = {}
+    learned: list[dict[str, float | None]] = []
+    for name in nlp.pipe_names:
+        factory = nlp.get_factory_meta(nlp.get_pipe_meta(name).factory)
+        scores = factory.default_score_weights or {}
+        if name in untrained:
+            rules.update(dict.fromkeys(scores))
+        else:
+            learned.append(scores)
+    return combine_score_weights([rules, *learned])
 
 
 def _budget(optimizer: Block, steps: int) -> Block:

@@ -6,20 +6,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import srsly
 from thinc.api import use_ops
 
 from .. import models as shipped
 from ..bilm import BiLM, BiLMConfig
 from ..errors import Errors, Warnings
-from ..files import coded, reading
+from ..files import parsing, reading
 from ..models import name_and_version
 from .encoder import set_sizes, shim_of
 from .fine_tuning import FineTuning
-from .sealed_model import SAVED
+from .sealed_model import SAVED, SAVED_AS
 from .settings import ElmoSettings
 from .shim import BiLMShim
-
-_SAVED_AS = "an elmo component"
 
 
 class WithWeights:
@@ -77,19 +76,28 @@ class WithWeights:
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> Any:
         """Read what `to_bytes` has written. Raises ValueError [EL002] if it is damaged,
         and as `BiLMShim.from_bytes`."""
-        with self._resizing(), coded(Errors.EL002, SAVED, format=_SAVED_AS):
-            return super().from_bytes(bytes_data, exclude=exclude)  # type: ignore[misc]
+        with parsing(Errors.EL002, SAVED, format=SAVED_AS):
+            super().from_bytes(bytes_data, exclude=[*exclude, "model"])  # type: ignore[misc]
+            model = srsly.msgpack_loads(bytes_data).get("model")
+        if model is not None and "model" not in exclude:
+            self._read_model(model)
+        return self
 
     def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> Any:
         """Read what `to_disk` has written. Raises as `from_bytes`."""
-        file, most = Path(path) / "model", self._shim.max_bytes
-        if "model" in exclude:
-            return super().from_disk(path, exclude=exclude)  # type: ignore[misc]
-        with (
-            self._resizing(),
-            reading(file, Errors.EL002, max_bytes=most, format=_SAVED_AS),
-        ):
-            return super().from_disk(path, exclude=exclude)  # type: ignore[misc]
+        with parsing(Errors.EL002, SAVED, format=SAVED_AS):
+            super().from_disk(path, exclude=[*exclude, "model"])  # type: ignore[misc]
+        if "model" not in exclude:
+            file, most = Path(path) / "model", self._shim.max_bytes
+            with reading(file, Errors.EL002, max_bytes=most, format=SAVED_AS):
+                model = file.read_bytes()
+            self._read_model(model)
+        return self
+
+    def _read_model(self, data: bytes) -> None:
+        # Not by spaCy, which takes every AttributeError for a model of another kind.
+        with self._resizing():
+            self.model.from_bytes(data)
 
     @contextmanager
     def _resizing(self) -> Iterator[None]:

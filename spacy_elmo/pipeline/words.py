@@ -60,7 +60,7 @@ class WordsShim(Shim):
     def encoder(self) -> WordEncoder:
         """The encoder. Raises ValueError [EL147] if there is none yet."""
         if self._model is None:
-            raise ValueError(Errors.EL147)
+            raise Errors.EL147()
         return self._model
 
     def load(self, weights: str) -> None:

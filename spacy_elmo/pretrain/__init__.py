@@ -1,26 +1,27 @@
 """Training a biLM: corpora -> streams -> step -> models. START READING in loop.py.
 
 config.py, config_file.py    settings, and the files they are read from
-start.py, memory.py          what a run starts from, and the memory it takes
+start.py, memory.py          what a run is made of, and the memory it takes
 loop.py, step.py             the loop, and one step
+workers.py                   the processes of a run
 optimizers.py, schedules.py  by registered name
-checkpoint.py, identity.py   what a run resumes from
+checkpoint.py, identity.py   what a run resumes from, and whether it may
 results.py, evaluation.py    the models it leaves, and how they are measured
+loggers.py                   where its figures go
 """
 
-from .card import processor
 from .config import PretrainConfig
 from .config_file import parse_overrides, read_config
 from .corpora import prepared_folder
-from .curve import draw as draw_curve
 from .evaluation import Perplexity, perplexity
-from .loop import pretrain
+from .loggers import draw_curve
+from .loop import Stopped, pretrain
 from .memory import keep_freed_memory
 from .model import LanguageModel
 from .optimizers import OptimizerRecipe
+from .results import processor
 from .schedules import Schedule
 from .step import train_step
-from .stop import Stopped
 
 __all__ = [
     "LanguageModel", "OptimizerRecipe", "Perplexity", "PretrainConfig", "Schedule",

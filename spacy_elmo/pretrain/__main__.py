@@ -11,9 +11,8 @@ import typer
 
 from ..output import msg, show_all
 from .config_file import parse_overrides, read_config
-from .loop import pretrain
+from .loop import Stopped, pretrain
 from .memory import keep_freed_memory
-from .stop import Stopped
 
 
 def run(

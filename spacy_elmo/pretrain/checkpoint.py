@@ -1,10 +1,10 @@
-"""A training run, stopped: everything that it needs to resume exactly.
+"""The checkpoint of a run: everything that it needs to resume exactly.
 
-One safetensors file, so that it is either whole or not there: the weights, the state of
-the optimizers, the carried state of every stream, and, as JSON in its header, the step,
-the loss history and what the run depends on. Random numbers have no place in it: each
-step draws its own, from the seed and its number. Nor have the positions of the streams,
-which follow from the step.
+It is one safetensors file, so that it is either whole or not there. It holds the
+weights, the state of the optimizers and the carried state of every stream. JSON in its
+header holds the step, the losses and the settings that the run depends on. Random
+numbers are not in it, since each step seeds its own by its number. Positions of the
+streams are not, since they follow from the step.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from ..bilm import BiLMState, LstmState
-from ..bilm.objectives import read_header, read_signed, write_signed
+from ..bilm.objectives import read_header, read_with_checksum, write_with_checksum
 from ..errors import Errors
 from ..files import reading, write_files
 from .model import LanguageModel
@@ -26,7 +26,7 @@ from .model import LanguageModel
 FILE = "checkpoint.safetensors"
 FORMAT_VERSION = 3
 _HEADER = "checkpoint"
-# What progress has in any case, with the type.
+# Entries that progress always has, with their types.
 PROGRESS: dict[str, Any] = {
     "step": int,
     "n_steps": int,
@@ -46,9 +46,19 @@ def save(
     state: BiLMState,
     progress: dict[str, Any],
 ) -> None:
-    """Write the checkpoint of a run, with the state of all streams, and whatever else
-    is to be restored, as JSON can hold it. Raises OSError [EL013] if it can't be
-    written, ValueError [EL120] if an optimizer's state can't be saved."""
+    """Write the checkpoint of a run.
+
+    Args:
+        folder: Folder of the run.
+        model: Its model.
+        optimizers: Its optimizers.
+        state: Carried state of all streams.
+        progress: Everything else to restore, as JSON can hold it.
+
+    Raises:
+        OSError: [EL013] It can't be written.
+        ValueError: [EL120] The state of an optimizer can't be saved.
+    """
     arrays: Arrays = {f"model.{k}": v for k, v in model.state_dict().items()}
     for direction, part in zip(("forward", "backward"), state):
         arrays |= {f"state.{direction}.h": part.h, f"state.{direction}.c": part.c}
@@ -58,15 +68,15 @@ def save(
             for i, optimizer in enumerate(optimizers)
         ]
     except TypeError as error:
-        raise ValueError(Errors.EL120.format(problem=error)) from error
+        raise Errors.EL120(problem=error) from error
     arrays = _apart({k: v.detach().cpu().contiguous() for k, v in arrays.items()})
     header = {"format": FORMAT_VERSION, "progress": progress, "optimizers": states}
-    write = partial(write_signed, arrays=arrays, name=_HEADER, header=header)
+    write = partial(write_with_checksum, arrays=arrays, name=_HEADER, header=header)
     write_files(folder, {FILE: write})
 
 
 def read_progress(folder: Path) -> dict[str, Any] | None:
-    """Return what was saved as progress; None if there is no checkpoint. Raises
+    """Return the progress in a checkpoint; None if there is no checkpoint. Raises
     ValueError [EL046] if it can't be read."""
     path = folder / FILE
     if not path.exists():
@@ -82,11 +92,11 @@ def read_progress(folder: Path) -> dict[str, Any] | None:
 def load(
     folder: Path, model: LanguageModel, optimizers: Sequence[Optimizer]
 ) -> BiLMState:
-    """Fill a model and its optimizers, and return the state of all streams. Raises
-    ValueError [EL046] if the file is damaged or of another model."""
+    """Restore a model and its optimizers. Return the carried state of all streams.
+    Raises ValueError [EL046] if the file is damaged or of another model."""
     path = folder / FILE
     with reading(path, Errors.EL046):
-        header, arrays = read_signed(path, _HEADER)
+        header, arrays = read_with_checksum(path, _HEADER)
         states = _of_known_format(header)["optimizers"]
         model.load_state_dict(_below("model.", arrays))
         for optimizer, state in zip(optimizers, states, strict=True):
@@ -106,8 +116,8 @@ def _of_known_format(header: dict[str, Any]) -> dict[str, Any]:
 
 
 def flatten(value: Any, name: str, arrays: Arrays) -> Any:
-    """Put the tensors of nested dicts, lists and tuples into arrays, under names that
-    begin with `name`, and return the rest for JSON. Raises TypeError on other types."""
+    """Move the tensors of nested dicts, lists and tuples into `arrays`, by names that
+    begin with `name`. Return the rest for JSON. Raises TypeError on other types."""
     if isinstance(value, Tensor):
         name = name if name not in arrays else f"{name}.{len(arrays)}"
         arrays[name] = value
@@ -126,7 +136,7 @@ def flatten(value: Any, name: str, arrays: Arrays) -> Any:
 
 
 def unflatten(value: Any, arrays: Arrays) -> Any:
-    """Return the nested value that `flatten` was given."""
+    """Undo `flatten`: return the nested value with its tensors."""
     if not isinstance(value, dict):
         return value
     ((kind, content),) = value.items()
@@ -139,7 +149,7 @@ def unflatten(value: Any, arrays: Arrays) -> Any:
 
 
 def _apart(arrays: Arrays) -> Arrays:
-    """Return arrays that share no memory, which safetensors does not write."""
+    """Return arrays of which no two share memory: safetensors does not write those."""
     known: set[int] = set()
     for name, array in arrays.items():
         start = array.untyped_storage().data_ptr()
@@ -150,6 +160,6 @@ def _apart(arrays: Arrays) -> Arrays:
 
 
 def _below(prefix: str, arrays: Arrays) -> Arrays:
-    """Return the arrays whose names begin so, by the rest of their names."""
+    """Return the arrays whose names begin with a prefix, without it."""
     n = len(prefix)
     return {name[n:]: a for name, a in arrays.items() if name.startswith(prefix)}

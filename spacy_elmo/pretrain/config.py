@@ -25,19 +25,19 @@ from ..registry import registry
 from .optimizers import OptimizerRecipe
 from .schedules import Schedule
 
-# Called with (nlp, stdout, stderr); returns a function for each step, and one for the
-# end.
+# Called with (nlp, stdout, stderr). Returns a function that is called at each step, and
+# one that is called at the end.
 SpacyLogger = Callable[..., tuple[Callable[[Any], None], Callable[[], None]]]
 
 
 Count = Annotated[int, Field(ge=1)]
 Amount = Annotated[int, Field(ge=0)]
-# Files; one by itself needs no brackets, which shells want quoted.
+# Files. A single one needs no brackets, which a shell wants quoted.
 Paths = Annotated[
     list[str],
     BeforeValidator(lambda given: [given] if isinstance(given, str) else given),
 ]
-# A text is prepared in a folder of its name, below the output.
+# A text is prepared in a folder of this name, below the output.
 TextName = Annotated[str, Field(pattern=r"^\w[\w .-]*$")]
 
 
@@ -53,8 +53,8 @@ class Section(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    # What relative paths are relative to, wherever the process works when they are
-    # read. Paths themselves stay as they are written, for cards and checkpoints.
+    # The folder that relative paths start from, even if the process changes its own.
+    # The paths stay as they are written, for cards and checkpoints.
     _folder: Path = PrivateAttr(default_factory=_working_folder)
 
     def path(self, name: str) -> Path:
@@ -71,7 +71,7 @@ class TextConfig(Section):
 
     train: Paths
     dev: Paths  # held-out text for evaluation
-    # More of it by name, for before and after.
+    # More held-out text by name, measured before and after the training.
     also: dict[TextName, Paths] | None = None
     lang: str = "en"  # of the tokenizer
     tokenizer: str = "spacy"  # or "whitespace"

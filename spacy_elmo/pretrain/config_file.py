@@ -1,4 +1,4 @@
-"""Configuration files (.cfg) -> the settings of a training run."""
+"""Reading the settings of a run from a configuration file (.cfg)."""
 
 import configparser
 import json
@@ -11,8 +11,8 @@ from confection import Config
 from pydantic import ValidationError
 
 from ..bilm import BiLMConfig
-from ..errors import Errors
-from ..files import MAX_JSON, reading
+from ..errors import ElmoError, Errors
+from ..files import MAX_JSON, check_plain
 from .config import BLOCKS, PretrainConfig
 
 SECTIONS = ("text", "vocab", "model", "training", "paths")
@@ -30,9 +30,11 @@ def read_config(path: Path, overrides: dict[str, Any] | None = None) -> Pretrain
             of the wrong type or out of bounds; [EL020] the sizes don't fit together.
     """
     try:
-        with reading(path, "{error}", max_bytes=MAX_JSON):
-            text = path.read_text(encoding="utf-8-sig")
+        check_plain(path, MAX_JSON)
+        text = path.read_text(encoding="utf-8-sig")
         return _parse(dict(Config().from_str(text, overrides=overrides or {})))
+    except ElmoError:
+        raise
     except KeyError as error:
         problem = f"it refers to {error}, which it does not have"
     except ValidationError as error:
@@ -46,9 +48,7 @@ def read_config(path: Path, overrides: dict[str, Any] | None = None) -> Pretrain
         configparser.Error,
     ) as error:
         problem = _one_line(str(error))
-        if problem.startswith("[EL"):
-            raise
-    raise ValueError(Errors.EL037.format(path=path, problem=problem))
+    raise Errors.EL037(path=path, problem=problem)
 
 
 def parse_overrides(args: Sequence[str]) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def parse_overrides(args: Sequence[str]) -> dict[str, Any]:
         name, equals, value = name.partition("=")
         if not name.startswith("--") or "." not in name or not (equals or rest):
             problem = f"{name!r} is not an override such as --training.epochs 2"
-            raise ValueError(Errors.EL037.format(path="command line", problem=problem))
+            raise Errors.EL037(path="command line", problem=problem)
         value = value if equals else rest.pop(0)
         try:
             overrides[name[2:]] = json.loads(value)

@@ -1,4 +1,4 @@
-"""The corpora of a run: prepared folders as they are, text files prepared beside it."""
+"""The corpora of a run: prepared folders, and text files that are prepared for it."""
 
 import shutil
 import warnings
@@ -22,8 +22,8 @@ from .config import PretrainConfig
 from .model import LanguageModel
 from .workers import Workers
 
-FOLDER = "text"  # below the output, for what is prepared here
-ASIDE = ".new-"  # before the name of a text that is to replace that of another run
+FOLDER = "text"  # below the output, for text that is prepared here
+NEW = ".new-"  # before the name of a text that will replace that of another run
 TRAIN, DEV = "train", "dev"
 # Training text, dev text, and further held-out text, by name.
 Corpora = dict[str, Corpus]
@@ -32,9 +32,16 @@ Corpora = dict[str, Corpus]
 def open_corpora(
     config: PretrainConfig, output: Path, workers: Workers, *, overwrite: bool = False
 ) -> tuple[Corpora, dict[str, str]]:
-    """Return the corpora that a configuration names, and a hash of each; text files are
-    prepared below `output`. With `overwrite` they are prepared beside what is there of
-    other ones, until `replace_text` puts them in its place.
+    """Return the corpora of a configuration, and a hash of each.
+
+    Text files are prepared below `output`. With `overwrite` they are prepared beside
+    the text of another run, until `replace_text` puts them in its place.
+
+    Args:
+        config: All settings.
+        output: Folder of the run.
+        workers: Its processes.
+        overwrite: Whether the run replaces another one.
 
     Raises:
         ValueError: [EL037] Further text is named like training or dev text; [EL043] a
@@ -46,7 +53,7 @@ def open_corpora(
     named = {TRAIN: text.train, DEV: text.dev, **also}
     if len(named) < 2 + len(also):
         problem = f"a text of [text.also] can't be named {TRAIN!r} or {DEV!r}"
-        raise ValueError(Errors.EL037.format(path="text", problem=problem))
+        raise Errors.EL037(path="text", problem=problem)
     paths = {name: list(map(text.path, sources)) for name, sources in named.items()}
     prepared = {name: prepared_folder(sources) for name, sources in paths.items()}
     if workers.is_first:
@@ -58,7 +65,7 @@ def open_corpora(
         name: folder or _newest(output / FOLDER / name)
         for name, folder in prepared.items()
     }
-    if workers.is_first:  # reads and checks the whole files, for all processes
+    if workers.is_first:  # checks the whole files, for all processes
         opened = {name: open_corpus(folder) for name, folder in folders.items()}
         _compare_tokenizers(folders)
     workers.wait()
@@ -72,7 +79,7 @@ def open_corpora(
 
 
 def _compare_tokenizers(folders: dict[str, Path]) -> None:
-    """Warn [ELW56] of corpora that were prepared with other tokenizers."""
+    """Warn [ELW56] if corpora were prepared with different tokenizers."""
     settings = ("lang", "tokenizer", "sentences")
     found = {
         name: ", ".join(
@@ -82,11 +89,11 @@ def _compare_tokenizers(folders: dict[str, Path]) -> None:
     }
     if len(set(found.values())) > 1:
         how = "; ".join(f"{name} with {values}" for name, values in found.items())
-        warnings.warn(Warnings.ELW56.format(how=how), stacklevel=2)
+        warnings.warn(Warnings.ELW56(how=how), stacklevel=2)
 
 
 def describe(corpora: Corpora, model: LanguageModel) -> tuple[str, str]:
-    """Return a line on the corpora of a run, and one on the size of its model."""
+    """Return a line about the corpora of a run, and one about the size of its model."""
     text, dev, bilm, softmax = corpora[TRAIN], corpora[DEV], model.bilm, model.softmax
     n_softmax = sum(p.numel() for p in softmax.parameters())
     words = (
@@ -105,42 +112,42 @@ def _prepare(
     folder: Path,
     overwrite: bool,
 ) -> None:
-    """Prepare text files, beside what is in the folder if that is to be replaced: the
-    run that it is of stays as it was, should this one be refused."""
+    """Prepare text files. Text of another run, which is to be replaced, stays until
+    nothing can be refused any more: the new text is prepared beside it."""
     request, processes = _request(config, name), config.text.processes
-    aside = _aside(folder)
+    new = _new(folder)
     try:
         prepare(sources, folder, request, processes=processes)
-        shutil.rmtree(aside, ignore_errors=True)
-    except ValueError as error:
-        if not (overwrite and str(error).startswith(("[EL041]", "[EL042]"))):
+        shutil.rmtree(new, ignore_errors=True)
+    except (Errors.EL041, Errors.EL042):
+        if not overwrite:
             raise
         refuse_to_write_over(sources, folder, overwrite=True)
-        prepare(sources, aside, request, processes=processes, overwrite=True)
+        prepare(sources, new, request, processes=processes, overwrite=True)
 
 
-def _aside(folder: Path) -> Path:
-    return folder.with_name(ASIDE + folder.name)
+def _new(folder: Path) -> Path:
+    return folder.with_name(NEW + folder.name)
 
 
 def _newest(folder: Path) -> Path:
-    return _aside(folder) if is_prepared(_aside(folder)) else folder
+    return _new(folder) if is_prepared(_new(folder)) else folder
 
 
 def replace_text(output: Path) -> None:
-    """Put what was prepared for a run in the place of what another had there."""
-    for aside in (output / FOLDER).glob(f"{ASIDE}*"):
-        move(aside, aside.with_name(aside.name.removeprefix(ASIDE)))
+    """Put the text that was prepared for a run in the place of another run's."""
+    for new in (output / FOLDER).glob(f"{NEW}*"):
+        move(new, new.with_name(new.name.removeprefix(NEW)))
 
 
 def prepared_folder(sources: Sequence[str | Path]) -> Path | None:
-    """Return the prepared folder that is named, None if files and folders of text are.
-    Raises ValueError [EL043] if a prepared folder is not named alone."""
+    """Return the prepared folder among the sources; None if all are files and folders
+    of text. Raises ValueError [EL043] if a prepared folder is not the only source."""
     for name in sources:
-        with suppress(PermissionError):  # what reads it says so
+        with suppress(PermissionError):  # it is reported when it is read
             if is_prepared(Path(name)):
                 if len(sources) > 1:
-                    raise ValueError(Errors.EL043.format(path=name))
+                    raise Errors.EL043(path=name)
                 return Path(name)
     return None
 

@@ -1,5 +1,5 @@
-"""Perplexity of held-out text, over the whole vocabulary. A GPU is waited for once, at
-the end."""
+"""Perplexity of held-out text, over the whole vocabulary. The CPU waits for a GPU once,
+at the end."""
 
 import math
 from collections.abc import Sequence
@@ -14,20 +14,29 @@ from ..machine import default_settings
 from ..text import BOS_ID, EOS_ID, SPECIALS, UNK_ID, Corpus, Streams
 from .model import LanguageModel, evaluating, on_device
 
-# Streams that a text is measured in, on every device: each begins with zeros, so that
-# the figure depends on their number.
+# Streams that a text is measured in, on every device. Each begins with zeros, so the
+# figure depends on their number.
 STREAMS = 16
-END = 256  # of a word's bytes, and their beginning
+END = 256  # stands before the first and after the last byte of a word
 
 
 @dataclass(frozen=True)
 class Perplexity:
     """Perplexities of a text. The end of each sentence is predicted, its beginning is
-    not. `mean` is exp of the mean loss of both directions; `bits_per_character` this
-    loss, the spelling of unknown words included, over the text's Unicode characters
-    (tokens, one space after each, and one for the end of each sentence), to compare
-    models with different vocabularies; `spelling_bits` is that of unknown words alone,
-    which the model does not compute.
+    not.
+
+    Attributes:
+        forward: Perplexity of the forward direction.
+        backward: Perplexity of the backward direction.
+        mean: exp of the mean loss of both.
+        bits_per_character: Mean loss of both in bits, with the spelling of unknown
+            words, over the Unicode characters of the text: tokens, one space after
+            each, one for the end of each sentence. It compares models with different
+            vocabularies.
+        spelling_bits: The part of these bits that spells unknown words. The model does
+            not compute it.
+        tokens: Number of tokens.
+        coverage: Share of the tokens that are in the vocabulary.
     """
 
     forward: float
@@ -36,7 +45,7 @@ class Perplexity:
     bits_per_character: float
     spelling_bits: float
     tokens: int
-    coverage: float  # share of the tokens that are in the vocabulary
+    coverage: float
 
     def to_dict(self) -> dict[str, float]:
         """Return the figures by name."""
@@ -58,9 +67,20 @@ def perplexity(
     unroll_steps: int = 50,
     progress: bool = False,
 ) -> Perplexity:
-    """Return the perplexity of a corpus in the model's vocabulary and Unicode form. It
-    is read in streams with carried state, as in training: in batch_size of them, or
-    fewer if it is short. Raises ValueError [EL035] if it is too short."""
+    """Return the perplexity of a corpus, in the vocabulary and Unicode form of a model.
+
+    The corpus is read in streams with carried state, as in training.
+
+    Args:
+        model: The model.
+        corpus: The corpus.
+        batch_size: Number of streams; a short corpus has fewer.
+        unroll_steps: Tokens of each stream that are read at once.
+        progress: Whether to show a bar.
+
+    Raises:
+        ValueError: [EL035] The corpus is too short.
+    """
     corpus = corpus.in_form(model.bilm.form)
     batch_size = max(1, min(batch_size, (len(corpus.forward) - 1) // unroll_steps))
     streams = Streams(corpus, model.bilm, batch_size, unroll_steps)
@@ -113,13 +133,13 @@ def _spelling(corpus: Corpus) -> tuple[int, float]:
 
 
 class Spelling:
-    """The probability of the spelling of words that a vocabulary does not have.
+    """The probability of spelling words that a vocabulary does not have.
 
-    Perplexities over different vocabularies can't be compared: the smaller one predicts
-    <UNK> for the hard words, which is easy. Bits per character can, if an unknown word
-    is scored with the probability of its spelling as well: byte by byte, each predicted
-    from the one before, with counts from the words of the vocabulary, each word once,
-    plus one half (Krichevsky and Trofimov 1981).
+    Perplexities over different vocabularies can't be compared: a small vocabulary has
+    <UNK> for the hard words, which is easy to predict. Bits per character can be, if
+    the spelling of an unknown word is predicted, too. Each byte is predicted from the
+    one before, with counts from the words of the vocabulary, each word once, plus one
+    half (Krichevsky and Trofimov 1981).
     """
 
     def __init__(self, vocab: Sequence[str]) -> None:

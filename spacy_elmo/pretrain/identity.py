@@ -4,15 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..bilm import BiLM
 from ..errors import Errors
 from . import checkpoint
 from .config import PretrainConfig
 from .results import refuse_models
-from .schedules import Schedule
+from .start import Run
 from .workers import Workers
 
-# What may change when a run resumes: nothing that the weights depend on, but for the
+# Settings that may change when a run resumes. Weights don't depend on them, but for the
 # rounding and order of sums and, with dropout, the order of random numbers.
 FREE = {
     "training.accumulate",
@@ -25,15 +24,15 @@ FREE = {
     "training.tensorboard",
     "training.save_dtype",
     "training.logger",
-    # `check_schedule` looks at what they mean.
+    # `_check_schedule` looks at what they mean.
     "training.epochs",
     "training.max_steps",
 }
 
 
 def identity(config: PretrainConfig, text_hashes: dict[str, str]) -> dict[str, Any]:
-    """Return what the weights of a run depend on, by name; the hashes of its corpora
-    stand for the section [text]."""
+    """Return all settings that the weights of a run depend on, by name. Hashes of the
+    corpora stand for the section [text]."""
     settings = config.to_dict()
     named: dict[str, Any] = {}
     for section in ("vocab", "model", "training"):
@@ -49,12 +48,20 @@ def identity(config: PretrainConfig, text_hashes: dict[str, str]) -> dict[str, A
 def read_saved(
     output: Path, now: dict[str, Any], workers: Workers
 ) -> dict[str, Any] | None:
-    """Return the progress of a run that is to be resumed; None if there is none. Raises
-    ValueError [EL018] if not all processes see it, [EL046] if it can't be read, [EL047]
-    if it is another run's, or if there are models without it."""
+    """Return the progress of the run to resume; None if there is none.
+
+    Args:
+        output: Folder of the run.
+        now: What the run depends on, as of `identity`.
+        workers: Its processes.
+
+    Raises:
+        ValueError: [EL018] Not all processes see it; [EL046] it can't be read; [EL047]
+            it is of another run, or there are models without it.
+    """
     saved = checkpoint.read_progress(output)
     if not workers.agree(saved["step"] if saved else 0):
-        raise ValueError(Errors.EL018.format(path=output))
+        raise Errors.EL018(path=output)
     if saved is None:
         refuse_models(output)
     else:
@@ -62,18 +69,30 @@ def read_saved(
     return saved
 
 
-def check_processes(
-    depends_on: dict[str, Any],
-    vocabulary: str,
-    n_steps: int,
-    bilm: BiLM,
-    workers: Workers,
-) -> None:
-    """Raise ValueError [EL125] unless all processes would train the same."""
-    weights = bilm.fingerprint() if workers.size > 1 else ""
-    what = [depends_on, vocabulary, n_steps, weights]
-    if not workers.agree(json.dumps(what, sort_keys=True)):
-        raise ValueError(Errors.EL125)
+def check_processes(run: Run, depends_on: dict[str, Any]) -> None:
+    """Raise ValueError [EL125] unless all processes would train the same model."""
+    several = run.workers.size > 1
+    weights = run.model.bilm.fingerprint() if several else ""
+    what = [depends_on, run.vocabulary, run.n_steps, weights]
+    if not run.workers.agree(json.dumps(what, sort_keys=True)):
+        raise Errors.EL125()
+
+
+def check_resumable(run: Run, saved: dict[str, Any]) -> None:
+    """Raise ValueError [EL047] if a run can't go on from the progress of a checkpoint:
+    no step is left, earlier steps would have had other learning rates, or the words or
+    the first weights are others."""
+    step, before, now = saved["step"], saved["n_steps"], run.n_steps
+    if step > now or step == now < before:
+        differs = f"it has made {step:,} steps and has none left of {now:,}"
+        raise Errors.EL047(path=run.output, differs=differs)
+    _check_schedule(run, step, before)
+    kept = {"vocabulary": run.vocabulary, "init": run.init}
+    for name, what in zip(kept, ("another vocabulary", "other weights")):
+        if saved.get(name, kept[name]) != kept[name]:
+            source = f"'{run.config.training.init}'" if run.init else "the text"
+            differs = f"{source} has {what} now"
+            raise Errors.EL047(path=run.output, differs=differs)
 
 
 def check_same(output: Path, saved: dict[str, Any], now: dict[str, Any]) -> None:
@@ -88,14 +107,13 @@ def check_same(output: Path, saved: dict[str, Any], now: dict[str, Any]) -> None
         else:
             differs.append(f"{name} was {saved.get(name)!r} and is {now.get(name)!r}")
     if differs:
-        raise ValueError(Errors.EL047.format(path=output, differs="; ".join(differs)))
+        raise Errors.EL047(path=output, differs="; ".join(differs))
 
 
-def check_schedule(
-    output: Path, schedule: Schedule, step: int, *, before: int, now: int
-) -> None:
+def _check_schedule(run: Run, step: int, before: int) -> None:
     """Raise ValueError [EL047] unless the steps that a run has made keep their learning
-    rates when its number of steps changes from before to now."""
+    rates, though its number of steps was another before."""
+    schedule, now = run.schedule, run.n_steps
     if any(schedule(n, before) != schedule(n, now) for n in range(step)):
         differs = (
             f"it was to make {before:,} steps and is to make {now:,}, with which its "
@@ -103,4 +121,4 @@ def check_schedule(
             "spacy-elmo.WarmupStableDecay.v1 before it falls, if warmup_steps are at "
             "most a tenth of both)"
         )
-        raise ValueError(Errors.EL047.format(path=output, differs=differs))
+        raise Errors.EL047(path=run.output, differs=differs)

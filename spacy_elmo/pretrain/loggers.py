@@ -1,8 +1,9 @@
-"""Where a run's figures go: a progress bar, log.jsonl, TensorBoard, spaCy's loggers."""
+"""Where a run's figures go: a progress bar, log.jsonl, TensorBoard, spaCy's loggers,
+and from the log into a plot."""
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,15 +13,21 @@ from confection import Config
 from tqdm import tqdm
 
 from ..errors import Errors
-from ..files import write_files, write_text
+from ..files import new_figure, save_figure, write_files, write_text
 from .config import PretrainConfig
 
 FILE = "log.jsonl"
 
 
 class Log:
-    """The log of a run of n_steps, first_step of which are done: lines of later ones
-    are removed from the file when it is entered, for these steps are made again.
+    """The log of a run. On entering, lines of steps after first_step are removed from
+    the file, since these steps are made again.
+
+    Args:
+        output: Folder of the run.
+        config: All settings.
+        n_steps: Steps of the run.
+        first_step: Steps that are done already.
 
     Raises:
         ImportError: [EL049] TensorBoard is not installed.
@@ -39,7 +46,7 @@ class Log:
             try:
                 from torch.utils.tensorboard import SummaryWriter
             except ImportError as error:
-                raise ImportError(Errors.EL049.format(error=error)) from error
+                raise Errors.EL049(error=error) from error
             folder = str(output / "tensorboard")
             self._writer = SummaryWriter(folder, purge_step=first_step + 1)
         self._spacy: Callable[[Any], None] | None = None
@@ -52,7 +59,7 @@ class Log:
             initial=first_step * self.tokens_per_step,
             unit=" tokens",
             unit_scale=True,
-            # Where this is a file it gets a line now and then.
+            # A file gets a line now and then.
             mininterval=0.5 if sys.stderr.isatty() else 30,
         )
 
@@ -63,14 +70,13 @@ class Log:
             self._spacy(None)
 
     def row(self, row: dict[str, Any]) -> None:
-        """Write a line of figures; at an evaluation it has `epoch` and `dev`, a
+        """Write a line of figures. One of an evaluation has `epoch`, too, and `dev`, a
         dictionary. Raises OSError [EL013] if it can't be written."""
         try:
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
         except OSError as error:
-            message = Errors.EL013.format(path=self.path, error=error)
-            raise OSError(error.errno, message) from error
+            raise Errors.EL013(path=self.path, error=error) from error
         self._shown["loss"] = f"{row['loss']:.3f}"
         self._shown["lr"] = f"{row['learn_rate']:.2g}"
         if "dev" in row:
@@ -112,7 +118,7 @@ class Log:
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """Return the whole lines of a log; none if there is no such file. Raises ValueError
+    """Return the complete lines of a log; none if there is no file. Raises ValueError
     [EL121] if it is not the log of a run."""
     if not path.is_file():
         return []
@@ -122,21 +128,50 @@ def read_log(path: Path) -> list[dict[str, Any]]:
             row = json.loads(line)
         except ValueError as error:
             if line.endswith(b"\n") or not line.startswith(b"{"):
-                raise ValueError(Errors.EL121.format(path=path)) from error
-            break  # the line that was being written when the process was killed
+                raise Errors.EL121(path=path) from error
+            break  # unfinished: the process was killed while it wrote this line
         is_row = isinstance(row, dict) and all(
             isinstance(row.get(name), (int, float))
             for name in ("step", "tokens", "loss")
         )
         dev = row.get("dev", {"mean": None}) if is_row else None
         if not (isinstance(dev, dict) and "mean" in dev):
-            raise ValueError(Errors.EL121.format(path=path))
+            raise Errors.EL121(path=path)
         rows.append(row)
     return rows
 
 
+def draw_curve(runs: Sequence[Path], output: Path) -> None:
+    """Plot training loss and dev perplexity of runs against tokens. The ending of the
+    file says its format.
+
+    Raises:
+        ValueError: [EL074] A run has no log, or the format is not known.
+        ImportError: [EL075] matplotlib is not installed.
+        OSError: [EL013] The file can't be written.
+    """
+    figure = new_figure(9, 3.6, output)
+    loss_axes, dev_axes = figure.subplots(1, 2)
+    for number, run in enumerate(runs):
+        rows = [(row["tokens"] / 1e6, row) for row in read_log(run / FILE)]
+        if not rows:
+            problem = f"there is no '{FILE}' of a run in it"
+            raise Errors.EL074(path=run, problem=problem)
+        style: dict[str, Any] = {"color": f"C{number}", "label": run.name}
+        dev = [(tokens, row["dev"]["mean"]) for tokens, row in rows if "dev" in row]
+        loss_axes.plot([n for n, _ in rows], [row["loss"] for _, row in rows], **style)
+        dev_axes.plot([n for n, _ in dev], [p for _, p in dev], marker=".", **style)
+    loss_axes.set(xlabel="million tokens", ylabel="training loss (nats per word)")
+    dev_axes.set(xlabel="million tokens", ylabel="dev perplexity", yscale="log")
+    for axes in (loss_axes, dev_axes):
+        axes.grid(alpha=0.3)
+    dev_axes.legend()
+    save_figure(figure, output)
+
+
 def _like_a_pipeline(config: PretrainConfig, n_steps: int) -> Any:
-    """Return what spaCy's loggers ask a pipeline for: its configuration and parts."""
+    """Return an object that spaCy's loggers take for a pipeline: it has a configuration
+    and components."""
     sections = config.to_dict()
     sections["training"] |= {
         "max_steps": n_steps,

@@ -1,7 +1,8 @@
 """The training loop. START READING HERE for the trainer.
 
-corpora.py -> text/streams.py -> step.py, in every one of workers.py, with what is
-written by checkpoint.py, loggers.py and results.py
+    corpora.py -> text/streams.py -> step.py -> checkpoint.py, loggers.py, results.py
+
+Every process of workers.py runs this loop; the first one writes the files.
 """
 
 import math
@@ -15,29 +16,40 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..bilm import BiLMState, form_of
+from ..bilm import BiLMState
 from ..bilm.kernels import (
     check_training_precision,
     choose_training_matmul,
     multiply_by,
 )
 from ..errors import Errors
-from ..files import held, sha256_of
+from ..files import held
 from ..output import Messages
+from ..processes import StopSignals
 from ..text import Batch, read_ahead
 from . import checkpoint
 from .config import PretrainConfig
-from .corpora import DEV, TRAIN, Corpora, describe, open_corpora, replace_text
+from .corpora import DEV, describe, open_corpora, replace_text
 from .evaluation import perplexity
-from .identity import check_processes, check_schedule, identity, read_saved
+from .identity import check_processes, check_resumable, identity, read_saved
 from .loggers import Log
 from .memory import gigabytes
 from .optimizers import set_learn_rate
 from .results import BEST, Results, prepare_output, remove_models
-from .start import divide_streams, make_optimizers, softmax_folder, start_model
+from .start import Run, set_up, softmax_folder
 from .step import train_step
-from .stop import Stopped, StopSignals
-from .workers import Workers, start, torch_settings
+from .workers import start, torch_settings
+
+
+class Stopped(Exception):
+    """A run was asked to stop, and has saved what it needs to resume."""
+
+    def __init__(self, signal_number: int, step: int, n_steps: int) -> None:
+        self.signal_number = signal_number
+        super().__init__(
+            f"Stopped after step {step:,} of {n_steps:,}, and saved. The same "
+            "command, without --overwrite, resumes it."
+        )
 
 
 def pretrain(
@@ -81,104 +93,106 @@ def pretrain(
         before = saved["matmul"] if saved and "matmul" in saved else None
         matmul = choose_training_matmul(workers.device.type, before)
         scope.enter_context(multiply_by(matmul))
-        loop = Loop(config, output, command, corpora, depends_on, workers, matmul)
-        if saved is not None:
-            loop.restore(saved)
-        stop = scope.enter_context(StopSignals())
+        run = set_up(config, output, corpora, workers)
+        check_processes(run, depends_on)
+        results = Results(run, command)
+        log, msg = None, Messages(no_print=not workers.is_first)
         if workers.is_first:
-            log = Log(output, config, n_steps=loop.n_steps, first_step=loop.step)
+            first_step = saved["step"] if saved else 0
+            log = Log(output, config, n_steps=run.n_steps, first_step=first_step)
+        _announce(run, msg)
+        loop = Loop(run, depends_on, matmul, results, log, saved)
+        if saved is not None:
+            msg.info(f"Resuming at step {loop.step:,} of {run.n_steps:,}")
+        stop = scope.enter_context(StopSignals())
+        if log is not None:
             if overwrite:  # from here on nothing is refused any more
                 _replace_run(output)
-            loop.log = scope.enter_context(log)
+            scope.enter_context(log)
         if saved is None:  # so that models never stand there without one
             loop.save()
         try:
             loop.train(stop)
         except torch.cuda.OutOfMemoryError as error:
-            raise MemoryError(Errors.EL076) from error
+            raise Errors.EL076() from error
         if workers.is_first:
-            loop.results.finish(loop.msg)
+            results.finish(msg)
         workers.wait()
     return output / BEST
 
 
 def _replace_run(output: Path) -> None:
-    """Remove what another run has left, and keep the text of this one."""
+    """Remove the files of another run, and keep the text of this one."""
     (output / checkpoint.FILE).unlink(missing_ok=True)
     remove_models(output)
     replace_text(output)
 
 
+def _announce(run: Run, msg: Messages) -> None:
+    """Say what will be trained, on what, and for how long."""
+    for line in describe(run.corpora, run.model):
+        msg.info(line)
+    B, T = run.config.training.batch_size, run.config.training.unroll_steps
+    msg.info(
+        f"{run.n_steps:,} steps of {B} x {T} tokens on {run.workers.size} x "
+        f"{run.workers.device}, about {gigabytes(run.memory)} of memory each"
+    )
+
+
 class Loop:
-    """One process's part of a run: its streams are in parts that are computed one after
-    the other, each with a carried state. `log` is None except in the first process;
-    `recent` are the loss and the number of targets since its last line, `matmul` is how
-    matrices are multiplied."""
+    """One process's part of a run: it makes the steps, and saves what it needs to
+    resume exactly.
+
+    Args:
+        run: What is trained.
+        depends_on: What the weights depend on, as of `identity`.
+        matmul: How matrices are multiplied.
+        results: The models that are saved.
+        log: Where figures go; None except in the first process.
+        saved: Progress of the checkpoint to resume from; None for a new run.
+
+    Raises:
+        ValueError: [EL046] The checkpoint can't be read; [EL047] it is of another run.
+    """
 
     def __init__(
         self,
-        config: PretrainConfig,
-        output: Path,
-        command: str,
-        corpora: Corpora,
+        run: Run,
         depends_on: dict[str, Any],
-        workers: Workers,
         matmul: str,
+        results: Results,
+        log: Log | None,
+        saved: dict[str, Any] | None,
     ) -> None:
-        self.training, self.output = config.training, output
-        self.workers, self.depends_on = workers, depends_on
-        self.log: Log | None = None
-        self.msg = Messages(no_print=not workers.is_first)
-        self.model, plan = start_model(config, corpora[TRAIN].vocab, workers)
-        bilm, vocab = self.model.bilm, self.model.bilm.vocab or []
-        if self.training.init is None:
-            bilm.form = form_of(corpora[TRAIN].words)
-        self.vocabulary = sha256_of("\n".join(vocab))
-        self.init = bilm.fingerprint() if self.training.init else None
-        self.corpora = {
-            name: text.in_form(bilm.form).with_vocab(vocab)
-            for name, text in corpora.items()
-        }
-        self.results = Results(config, output, command, self.corpora, workers)
-        self.optimizers = make_optimizers(config, self.model)
-        self.schedule = config.schedule()
-        text = self.corpora[TRAIN]
-        self.streams = divide_streams(self.training, text, bilm, workers)
-        if not self.corpora[DEV].n_known:
-            raise ValueError(Errors.EL017)
-        self.steps_per_epoch = len(self.streams[0])
-        self.n_steps = self.training.epochs * self.steps_per_epoch
-        self.n_steps = min(self.n_steps, self.training.max_steps or self.n_steps)
+        self.run, self.training, self.workers = run, run.config.training, run.workers
+        self.depends_on, self.matmul = depends_on, matmul
+        self.results, self.log = results, log
         self.step, self.loss, self.learn_rate = 0, 0.0, 0.0
-        self.norm, self.matmul = torch.zeros(()), matmul
-        self.recent = torch.zeros(2, dtype=torch.float64, device=workers.device)
-        self.started, self.logged_at = time.time(), (0, time.time())
-        self._reset_states()
-        check_processes(depends_on, self.vocabulary, self.n_steps, bilm, workers)
-        for line in describe(self.corpora, self.model):
-            self.msg.info(line)
-        B, T = self.training.batch_size, self.training.unroll_steps
-        self.msg.info(
-            f"{self.n_steps:,} steps of {B} x {T} tokens on {workers.size} x "
-            f"{workers.device}, about {gigabytes(plan.memory())} of memory each"
-        )
+        self.norm = torch.zeros(())
+        # Sum of the losses, and number of targets, since the last line of the log.
+        self.recent = torch.zeros(2, dtype=torch.float64, device=run.workers.device)
+        self.states = run.zero_states()  # carried over from step to step
+        self.started = time.time()
+        if saved is not None:
+            self._resume(saved)
+        self.logged_at = (self.step, time.time())
 
     def train(self, stop: StopSignals) -> None:
         """Make all steps that are left. Raises Stopped if asked to."""
-        training = self.training
+        run, training = self.run, self.training
         # The step after which the biLM itself is trained.
         begins = 0 if softmax_folder(training) else training.softmax_first or None
-        self.model.train()
+        run.model.train()
         if self.step == begins == 0:
             self._measure_before()
         for batches in self._batches():
-            if self.step % self.steps_per_epoch == 0:
-                self._reset_states()
-            factor = float(self.schedule(self.step, self.n_steps))
-            self.learn_rate = set_learn_rate(self.optimizers, factor)
+            if self.step % run.steps_per_epoch == 0:
+                self.states = self.run.zero_states()
+            factor = float(run.schedule(self.step, run.n_steps))
+            self.learn_rate = set_learn_rate(run.optimizers, factor)
             figures, self.norm = train_step(
-                self.model,
-                self.optimizers,
+                run.model,
+                run.optimizers,
                 batches,
                 self.states,
                 training,
@@ -188,7 +202,7 @@ class Loop:
             self.recent += figures
             self.step += 1
             asked = any(self.workers.sum([bool(stop.asked)]))
-            at_end = self.step == self.n_steps
+            at_end = self.step == run.n_steps
             evaluates = at_end or self.step % training.eval_every == 0
             logs = evaluates or self.step % training.log_every == 0
             saves = evaluates or asked or self.step % training.save_every == 0
@@ -203,19 +217,14 @@ class Loop:
             if saves:
                 self.save()
             if asked and not at_end:
-                raise Stopped(stop.asked or SIGTERM, self.step, self.n_steps)
+                raise Stopped(stop.asked or SIGTERM, self.step, run.n_steps)
 
     def _batches(self) -> Iterator[list[Batch[np.ndarray]]]:
         def make(step: int) -> list[Batch[np.ndarray]]:
-            number = step % self.steps_per_epoch
-            return [part.batch(number) for part in self.streams]
+            number = step % self.run.steps_per_epoch
+            return [part.batch(number) for part in self.run.streams]
 
-        return read_ahead(make, range(self.step, self.n_steps))
-
-    def _reset_states(self) -> None:
-        """Set the carried states to zeros, as at the start of an epoch."""
-        zero_state = self.model.bilm.zero_state
-        self.states = [zero_state(len(part.rows)) for part in self.streams]
+        return read_ahead(make, range(self.step, self.run.n_steps))
 
     # -- between steps ------------------------------------------------------------
 
@@ -223,19 +232,16 @@ class Loop:
         """Raise ValueError [EL038] before anything is written of a broken model."""
         total, n = self.workers.sum(self.recent.tolist())
         self.loss = total / n if n else self.loss
-        # The losses are of before the last update, which a broken gradient would spoil.
+        # The losses are from before the last update, which a broken gradient spoils.
         self._check_finite(self.loss, float(self.norm))
 
     def _check_finite(self, *figures: float) -> None:
         for loss in figures:
             if not math.isfinite(loss):
-                message = Errors.EL038.format(
-                    loss=loss, step=self.step, output=self.output
-                )
-                raise ValueError(message)
+                raise Errors.EL038(loss=loss, step=self.step, output=self.run.output)
 
     def _write_log(self, evaluates: bool) -> None:
-        """Write a line of the log; at an evaluation measure and save the model too."""
+        """Write a line of the log. At an evaluation measure and save the model, too."""
         self.recent.zero_()
         if self.log is not None:
             tokens, (step, since) = self.log.tokens_per_step, self.logged_at
@@ -250,24 +256,24 @@ class Loop:
                 "grad_norm": float(self.norm),
             }
             if evaluates:
-                found = perplexity(self.model, self.corpora[DEV])
+                found = perplexity(self.run.model, self.run.corpora[DEV])
                 self._check_finite(found.mean)
                 self.log.say(
                     f"step {self.step:>7,}  {row['tokens_per_second']:>7,} tokens/s  "
                     f"loss {self.loss:.3f}  dev perplexity {found}"
                 )
                 seconds = time.time() - self.started
-                self.results.evaluated(self.model, found, row["tokens"], seconds)
-                row["epoch"] = (self.step - 1) // self.steps_per_epoch + 1
+                self.results.evaluated(found, row["tokens"], seconds)
+                row["epoch"] = (self.step - 1) // self.run.steps_per_epoch + 1
                 row["dev"] = found.to_dict()
             self.log.row(row)
         self.logged_at = (self.step, time.time())
         self.workers.wait()
 
     def _measure_before(self) -> None:
-        """Measure the perplexities that the biLM has before it is trained here."""
+        """Measure the perplexities of the biLM before it is trained."""
         if self.log is not None:
-            found = self.results.measure_before(self.model)
+            found = self.results.measure_before()
             self.log.say(f"perplexity before the biLM is trained: {found}")
         self.workers.wait()
 
@@ -280,40 +286,27 @@ class Loop:
         if self.workers.is_first:
             saved = {
                 "identity": self.depends_on,
-                "vocabulary": self.vocabulary,
-                "init": self.init,
+                "vocabulary": self.run.vocabulary,
+                "init": self.run.init,
                 "matmul": self.matmul,
                 "step": self.step,
-                "n_steps": self.n_steps,
+                "n_steps": self.run.n_steps,
                 "seconds": time.time() - self.started,
                 "recent": recent,
                 "results": self.results.to_dict(),
             }
-            checkpoint.save(self.output, self.model, self.optimizers, state, saved)
+            run = self.run
+            checkpoint.save(run.output, run.model, run.optimizers, state, saved)
         self.workers.wait()
 
-    def restore(self, saved: dict[str, Any]) -> None:
-        """Resume from a checkpoint; raise ValueError [EL046, EL047] if it can't be."""
-        self.step = saved["step"]
-        if self.step > self.n_steps or self.step == self.n_steps < saved["n_steps"]:
-            made, wanted = f"{self.step:,}", f"{self.n_steps:,}"
-            differs = f"it has made {made} steps and has none left of {wanted}"
-            raise ValueError(Errors.EL047.format(path=self.output, differs=differs))
-        n_steps = {"before": saved["n_steps"], "now": self.n_steps}
-        check_schedule(self.output, self.schedule, self.step, **n_steps)
-        now = {"vocabulary": self.vocabulary, "init": self.init}
-        for kept, what in zip(now, ("another vocabulary", "other weights")):
-            if saved.get(kept, now[kept]) != now[kept]:
-                source = f"'{self.training.init}'" if self.init else "the text"
-                differs = f"{source} has {what} now"
-                raise ValueError(Errors.EL047.format(path=self.output, differs=differs))
-        state = checkpoint.load(self.output, self.model, self.optimizers)
+    def _resume(self, saved: dict[str, Any]) -> None:
+        run, self.step = self.run, saved["step"]
+        check_resumable(run, saved)
+        state = checkpoint.load(run.output, run.model, run.optimizers)
         self.states = [
-            state.rows(slice(part.rows.start, part.rows.stop)) for part in self.streams
+            state.rows(slice(part.rows.start, part.rows.stop)) for part in run.streams
         ]
         self.started -= saved["seconds"]
-        self.logged_at = (self.step, time.time())
         if self.workers.is_first:  # the sums over all processes
             self.recent += self.recent.new_tensor(saved["recent"])
         self.results.restore(saved["results"], self.step)
-        self.msg.info(f"Resuming at step {self.step:,} of {self.n_steps:,}")

@@ -1,4 +1,4 @@
-"""Memory: what a run is expected to take, before it takes it, and keeping it."""
+"""Memory: how much a run will need, which is checked before it begins."""
 
 import ctypes
 import sys
@@ -18,7 +18,7 @@ from .model import LanguageModel
 
 FLOAT = 4  # bytes
 CGROUP = Path("/sys/fs/cgroup")
-LIBRARIES = 400 << 20  # what Python and torch take themselves
+LIBRARIES = 400 << 20  # of Python and torch themselves
 WORD_LENGTH = 24  # bytes of a word longer than most words of a batch
 # Distinct words of a batch, as a share of its positions: half in small batches of
 # English, fewer in larger ones.
@@ -30,9 +30,16 @@ LARGEST = (1 << 31) - 1
 
 @dataclass(frozen=True)
 class Plan:
-    """One process's work: a model, whose parameters need have no memory yet, n_streams
-    of one part of its batch, the optimizer's moments for each parameter, and the share
-    of the model's vocabulary that is taken."""
+    """The work of one process, whose memory is estimated.
+
+    Attributes:
+        model: The model; its parameters need have no memory yet.
+        n_streams: Streams of one part of the batch.
+        unroll_steps: Tokens of each stream.
+        moments: Numbers that the optimizer keeps for each parameter.
+        on_gpu: Whether it is on a GPU.
+        share: Share of the vocabulary that the softmax has.
+    """
 
     model: LanguageModel
     n_streams: int
@@ -48,8 +55,9 @@ class Plan:
         return self.model.bilm.n_parameters, int(self.share * softmax)
 
     def memory(self) -> int:
-        """Return the bytes of weights, gradients and moments, and of either a batch or,
-        except on a GPU, a checkpoint: as arrays, and as the content of a file."""
+        """Return the bytes of weights, gradients and moments, and of a batch or a
+        checkpoint, whichever is larger. The checkpoint, which takes no memory of a GPU,
+        is there twice: as arrays, and as the content of the file."""
         numbers = sum(self.parameters) * (1 + self.moments)
         saved = 0 if self.on_gpu else 2 * FLOAT * numbers
         return LIBRARIES + self.weights() + max(self.activations(), saved)
@@ -61,15 +69,15 @@ class Plan:
         return FLOAT * ((bilm + softmax) * (1 + self.moments) + gradients)
 
     def activations(self) -> int:
-        """Return the bytes that the layers of one batch keep for its gradient."""
+        """Return the bytes that the layers keep of one batch for its gradient."""
         sizes, softmax = self.model.bilm.config, self.model.softmax
         n_logits = softmax.logits_per_prediction
         if not softmax.sparse_gradients:
             n_logits = int(self.share * n_logits)
         C, H, S = sizes.hidden_dim, sizes.projection_dim, sizes.n_filters
         positions = 2 * self.n_streams * self.unroll_steps
-        # Gates, cells, their tanh, what is projected, input and output of every layer;
-        # in the gradient of one direction's layer also those of its gates.
+        # Gates, cells, their tanh, the projection's input, input and output of each
+        # layer; and while one layer's gradient is computed, those of its gates.
         lstm = positions * (7 * C + 2 * H) * sizes.n_layers
         lstm += positions // 2 * (6 * C + 2 * H)
         words = int(positions * DISTINCT)
@@ -83,8 +91,8 @@ class Plan:
 
 
 def available_memory(device: torch.device) -> int:
-    """Return the bytes that a process can still take: of the GPU, or of the machine or
-    the container that it runs in."""
+    """Return the bytes that are free for a process: of the GPU, or of the machine or
+    container that it runs in."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     free = int(psutil.virtual_memory().available)
@@ -92,7 +100,7 @@ def available_memory(device: torch.device) -> int:
         limit = int((CGROUP / "memory.max").read_text())
         used = int((CGROUP / "memory.current").read_text())
         counts = (line.split() for line in (CGROUP / "memory.stat").open())
-        # Cached files, which can be read again, don't count.
+        # Cached files don't count, since the system drops them when it needs room.
         used -= {name: int(n) for name, n in counts}["inactive_file"]
     except (OSError, ValueError, KeyError):
         return free  # no container, or one without a limit
@@ -100,8 +108,16 @@ def available_memory(device: torch.device) -> int:
 
 
 def check_fits(plan: Plan, available: int, n_processes: int = 1) -> None:
-    """Raise ValueError [EL048], with a batch size or vocabulary that would fit, unless
-    each of n_processes fits its share of the bytes that were free before any was taken.
+    """Check that a run fits the memory.
+
+    Args:
+        plan: The work of each process.
+        available: Bytes that were free before any process took some.
+        n_processes: Processes that share them.
+
+    Raises:
+        ValueError: [EL048] It does not fit; the message has a batch size or vocabulary
+            that would.
     """
     share = available // n_processes
     if plan.memory() <= share:
@@ -125,7 +141,7 @@ def check_fits(plan: Plan, available: int, n_processes: int = 1) -> None:
                 "unroll_steps in [training]"
             )
     needed, free = gigabytes(plan.memory()), gigabytes(share)
-    raise ValueError(Errors.EL048.format(needed=needed, available=free, advice=advice))
+    raise Errors.EL048(needed=needed, available=free, advice=advice)
 
 
 def _largest(fits: Callable[[int], bool], limit: int) -> int:
@@ -139,12 +155,12 @@ def gigabytes(n_bytes: float) -> str:
 
 
 def keep_freed_memory() -> bool:
-    """Tell the C library to keep freed memory of this process for later use; return
-    whether there was such a library to tell.
+    """Tell the C library to keep the freed memory of this process. Return whether it
+    does.
 
-    By default glibc gives the arrays of each step back to the system, and the next step
-    takes them again page by page, a sixth of the time on one thread. The command that
-    trains calls this for its own process; `pretrain`'s process is its caller's.
+    By default glibc gives the arrays of each step back to the system. The next step
+    takes them again page by page, which is a sixth of the time on one thread. Only the
+    command that trains calls this, for a process of its own.
     """
     if not sys.platform.startswith("linux"):
         return False

@@ -24,7 +24,7 @@ from ..text import Batch, check_vocab
 
 
 class LanguageModel(nn.Module):
-    """A biLM and the objective that it is trained with; `dropout` is the rate on the
+    """A biLM and the objective that it is trained with. `dropout` is the rate on the
     input of each LSTM layer and of the objective."""
 
     def __init__(self, bilm: BiLM, softmax: Objective, dropout: float = 0.0) -> None:
@@ -60,8 +60,8 @@ class LanguageModel(nn.Module):
         return self.bilm.fast.token_vectors(batch.token_ids[:n], *batch.token_ids[n:])
 
     def log_p(self, top_PH: Tensor, batch: Batch[Tensor], known: Any = None) -> Tensor:
-        """Return the log-probabilities of a batch's targets, (P,). known: what the
-        objective has prepared for them."""
+        """Return the log-probabilities of a batch's targets, (P,). `known` is what
+        `Objective.prepare` returned for them."""
         target_P = torch.cat([batch.forward.target_P, batch.backward.target_P])
         more = () if known is None else (known,)
         log_p_P: Tensor = self.softmax(top_PH, target_P, *more)
@@ -79,7 +79,7 @@ class LanguageModel(nn.Module):
         bilm = BiLM.load(folder)
         softmax = weights.load_objective(folder, bilm.config, bilm.vocab)
         if bilm.vocab is None or softmax is None:
-            raise ValueError(Errors.EL036.format(path=folder))
+            raise Errors.EL036(path=folder)
         check_vocab(bilm.vocab, folder)
         return cls(bilm, softmax, dropout).eval()
 

@@ -6,7 +6,7 @@ A new one is a function with an entry point in the group `spacy_elmo_optimizers`
     def lion(learn_rate: float = 1e-4) -> OptimizerRecipe:
         return OptimizerRecipe(lambda dense, _: [Lion(dense.values(), learn_rate)], 1)
 
-It makes `torch.optim.Optimizer`s. Checkpoints hold whatever their state_dict() holds.
+It makes `torch.optim.Optimizer`s, whose state_dict() is saved in checkpoints.
 """
 
 import math
@@ -23,17 +23,22 @@ from torch.optim import SGD, Adagrad, Adam, AdamW, Muon, Optimizer, SparseAdam
 
 from ..machine import INSTRUCTIONS, instructions
 from ..registry import registry
-from .bounds import Factor, Share
+from .schedules import Factor
 
 Named = Mapping[str, Parameter]
+Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 @dataclass(frozen=True)
 class OptimizerRecipe:
-    """How the optimizers of a run are made: of the parameters with dense and those with
-    sparse gradients (none unless the objective has them), by name, always in the same
-    order; names begin with "bilm." or "softmax.". `moments` are the numbers that are
-    kept for each parameter, for memory plans."""
+    """How to make the optimizers of a run.
+
+    Attributes:
+        make: Called with the parameters that have dense gradients, and those that have
+            sparse ones (none for most objectives), by name and always in one order.
+            Names begin with "bilm." or "softmax.". Returns the optimizers.
+        moments: Numbers that they keep for each parameter, for the plan of memory.
+    """
 
     make: Callable[[Named, Named], list[Optimizer]]
     moments: int
@@ -48,9 +53,18 @@ def adam(
     eps: Annotated[Factor, Field(gt=0)] = 1e-8,
     weight_decay: Factor = 0.0,
 ) -> OptimizerRecipe:
-    """Make Adam, or AdamW where weight_decay is not 0. Rows with sparse gradients are
-    updated, and their moments decay, only when they are used; weights of theirs don't
-    decay."""
+    """Make Adam, or AdamW if weight_decay is not 0.
+
+    A row with a sparse gradient is updated, and its moments decay, only in a step that
+    uses it. Its weights don't decay.
+
+    Args:
+        learn_rate: Learning rate, which the schedule multiplies.
+        beta1: Decay of the mean of gradients.
+        beta2: Decay of the mean of their squares.
+        eps: Added to the root of that mean.
+        weight_decay: Share of the weights, times the rate, that a step takes off.
+    """
     betas = (beta1, beta2)
 
     def make(dense: Named, sparse: Named) -> list[Optimizer]:
@@ -78,11 +92,22 @@ def muon(
     beta2: Share = 0.999,
     eps: Annotated[Factor, Field(gt=0)] = 1e-8,
 ) -> OptimizerRecipe:
-    """Make Muon (Jordan et al. 2024) for the matrices of the biLM, whose updates it
-    makes orthogonal by ns_steps of Newton and Schulz's iteration, and whose weights
-    alone decay; Adam for biases, filters, embeddings and the softmax. One rate fits
-    both (Liu et al. 2025). Its steps are as long however large the weights are; without
-    weight_decay gates can saturate. It iterates in float32 if a CPU lacks bfloat16."""
+    """Make Muon (Jordan et al. 2024) for the matrices of the biLM, and Adam for biases,
+    filters, embeddings and the softmax. One rate fits both (Liu et al. 2025).
+
+    Muon makes each update orthogonal. Its steps have one length, however large the
+    weights are: without weight_decay gates can saturate. On a CPU without bfloat16 it
+    iterates in float32.
+
+    Args:
+        learn_rate: Learning rate, which the schedule multiplies.
+        momentum: Decay of the mean of the matrices' gradients.
+        ns_steps: Steps of Newton and Schulz's iteration.
+        weight_decay: Share of the matrices, times the rate, that a step takes off.
+        beta1: As of Adam.
+        beta2: As of Adam.
+        eps: As of Adam.
+    """
 
     def make(dense: Named, sparse: Named) -> list[Optimizer]:
         names = {
@@ -108,8 +133,8 @@ def muon(
 
 
 class BatchedMuon(Muon):
-    """Muon, with "match_rms_adamw", that updates all matrices of one shape at once: on
-    a GPU one after the other take most of the time to be launched."""
+    """Muon, with "match_rms_adamw", that updates all matrices of one shape at once. One
+    after the other, a GPU would spend most of the time on launching kernels."""
 
     dtype = torch.bfloat16
 
@@ -144,8 +169,8 @@ class BatchedMuon(Muon):
 
 
 class Float32Muon(BatchedMuon):
-    """The same in float32. PyTorch's iterates in bfloat16, at which a CPU with AVX2
-    alone takes 75 s for 768 x 2,048 numbers."""
+    """The same in float32. In bfloat16, as PyTorch iterates, a CPU that has only AVX2
+    takes 75 s for 768 x 2,048 numbers."""
 
     dtype = torch.float32
 
@@ -174,7 +199,7 @@ def orthogonal(
 
 
 def _muon_for(matrices: list[Parameter]) -> type[Muon]:
-    """Return the form of Muon that is fast where matrices are."""
+    """Return the form of Muon that is fast on the device of the matrices."""
     if not any(matrix.device.type == "cpu" for matrix in matrices):
         return BatchedMuon
     has_bfloat16 = INSTRUCTIONS.index("avx512_bf16")
@@ -186,7 +211,7 @@ def _muon_for(matrices: list[Parameter]) -> type[Muon]:
 def adagrad(
     learn_rate: Factor = 0.2, initial_accumulator: Factor = 1.0
 ) -> OptimizerRecipe:
-    """Make Adagrad, which the published models were trained by."""
+    """Make Adagrad, which trained the published models."""
     make = partial(
         Adagrad, lr=learn_rate, initial_accumulator_value=initial_accumulator
     )
@@ -207,8 +232,8 @@ def sgd(learn_rate: Factor = 1.0) -> OptimizerRecipe:
 
 @torch.no_grad()
 def clip_gradients(parameters: Iterable[Parameter], max_norm: float) -> Tensor:
-    """Scale all gradients so that their global norm is max_norm at most; return what it
-    was. Other than `torch.nn.utils.clip_grad_norm_` it takes sparse gradients."""
+    """Scale all gradients so that their global norm is at most max_norm. Return the
+    norm before. Unlike `torch.nn.utils.clip_grad_norm_` it takes sparse gradients."""
     gradients = [values(p.grad) for p in parameters if p.grad is not None]
     norm = torch.nn.utils.get_total_norm(gradients)
     scale = (max_norm / (norm + 1e-6)).clamp(max=1.0)
@@ -217,13 +242,13 @@ def clip_gradients(parameters: Iterable[Parameter], max_norm: float) -> Tensor:
 
 
 def values(gradient: Tensor) -> Tensor:
-    """Return the numbers of a gradient, those of its rows if it is sparse."""
+    """Return the numbers of a gradient; of a sparse one those of its rows."""
     return gradient._values() if gradient.is_sparse else gradient  # noqa: SLF001
 
 
 def set_learn_rate(optimizers: Iterable[Optimizer], factor: float) -> float:
-    """Set the learning rates to a factor of those that the optimizers were made with,
-    and return that of the last parameter group."""
+    """Multiply the learning rates that the optimizers were made with by a factor.
+    Return the rate of the last parameter group."""
     rate = 0.0
     for optimizer in optimizers:
         for group in optimizer.param_groups:

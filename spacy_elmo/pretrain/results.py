@@ -1,6 +1,7 @@
-"""What a run leaves behind: the best model, the last one, their cards."""
+"""The results of a run: the best model, the last one, their cards."""
 
 import math
+import platform
 from collections.abc import Set
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,14 @@ from .. import __version__
 from ..bilm.weights import CARD, FILES, folder_of, read_config
 from ..errors import Errors
 from ..files import json_with_checksum, recover, write_files
+from ..machine import cpu_model
 from ..models import find, read_card, started_from
 from ..output import Messages
-from .card import describe, processor
-from .config import PretrainConfig, TrainingConfig
-from .corpora import DEV, TRAIN, Corpora
+from .config import TrainingConfig
+from .corpora import DEV, TRAIN
 from .evaluation import Perplexity, perplexity
 from .model import LanguageModel
+from .start import Run
 from .workers import Workers
 
 BEST, LAST = "model-best", "model-last"
@@ -25,19 +27,12 @@ Figures = dict[str, float]  # of a text, as `Perplexity.to_dict` gives them
 
 
 class Results:
-    """The models that a run saves, with their cards, and their perplexities."""
+    """The models that a run saves, with their cards, and their perplexities; `command`
+    is how the run was started."""
 
-    def __init__(
-        self,
-        config: PretrainConfig,
-        output: Path,
-        command: str,
-        corpora: Corpora,
-        workers: Workers,
-    ) -> None:
-        self.config, self.output, self.command = config, output, _utf8(command)
-        self.corpora, self.workers = corpora, workers
-        init = config.training.init_path
+    def __init__(self, run: Run, command: str) -> None:
+        self.run, self.command = run, _utf8(command)
+        init = run.config.training.init_path
         self.started_from = None if init is None else started_from(init)
         self.best = math.inf
         self.before: dict[str, Figures] = {}
@@ -45,13 +40,13 @@ class Results:
         self.commands: list[dict[str, Any]] = [{"step": 0, "command": self.command}]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the entries for the checkpoint."""
         best = None if math.isinf(self.best) else self.best  # as JSON has no infinity
         kept = {"commands": self.commands, "started_from": self.started_from}
         return {"best": best, "before": self.before, **kept}
 
     def restore(self, saved: dict[str, Any], step: int) -> None:
-        """Take over what `to_dict` returned, at the step of the checkpoint."""
+        """Restore the entries of `to_dict`, at the step of the checkpoint."""
         before = saved.get("commands", [])
         self.commands = [{**row, "command": _utf8(row["command"])} for row in before]
         if not self.commands or self.commands[-1]["command"] != self.command:
@@ -60,26 +55,25 @@ class Results:
         self.before = saved["before"]
         self.started_from = saved.get("started_from", self.started_from)
 
-    def measure_before(self, model: LanguageModel) -> str:
-        """Measure all held-out text before the training; return the perplexities
-        formatted for the log."""
-        held_out = self.corpora.keys() - {TRAIN}
-        self.before = self._measure(model, held_out)
+    def measure_before(self) -> str:
+        """Measure all held-out text before the training. Return the perplexities as a
+        text for the log."""
+        held_out = self.run.corpora.keys() - {TRAIN}
+        self.before = self._measure(self.run.model, held_out)
         return ", ".join(f"{name} {_show(it)}" for name, it in self.before.items())
 
     def _measure(self, model: LanguageModel, names: Set[str]) -> dict[str, Figures]:
-        named = {n: corpus for n, corpus in self.corpora.items() if n in names}
-        return {n: perplexity(model, corpus).to_dict() for n, corpus in named.items()}
+        named = {n: text for n, text in self.run.corpora.items() if n in names}
+        return {n: perplexity(model, text).to_dict() for n, text in named.items()}
 
-    def evaluated(
-        self, model: LanguageModel, found: Perplexity, tokens: int, seconds: float
-    ) -> None:
-        """Save a model as the last one, and as the best one if its dev perplexity is
+    def evaluated(self, found: Perplexity, tokens: int, seconds: float) -> None:
+        """Save the model as the last one, and as the best one if its dev perplexity is
         the lowest, with the tokens and seconds that it was trained for."""
-        config, train = self.config, self.corpora[TRAIN]
+        config, model = self.run.config, self.run.model
+        train = self.run.corpora[TRAIN]
         card = {
             "spacy_elmo": __version__,
-            "fingerprint": None,  # filled in by what writes the weights
+            "fingerprint": None,  # filled in when the weights are written
             "parameters": model.bilm.n_parameters,
             "text": {
                 "note": config.text.note,
@@ -106,27 +100,27 @@ class Results:
             folders.append(BEST)
         for folder in folders:
             model.bilm.save(
-                self.output / folder,
+                self.run.output / folder,
                 dtype=config.training.save_dtype,
                 softmax=model.softmax,
                 card=_utf8(card),
             )
 
     def _hardware(self) -> str:
-        threads = f"{self.workers.size} x {torch.get_num_threads()} threads"
-        device = describe(self.workers.device)
+        threads = f"{self.run.workers.size} x {torch.get_num_threads()} threads"
+        device = describe_device(self.run.workers.device)
         return f"{processor()}, {threads}, {device}, torch {torch.__version__}"
 
     def finish(self, msg: Messages) -> None:
         """Measure the best model on the further held-out text, add that to its card,
         and show a table of perplexities before and after. Raises ValueError [EL046] if
         the best model was removed."""
-        best, also = self.output / BEST, self.corpora.keys() - {TRAIN, DEV}
+        best, also = self.run.output / BEST, self.run.corpora.keys() - {TRAIN, DEV}
         card = read_card(best)
         if card is None:
-            raise ValueError(Errors.EL046.format(path=best, error="it was removed"))
+            raise Errors.EL046(path=best, error="it was removed")
         if also and "also" not in card:
-            model = LanguageModel.load(best).to(self.workers.device)
+            model = LanguageModel.load(best).to(self.run.workers.device)
             card["also"] = {
                 name: {"before": self.before.get(name), "after": found}
                 for name, found in self._measure(model, also).items()
@@ -140,8 +134,22 @@ class Results:
             msg.table(rows, header=header, divider=True, aligns=("l", "r", "r"))
 
 
+def processor() -> str:
+    """Return the processor's model and architecture, as far as the system tells."""
+    model = cpu_model() or platform.processor()
+    return " ".join(dict.fromkeys(filter(None, (model, platform.machine()))))
+
+
+def describe_device(device: torch.device) -> str:
+    """Return the name of a device; of a GPU with its model and its peak of memory."""
+    if device.type != "cuda":
+        return str(device)
+    peak = torch.cuda.max_memory_allocated(device) / (1 << 30)
+    return f"{device} ({torch.cuda.get_device_name(device)}, {peak:.1f} GiB taken)"
+
+
 def _utf8(value: Any) -> Any:
-    """Return what a card says, as UTF-8: names of files need not be."""
+    """Return the content of a card as UTF-8: names of files may be anything else."""
     if isinstance(value, dict):
         return {key: _utf8(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -156,31 +164,34 @@ def _show(found: Figures | None) -> str:
 
 
 def refuse_models(output: Path) -> None:
-    """Raise ValueError [EL047] if there are models, or anything else in their places,
-    though there is no checkpoint of the run that they are of."""
+    """Raise ValueError [EL047] if the folders of models have files. It is called where
+    there is no checkpoint, so these belong to no known run."""
     for folder in (output / BEST, output / LAST):
         if folder.is_dir() and any(folder.iterdir()):
             differs = f"there is a '{folder.name}', and no checkpoint"
-            raise ValueError(Errors.EL047.format(path=output, differs=differs))
+            raise Errors.EL047(path=output, differs=differs)
 
 
 def remove_models(output: Path) -> None:
-    """Remove the models of a run that is written over, and nothing else."""
+    """Remove the models of a run that is overwritten, and nothing else."""
     for folder in (output / BEST, output / LAST):
         for name in FILES:
             (folder / name).unlink(missing_ok=True)
 
 
 def prepare_output(output: Path, training: TrainingConfig, workers: Workers) -> None:
-    """Make a run's folder, and remove what a killed process left unfinished in it.
-    Raises ValueError [EL037] if the run would write over the model it starts from, and,
-    before a text is read, as `weights.read_config` if that is not there."""
+    """Create the folder of a run, and remove the unfinished files of a killed process.
+
+    Raises:
+        ValueError: [EL037] The run would overwrite the model that it starts from. Also
+            as `weights.read_config` of that model, before any text is read.
+    """
     folders, init = (output, output / BEST, output / LAST), training.init_path
     start = None if init is None else folder_of(init).resolve()
     if start in [folder.resolve() for folder in folders[1:]]:
         named = training.init
         problem = f"the run would overwrite its init, {named!r}; choose another output"
-        raise ValueError(Errors.EL037.format(path="training", problem=problem))
+        raise Errors.EL037(path="training", problem=problem)
     if init is not None:
         read_config(find(init))
     if workers.is_first:

@@ -1,9 +1,9 @@
 """Learning-rate schedules: factors of the learning rate, by registered name.
 
-A schedule is a pure function of the step and of the number of steps, so a run that
-resumes has nothing of it to restore. Those here rise linearly over warmup_steps, a
-tenth of all at most; `final` is the factor at the end. A new one is a function with an
-entry point in `spacy_elmo_schedules`:
+A schedule is a pure function of the step and the number of steps, so that a run has
+nothing to restore of it. All of these rise linearly over warmup_steps, or a tenth of
+all steps if that is less. `final` is the factor at the end. A new schedule is a
+function with an entry point in `spacy_elmo_schedules`:
 
     @registry.schedules("my-package.Halving.v1")
     def halving(every: int = 1000) -> Schedule:
@@ -12,11 +12,16 @@ entry point in `spacy_elmo_schedules`:
 
 import math
 from collections.abc import Callable
+from typing import Annotated
 
-from pydantic import validate_call
+from pydantic import Field, validate_call
 
+from ..bilm import MAX_NUMBER
 from ..registry import registry
-from .bounds import Factor, Steps
+
+Steps = Annotated[int, Field(ge=0)]
+# Finite, and far from where float32 ends.
+Factor = Annotated[float, Field(ge=0, le=MAX_NUMBER)]
 
 # Step, and the number of steps -> a factor of the learning rate.
 Schedule = Callable[[int, int], float]
@@ -54,9 +59,10 @@ def warmup_stable_decay(
     warmup_steps: Steps = 200, decay_steps: Steps = 1000, final: Factor = 0.0
 ) -> Schedule:
     """Make a schedule that stays after the rise, and falls linearly in the last
-    decay_steps, half of all at most (Hu et al. 2024). Before the fall it does not
-    depend on the number of steps, if warmup_steps are a tenth of it at most, so a run
-    can get longer or shorter until then."""
+    decay_steps, or half of all steps if that is less (Hu et al. 2024).
+
+    If warmup_steps are at most a tenth of all, the factor does not depend on the number
+    of steps until the fall. Until then a run can be made longer or shorter."""
 
     def factor(step: int, n_steps: int) -> float:
         rising, _ = _warmup(step, n_steps, warmup_steps)
@@ -74,7 +80,7 @@ def constant(warmup_steps: Steps = 0) -> Schedule:
 
 
 def _warmup(step: int, n_steps: int, warmup_steps: int) -> tuple[float, float]:
-    """Return the factor of the rise, and how much of the steps after it is done."""
+    """Return the factor of the rise, and the share of the later steps that is done."""
     warmup = min(warmup_steps, n_steps // 10)
     if step < warmup:
         return (step + 1) / (warmup + 1), 0.0

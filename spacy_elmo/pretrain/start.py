@@ -1,27 +1,129 @@
-"""What a run starts from: its model, its optimizers, its streams."""
+"""What a run is made of, before its first step: its model, optimizers and streams."""
 
 from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import torch
 from torch.optim import Optimizer
 
 from .. import models as shipped
-from ..bilm import BiLM, weights
+from ..bilm import BiLM, BiLMState, form_of, weights
 from ..bilm.objectives import MakeObjective, Objective
 from ..errors import Errors
+from ..files import sha256_of
 from ..text import Corpus, Streams, token_reader
 from .config import PretrainConfig, TrainingConfig
+from .corpora import DEV, TRAIN, Corpora
 from .memory import Plan, available_memory, check_fits
 from .model import LanguageModel
+from .schedules import Schedule
 from .workers import Workers
+
+
+@dataclass(frozen=True)
+class Run:
+    """All that a run is made of, in one of its processes.
+
+    Attributes:
+        config: All settings.
+        output: Folder of the run.
+        workers: Its processes.
+        corpora: Its texts, in the Unicode form and with the vocabulary of the model.
+        model: What is trained, on its device.
+        optimizers: Of the model's parameters.
+        schedule: Of the learning rate.
+        streams: This process's streams, in parts that are computed one after the other.
+        memory: Bytes that it is expected to take.
+        vocabulary: Hash of the words that are predicted.
+        init: Fingerprint of the weights that it starts from; None for random ones.
+    """
+
+    config: PretrainConfig
+    output: Path
+    workers: Workers
+    corpora: Corpora
+    model: LanguageModel
+    optimizers: list[Optimizer]
+    schedule: Schedule
+    streams: list[Streams]
+    memory: int
+    vocabulary: str
+    init: str | None
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps that read the training text once."""
+        return len(self.streams[0])
+
+    @cached_property
+    def n_steps(self) -> int:
+        """Steps that the run makes."""
+        training = self.config.training
+        n_steps = training.epochs * self.steps_per_epoch
+        return min(n_steps, training.max_steps or n_steps)
+
+    def zero_states(self) -> list[BiLMState]:
+        """Return the carried state that an epoch begins with, for each part."""
+        zero_state = self.model.bilm.zero_state
+        return [zero_state(len(part.rows)) for part in self.streams]
+
+
+def set_up(
+    config: PretrainConfig, output: Path, corpora: Corpora, workers: Workers
+) -> Run:
+    """Build the model, the optimizers and the streams of a run.
+
+    Args:
+        config: All settings.
+        output: Folder of the run.
+        corpora: As of `open_corpora`.
+        workers: Its processes.
+
+    Raises:
+        ValueError: [EL017] No word of the dev text is known; also as `start_model`,
+            `make_optimizers` and `divide_streams`.
+    """
+    training = config.training
+    model, plan = start_model(config, corpora[TRAIN].vocab, workers)
+    bilm = model.bilm
+    if training.init is None:
+        bilm.form = form_of(corpora[TRAIN].words)
+    vocab = bilm.vocab or []
+    corpora = {
+        name: text.in_form(bilm.form).with_vocab(vocab)
+        for name, text in corpora.items()
+    }
+    optimizers = make_optimizers(config, model)
+    streams = divide_streams(training, corpora[TRAIN], bilm, workers)
+    if not corpora[DEV].n_known:
+        raise Errors.EL017()
+    return Run(
+        config=config,
+        output=output,
+        workers=workers,
+        corpora=corpora,
+        model=model,
+        optimizers=optimizers,
+        schedule=config.schedule(),
+        streams=streams,
+        memory=plan.memory(),
+        vocabulary=sha256_of("\n".join(vocab)),
+        init=bilm.fingerprint() if training.init else None,
+    )
 
 
 def start_model(
     config: PretrainConfig, vocab: list[str], workers: Workers
 ) -> tuple[LanguageModel, Plan]:
-    """Return the model that a run begins with, on its device, and the memory that the
-    run takes, which is checked first. `vocab` is that of a new softmax.
+    """Return the model that a run begins with, on its device, and the plan of its
+    memory. That the plan fits is checked before memory is taken.
+
+    Args:
+        config: All settings.
+        vocab: Vocabulary of a new softmax.
+        workers: The processes of the run.
 
     Raises:
         ValueError: [EL029, EL045] The objective does not fit the vocabulary; [EL037]
@@ -50,8 +152,8 @@ def start_model(
 
 
 def _start_bilm(config: PretrainConfig, vocab: list[str]) -> BiLM:
-    """Return a biLM whose words can be those of a new softmax, without memory if it has
-    random weights; raise ValueError [EL037] if they can't be."""
+    """Return the biLM that gets a new softmax; it has no memory if its weights are
+    random. Raises ValueError [EL037] if the softmax can't have this vocabulary."""
     if config.model is not None:
         n_words = config.model.n_words
         if n_words and n_words != len(vocab):
@@ -59,7 +161,7 @@ def _start_bilm(config: PretrainConfig, vocab: list[str]) -> BiLM:
                 f"n_words ({n_words}) must be {len(vocab)}: the biLM reads words by "
                 "the vocabulary that it predicts"
             )
-            raise ValueError(Errors.EL037.format(path="model", problem=problem))
+            raise Errors.EL037(path="model", problem=problem)
         bilm = BiLM.empty(config.model)
     else:
         init = config.training.init or ""
@@ -72,12 +174,13 @@ def _start_bilm(config: PretrainConfig, vocab: list[str]) -> BiLM:
                 "its input is a table of words, whose vocabulary a new softmax would "
                 f"replace; {why}"
             )
-            raise ValueError(Errors.EL037.format(path=init, problem=problem))
+            raise Errors.EL037(path=init, problem=problem)
     return bilm
 
 
 def softmax_folder(training: TrainingConfig) -> Path | None:
-    """Return the model whose softmax and vocabulary a run continues with, if any."""
+    """Return the folder of the softmax and vocabulary that a run continues with; None
+    if it makes new ones."""
     if training.init_path is None or training.new_softmax:
         return None
     path = shipped.find(training.init_path)
@@ -106,14 +209,14 @@ def _continue(model: LanguageModel, make: MakeObjective) -> Objective:
             f"init has a {model.softmax.describe()}, which can't be trained as a "
             f"{softmax.describe()}; leave [training.objective] out, or set new_softmax"
         )
-        raise ValueError(Errors.EL037.format(path="training", problem=problem))
+        raise Errors.EL037(path="training", problem=problem)
     softmax.load_state_dict(weights)
     return softmax
 
 
 def make_optimizers(config: PretrainConfig, model: LanguageModel) -> list[Optimizer]:
-    """Return the optimizers of a model's parameters. Raises ValueError [EL123] if they
-    leave some of them out, or take some twice."""
+    """Return the optimizers of a model's parameters. Raises ValueError [EL123] if a
+    parameter is in none of them, or in several."""
     bilm = dict(model.bilm.named_parameters(prefix="bilm"))
     softmax = dict(model.softmax.named_parameters(prefix="softmax"))
     if model.softmax.sparse_gradients:
@@ -125,15 +228,25 @@ def make_optimizers(config: PretrainConfig, model: LanguageModel) -> list[Optimi
     for name, parameter in (bilm | softmax).items():
         if trained[id(parameter)] != 1:
             n = trained[id(parameter)]
-            raise ValueError(Errors.EL123.format(name=name, found=n))
+            raise Errors.EL123(name=name, found=n)
     return optimizers
 
 
 def divide_streams(
     training: TrainingConfig, text: Corpus, bilm: BiLM, workers: Workers
 ) -> list[Streams]:
-    """Return one process's streams, in parts that are computed one after the other;
-    raise ValueError [EL035, EL037] if there can't be as many."""
+    """Return the streams of one process, in parts that are computed in turn.
+
+    Args:
+        training: Settings of batches.
+        text: The training text.
+        bilm: The biLM, which says how words are read.
+        workers: The processes that share the streams.
+
+    Raises:
+        ValueError: [EL035] The text is too short for as many streams; [EL037] they
+            can't be shared equally.
+    """
     n_parts = workers.size * training.accumulate
     size, rest = divmod(training.batch_size, n_parts)
     if rest:
@@ -142,7 +255,7 @@ def divide_streams(
             f"accumulate ({workers.size} x {training.accumulate}), such as "
             f"{(size + 1) * n_parts}"
         )
-        raise ValueError(Errors.EL037.format(path="training", problem=problem))
+        raise Errors.EL037(path="training", problem=problem)
     streams, ids = [], token_reader(text, bilm)
     for part in range(training.accumulate):
         first = (workers.rank * training.accumulate + part) * size

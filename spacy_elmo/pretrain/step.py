@@ -1,10 +1,9 @@
 """One step of training: an update from the next tokens of all streams.
 
-A GPU is never waited for: the only copies between it and the host are those of
-`transfer.to_device`, of the batch's words, positions and targets, of the rows of a
-softmax that they use, and of the rows whose targets are in each cluster. With one
-exception: sparse gradients of several parts are joined, and how many rows they have
-together is waited for.
+The CPU never waits for a GPU. All copies go to it, by `to_device`: words, positions and
+targets of the batch, the rows of a softmax that they use, and the rows whose targets
+are in each cluster. One exception: where sparse gradients of several parts are joined,
+the CPU waits for the number of their rows.
 """
 
 from collections.abc import Sequence
@@ -36,20 +35,20 @@ def train_step(
     """Update a model from the mean loss over all targets of all processes.
 
     Args:
-        model: What is trained.
+        model: The model to train.
         optimizers: Its optimizers, with their learning rates set.
-        batches: The streams of this process, in parts that are computed one after the
-            other; their gradients add up.
-        states: State of each part; replaced by the state after the step.
-        training: Seed, precision, clip_norm and softmax_first.
-        step: Number of the step, which random numbers follow from.
+        batches: Next tokens of the streams of this process, in parts that are computed
+            one after the other. Their gradients are added up.
+        states: State of each part, which is replaced by the state after the step.
+        training: Seed, precision, clip_norm and softmax_first are used.
+        step: Number of the step, which the random numbers depend on.
         workers: The processes of the run.
 
     Returns:
-        The sum of -log p over this process's targets and their number, (2,) in float64,
-        and the global norm of the gradient before it was clipped.
+        The sum of -log p over this process's targets and the number of these, (2,) in
+        float64, and the global norm of the gradient before it was clipped.
     """
-    # A seed for one step of one process, far from the others'.
+    # One seed for each step of each process.
     seed = training.seed * 1_000_003 + step * 8_191 + workers.rank
     torch.manual_seed(seed % (1 << 63))
     targets = [
@@ -72,7 +71,7 @@ def train_step(
                 top_PH, states[part] = model.read(batch, states[part])
             log_p_P = model.log_p(top_PH, batch, known)
         loss = -log_p_P.sum()
-        # Averaged over processes, so that it adds up to a mean over all targets.
+        # Gradients are averaged over processes: the result is a mean over all targets.
         is_last = part == len(batches) - 1
         with workers.averaging(trained.parameters()) if is_last else nullcontext():
             (loss * (workers.size / max(1.0, n_targets))).backward()
@@ -80,6 +79,6 @@ def train_step(
     norm = clip_gradients(model.parameters(), training.clip_norm)
     for optimizer in optimizers:
         optimizer.step()
-        # Not kept until the next step: nobody reads them, and they take memory.
+        # Gradients are not read any more, and take memory.
         optimizer.zero_grad(set_to_none=True)
     return figures, norm

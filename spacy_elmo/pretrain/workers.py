@@ -27,9 +27,16 @@ from .optimizers import values
 
 @dataclass(frozen=True)
 class Workers:
-    """A process, by its rank among `size` processes; n_sharing of them share the memory
-    of its device. `control` is their group for numbers that the CPU decides by, so that
-    no GPU is waited for; None in a process that torchrun did not start."""
+    """The processes of a run, as one of them sees them.
+
+    Attributes:
+        rank: Number of this process.
+        size: Number of all processes.
+        device: Device of this process.
+        n_sharing: Processes that share the memory of this device.
+        control: Group for numbers of the CPU, which need no GPU; None in a process that
+            torchrun did not start.
+    """
 
     rank: int
     size: int
@@ -70,10 +77,11 @@ class Workers:
 
     @contextmanager
     def averaging(self, parameters: Iterable[Parameter]) -> Iterator[None]:
-        """Average gradients over all processes after a backward pass, or while it
-        computes others (choose_gradients). Sparse ones must have the same rows in all;
-        a missing one, of a cluster without a target, counts as zeros."""
-        # In one order in all processes: about that of the backward pass.
+        """Average gradients over all processes: after the backward pass in the block,
+        or during it, as `choose_gradients` says. Sparse gradients must have the same
+        rows in all processes. A missing one, of a cluster without a target, counts as
+        zeros."""
+        # The order is the same in all processes, and about that of the backward pass.
         waiting, ready, sums = list(parameters)[::-1], set[int](), []
 
         def send(parameter: Parameter) -> None:
@@ -117,14 +125,14 @@ class Workers:
         return state.map(gather)
 
 
-# The process of a run that has no other.
+# A run of one process.
 ALONE = Workers(0, 1, torch.device("cpu"))
 
 
 @contextmanager
 def start(device: str) -> Iterator[Workers]:
-    """Join the other processes that torchrun started, if it did; `device` is that of
-    the configuration. Raises ValueError [EL037] if it is not there."""
+    """Join the other processes that torchrun has started, if it has. `device` is the
+    setting of the configuration. Raises ValueError [EL037] if it is not there."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     n_sharing = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if device == "auto":
@@ -139,13 +147,13 @@ def start(device: str) -> Iterator[Workers]:
                 "device = 'auto' takes what is there"
             )
             where = "training.device"
-            raise ValueError(Errors.EL037.format(path=where, problem=problem))
+            raise Errors.EL037(path=where, problem=problem)
         device, n_sharing = f"cuda:{number}", 1
         torch.cuda.set_device(number)
     if size == 1 and not dist.is_torchelastic_launched():
         yield Workers(0, 1, torch.device(device))
         return
-    patience = timedelta(days=7)  # one may prepare text for hours, and the others wait
+    patience = timedelta(days=7)  # the first may prepare text for hours
     backend = "nccl" if device.startswith("cuda") else "gloo"
     dist.init_process_group(backend, timeout=patience)
     control = dist.new_group(backend="gloo", timeout=patience)
@@ -157,8 +165,8 @@ def start(device: str) -> Iterator[Workers]:
 
 @contextmanager
 def torch_settings(training: TrainingConfig, device: torch.device) -> Iterator[None]:
-    """Set torch's threads, its precision and what else the process may have changed,
-    and restore all of it and the random numbers of the process."""
+    """Set torch's threads, precision and whatever else the process may have changed. At
+    the end restore all of it, and the random numbers of the process."""
     threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
     low = training.precision == "bfloat16"
     backends: list[Any] = [torch.backends.cuda.matmul, torch.backends.mkldnn.matmul]  # type: ignore[attr-defined]
@@ -167,7 +175,7 @@ def torch_settings(training: TrainingConfig, device: torch.device) -> Iterator[N
     if training.threads:
         torch.set_num_threads(training.threads)
     prepare_for_forks()
-    torch.set_default_dtype(torch.float32)  # of what other packages make
+    torch.set_default_dtype(torch.float32)  # for tensors that other packages make
     if low:  # what stays float32 may use TF32
         for backend in backends:
             backend.fp32_precision = "tf32"

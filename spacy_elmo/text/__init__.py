@@ -1,14 +1,13 @@
-"""Text -> tokens -> shards -> streams, in NumPy: one reader for all that reads text.
+"""Text -> tokens -> shards -> streams, in NumPy. All commands read text here.
 
-files.py, unpack.py          which kind of text a file holds; packed files
+files.py, unpack.py          the kind of text in a file; compressed files
 records.py, contents.py      a file -> documents: text, or tokens
-docs.py                      `.spacy` files from others
 tokens.py                    text -> sentences of tokens (spaCy's tokenizers)
-reading.py                   all of these, joined
+reading.py                   all of these together
 corpus.py                    numbered words and running text
-preparation.py, parts.py     files of text -> shards on disk
-shards.py                 the format of the shards
-streams.py                a corpus -> batches of steps
+preparation.py, parts.py     text files -> shards on disk
+shards.py                    the format of the shards
+streams.py                   a corpus -> batches of steps
 """
 
 from .corpus import (
@@ -20,13 +19,11 @@ from .corpus import (
     build_corpus,
     check_vocab,
 )
-from .docs import read_docs
 from .files import (
     KINDS,
     TextFile,
     describe,
     files_of,
-    new_checksum,
     suffixes_of,
 )
 from .preparation import Request, move, prepare, refuse_to_write_over
@@ -49,8 +46,8 @@ __all__ = [
     "Batch", "Corpus", "Part", "Reader", "Reading", "Request", "Sentence", "Source",
     "Streams", "TextFile", "build_corpus", "check_vocab", "describe", "files_of",
     "hash_of_pipeline", "is_prepared", "manifest_hash", "move",
-    "new_checksum", "open_corpus",
-    "open_source", "prepare", "read_ahead", "read_contents", "read_docs", "read_lines",
+    "open_corpus",
+    "open_source", "prepare", "read_ahead", "read_contents", "read_lines",
     "read_manifest", "read_sentences", "read_spans", "refuse_to_write_over",
     "suffixes_of", "token_reader", "tokenizer_of",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a record of a file holds: text to be tokenised, or tokens."""
+"""The content of a record: text to be tokenized, or tokens."""
 
 import json
 import re
@@ -12,7 +12,7 @@ _CONLLU_ID = re.compile(r"\d+([-.]\d+)?")
 
 
 class Fields(NamedTuple):
-    """The fields of JSON lines with the text, the id and the tokens."""
+    """Names of the fields of JSON lines that hold the text, the id and the tokens."""
 
     text: str = "text"
     id: str = "id"
@@ -20,11 +20,12 @@ class Fields(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What a record holds.
+    """The content of a record.
 
-    id: the name that it has in the file, if any.
-    text: what is to be tokenised; None if the file has tokens.
-    sentences: its tokens, with their places in the text.
+    Attributes:
+        id: Its id in the file, if it has one.
+        text: Text to be tokenized; None if the file has tokens.
+        sentences: Its tokens, with their places in the text.
     """
 
     id: str | None
@@ -42,7 +43,7 @@ def _lines(record: Record) -> list[str]:
 
 
 def read_text(record: Record) -> Content:
-    """Return what a line of text holds. Raises ValueError."""
+    """Read a line of text. Raises ValueError if it is not text."""
     text = _decoded(record)
     if "\0" in text:
         raise ValueError("a zero byte")
@@ -50,8 +51,8 @@ def read_text(record: Record) -> Content:
 
 
 def read_json(record: Record, fields: Fields) -> Content:
-    """Return what a JSON object holds. Raises ValueError, TypeError, KeyError or
-    RecursionError."""
+    """Read a JSON object. Raises ValueError, TypeError, KeyError or RecursionError if
+    it is damaged or has no text."""
     found = json.loads(_decoded(record))
     if not isinstance(found, dict):
         raise TypeError("not a JSON object")
@@ -74,13 +75,13 @@ def read_json(record: Record, fields: Fields) -> Content:
 
 
 def _form(token: Any) -> Any:
-    """Return the text of a token; Prodigy's tokens are objects that have it."""
+    """Return the text of a token. A token of Prodigy is an object with the text."""
     return token.get("text") if isinstance(token, dict) else token
 
 
 def read_conllu(record: Record) -> Content:
-    """Return what a sentence of CoNLL-U holds: its syntactic words, and where they are
-    in its `# text`. Raises ValueError."""
+    """Read a sentence of CoNLL-U: its syntactic words, and their places in its `#
+    text`. Raises ValueError if it is damaged."""
     name, text, ended = None, None, False
     words: list[_Word] = []
     open_until = ""  # number of the last word of a multiword token
@@ -100,7 +101,7 @@ def read_conllu(record: Record) -> Content:
                 words.append(_Word(fields[0], space, []))
                 open_until = number.partition("-")[2]
             elif "." in number:
-                continue  # an empty node: nothing in the text
+                continue  # an empty node, which is not in the text
             elif open_until:
                 words[-1].parts.append(fields[0])
                 open_until = "" if number == open_until else open_until
@@ -113,7 +114,8 @@ def read_conllu(record: Record) -> Content:
 
 
 class _Word(NamedTuple):
-    """A word of the text, whether a space follows it, and its syntactic words."""
+    """A word of the text, whether a space follows it, and its syntactic words
+    (parts)."""
 
     form: str
     space: bool
@@ -121,9 +123,12 @@ class _Word(NamedTuple):
 
 
 def _placed(words: Sequence[_Word], text: str | None) -> Sentence:
-    """Return the syntactic words, and where they are in a text. Where the words are not
-    in it in their order, or there is none, it is the text that syntactic words and
-    `SpaceAfter=No` make, which `spacy convert` gives a Doc."""
+    """Return the syntactic words and their places in a text.
+
+    If there is no text, or the words are not in it in their order, places are those in
+    the text that syntactic words and `SpaceAfter=No` make. `spacy convert` makes the
+    same text.
+    """
     sentence = Sentence([], [], [])
     begin = 0
     for form, _, parts in words:
@@ -131,8 +136,8 @@ def _placed(words: Sequence[_Word], text: str | None) -> Sentence:
         if start < 0 or (text or "")[begin:start].strip():
             return _joined_words(words)
         begin = start + len(form)
-        # Where they are not spelled as they are in the text ("zum" is "zu" and "dem"),
-        # each of the words is where all of them are.
+        # If syntactic words are not spelled as in the text ("zum" is "zu" and "dem"),
+        # each of them gets the place of the whole word.
         at, in_order = start, "".join(parts) == form
         for part in parts:
             sentence.tokens.append(part[:MAX_TOKEN])
@@ -153,8 +158,8 @@ def _joined_words(words: Sequence[_Word]) -> Sentence:
 
 
 def read_naively(record: Record) -> Content:
-    """Return what `read_conllu` does, with the places that plans of format 2 have: of
-    multiword tokens neither spelling nor space is looked at, nor is `# text`."""
+    """Read a sentence of CoNLL-U as version 0.2 did, with the places that plans of
+    format 2 have. The lines of multiword tokens and `# text` are ignored."""
     name = read_conllu(record).id
     rows = [line.split("\t") for line in _lines(record)]
     rows = [row for row in rows if row[0].isdigit()]
@@ -163,14 +168,19 @@ def read_naively(record: Record) -> Content:
 
 
 def read_doc(record: Record) -> Content:
-    """Return what a Doc holds."""
+    """Read a Doc."""
     return Content(None, None, list(sentences_of_doc(record.data)))
 
 
 def readers(
     fields: Fields, *, naive: bool = False
 ) -> dict[str, Callable[[Record], Content]]:
-    """Return a function of each kind of file, from a record to what it holds."""
+    """Return, for each kind of file, the function that reads a record.
+
+    Args:
+        fields: Names of the fields of JSON lines.
+        naive: Whether to read CoNLL-U by `read_naively`.
+    """
     return {
         "text": read_text,
         "jsonl": lambda record: read_json(record, fields),
@@ -180,14 +190,20 @@ def readers(
 
 
 def clean(text: str) -> str:
-    """Replace lone surrogates, which JSON can spell and UTF-8 can't."""
+    """Replace lone surrogates, which JSON has and UTF-8 has not."""
     if not isinstance(text, str):
         raise TypeError(f"a text of type {type(text).__name__}")
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def joined(rows: list[list[str]], spaces: list[bool] | None = None) -> list[Sentence]:
-    """Return sentences of separate tokens, placed in the text that they make."""
+    """Return sentences of tokens, with their places in the text that the tokens make.
+
+    Args:
+        rows: The tokens of each sentence.
+        spaces: Whether a space follows each token of one sentence; None for a space
+            after every token.
+    """
     sentences, at = [], 0
     for row in rows:
         sentence = Sentence([], [], [])

@@ -1,9 +1,10 @@
 """Numbered words and running text: <S> tokens </S> <S> tokens </S> ...
 
-Words are numbered by frequency. The first ones are the vocabulary; every other word is
-<UNK> when it has to be predicted, but is still read by its characters. A corpus is in
-memory (`build_corpus`) or in mapped files (`shards.py`); nothing that reads it knows
-which. Shapes: V distinct words, C characters.
+Words are numbered by frequency. The first words are the vocabulary. Any other word is
+<UNK> as a target, but is still read by its characters. A corpus is in memory
+(`build_corpus`) or in mapped files (`shards.py`), with the same methods.
+
+Shapes: V distinct words, C characters.
 """
 
 from array import array
@@ -18,13 +19,17 @@ from ..errors import Errors
 
 SPECIALS = (BOS, EOS, UNK)
 BOS_ID, EOS_ID, UNK_ID = range(3)
-MAX_CHARACTERS = 50  # of a word in the stored table, as in the published models
-BLOCK = 1 << 20  # words of a long text that are read at once
+MAX_CHARACTERS = 50  # of a word in the character table, as in the published models
+BLOCK = 1 << 20  # words that `blocks` yields at once
 
 
 class RunningText:
-    """Word numbers of a long text (int32), in pieces that may be mapped files; `length`
-    of them, all if None."""
+    """The word numbers of a long text.
+
+    Args:
+        pieces: The numbers (int32), in arrays that may be mapped files.
+        length: Number of words of the text; None for all.
+    """
 
     def __init__(self, pieces: Sequence[np.ndarray], length: int | None = None) -> None:
         self.pieces = pieces
@@ -35,7 +40,7 @@ class RunningText:
         return self.length
 
     def read(self, start: int, stop: int) -> np.ndarray:
-        """Return the words from start to stop (int32), fewer where the text ends."""
+        """Return the words from start to stop (int32), or to the end of the text."""
         stop = min(stop, self.length)
         first = int(np.searchsorted(self.starts, start, side="right")) - 1
         parts = []
@@ -65,22 +70,26 @@ class Corpus:
     backward: RunningText  # with each sentence reversed, boundaries included
 
     def limit_vocab(self, size: int, min_count: int = 1) -> "Corpus":
-        """Return the same text with a vocabulary of its most frequent words, `size` at
-        most (special tokens included), each seen min_count times or more."""
-        # Their order is that of the whole text, of which this may be the beginning.
+        """Return the same text with a vocabulary of its most frequent words.
+
+        Args:
+            size: Most words of the vocabulary, special tokens included.
+            min_count: Least number of times that a word is in the text.
+        """
+        # The text may be the beginning of another, which gave the words their order.
         words, counts_V, _ = by_frequency(self.words, self.counts_V)
         n_words = vocabulary_size(counts_V, size, min_count)
         return self.with_vocab(list(dict.fromkeys(words[:n_words])))
 
     def with_vocab(self, vocab: Sequence[str]) -> "Corpus":
-        """Return the same text, to be predicted in a given vocabulary."""
+        """Return the same text with another vocabulary."""
         index = {word: i for i, word in enumerate(vocab)}
         target_V = np.array([index.get(w, UNK_ID) for w in self.words], dtype=np.int32)
         return replace(self, vocab=list(vocab), target_V=target_V)
 
     def in_form(self, form: UnicodeForm | None) -> "Corpus":
-        """Return the same text in a Unicode form; as it is if that is None. Words that
-        are spelled alike then keep the numbers that they had."""
+        """Return the same text in a Unicode form, or unchanged if it is None. Words
+        that become equal keep their own numbers."""
         words = list(in_form(self.words, form))
         changed = [i for i, word in enumerate(words) if word != self.words[i]]
         if not changed:
@@ -92,7 +101,8 @@ class Corpus:
         return found.with_vocab(self.vocab)
 
     def first(self, max_tokens: int | None) -> "Corpus":
-        """Return the sentences that hold the first max_tokens tokens; all if None."""
+        """Return the sentences with the first max_tokens tokens, or all if it is
+        None."""
         if max_tokens is None or max_tokens >= self.n_tokens:
             return self
         stop = 0
@@ -111,7 +121,7 @@ class Corpus:
 
     @cached_property
     def n_tokens(self) -> int:
-        """Number of tokens of the text, boundaries not counted."""
+        """Number of tokens of the text, without boundaries."""
         return int(self.counts_V.sum() - self.counts_V[[BOS_ID, EOS_ID]].sum())
 
     @property
@@ -139,17 +149,17 @@ def build_corpus(
 
     Args:
         sentences: Lists of tokens.
-        vocab: The words that are predicted; the most frequent ones of the text if None.
-        vocab_size: How many of these at most, special tokens included.
-        min_count: How often each of these is seen at least.
-        max_tokens: Number of the token with whose sentence the text ends.
+        vocab: The vocabulary; None for the most frequent words of the text.
+        vocab_size: Most words of that vocabulary, special tokens included.
+        min_count: Least number of times that a word of it is in the text.
+        max_tokens: The text ends with the sentence of this token; None for all.
 
     Raises:
         ValueError: [EL033] There is no sentence.
     """
     words, ids = number_words(sentences, max_tokens)
     if not len(ids):
-        raise ValueError(Errors.EL033)
+        raise Errors.EL033()
     words, counts_V, rank = by_frequency(words, np.bincount(ids, minlength=len(words)))
     ids = rank[ids]
     corpus = Corpus(
@@ -169,14 +179,20 @@ def build_corpus(
 def number_words(
     sentences: Iterable[Sequence[str]], max_tokens: int | None = None
 ) -> tuple[list[str], np.ndarray]:
-    """Return the distinct words in order of appearance, the special tokens first, and
-    the running text in their numbers (int32), which ends with the sentence that holds
-    the token number max_tokens."""
+    """Number the words of sentences by first appearance, after the special tokens.
+
+    Args:
+        sentences: Lists of tokens.
+        max_tokens: The text ends with the sentence of this token; None for all.
+
+    Returns:
+        The distinct words by number; the running text (int32).
+    """
     index = {word: i for i, word in enumerate(SPECIALS)}
     ids, n_tokens = array("i"), 0
     for sentence in sentences:
         ids.append(BOS_ID)
-        # A token that is spelled like a boundary is none.
+        # A token with the spelling of a boundary becomes <UNK>.
         words_read = (UNK if word in (BOS, EOS) else word for word in sentence)
         ids.extend([index.setdefault(word, len(index)) for word in words_read])
         ids.append(EOS_ID)
@@ -189,8 +205,9 @@ def number_words(
 def by_frequency(
     words: list[str], counts: np.ndarray
 ) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """Return the words by falling count, the special tokens first, their counts, and
-    the new number of each old one (int32). Words of equal count stay in their order."""
+    """Order words by falling count, after the special tokens. Words of equal count keep
+    their order. Return the words, their counts, and the new number of each old number
+    (int32)."""
     n = len(SPECIALS)
     order = np.concatenate([np.arange(n), np.argsort(-counts[n:], kind="stable") + n])
     rank = np.empty(len(words), dtype=np.int32)
@@ -199,31 +216,31 @@ def by_frequency(
 
 
 def vocabulary_size(counts_V: np.ndarray, size: int, min_count: int) -> int:
-    """Return the size of the vocabulary that `Corpus.limit_vocab` makes."""
+    """Return the size of the vocabulary of `Corpus.limit_vocab`."""
     n = len(SPECIALS)
     return n + min(int((counts_V[n:] >= min_count).sum()), max(0, size - n))
 
 
 def count_tokens(ids: np.ndarray) -> int:
-    """Return the number of words that are no boundaries."""
+    """Return the number of words without boundaries."""
     return int(((ids != BOS_ID) & (ids != EOS_ID)).sum())
 
 
 def sentence_end(ids: np.ndarray, max_tokens: int) -> int | None:
-    """Return where the sentence ends that holds the token number max_tokens of a
-    running text; None if it ends beyond."""
+    """Return the end of the sentence with token number max_tokens of a running text, or
+    None if the text ends before."""
     seen = np.cumsum((ids != BOS_ID) & (ids != EOS_ID))
     ends = np.flatnonzero((ids == EOS_ID) & (seen >= max_tokens))
     return int(ends[0]) + 1 if len(ends) else None
 
 
 def check_vocab(vocab: Sequence[str], where: object) -> None:
-    """Raise ValueError unless a vocabulary begins with the special tokens [EL034] and
-    has each word once [EL039]."""
+    """Raise ValueError unless a vocabulary begins with the special tokens [EL034], and
+    has each word once [EL039]. where: its place, for the message."""
     if len(set(vocab)) != len(vocab):
-        raise ValueError(Errors.EL039.format(path=where))
+        raise Errors.EL039(path=where)
     if tuple(vocab[:3]) != SPECIALS:
-        raise ValueError(Errors.EL034.format(path=where, found=", ".join(vocab[:3])))
+        raise Errors.EL034(path=where, found=", ".join(vocab[:3]))
 
 
 def reverse_sentences(ids: np.ndarray) -> np.ndarray:

@@ -1,13 +1,13 @@
-"""Which kind of text a file holds: told by its name, and by how its contents begin.
+"""The kind of text in a file, by its name and its first bytes.
 
-    name          kind      a document is
+    name            kind    a document is
     .jsonl .ndjson  jsonl   an object, a line
     .conllu .conll  conllu  a sentence
     .spacy          spacy   a Doc
     all others      text    a line, or the file
 
-Each may be packed (`unpack.UNPACK`). What is known not to be text is refused, since a
-model that has learned from mark-up shows it in its vectors alone.
+Each kind may be compressed (`unpack.UNPACK`). A file that is known not to be text is
+refused. Otherwise a model would learn from mark-up, and only its vectors would show it.
 """
 
 import hashlib
@@ -17,11 +17,11 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 
-from ..errors import Errors, Warnings
-from ..files import check_plain
+from ..errors import ElmoError, Errors, Warnings
+from ..files import check_plain, new_checksum
 from .unpack import UNPACK, ByteStream
 
 BY_NAME = {
@@ -32,12 +32,13 @@ BY_NAME = {
     ".spacy": "spacy",
 }
 KINDS = ("text", *dict.fromkeys(BY_NAME.values()))
-new_checksum = partial(hashlib.blake2b, digest_size=16)
 
-HEAD = 1 << 13  # bytes that are looked at
-MOST = 0.8  # share of the lines that look like a table of columns
-FEW_LINES = 3  # too few to say that they are columns
-TAGS = 0.1  # share of the lines that begin with a tag of mark-up
+HEAD = 1 << 13  # first bytes of a file that are examined
+# A text is taken for columns if this share of its lines looks so, and it has more than
+# so many lines; for mark-up if this share of its lines begins with a tag.
+MOST = 0.8
+FEW_LINES = 3
+TAGS = 0.1
 
 _NO_TEXT = (
     ".pdf .doc .docx .odt .rtf .epub .xls .xlsx .ods .ppt .pptx .parquet .arrow "
@@ -47,7 +48,7 @@ _EXTRACT = "write its text into a .txt file, a document a line, or into the fiel
 _EXTRACT += "'text' of a .jsonl file, an object a line"
 _CONVERT = "'spacy convert FILE FOLDER --converter ner' makes a .spacy file of it"
 _UNPACK = "unpack it, and name the files or the folder"
-# Endings of names -> what such files are, and what to do with them.
+# Ending of a name -> a description of such files, and the way out.
 NOT_TEXT: dict[str, tuple[str, str]] = {
     ".json": ("a JSON document", _EXTRACT),
     ".ipynb": ("a notebook", _EXTRACT),
@@ -70,7 +71,7 @@ NOT_TEXT: dict[str, tuple[str, str]] = {
         ("an archive", _UNPACK),
     ),
 }
-# How files begin that are not text, whatever their name is.
+# First bytes of files that are not text, whatever their name is.
 _MAGIC: dict[bytes, tuple[str, str]] = {
     b"%PDF": ("a PDF", _EXTRACT),
     b"{\\rtf": ("a document in RTF", _EXTRACT),
@@ -88,17 +89,17 @@ _ID = re.compile(r"\d+([-.]\d+)?")
 
 @dataclass(frozen=True)
 class TextFile:
-    """A file of text as it was when it was looked at.
+    """A text file as it was when it was described.
 
     Attributes:
-        path: Where it is.
+        path: Its path.
         kind: One of KINDS.
-        compression: Ending of its name, such as ".gz"; "" for none.
-        size: Bytes.
+        compression: The ending of its name, such as ".gz"; "" if it is not compressed.
+        size: Number of bytes.
         modified: Time of the last change in nanoseconds.
-        checksum: Of its bytes, to know it by when the time has changed; None if nobody
-            asks.
-        document: Id of the one document that it holds; None if each line is one.
+        checksum: Checksum of its bytes, to recognize it if the time has changed; None
+            if it was not computed.
+        document: Id of the document, if the file is one; None if each line is one.
     """
 
     path: str
@@ -111,18 +112,18 @@ class TextFile:
 
     @property
     def is_sequential(self) -> bool:
-        """Whether it can only be read from its beginning."""
+        """Whether it can only be read from the beginning."""
         return self.compression != "" or self.kind == "spacy"
 
     def check_unchanged(self) -> None:
-        """Raise ValueError [EL204] if its contents are others than they were. They are
-        looked at only if the time of the last change is another: a copy has one."""
+        """Raise ValueError [EL204] if its contents have changed. They are read only if
+        the time of the last change differs, as it does for a copy."""
         size, _ = now = _size_and_time(Path(self.path))
         if now == (self.size, self.modified):
             return
         may_be_same = size == self.size and self.checksum is not None
         if not may_be_same or checksum_of(self.path, *now) != self.checksum:
-            raise ValueError(Errors.EL204.format(path=self.path))
+            raise Errors.EL204(path=self.path)
 
 
 def describe(
@@ -132,28 +133,32 @@ def describe(
     document: str | None = None,
     with_checksum: bool = False,
 ) -> TextFile:
-    """Look at a file of text.
+    """Describe a text file.
 
     Args:
         path: The file.
-        kind: One of KINDS; None to tell by its name and its first kilobytes.
-        document: As of `TextFile`; of other kinds than "text" it is left out.
+        kind: One of KINDS; None to find it by the name and the first kilobytes.
+        document: Id of the document, if the file is one; ignored for other kinds than
+            "text".
         with_checksum: Whether to read the whole file for its checksum.
 
     Raises:
-        ValueError: [EL207] There is no such kind. [EL230] It is not a file of text, or
-            [EL231] not of the kind that its name says. [EL031] It is UTF-16.
+        ValueError: [EL207] There is no such kind. [EL230] It is not a text file.
+            [EL231] It is of another kind than its name says. [EL031] It is UTF-16.
         OSError: [EL030] It can't be read.
+
+    Warns:
+        UserWarning: [ELW63] The text looks like mark-up or a table.
     """
     path = Path(path)
     suffix, compression = suffixes_of(path)
     if kind not in (None, *KINDS):
         known = ", ".join(KINDS)
-        raise ValueError(Errors.EL207.format(name="kind", found=kind, known=known))
+        raise Errors.EL207(name="kind", found=kind, known=known)
     size, modified = _size_and_time(path)
     if kind is None and suffix in NOT_TEXT:
         what, way_out = NOT_TEXT[suffix]
-        raise ValueError(Errors.EL230.format(path=path, what=what, way_out=way_out))
+        raise Errors.EL230(path=path, what=what, way_out=way_out)
     found = TextFile(
         path=str(path.resolve()),
         kind=kind or BY_NAME.get(suffix, "text"),
@@ -169,8 +174,8 @@ def describe(
 
 
 def suffixes_of(path: Path) -> tuple[str, str]:
-    """Return the ending of a file's name, in small letters, and the ending behind it
-    that says how it is packed; "" for what it does not have."""
+    """Return the ending of a file's name in lower case, without the ending of its
+    compression, and the latter; "" for an ending that it does not have."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     compression = suffixes.pop() if suffixes and suffixes[-1] in UNPACK else ""
     return (suffixes[-1] if suffixes else ""), compression
@@ -179,10 +184,17 @@ def suffixes_of(path: Path) -> tuple[str, str]:
 def files_of(
     paths: Iterable[str | Path], leave_out: Path | None = None
 ) -> Iterator[tuple[Path, str]]:
-    """Yield the files that are named, and those in folders that are named, in the order
-    of their names, each with its path below the folder. Hidden files, and what is below
-    the folder `leave_out`, are not read. Raises ValueError [EL232] if a folder has no
-    files."""
+    """Yield files, and the files in folders by name, each with its path in the folder.
+
+    Hidden files are left out.
+
+    Args:
+        paths: The files and folders.
+        leave_out: A folder whose files are left out, too.
+
+    Raises:
+        ValueError: [EL232] A folder has no files.
+    """
     out = None if leave_out is None else leave_out.resolve()
     for path in map(Path, paths):
         if not path.is_dir():
@@ -190,7 +202,7 @@ def files_of(
             continue
         found = sorted(_below(path, out))
         if not found:
-            raise ValueError(Errors.EL232.format(path=path))
+            raise Errors.EL232(path=path)
         for file in found:
             yield file, file.relative_to(path).as_posix()
 
@@ -212,27 +224,27 @@ def _size_and_time(path: Path) -> tuple[int, int]:
         stat = path.stat()
         path.open("rb").close()
     except OSError as error:
-        raise OSError(Errors.EL030.format(path=path, error=error)) from error
+        raise Errors.EL030(path=path, error=error) from error
     return stat.st_size, stat.st_mtime_ns
 
 
 @lru_cache(1024)
 def checksum_of(path: str, size: int, modified: int) -> str:
-    """Return the checksum of a file's bytes, computed again when the file has another
-    size or time. Raises OSError [EL030]."""
+    """Return the checksum of a file's bytes. It is computed again if size or time have
+    changed. Raises OSError [EL030] if the file can't be read."""
     try:
         with Path(path).open("rb") as file:
             return hashlib.file_digest(file, new_checksum).hexdigest()
     except OSError as error:
-        raise OSError(Errors.EL030.format(path=path, error=error)) from error
+        raise Errors.EL030(path=path, error=error) from error
 
 
-# -- what its contents look like ----------------------------------------------------
+# -- the first bytes ---------------------------------------------------------------
 
 
 def _look_at(file: TextFile, *, warn: bool) -> None:
-    """Raise ValueError [EL031, EL230, EL231] if a file is not what its kind says; warn
-    [ELW63], unless its kind was given, of text that looks like mark-up or a table."""
+    """Raise ValueError [EL031, EL230, EL231] if the first bytes of a file don't fit its
+    kind. If `warn`, warn [ELW63] of text that looks like mark-up or a table."""
     if not file.size or file.kind == "spacy":
         return
     stream = ByteStream(file.path, file.compression)
@@ -245,7 +257,7 @@ def _look_at(file: TextFile, *, warn: bool) -> None:
             raise _not_text(file, what, way_out)
     if head.startswith(_UTF_16):
         problem = "it is UTF-16"
-        raise ValueError(Errors.EL031.format(path=file.path, line=1, error=problem))
+        raise Errors.EL031(path=file.path, line=1, error=problem)
     if b"\0" in head:
         raise _not_text(file, "not a text file, or one in UTF-16 or UTF-32", _EXTRACT)
     whole = len(head) < HEAD
@@ -258,16 +270,17 @@ def _look_at(file: TextFile, *, warn: bool) -> None:
     if looks is not None:
         what, line = looks
         shown = line.strip()[:80]
-        message = Warnings.ELW63.format(path=file.path, what=what, line=shown)
-        warnings.warn(message, stacklevel=4)
+        warnings.warn(
+            Warnings.ELW63(path=file.path, what=what, line=shown), stacklevel=4
+        )
 
 
-def _not_text(file: TextFile, what: str, way_out: str) -> ValueError:
-    return ValueError(Errors.EL230.format(path=file.path, what=what, way_out=way_out))
+def _not_text(file: TextFile, what: str, way_out: str) -> ElmoError:
+    return Errors.EL230(path=file.path, what=what, way_out=way_out)
 
 
 def _look_at_conllu(file: TextFile, lines: Sequence[str]) -> None:
-    """Raise ValueError [EL231] for files of columns that have the name of CoNLL-U."""
+    """Raise ValueError [EL231] if a file is named as CoNLL-U, but has other columns."""
     problem = None
     for line in lines:
         if line.startswith("# global.columns"):
@@ -287,12 +300,12 @@ def _look_at_conllu(file: TextFile, lines: Sequence[str]) -> None:
             break
     if problem:
         values = {"path": file.path, "problem": problem, "line": line.strip()[:80]}
-        raise ValueError(Errors.EL231.format(**values, way_out=_CONVERT))
+        raise Errors.EL231(**values, way_out=_CONVERT)
 
 
 def _looks_like(lines: Sequence[str]) -> tuple[str, str] | None:
-    """Return what lines look like that are not running text, and one of them; None for
-    text."""
+    """If lines look like something else than text, return its name and one of the
+    lines; else return None."""
     first = lines[0].strip()
     tagged = [line for line in lines if _TAG.match(line)]
     if first.lower().startswith(("<?xml", "<!doctype", "<html")):
@@ -323,8 +336,8 @@ def _looks_like_columns(rows: Sequence[str]) -> tuple[str, str] | None:
 
 
 def _is_json(lines: Sequence[str]) -> bool:
-    """Return whether text begins as JSON does: with an object or an array on a line, or
-    with one that goes on."""
+    """Return whether text begins like JSON: with an object or an array, on one line or
+    on several."""
     first = lines[0].strip()
     try:
         return isinstance(json.loads(first), (dict, list)) and first != "[]"

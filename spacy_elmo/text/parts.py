@@ -1,13 +1,10 @@
 """Text files -> parts: blocks of documents, tokenized by many processes.
 
 A part is a file with the running text of one block, in word numbers of its own. It
-depends on its block alone, and parts that are there are not made again.
+depends on its block alone. A part that exists is not made again.
 """
 
 import multiprocessing
-import os
-import signal
-import threading
 import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -25,6 +22,7 @@ from tqdm import tqdm
 
 from ..errors import Errors
 from ..files import write_files
+from ..processes import end_with_parent
 from .contents import Content
 from .corpus import count_tokens, number_words, sentence_end
 from .files import TextFile
@@ -35,22 +33,32 @@ BLOCK = 4_000_000  # characters that one part is made of
 
 @dataclass(frozen=True)
 class Request:
-    """What a prepared corpus depends on, beside the text itself."""
+    """The settings of a prepared corpus.
 
-    lang: str = "en"  # of the tokenizer
-    tokenizer: str = "spacy"  # or "whitespace"
-    sentences: bool = True  # whether lines are split at sentence ends
-    vocab_size: int = 50_000  # of the vocabulary at most, special tokens included
-    min_count: int = 1  # least number of times that a word of it is seen
-    max_tokens: int | None = None  # after whose sentence the text ends; None for all
+    Attributes:
+        lang: Language of the tokenizer.
+        tokenizer: "spacy" or "whitespace".
+        sentences: Whether lines are split at the ends of sentences.
+        vocab_size: Most words of the vocabulary, special tokens included.
+        min_count: Least number of times that a word of it is in the text.
+        max_tokens: The text ends with the sentence of this token; None for all.
+    """
+
+    lang: str = "en"
+    tokenizer: str = "spacy"
+    sentences: bool = True
+    vocab_size: int = 50_000
+    min_count: int = 1
+    max_tokens: int | None = None
 
     def reader(self) -> Reader:
-        """Return what reads the text. Raises as `Reader`."""
+        """Return the reader of the text. Raises as `Reader`."""
         return _reader(self.lang, self.tokenizer, self.sentences)
 
 
-class Part(NamedTuple):
-    """The running text of one block, in numbers of its own words."""
+class NumberedBlock(NamedTuple):
+    """The content of a part: distinct words, the running text in their numbers, and the
+    number of lines."""
 
     words: list[str]
     ids: np.ndarray
@@ -70,8 +78,18 @@ def make_parts(
     processes: int = 1,
     progress: bool = True,
 ) -> int:
-    """Write the parts of text files into a folder, and return how many of them hold the
-    text that was asked for. Raises OSError [EL044] if a process was killed."""
+    """Write the parts of text files. Return the number of parts that hold the text.
+
+    Args:
+        sources: The text files.
+        folder: The folder of the parts.
+        request: The settings.
+        processes: Number of processes that tokenize.
+        progress: Whether to show a progress bar.
+
+    Raises:
+        OSError: [EL044] A process was killed.
+    """
     total = sum(file.size for file in sources)
     shown = {"unit": "B", "unit_scale": True, "disable": not progress}
     n_parts = tokens = 0
@@ -88,9 +106,16 @@ def make_parts(
 
 def read_parts(
     folder: Path, n_parts: int, max_tokens: int | None, progress: bool, desc: str
-) -> Iterator[Part]:
-    """Yield the parts in order, as far as the sentence that holds the token number
-    max_tokens; all if None."""
+) -> Iterator[NumberedBlock]:
+    """Yield the content of parts in order.
+
+    Args:
+        folder: The folder of the parts.
+        n_parts: Number of parts.
+        max_tokens: The text ends with the sentence of this token; None for all.
+        progress: Whether to show a progress bar.
+        desc: Description of the progress bar.
+    """
     for number in tqdm(range(n_parts), desc, leave=False, disable=not progress or None):
         if max_tokens is not None and max_tokens <= 0:
             return
@@ -101,7 +126,7 @@ def read_parts(
             ids = ids[: sentence_end(ids, max_tokens)]
             max_tokens -= count_tokens(ids)
         if len(ids):
-            yield Part(words, ids, n_lines)
+            yield NumberedBlock(words, ids, n_lines)
 
 
 def _path(folder: Path, number: int) -> Path:
@@ -111,7 +136,7 @@ def _path(folder: Path, number: int) -> Path:
 def _blocks(
     sources: Sequence[TextFile], request: Request, bar: "tqdm[Any]"
 ) -> Iterator[list[Content]]:
-    """Yield what files hold, about BLOCK characters at a time."""
+    """Yield the contents of files, about BLOCK characters at a time."""
     block: list[Content] = []
     size = 0
     for source in sources:
@@ -132,14 +157,14 @@ def _blocks(
 def _make_all(
     blocks: Iterator[list[Content]], folder: Path, request: Request, processes: int
 ) -> Iterator[int]:
-    """Yield the number of tokens of each part, in order, while others are made."""
+    """Make all parts. Yield the number of tokens of each part, in order."""
     tasks = ((block, _path(folder, i), request) for i, block in enumerate(blocks))
     if processes == 1:
         yield from (make_part(*task) for task in tasks)
         return
-    # By spawn: a forked copy of this process would copy torch's threads, locked.
+    # spawn, since a forked process would inherit locks that torch's threads hold.
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(processes, context, _follow_parent)
+    pool = ProcessPoolExecutor(processes, context, end_with_parent)
     running: deque[Future[int]] = deque()
     try:
         for task in tasks:
@@ -149,16 +174,16 @@ def _make_all(
         while running:
             yield running.popleft().result()
     except BrokenProcessPool as error:
-        raise OSError(Errors.EL044.format(processes=processes)) from error
+        raise Errors.EL044(processes=processes) from error
     finally:
         pool.shutdown(cancel_futures=True)
 
 
 def make_part(block: list[Content], path: Path, request: Request) -> int:
-    """Write the part of one block, unless it is there and whole; return its number of
-    tokens."""
+    """Write the part of a block, unless the file exists and is whole. Return its number
+    of tokens."""
     if path.exists():
-        # What NumPy raises for damage of every kind.
+        # NumPy raises all of these for damaged files.
         with suppress(OSError, ValueError, EOFError, KeyError, BadZipFile, zlib.error):
             with np.load(path, allow_pickle=False) as part:
                 found = {name: part[name] for name in ("words", "ids", "lines")}
@@ -166,7 +191,7 @@ def make_part(block: list[Content], path: Path, request: Request) -> int:
     words, ids = number_words(
         map(_without_line_feeds, request.reader().sentences(block))
     )
-    # As bytes: NumPy would make every string as long as the longest.
+    # As bytes, since NumPy would make every string as long as the longest.
     text = np.frombuffer("\n".join(words).encode("utf-8"), dtype=np.uint8)
     save = partial(_save, ids=ids, words=text, lines=np.array(len(block)))
     write_files(path.parent, {path.name: save})
@@ -174,26 +199,13 @@ def make_part(block: list[Content], path: Path, request: Request) -> int:
 
 
 def _without_line_feeds(sentence: list[str]) -> list[str]:
-    """Return a sentence without what stands between words in a list of them: tokens of
-    JSON and of Docs can hold it."""
+    """Replace line feeds by spaces: a line feed separates the words of a part. Tokens
+    of JSON and of Docs can have line feeds."""
     if any("\n" in token for token in sentence):
         return [token.replace("\n", " ") for token in sentence]
     return sentence
 
 
 def _save(path: Path, **arrays: np.ndarray) -> None:
-    with path.open("wb") as file:  # given a name, NumPy would add an ending to it
+    with path.open("wb") as file:  # NumPy would add an ending to a name
         np.savez(file, allow_pickle=False, **arrays)
-
-
-def _follow_parent() -> None:
-    """Leave interrupts to the parent process, and end when it does, however it ends."""
-
-    def end_with_parent() -> None:
-        parent = multiprocessing.parent_process()
-        if parent is not None:
-            parent.join()
-            os._exit(1)
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=end_with_parent, daemon=True).start()

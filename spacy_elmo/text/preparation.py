@@ -1,10 +1,10 @@
-"""Text -> shards: tokenized once, by many processes, in memory that grows with the
-number of distinct words alone.
+"""Text -> shards. Text is tokenized once, by many processes. Memory grows only with the
+number of distinct words.
 
     blocks of lines --processes--> parts (own word numbers) --one pass--> shards
 
-A part depends on its block alone and parts are joined in order, so what is written does
-not depend on the number of processes, nor on how often the work was interrupted.
+A part depends on its block alone, and parts are joined in order. So the files are the
+same for any number of processes, and after any interruption.
 """
 
 import json
@@ -30,12 +30,12 @@ from .corpus import (
     vocabulary_size,
 )
 from .files import describe, files_of
-from .parts import Part, Request, make_parts, read_parts
+from .parts import NumberedBlock, Request, make_parts, read_parts
 
 __all__ = ["PARTS", "Request", "prepare"]
 
 PARTS, REQUEST, WHOLE = "unfinished", "request.json", "whole"
-SHARD = 16_000_000  # words of a shard, boundaries counted
+SHARD = 16_000_000  # words of a shard, with boundaries
 
 
 def prepare(
@@ -47,25 +47,25 @@ def prepare(
     overwrite: bool = False,
     progress: bool = True,
 ) -> dict[str, Any]:
-    """Write a prepared corpus (see `shards.py`), or resume an interrupted one.
+    """Write a prepared corpus (`shards.py`), or continue an interrupted one.
 
     Args:
-        sources: Files of text, and folders of such files.
+        sources: Text files, and folders of such files.
         output: The folder to write.
-        request: Tokenizer, vocabulary, and how much text.
+        request: The settings.
         processes: Number of processes that tokenize.
-        overwrite: Whether to replace a corpus prepared otherwise, or a damaged one.
+        overwrite: Whether to replace a corpus of other settings, or a damaged one.
         progress: Whether to show a progress bar.
 
     Returns:
         The manifest.
 
     Raises:
-        ValueError: [EL033] There is no text; [EL041, EL042] another corpus is there,
-            a damaged one, or other files; also as `Reader`, `describe` and
-            `Reader.contents`.
-        OSError: [EL013] A file can't be written; [EL044] a process was killed; also as
-            `describe`. What was done until then is kept, to resume from.
+        ValueError: [EL033] There is no text. [EL041] The folder has a damaged corpus.
+            [EL042] It has another corpus, or other files. Also as `Reader`, `describe`
+            and `Reader.contents`.
+        OSError: [EL013] A file can't be written. [EL044] A process was killed. Also as
+            `describe`. Finished parts are kept for the next call.
     """
     paths = [path for path, _ in files_of(sources, leave_out=output)]
     refuse_to_write_over(paths, output, overwrite=overwrite)
@@ -85,32 +85,32 @@ def prepare(
         if found == wanted:
             return manifest
         if not overwrite:
-            raise ValueError(Errors.EL042.format(path=output))
-    request.reader()  # or refuse now
+            raise Errors.EL042(path=output)
+    request.reader()  # raises before anything is written
     parts = _parts_folder(output, wanted)
     n_parts = make_parts(files, parts, request, processes=processes, progress=progress)
     read = partial(read_parts, parts, n_parts, request.max_tokens, progress)
     manifest = {"format": shards.FORMAT_VERSION, **wanted}
     manifest |= _join_parts(read, parts / WHOLE, request)
-    # Text that was there before stays until all of this is written.
+    # An older corpus stays until all files of this one are written.
     made = {name: parts / WHOLE / name for name in manifest["files"]}
     contents = {**made, shards.MANIFEST: json_with_checksum(manifest)}
     old = [path.name for path in _ours(output) if path.name not in contents]
     write_files(output, contents, remove=old)
-    shutil.rmtree(parts, ignore_errors=True)  # all is written: it is no error any more
+    shutil.rmtree(parts, ignore_errors=True)  # all files are written already
     return manifest
 
 
 def _ours(output: Path) -> list[Path]:
-    """Return the files of a folder that have the names of a prepared corpus."""
+    """Return the files of a folder whose names are those of a prepared corpus."""
     fixed = (shards.MANIFEST, shards.WORDS, shards.COUNTS, shards.CHARACTERS)
     files = list(output.glob("*")) if output.is_dir() else []
     return [f for f in files if f.name in fixed or shards.SHARD_NAME.fullmatch(f.name)]
 
 
 def move(prepared: Path, output: Path) -> None:
-    """Put a prepared corpus in the place of another, whose folder may hold other files.
-    Raises OSError [EL013] if it can't be written."""
+    """Move a prepared corpus into a folder, in place of the corpus there. Other files
+    in the folder stay. Raises OSError [EL013] if a file can't be written."""
     contents = {path.name: path for path in _ours(prepared)}
     old = [path.name for path in _ours(output) if path.name not in contents]
     write_files(output, contents, remove=old)
@@ -120,8 +120,14 @@ def move(prepared: Path, output: Path) -> None:
 def refuse_to_write_over(
     sources: Sequence[Path], output: Path, *, overwrite: bool
 ) -> None:
-    """Raise ValueError [EL042] if a source would be written over, or files that have
-    the names of a prepared corpus and are none."""
+    """Raise ValueError [EL042] if a source would be overwritten, or files with the
+    names of a prepared corpus that belong to no corpus.
+
+    Args:
+        sources: The text files.
+        output: The folder to write.
+        overwrite: Whether such other files may be overwritten.
+    """
     recover(output)
     ours, parts = {path.resolve() for path in _ours(output)}, output / PARTS
     is_source = any(path.resolve() in ours for path in sources)
@@ -129,11 +135,11 @@ def refuse_to_write_over(
     if parts.is_dir() and not (parts / REQUEST).exists():
         is_strange |= any(not path.name.startswith(".") for path in parts.iterdir())
     if is_source or (is_strange and not overwrite):
-        raise ValueError(Errors.EL042.format(path=output))
+        raise Errors.EL042(path=output)
 
 
 def _parts_folder(output: Path, wanted: dict[str, Any]) -> Path:
-    """Return the folder of parts, emptied unless they were made for the same."""
+    """Return the folder of parts. Parts of other sources or settings are removed."""
     parts, text = output / PARTS, json.dumps(wanted, sort_keys=True)
     request = parts / REQUEST
     found = request.read_text(encoding="utf-8") if request.exists() else None
@@ -145,10 +151,10 @@ def _parts_folder(output: Path, wanted: dict[str, Any]) -> Path:
 
 
 def _join_parts(
-    read: Callable[[str], Iterator[Part]], output: Path, request: Request
+    read: Callable[[str], Iterator[NumberedBlock]], output: Path, request: Request
 ) -> dict[str, Any]:
-    """Number the words of all parts by frequency, write the shards, and return what the
-    manifest says of them."""
+    """Number the words of all parts by frequency, and write the shards. Return their
+    entries in the manifest."""
     n_lines, n_sentences, words, counts_V = _count_words(read("counting words"))
     files: dict[str, Any] = {}
 
@@ -182,9 +188,11 @@ def _join_parts(
     return {"counts": found, "files": files}
 
 
-def _count_words(parts: Iterable[Part]) -> tuple[int, int, list[str], np.ndarray]:
-    """Return the numbers of lines and sentences, and the words by frequency with their
-    counts."""
+def _count_words(
+    parts: Iterable[NumberedBlock],
+) -> tuple[int, int, list[str], np.ndarray]:
+    """Return the number of lines, the number of sentences, the words by frequency, and
+    their counts."""
     n_lines, counts = 0, dict.fromkeys(SPECIALS, 0)
     for part in parts:
         n_lines += part.n_lines
@@ -193,15 +201,17 @@ def _count_words(parts: Iterable[Part]) -> tuple[int, int, list[str], np.ndarray
             if count:
                 counts[word] = counts.get(word, 0) + count
     if not counts[BOS]:
-        raise ValueError(Errors.EL033)
+        raise Errors.EL033()
     counts_V = np.fromiter(counts.values(), dtype=np.int64, count=len(counts))
     words, counts_V, _ = by_frequency(list(counts), counts_V)
     return n_lines, counts[BOS], words, counts_V
 
 
-def _shards(parts: Iterable[Part], words: Sequence[str]) -> Iterator[np.ndarray]:
-    """Yield the running text in the words' final numbers, SHARD of them at a time or a
-    little more: each file that is mapped costs one of the few that may be open."""
+def _shards(
+    parts: Iterable[NumberedBlock], words: Sequence[str]
+) -> Iterator[np.ndarray]:
+    """Yield the running text in final word numbers, at least SHARD words at a time. Few
+    large shards are written, since a process can only open few files."""
     index = {word: i for i, word in enumerate(words)}
     ids: list[np.ndarray] = []
     size = 0

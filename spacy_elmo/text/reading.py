@@ -1,7 +1,6 @@
-"""Files of text -> documents in sentences of tokens: the one reader of text, for
-training and for `embed`.
+"""Text files -> documents in sentences of tokens, for all commands that read text.
 
-    files -> records -> contents -> tokens
+files -> records -> contents -> tokens
 """
 
 import warnings
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ..bilm import UnicodeForm, in_form
-from ..errors import Errors, Warnings
+from ..errors import ElmoError, Errors, Warnings
 from .contents import Content, Fields, readers
 from .files import TextFile, describe, files_of
 from .records import MAX_PIECE, Record, Source, line_of, open_source
@@ -22,25 +21,27 @@ if TYPE_CHECKING:
     from spacy.tokens import Span
 
 T = TypeVar("T")
+# Most texts, and about the number of characters, that are tokenized at once.
 TEXTS_AT_ONCE = 1000
-CHARACTERS_AT_ONCE = 1 << 17  # of a text, that are tokenised together
+CHARACTERS_AT_ONCE = 1 << 17
 RANGE = 4 * MAX_PIECE  # bytes of a file that are read at once
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How text becomes sentences.
+    """The settings of tokens and sentences.
 
     Attributes:
         lang: Language of spaCy's tokenizer.
-        tokenizer: "spacy", or "whitespace" for tokens that are separated already.
-        split: Whether lines are split at sentence ends.
-        pipeline: A spaCy pipeline that does all of this instead.
+        tokenizer: "spacy", or "whitespace" for tokens that spaces separate.
+        split: Whether lines are split at the ends of sentences.
+        pipeline: A spaCy pipeline that sets tokens and sentences instead.
         pipeline_hash: Hash of its files.
         text_field: Field of JSON lines with the text.
-        id_field: Field with the id.
-        tokens_field: Field with the tokens, or a list of tokens per sentence.
-        window: Tokens that the biLM reads at once at most (of `embed`).
+        id_field: Field of JSON lines with the id.
+        tokens_field: Field of JSON lines with the tokens, or with a list of tokens for
+            each sentence.
+        window: Most tokens that the biLM reads at once (for `embed`).
     """
 
     lang: str = "en"
@@ -55,7 +56,14 @@ class Reading:
 
 
 class Part(NamedTuple):
-    """A document (its first part if `begins`), with its id in the file, if any."""
+    """A document, or a part of a long one.
+
+    Attributes:
+        begins: Whether the document begins with it.
+        id: Id of the document in the file, if it has one.
+        position: Position of the record (`Record`).
+        sentences: Its sentences, with places in the document.
+    """
 
     begins: bool
     id: str | None
@@ -64,12 +72,16 @@ class Part(NamedTuple):
 
 
 class Reader:
-    """Makes sentences of the records of files. `naive`: as plans of format 2 ask for:
-    sentences go on after the end of a line, and `contents.read_naively`.
+    """Turns the records of files into sentences.
+
+    Args:
+        reading: The settings.
+        naive: Whether to read as plans of format 2: sentences may span lines, and
+            CoNLL-U is read by `contents.read_naively`.
 
     Raises:
         ValueError: [EL032] There is no such language or tokenizer. [EL209] The pipeline
-            is another than that of the hash.
+            has another hash.
     """
 
     def __init__(self, reading: Reading, *, naive: bool = False) -> None:
@@ -78,15 +90,18 @@ class Reader:
         self._tokenize = _tokenizer(reading, lines=not naive)
 
     def parts(self, source: Source, start: int, end: int) -> Iterator[Part]:
-        """Yield the parts of documents that the records in a range of a file hold.
-        Raises as `contents`."""
+        """Yield the documents of a range of a file, long ones in parts. Arguments and
+        errors are those of `contents`."""
         offset, document = 0, source.file.document
         found = self.contents(source, start, end)
         for some in _batches(found, lambda pair: pair[1].text):
             texts = [content.text or "" for _, content in some]
             for (record, content), tokenized in zip(some, self._tokenize(texts)):
                 offset = 0 if record.begins else offset
-                sentences = [*content.sentences, *_moved(tokenized, offset)]
+                sentences = [
+                    *content.sentences,
+                    *(sentence.moved(offset) for sentence in tokenized),
+                ]
                 offset += len(content.text or "")
                 name = content.id or document
                 yield Part(record.begins, name, record.position, sentences)
@@ -94,7 +109,13 @@ class Reader:
     def contents(
         self, source: Source, start: int, end: int
     ) -> Iterator[tuple[Record, Content]]:
-        """Yield what the records in a range of a file hold, a long text in pieces.
+        """Yield the records of a range of a file and their contents. A long text comes
+        in several contents.
+
+        Args:
+            source: The open file.
+            start: Begin of the range, in bytes of the unpacked file.
+            end: End of the range.
 
         Raises:
             ValueError: [EL031] The file is not UTF-8. [EL040] A line is no JSON object
@@ -126,18 +147,18 @@ def read_contents(
     reader: Reader,
     progress: Callable[[int], object] = lambda n_bytes: None,
 ) -> Iterator[Content]:
-    """Yield what a whole file holds, in order.
+    """Yield the contents of a whole file, in order.
 
     Args:
         file: The file.
-        reader: Makes contents of its records.
-        progress: Called with the number of bytes on the disk that were read since the
-            last call.
+        reader: The reader of its records.
+        progress: A callback, called with the number of bytes on the disk that were read
+            since its last call.
 
     Raises:
         ValueError, OSError: As `Reader.contents`.
     """
-    source, start, told, has_warned = open_source(file), 0, 0, False
+    source, start, reported, has_warned = open_source(file), 0, 0, False
     try:
         while not source.at_end:
             for record, content in reader.contents(source, start, start + RANGE):
@@ -146,18 +167,18 @@ def read_contents(
                     _warn_of_long_line(file, record.position)
                 yield content
             start, now = start + RANGE, source.stream.raw_position
-            progress(now - told)
-            told = now
+            progress(now - reported)
+            reported = now
     finally:
         source.close()
 
 
 def _warn_of_long_line(file: TextFile, position: int) -> None:
     line = line_of(file, position)
-    message = Warnings.ELW05.format(
-        path=file.path, line=line, length=CHARACTERS_AT_ONCE
+    warnings.warn(
+        Warnings.ELW05(path=file.path, line=line, length=CHARACTERS_AT_ONCE),
+        stacklevel=4,
     )
-    warnings.warn(message, stacklevel=4)
 
 
 def read_sentences(
@@ -169,15 +190,15 @@ def read_sentences(
     keep: Callable[[str], bool] = lambda text: True,
     form: UnicodeForm | None = None,
 ) -> Iterator[Sequence[str]]:
-    """Yield all sentences of files of text, and of those in folders, in order.
+    """Yield all sentences of text files, and of text files in folders, in order.
 
     Args:
         paths: The files and folders.
-        lang: As of `Reading`.
-        tokenizer: As of `Reading`.
-        sentences: `Reading.split`.
-        keep: Of text that is to be tokenised, whether it is; for all if not given.
-        form: Unicode form that text is turned to before it is tokenised, if any.
+        lang: Language of spaCy's tokenizer.
+        tokenizer: "spacy" or "whitespace".
+        sentences: Whether lines are split at the ends of sentences.
+        keep: A filter of texts, applied before they are tokenized.
+        form: Unicode form that text is turned to first, if any.
 
     Raises:
         ValueError, OSError: As `Reader`, `describe`, `files_of` and `Reader.contents`.
@@ -199,9 +220,9 @@ def read_sentences(
 
 
 def read_lines(path: str | Path, kind: str | None = None) -> Iterator[str]:
-    """Yield the lines of a file's text without white space around them, or its
-    sentences, a space between two tokens. Arguments and errors are those of `describe`;
-    errors also those of `Reader.contents`."""
+    """Yield the lines of a text without white space around them, or the sentences of a
+    file of tokens, with a space between two tokens. Arguments are those of `describe`.
+    Raises as `describe` and `Reader.contents`."""
     reader = Reader(Reading(tokenizer="whitespace", split=False))
     for content in read_contents(describe(path, kind), reader):
         lines = (content.text or "").split("\n")
@@ -210,9 +231,9 @@ def read_lines(path: str | Path, kind: str | None = None) -> Iterator[str]:
 
 
 def read_spans(path: Path) -> Iterator["Span"]:
-    """Yield the sentences of the Docs of a `.spacy` file, with their annotation; all of
-    a Doc where no boundaries are set. Raises ValueError [EL220] if it is damaged,
-    OSError [EL030] if it can't be read."""
+    """Yield the sentences of the Docs in a `.spacy` file, with their annotation. A Doc
+    without boundaries is one sentence. Raises ValueError [EL220] if the file is
+    damaged, OSError [EL030] if it can't be read."""
     source = open_source(describe(path, "spacy"))
     try:
         while not source.at_end:
@@ -222,19 +243,18 @@ def read_spans(path: Path) -> Iterator["Span"]:
         source.close()
 
 
-def _refusal(file: TextFile, record: Record, error: Exception) -> ValueError:
-    """Return the error of a record that can't be read, with its place and the way
-    out."""
+def _refusal(file: TextFile, record: Record, error: Exception) -> ElmoError:
+    """Return the coded error for a record that can't be read, with its place."""
     problem: object = error.args[0] if isinstance(error, KeyError) else error
     if file.kind == "spacy":
-        return ValueError(Errors.EL220.format(path=file.path, error=problem))
+        return Errors.EL220(path=file.path, error=problem)
     at = record.position
-    message = {"jsonl": Errors.EL040, "conllu": Errors.EL205}.get(file.kind)
+    kinds = {"jsonl": Errors.EL040, "conllu": Errors.EL205}
+    kind = kinds.get(file.kind, Errors.EL031)
     if isinstance(error, UnicodeDecodeError):
-        at, message = at + error.start, None
+        at, kind = at + error.start, Errors.EL031
     line = line_of(file, at)
-    said = {"path": file.path, "line": line, "error": problem, "problem": problem}
-    return ValueError((message or Errors.EL031).format(**said))
+    return kind(path=file.path, line=line, error=problem, problem=problem)
 
 
 def _tokenizer(reading: Reading, *, lines: bool) -> Tokenize:
@@ -246,7 +266,8 @@ def _tokenizer(reading: Reading, *, lines: bool) -> Tokenize:
 def _batches(
     found: Iterable[T], text_of: Callable[[T], str | None]
 ) -> Iterator[list[T]]:
-    """Yield as many at once as are tokenised together."""
+    """Yield batches of items whose texts are tokenized at once. text_of: returns the
+    text of an item, None if it has tokens."""
     batch: list[T] = []
     size = 0
     for each in found:
@@ -258,15 +279,9 @@ def _batches(
     yield batch
 
 
-def _moved(sentences: Iterable[Sentence], by: int) -> Iterator[Sentence]:
-    for sentence in sentences:
-        tokens, starts, ends = sentence
-        yield Sentence(tokens, [s + by for s in starts], [e + by for e in ends])
-
-
 def _cut(text: str) -> list[str]:
-    """Cut a text after white space, so that no piece is much longer than what is
-    tokenised at once."""
+    """Cut a text after white space, into pieces of CHARACTERS_AT_ONCE characters or
+    fewer."""
     cuts = [0]
     while len(text) - cuts[-1] > CHARACTERS_AT_ONCE:
         start, stop = cuts[-1], cuts[-1] + CHARACTERS_AT_ONCE

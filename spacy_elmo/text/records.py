@@ -1,21 +1,26 @@
 """Records of a file: lines of text, JSON objects, CoNLL-U sentences or Docs.
 
-A record belongs to the range of the file in which it begins. Ranges are cut at the next
-end of a line or record, which is looked for when the range is read. A line longer than
+A record belongs to the range of the file in which it begins. A range really ends at the
+next end of a line or record, which is found when the range is read. A line longer than
 a piece is cut between words, and may span ranges.
 """
 
 import re
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import Errors
-from ..files import coded
-from .files import TextFile, new_checksum
+from ..files import new_checksum, parsing
+from .files import TextFile
 from .unpack import CHUNK, ByteStream
 
-MAX_RECORD = 32 << 20  # bytes of a JSON line or of a CoNLL-U sentence
-MAX_PIECE = 1 << 19  # bytes of a line that are read at once
+if TYPE_CHECKING:
+    from spacy.tokens import DocBin
+
+MAX_RECORD = 32 << 20  # most bytes of a JSON line or of a CoNLL-U sentence
+MAX_PIECE = 1 << 19  # most bytes of a line that are read at once
+MAX_DOCS = 1 << 30  # most bytes of the Docs of a file, which spaCy reads at once
 
 _NEWLINE, _SPACE = re.compile(rb"\n"), re.compile(rb" ")
 _BLANK_LINES = re.compile(rb"\n\r?\n(?![\r\n])")
@@ -24,9 +29,10 @@ _BLANK_LINES = re.compile(rb"\n\r?\n(?![\r\n])")
 class Record(NamedTuple):
     """A document, or a piece of a long one.
 
-    position: where it begins in the unpacked file, in bytes; for a Doc its number.
-    begins: whether a document begins with it, or the document before continues.
-    data: bytes, or a Doc.
+    Attributes:
+        position: Its first byte in the unpacked file; for a Doc its number.
+        begins: Whether a document begins with it. Otherwise it continues the last one.
+        data: Bytes, or a Doc.
     """
 
     position: int
@@ -35,8 +41,13 @@ class Record(NamedTuple):
 
 
 class Source:
-    """Reads the records of a file, one range after the other. No more than a piece of a
-    line is read at once; ranges are at least four times as long."""
+    """Reads the records of a file, one range after another.
+
+    Args:
+        file: The file.
+        piece: Most bytes of a line that are read at once. Ranges must be at least four
+            times as long.
+    """
 
     def __init__(self, file: TextFile, piece: int) -> None:
         file.check_unchanged()
@@ -50,23 +61,22 @@ class Source:
         self.stream.close()
 
     def read(self, start: int, end: int) -> Iterator[Record]:
-        """Yield the records that begin in start:end.
+        """Yield the records that begin in the range start:end.
 
         Raises:
-            ValueError: [EL205] for a record that is too long, [EL220] for Docs that are
-                damaged.
-            OSError: [EL030] if the file is damaged.
+            ValueError: [EL205] A record is too long. [EL220] A Doc is damaged.
+            OSError: [EL030] The file is damaged.
         """
         raise NotImplementedError
 
     def take_checksum(self) -> str:
-        """Return the checksum of what was read since the last call."""
+        """Return the checksum of the bytes that were read since the last call."""
         found, self._checksum = self._checksum, new_checksum()
         return found.hexdigest()
 
     @property
     def packed_size(self) -> float:
-        """How many bytes on the disk hold what was read."""
+        """Number of bytes on the disk that hold the records that were read."""
         return self._taken * self.stream.raw_position / max(1, self.stream.end)
 
     def _take(self, start: int, stop: int) -> bytes:
@@ -81,8 +91,8 @@ class Lines(Source):
     """Text with one document per line, or with one document."""
 
     def read(self, start: int, end: int) -> Iterator[Record]:
-        """Yield lines, long ones in pieces; blank lines are left out. Of a file that is
-        one document yield pieces, which end with a line if they can."""
+        """Yield lines, and long lines in pieces. Blank lines are left out. If the file
+        is one document, yield pieces that end at the end of a line if possible."""
         self.stream.skip_to(max(0, start - 1))
         first, stop = self._cut(start), self._cut(end)
         begins = first == 0 or self.stream.read(first - 1, first) == b"\n"
@@ -103,8 +113,8 @@ class Lines(Source):
             at = until
 
     def _cut(self, position: int) -> int:
-        """Return the place from a position on at which ranges are cut: the start of a
-        line or, where the line is long, of a word or a character."""
+        """Return the place where a range that ends at a position really ends: the next
+        begin of a line or, if the line is long, of a word or a character."""
         if not position:
             return 0
         for mark in (_NEWLINE, _SPACE):
@@ -126,7 +136,7 @@ class Lines(Source):
 
 
 def _rest_of_character(data: bytes) -> int:
-    """Return how many bytes belong to a UTF-8 character that began before."""
+    """Return the number of first bytes that belong to an earlier UTF-8 character."""
     return [*(byte & 0xC0 == 0x80 for byte in data), False].index(False)
 
 
@@ -138,7 +148,7 @@ class Records(Source):
         self._mark = _NEWLINE if file.kind == "jsonl" else _BLANK_LINES
 
     def read(self, start: int, end: int) -> Iterator[Record]:
-        """Yield records whole; blank ones are left out."""
+        """Yield whole records. Blank records are left out."""
         self.stream.skip_to(max(0, start - 3))
         position = self._end_of_record(start - 1) if start else 0
         while position < end:
@@ -154,7 +164,7 @@ class Records(Source):
             line = line_of(self.file, start)
             problem = f"a record has more than {MAX_RECORD:,} bytes"
             said = {"path": self.file.path, "line": line, "problem": problem}
-            raise ValueError(Errors.EL205.format(**said))
+            raise Errors.EL205(**said)
         return end if end >= 0 else self.stream.end
 
 
@@ -163,9 +173,7 @@ class Docs(Source):
 
     def __init__(self, file: TextFile, piece: int) -> None:
         super().__init__(file, piece)
-        from .docs import read_docs
-
-        with coded(Errors.EL220, file.path):
+        with parsing(Errors.EL220, file.path):
             docs = read_docs(self._blocks())
         self._mean_bytes = self.stream.end / max(1, len(docs))
         self._docs = enumerate(self._each(docs))
@@ -190,19 +198,36 @@ class Docs(Source):
             yield block
 
     def _each(self, docs: Any) -> Iterator[Any]:
-        from .docs import docs_of
+        from spacy.vocab import Vocab
 
-        with coded(Errors.EL220, self.file.path):
-            yield from docs_of(docs)
+        with parsing(Errors.EL220, self.file.path):
+            yield from docs.get_docs(Vocab())
+
+
+def read_docs(blocks: Iterable[bytes]) -> "DocBin":
+    """Parse a `.spacy` file, which is given in blocks. Its size is counted before spaCy
+    unpacks it. Any exception means that the file is damaged."""
+    from spacy.tokens import DocBin
+
+    unpack, size, read = zlib.decompressobj(), 0, bytearray()
+    for block in blocks:
+        read += block
+        left = block
+        while left:
+            size += len(unpack.decompress(left, CHUNK))
+            left = unpack.unconsumed_tail
+            if size > MAX_DOCS:
+                raise ValueError(f"its Docs take more than {MAX_DOCS:,} bytes")
+    return DocBin().from_bytes(bytes(read))
 
 
 def open_source(file: TextFile, piece: int = MAX_PIECE) -> Source:
-    """Open a file of text.
+    """Open a text file.
 
     Raises:
-        ValueError: [EL204] if it was changed since it was described, [EL220] if its
+        ValueError: [EL204] The file was changed since it was described. [EL220] Its
             Docs are damaged.
-        OSError: [EL030] if it can't be read.
+        OSError: [EL030] It can't be read.
     """
     kinds = {"text": Lines, "spacy": Docs}
     return kinds.get(file.kind, Records)(file, piece)
@@ -210,7 +235,7 @@ def open_source(file: TextFile, piece: int = MAX_PIECE) -> Source:
 
 def line_of(file: TextFile, position: int) -> int:
     """Return the number of the line at a position of the unpacked file, from 1, for
-    messages: the file is read again up to there."""
+    messages. The file is read again up to the position."""
     stream, line, at = ByteStream(file.path, file.compression), 1, 0
     try:
         while at < position:

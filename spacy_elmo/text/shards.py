@@ -1,4 +1,4 @@
-"""A prepared corpus on disk: what `spacy elmo prepare` writes and the trainer maps.
+"""A prepared corpus on disk. `spacy elmo prepare` writes it, and the trainer maps it.
 
     manifest.json           settings, sources, counts; size and SHA-256 of every file
     words.txt               every distinct word, by frequency
@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from ..bilm import PADDING
-from ..errors import Errors
-from ..files import MAX_JSON, folder_that_counts, read_json, reading, sha256
+from ..errors import ElmoError, Errors
+from ..files import MAX_JSON, check_plain, folder_that_counts, read_json, sha256
 from .corpus import MAX_CHARACTERS, SPECIALS, Corpus, RunningText, check_vocab
 
 MANIFEST, WORDS = "manifest.json", "words.txt"
@@ -43,11 +43,11 @@ def shard_name(number: int, direction: str) -> str:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a folder. Raises ValueError [EL041]."""
+    """Return the manifest of a folder. Raises ValueError [EL041] if it is damaged."""
     path = folder_that_counts(folder) / MANIFEST
     try:
-        with reading(path, "{error}", max_bytes=MAX_JSON):
-            manifest = read_json(path.read_text(encoding="utf-8"), path)
+        check_plain(path, MAX_JSON)
+        manifest = read_json(path.read_text(encoding="utf-8"), path)
         if manifest["format"] != FORMAT_VERSION:
             raise ValueError(f"format {manifest['format']!r} is not known here")
         numbers = [entry["bytes"] for entry in manifest["files"].values()]
@@ -63,14 +63,17 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def manifest_hash(folder: Path) -> str:
-    """Return a hash of a prepared text: folders with one hash hold the same."""
+    """Return a hash of a prepared corpus. Folders with the same hash hold the same
+    text.
+    """
     files = json.dumps(read_manifest(folder)["files"], sort_keys=True)
     return hashlib.sha256(files.encode()).hexdigest()
 
 
 def check_files(folder: Path, *, whole: bool = True) -> dict[str, Any]:
-    """Return the manifest, after comparing every file with it: its content, or its size
-    alone if not whole. Raises ValueError [EL041] if one is missing or changed."""
+    """Compare every file with the manifest, and return the manifest. Raises ValueError
+    [EL041] if a file is missing or changed. whole: whether to compare contents, too,
+    and not sizes alone."""
     manifest, folder = read_manifest(folder), folder_that_counts(folder)
     n_shards = manifest["counts"]["shards"]
     shards = [shard_name(i, d) for i in range(n_shards) for d in DIRECTIONS]
@@ -88,13 +91,15 @@ def check_files(folder: Path, *, whole: bool = True) -> dict[str, Any]:
 
 
 def open_corpus(folder: Path, *, check: bool = True) -> Corpus:
-    """Map a prepared corpus into memory, with the vocabulary it was prepared with.
+    """Map a prepared corpus into memory, with the vocabulary of its preparation.
 
-    `check` is whether to read all files first, and compare their hashes and the range
-    of their numbers: one process does so for those that share the folder.
+    Args:
+        folder: The folder.
+        check: Whether to read all files first, and compare their hashes and the range
+            of their numbers. One of several processes that share the folder does so.
 
     Raises:
-        ValueError: [EL034, EL039] Its words are no vocabulary; [EL041] a file is
+        ValueError: [EL034, EL039] Its words are no vocabulary. [EL041] A file is
             missing, damaged or changed.
     """
     counts = check_files(folder, whole=check)["counts"]
@@ -125,7 +130,8 @@ def open_corpus(folder: Path, *, check: bool = True) -> Corpus:
 
 
 def _counts_in(text: RunningText, n_words: int) -> np.ndarray:
-    """Return how often each word is in a text; nothing if a number stands for none."""
+    """Return the count of each word in a text, or an empty array if a number stands for
+    no word."""
     counts_V = np.zeros(n_words, dtype=np.int64)
     for ids in text.blocks():
         if int(ids.min()) < 0 or int(ids.max()) >= n_words:
@@ -135,7 +141,8 @@ def _counts_in(text: RunningText, n_words: int) -> np.ndarray:
 
 
 def _load(path: Path, dtype: type, shape: tuple[int | None, ...]) -> np.ndarray:
-    """Map an array of a type and shape, in which None is any length."""
+    """Map an array of a dtype and a shape, in which None stands for any length. Raises
+    ValueError [EL041] if the file has another array, or none."""
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
@@ -148,5 +155,5 @@ def _load(path: Path, dtype: type, shape: tuple[int | None, ...]) -> np.ndarray:
     return array.view(np.ndarray)
 
 
-def _damaged(folder: Path, problem: str) -> ValueError:
-    return ValueError(Errors.EL041.format(path=folder, problem=problem))
+def _damaged(folder: Path, problem: str) -> ElmoError:
+    return Errors.EL041(path=folder, problem=problem)

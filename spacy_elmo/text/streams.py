@@ -1,7 +1,7 @@
 """A corpus as continuous streams, read a few steps at a time in both directions.
 
-Shapes: B streams, T unroll steps, N = T * B time-major positions, P of them predict
-something, V distinct words of a batch, C characters.
+Shapes: B streams, T unroll steps, N = T * B time-major positions, P of them with a
+target, V distinct words of a batch, C characters.
 """
 
 import math
@@ -18,10 +18,10 @@ from .corpus import BOS_ID, EOS_ID, MAX_CHARACTERS, Corpus
 if TYPE_CHECKING:  # it is given here, and needs torch
     from ..bilm import BiLM
 
-STEPS_AT_ONCE = 1024  # of a stream, read from the text
-# On a GPU, which can't be asked how long words are without waiting for it, the distinct
-# words of a batch come by length in three parts: the first 60 %, the next 35 %, and few
-# long words, which all others would be filled up to with padding.
+STEPS_AT_ONCE = 1024  # steps of a stream that are read from the text at once
+# A GPU can't be asked for the lengths of words without waiting for it. So it gets the
+# distinct words of a batch in three parts by length: the first 60 %, the next 35 %, and
+# the few longest, to which all others would have to be padded (docs/kernels.md).
 PARTS = (0.6, 0.95)
 
 A = TypeVar("A", bound=Sized)
@@ -32,8 +32,13 @@ TokenReader = Callable[[np.ndarray], tuple[np.ndarray, ...]]
 
 @dataclass(frozen=True)
 class Direction(Generic[A]):
-    """One direction of a batch: which of its distinct words is read at each position,
-    the positions that predict something, and the numbers of the words they predict."""
+    """One direction of a batch.
+
+    Attributes:
+        word_N: The distinct word of the batch at each position.
+        position_P: The positions that have a target.
+        target_P: The targets, as numbers in the vocabulary.
+    """
 
     word_N: A
     position_P: A
@@ -47,9 +52,16 @@ class Direction(Generic[A]):
 
 @dataclass(frozen=True)
 class Batch(Generic[A]):
-    """T steps of B streams, and what a token encoder reads of their distinct words,
-    character ids (V, C), word ids (V,) or both, as NumPy arrays or, after `map`, as
-    others. Character ids are in n_parts arrays."""
+    """T steps of B streams, in NumPy arrays or, after `map`, in other arrays.
+
+    Attributes:
+        token_ids: The arguments of the token encoder for the distinct words: character
+            ids (V, C), word ids (V,), or both.
+        forward: The forward direction.
+        backward: The backward direction.
+        n_streams: Number of streams, B.
+        n_parts: Number of arrays that the character ids are in.
+    """
 
     token_ids: tuple[A, ...]
     forward: Direction[A]
@@ -65,19 +77,25 @@ class Batch(Generic[A]):
 
     @property
     def batch_sizes(self) -> list[int]:
-        """Number of streams that are read at each step."""
+        """Number of streams at each step."""
         return [self.n_streams] * (len(self.forward.word_N) // self.n_streams)
 
 
 class Streams:
     """Some of the B streams that a corpus is cut into.
 
-    Every target is predicted once; the streams' ends are filled up with steps that
-    predict nothing. What follows a sentence's end is its successor's first boundary,
-    always: it is read but not predicted, so it flatters no perplexity. Words are read
-    as `bilm` reads them: its table of words, if it has one, is of the corpus's
-    vocabulary. `rows` are the streams to read, of all B (None for all); `ids` is the
-    `token_reader` of both, which several can share.
+    Every target is predicted once. Steps without a target are appended to the streams
+    until they are equally long. The end of a sentence is always followed by the begin
+    of the next. This begin is read but is no target, so it flatters no perplexity.
+
+    Args:
+        corpus: The corpus.
+        bilm: The model that reads the words. Its word embedding, if it has one, is for
+            the vocabulary of the corpus.
+        batch_size: Number of streams, B.
+        unroll_steps: Number of steps of a batch, T.
+        rows: The streams to read; None for all.
+        ids: The `token_reader` of corpus and model, if several streams share it.
 
     Raises:
         ValueError: [EL035] The text has fewer words than streams.
@@ -94,10 +112,7 @@ class Streams:
     ) -> None:
         n_words = len(corpus.forward)
         if n_words - 1 < batch_size:
-            message = Errors.EL035.format(
-                tokens=n_words, batch=batch_size, fits=n_words - 1
-            )
-            raise ValueError(message)
+            raise Errors.EL035(tokens=n_words, batch=batch_size, fits=n_words - 1)
         self.corpus, self.unroll_steps = corpus, unroll_steps
         self.rows = range(batch_size) if rows is None else rows
         self.length = math.ceil((n_words - 1) / batch_size)
@@ -110,11 +125,11 @@ class Streams:
         self._words_and_targets: np.ndarray = np.empty((2, 2, 0, 0), dtype=np.int32)
 
     def __len__(self) -> int:
-        """Number of batches of the text."""
+        """Return the number of batches of the text."""
         return math.ceil(self.length / self.unroll_steps)
 
     def batch(self, number: int) -> Batch[np.ndarray]:
-        """Return the T steps with a number, from 0."""
+        """Return the batch with a number, from 0."""
         group, within = divmod(number, self._batches_at_once)
         if group != self._group:
             steps = self._batches_at_once * self.unroll_steps
@@ -137,8 +152,16 @@ class Streams:
     def _read_words(
         self, distinct_V: np.ndarray, where: np.ndarray
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...], int]:
-        """Return where each position's word is, and what a token encoder reads of the
-        words, in how many parts."""
+        """Prepare the distinct words of a batch for the token encoder.
+
+        Args:
+            distinct_V: The distinct words.
+            where: Row of distinct_V at each position.
+
+        Returns:
+            The row at each position, in the order of the ids; the ids of the words; the
+            number of arrays that the character ids are in.
+        """
         if self._length_V is None:
             return where, self._ids(distinct_V), 1
         order_V = np.argsort(self._length_V[distinct_V], kind="stable")
@@ -151,7 +174,8 @@ class Streams:
         return rank_V[where], token_ids, len(characters)
 
     def _read(self, first: int, steps: int) -> np.ndarray:
-        """Return words, and targets or -1, of both directions: (2, 2, steps, B)."""
+        """Return words and targets of both directions, (2, 2, steps, B). -1 stands for
+        no target."""
         steps = min(steps, self.length - first)
         read = np.empty((2, 2, steps, len(self.rows)), dtype=np.int32)
         read[0], read[1] = BOS_ID, -1
@@ -169,8 +193,9 @@ class Streams:
 
 
 def token_reader(corpus: Corpus, bilm: "BiLM") -> TokenReader:
-    """Return what gives the ids, int64, that a biLM's token encoder reads of words of a
-    corpus: characters (V, C), numbers in the vocabulary (V,), or both."""
+    """Return a function from words of a corpus to the ids (int64) that the token
+    encoder of a biLM reads: character ids (V, C), numbers in the vocabulary (V,), or
+    both."""
     config = bilm.config
     all_VC = character_table(corpus, bilm) if config.has_characters else None
 
@@ -186,8 +211,8 @@ def token_reader(corpus: Corpus, bilm: "BiLM") -> TokenReader:
 
 
 def character_table(corpus: Corpus, bilm: "BiLM") -> np.ndarray:
-    """Return the character ids of all words of a corpus, (V, C): those that are stored,
-    where the biLM reads the same."""
+    """Return the character ids of all words of a corpus, (V, C). They are stored with
+    the corpus, for biLMs that read 50 bytes of a word."""
     config = bilm.config
     if config.characters == "bytes" and config.max_characters == MAX_CHARACTERS:
         return corpus.characters_VC
@@ -195,7 +220,8 @@ def character_table(corpus: Corpus, bilm: "BiLM") -> np.ndarray:
 
 
 def read_ahead(make: Callable[[int], T], numbers: Iterable[int]) -> Iterator[T]:
-    """Yield make(n) of every number, each made while the one before is in use."""
+    """Yield make(n) for every number. A thread computes the next result while the last
+    one is in use."""
     with ThreadPoolExecutor(1) as pool:
         following: Future[T] | None = None
         for number in numbers:

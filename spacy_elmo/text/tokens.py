@@ -1,5 +1,5 @@
-"""Text -> sentences of tokens, by spaCy's tokenizers. spaCy is imported only where text
-has to be tokenised."""
+"""Text -> sentences of tokens, by spaCy's tokenizers. spaCy is imported only if text
+has to be tokenized."""
 
 import hashlib
 import re
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
-# Longer tokens lose their end: a biLM reads no more of a word than its first 48 bytes,
-# and no file may decide how much memory is taken.
+# Longer tokens lose their end. A biLM reads no more than the first 48 bytes of a word,
+# and a file must not decide how much memory is taken.
 MAX_TOKEN = 1000
-MAX_WORDS = 100_000  # that a tokenizer keeps
+MAX_WORDS = 100_000  # most words that a tokenizer keeps
 _WORD = re.compile(r"\S+")
 _LONG_WORD = re.compile(rf"(?<!\S)\S{{{MAX_TOKEN + 1},}}")
 _LINE_END = re.compile(r"[\n\r]")
@@ -26,34 +26,42 @@ _CUT_AFTER = frozenset(".!?…。！？．؟।")
 
 
 class Sentence(NamedTuple):
-    """Tokens, and where each starts and ends, in characters of its document."""
+    """Tokens, and the start and the end of each in characters of the document."""
 
     tokens: list[str]
     starts: list[int]
     ends: list[int]
 
+    def moved(self, by: int) -> "Sentence":
+        """Return the sentence with all places moved by a number of characters."""
+        if not by:
+            return self
+        tokens, starts, ends = self
+        return Sentence(tokens, [s + by for s in starts], [e + by for e in ends])
 
-# From texts to the sentences of each.
+
+# A function from texts to the sentences of each text.
 Tokenize = Callable[[Sequence[str]], Iterator[list[Sentence]]]
 
 
 def tokenizer_of(
     lang: str, tokenizer: str, split: bool, lines: bool = True
 ) -> Tokenize:
-    """Return a function from texts to the sentences of each; white space is no token.
+    """Return a function from texts to the sentences of each text. White space is no
+    token.
 
     Args:
         lang: Language of spaCy's tokenizer.
-        tokenizer: "spacy", or "whitespace" for tokens that are separated already.
-        split: Whether sentences end where spaCy's sentencizer says.
-        lines: Whether they end at the end of a line.
+        tokenizer: "spacy", or "whitespace" for tokens that spaces separate.
+        split: Whether sentences end by the rule of spaCy's sentencizer.
+        lines: Whether sentences end at the end of a line.
 
     Raises:
         ValueError: [EL032] There is no such language or tokenizer.
     """
     if tokenizer not in ("spacy", "whitespace"):
         problem = "the tokenizer is 'spacy' or 'whitespace'"
-        raise ValueError(Errors.EL032.format(lang=tokenizer, error=problem))
+        raise Errors.EL032(lang=tokenizer, error=problem)
     ends_at = _sentence_ends() if split else None
     if tokenizer == "whitespace":
         return lambda texts: (_separated(text, ends_at, lines) for text in texts)
@@ -62,44 +70,43 @@ def tokenizer_of(
     def tokenize(texts: Sequence[str]) -> Iterator[list[Sentence]]:
         nonlocal nlp
         for text in texts:
-            # Words stay in memory. In spaCy's memory zones, which forget them after
-            # each batch, the tokenizer is twice as slow.
+            # The vocabulary of nlp grows with every new word. spaCy's memory zones
+            # would empty it after each batch, but make the tokenizer twice as slow.
             if len(nlp.vocab) > MAX_WORDS:
                 nlp = _blank(lang)
             sentences: list[Sentence] = []
             for start, piece in short_words(text):
                 for sentence in _tokenized(nlp.tokenizer(piece), piece, ends_at, lines):
-                    sentences.append(_moved(sentence, start))
+                    sentences.append(sentence.moved(start))
             yield sentences
 
     return tokenize
 
 
 def tokenizer_of_pipeline(pipeline: str, files_hash: str | None = None) -> Tokenize:
-    """Return a function from texts to the sentences that a spaCy pipeline sets. Raises
-    ValueError [EL209] if its files have another hash."""
+    """Return a function from texts to the sentences that a spaCy pipeline sets in each.
+    Raises ValueError [EL209] if its files have another hash."""
     import spacy
 
     nlp = spacy.load(pipeline)
     if files_hash not in (None, hash_of_pipeline(nlp)):
-        raise ValueError(Errors.EL209.format(model=pipeline))
-    nlp.max_length = 1 << 40  # what it gets is short
+        raise Errors.EL209(model=pipeline)
+    nlp.max_length = 1 << 40  # no limit: all texts here are short
 
     def tokenize(texts: Sequence[str]) -> Iterator[list[Sentence]]:
         rows = [short_words(text) for text in texts]
-        with nlp.memory_zone():  # or every new word would stay in memory
+        with nlp.memory_zone():  # without it every new word would stay in memory
             docs = nlp.pipe(piece for row in rows for _, piece in row)
             for row in rows:
-                found = [
-                    _moved(s, at) for at, _ in row for s in sentences_of_doc(next(docs))
+                yield [
+                    s.moved(at) for at, _ in row for s in sentences_of_doc(next(docs))
                 ]
-                yield found
 
     return tokenize
 
 
 def hash_of_pipeline(nlp: "Language") -> str:
-    """Return the hash of all files of a spaCy pipeline that was loaded."""
+    """Return the hash of all files of a loaded spaCy pipeline."""
     digest = hashlib.sha256()
     for f in sorted(Path(str(nlp.path)).rglob("*")):
         if f.is_file():
@@ -108,7 +115,7 @@ def hash_of_pipeline(nlp: "Language") -> str:
 
 
 def sentences_of_doc(doc: "Doc") -> Iterator[Sentence]:
-    """Yield the sentences of a Doc, or all of it where none are set."""
+    """Yield the sentences of a Doc. A Doc without boundaries is one sentence."""
     from spacy.attrs import SENT_START
 
     begins = doc.to_array([SENT_START]).ravel().tolist()
@@ -119,7 +126,7 @@ def sentences_of_doc(doc: "Doc") -> Iterator[Sentence]:
 def _tokenized(
     doc: "Doc", text: str, ends_at: "_SentenceEnds | None", lines: bool
 ) -> Iterator[Sentence]:
-    """Yield the sentences of a text that was tokenised."""
+    """Yield the sentences of a tokenized text."""
     texts, starts, ends = _tokens_of(doc, text)
     breaks: list[int] = []
     if lines and _LINE_END.search(text.rstrip()):
@@ -128,8 +135,8 @@ def _tokenized(
 
 
 def _tokens_of(doc: "Doc", text: str) -> tuple[list[str], list[int], list[int]]:
-    """Return the texts of a Doc's tokens, and where they start and end in its text,
-    which is given since a Doc puts it together again."""
+    """Return the texts of a Doc's tokens, their starts and their ends. text: the text
+    of the Doc, which `doc.text` would have to join again."""
     from spacy.attrs import IDX, LENGTH
 
     starts, lengths = doc.to_array([IDX, LENGTH]).T.tolist()
@@ -140,8 +147,14 @@ def _tokens_of(doc: "Doc", text: str) -> tuple[list[str], list[int], list[int]]:
 def _sentences(
     texts: list[str], starts: list[int], ends: list[int], firsts: list[int]
 ) -> Iterator[Sentence]:
-    """Yield sentences, of which `firsts` are the first tokens but for the first one's;
-    white space is left out."""
+    """Yield sentences without white space.
+
+    Args:
+        texts: All tokens.
+        starts: Start of each token.
+        ends: End of each token.
+        firsts: Number of the first token of each sentence after the first.
+    """
     for first, last in pairwise([0, *firsts, len(texts)]):
         rows = [i for i in range(first, last) if not texts[i].isspace()]
         if rows:
@@ -152,7 +165,7 @@ def _sentences(
 def _separated(
     text: str, ends_at: "_SentenceEnds | None", lines: bool
 ) -> list[Sentence]:
-    """Return the words between white space, if there are any, in sentences."""
+    """Split a text at white space. Return the words in sentences."""
     places = [match.span() for match in _WORD.finditer(text)]
     if not places:
         return []
@@ -169,8 +182,8 @@ def _separated(
 
 
 class _SentenceEnds(NamedTuple):
-    """The rule of spaCy's sentencizer: a sentence ends after one of these marks, and
-    after the punctuation that follows it."""
+    """The rule of spaCy's sentencizer: a sentence ends after one of `marks` and the
+    punctuation that follows it."""
 
     marks: frozenset[str]
     is_punct: Callable[[str], bool]
@@ -186,8 +199,15 @@ def _sentence_ends() -> _SentenceEnds:
 def _firsts(
     texts: list[str], ends_at: _SentenceEnds | None, breaks: list[int]
 ) -> list[int]:
-    """Return the tokens that begin a further sentence: by the rule of the sentencizer,
-    which takes half as long as spaCy's tokenizer, and at the breaks."""
+    """Return the numbers of the tokens that begin a sentence, without the first token.
+
+    spaCy's own sentencizer takes as long as half of the tokenizer.
+
+    Args:
+        texts: All tokens.
+        ends_at: The rule by which sentences end; None for no rule.
+        breaks: Tokens that begin a sentence in any case.
+    """
     if ends_at is None:
         return breaks
     marks, is_punct = ends_at
@@ -205,13 +225,6 @@ def _firsts(
     return firsts
 
 
-def _moved(sentence: Sentence, by: int) -> Sentence:
-    if not by:
-        return sentence
-    tokens, starts, ends = sentence
-    return Sentence(tokens, [s + by for s in starts], [e + by for e in ends])
-
-
 def _blank(lang: str) -> "Language":
     """Return an empty pipeline of a language."""
     import spacy
@@ -219,23 +232,26 @@ def _blank(lang: str) -> "Language":
     try:
         nlp = spacy.blank(lang)
     except ImportError as error:
-        # spaCy's "can't import language", or what its tokenizer needs is missing.
-        raise ValueError(Errors.EL032.format(lang=lang, error=error)) from error
+        # There is no such language, or a package that its tokenizer needs is missing.
+        raise Errors.EL032(lang=lang, error=error) from error
     vocab: Any = nlp.vocab
-    vocab.lex_attr_getters = {}  # they take longer than the tokenizer, and nobody asks
+    vocab.lex_attr_getters = {}  # unused here, and slower than the tokenizer
     return nlp
 
 
 def short_words(text: str) -> list[tuple[int, str]]:
-    """Return pieces of a text in which no word is longer than MAX_TOKEN, and where each
-    begins. (The time of spaCy's tokenizer grows with the square of a word's length.)
-    They are cut at the end of a sentence, as in languages that set no spaces, or after
-    what is neither letter nor digit, if there is any."""
+    """Cut a text into pieces in which no word is longer than MAX_TOKEN, since the time
+    of spaCy's tokenizer grows with the square of a word's length. Return each piece
+    with its start.
+
+    A long word is cut at the end of a sentence, for languages without spaces, or else
+    after a character that is neither letter nor digit, or else anywhere.
+    """
     cuts = [0]
     for match in _LONG_WORD.finditer(text):
         start = match.start()
         while match.end() - start > MAX_TOKEN:
-            # How far from the end of a piece the place is, in its second half.
+            # Find the place in the second half of the piece, from the end.
             word = text[start : start + MAX_TOKEN][: MAX_TOKEN // 2 - 1 : -1]
             ends = (i for i, c in enumerate(word) if c in _CUT_AFTER)
             others = (i for i, c in enumerate(word) if not c.isalnum())

@@ -1,4 +1,4 @@
-"""The bytes of files, unpacked in bounded memory."""
+"""The bytes of files, decompressed in bounded memory."""
 
 import bz2
 import gzip
@@ -20,16 +20,22 @@ else:
     from backports import zstd
 
 CHUNK = 1 << 18  # bytes that are read at once
-XZ_MEMORY = 1 << 27  # bytes that unpacking may take: enough for `xz -9`
-MAX_MARK = 3  # bytes of what separates records
+XZ_MEMORY = 1 << 27  # most bytes of memory for decompression: enough for `xz -9`
+MAX_MARK = 3  # most bytes of a mark that separates records
 DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error, zstd.ZstdError)
 
 
 class StreamsFile(io.RawIOBase):
-    """Reads compressed streams, one after the other to the end of the file, in place of
-    `bz2.BZ2File`, which ends in silence where a later stream is damaged, and
-    `lzma.LZMAFile`, which takes as much memory as a file asks for. `padding` may follow
-    a stream."""
+    """Reads all compressed streams of a file, one after another.
+
+    It replaces `bz2.BZ2File`, which ends silently if a later stream is damaged, and
+    `lzma.LZMAFile`, which takes as much memory as a file asks for.
+
+    Args:
+        file: The compressed file.
+        new_decoder: Returns a decoder for the next stream.
+        padding: A byte that may follow a stream.
+    """
 
     def __init__(
         self, file: IO[bytes], new_decoder: Callable[[], Any], padding: bytes = b""
@@ -42,7 +48,7 @@ class StreamsFile(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a buffer with the next bytes. Return their number."""
+        """Write the next bytes into a buffer. Return their number."""
         unpacked = b""
         while not unpacked:
             if self._decoder.eof:
@@ -59,7 +65,9 @@ class StreamsFile(io.RawIOBase):
         return len(unpacked)
 
     def _next_stream(self) -> bytes:
-        """Return how the next stream begins; nothing at the end of the file."""
+        """Return the first bytes of the next stream, or no bytes at the end of the
+        file.
+        """
         packed = bytes(self._decoder.unused_data).lstrip(self._padding)
         while not packed and (more := self._file.read(CHUNK)):
             packed = more.lstrip(self._padding)
@@ -75,7 +83,7 @@ def _open_bz2(file: IO[bytes]) -> IO[bytes]:
     return io.BufferedReader(StreamsFile(file, bz2.BZ2Decompressor), CHUNK)
 
 
-# Ending of a file's name -> what unpacks the file.
+# Ending of a file's name -> the function that opens the compressed file.
 UNPACK: dict[str, Callable[[IO[bytes]], Any]] = {
     ".gz": lambda file: gzip.GzipFile(fileobj=file),
     ".xz": _open_xz,
@@ -85,12 +93,12 @@ UNPACK: dict[str, Callable[[IO[bytes]], Any]] = {
 
 
 class ByteStream:
-    """The unpacked bytes of a file, of which few are held at a time. Every method can
-    raise OSError [EL030].
+    """The decompressed bytes of a file. Few of them are in memory at a time. Every
+    method raises OSError [EL030] if the file is damaged.
 
     Args:
         path: The file.
-        compression: Ending of its name that says how it is packed; "" if it is not.
+        compression: A key of UNPACK; "" if the file is not compressed.
     """
 
     def __init__(self, path: str, compression: str = "") -> None:
@@ -107,12 +115,12 @@ class ByteStream:
 
     @property
     def end(self) -> int:
-        """How far it has been read, in what is unpacked."""
+        """Position in the decompressed bytes up to which the file has been read."""
         return self._start + len(self._buffer)
 
     @property
     def raw_position(self) -> int:
-        """How many bytes of the file, as they are on the disk, have been read."""
+        """Number of bytes that have been read from the disk."""
         return self._raw.tell()
 
     def skip_to(self, position: int) -> None:
@@ -129,13 +137,13 @@ class ByteStream:
         self._start += excess
 
     def read(self, start: int, stop: int) -> bytes:
-        """Return the bytes start:stop, fewer where the input ends."""
+        """Return the bytes start:stop, or fewer at the end of the file."""
         while self.end < stop and not self.ended:
             self._grow()
         return bytes(self._buffer[start - self._start : stop - self._start])
 
     def find(self, mark: "re.Pattern[bytes]", position: int, length: int) -> int:
-        """Return where the first match ends that ends at a position or later, or -1 if
+        """Return the end of the first match that ends at `position` or later, or -1 if
         there is none in position:position + length."""
         start = max(self._start, position - MAX_MARK)
         while True:
@@ -153,6 +161,6 @@ class ByteStream:
         try:
             data = self._file.read(CHUNK)
         except DAMAGED as error:
-            raise OSError(Errors.EL030.format(path=self.path, error=error)) from error
+            raise Errors.EL030(path=self.path, error=error) from error
         self._buffer += data
         self.ended = not data

@@ -1,5 +1,5 @@
-"""Static vectors of words that are spelled, so that no string is unknown: a small
-convolutional network over word pieces, in whole numbers (`WordEncoder`)."""
+"""Static vectors for any string: a small convolutional network over word pieces, in
+integer arithmetic (`WordEncoder`)."""
 
 from .encoder import FILE, WordEncoder
 

@@ -1,12 +1,11 @@
-"""A static vector for any string: convolutions over its word pieces, in whole numbers.
+"""A static vector for any string, by convolutions over its word pieces, in integers.
 
-All weights are whole numbers of eight bits, and so is what every layer makes of them,
-so that a product is a sum of whole numbers below 2**24. Floating-point numbers of 32
-bits hold those exactly: a word has the same vector, bit for bit, in any batch and on
-any processor, in whatever order a library adds.
+All weights and all activations are integers of eight bits, so that a product is a sum
+of integers below 2**24. float32 holds those exactly. So a word has the same vector, bit
+for bit, in any batch and on any processor, in whatever order a library adds.
 
-Shapes: N words, P pieces of all words, R pieces that do not begin a word, V pieces that
-are known, E embedding, H hidden, D vector.
+Shapes: N words, P pieces of all words, R pieces that do not begin a word, V known
+pieces, E embedding, H hidden, D vector.
 """
 
 import hashlib
@@ -21,42 +20,43 @@ from safetensors.numpy import load as deserialize
 from safetensors.numpy import save as serialize
 
 from ..errors import Errors
-from ..files import coded, reading, write_file
+from ..files import parsing, reading, write_file
 from .pieces import FIRST, LAST, UNKNOWN, pieces_of
 
 FILE = "words.safetensors"
 FORMAT_VERSION = 1
-MAX_BYTES = 256 << 20  # of the file
-LARGEST = 127  # of a weight, and of what a layer makes
-MAX_COLUMNS = 1 << 10  # of what is multiplied: sums stay below 2**24
-AT_ONCE = 2_000  # words that are computed together, which bounds memory
-CACHE_WORDS = 50_000  # whose vectors are kept: 32 MB
-MAX_KEPT = 100  # characters of a word that is kept
+MAX_BYTES = 256 << 20  # most bytes of a file
+LARGEST = 127  # largest weight and activation
+MAX_COLUMNS = 1 << 10  # most inputs of a product: 1024 * 127 * 127 is below 2**24
+AT_ONCE = 2_000  # words that are computed at once, which bounds memory
+CACHE_WORDS = 50_000  # most words in the cache: 32 MB
+MAX_KEPT = 100  # most characters of a word in the cache
 
 Arrays = dict[str, np.ndarray]
 
 
 class WordEncoder:
-    """Gives every string a static vector: those of its pieces go through convolutions
-    of width three, a mean, and one linear layer.
+    """Computes a static vector for any string: convolutions of width three over the
+    embeddings of its pieces, a mean, and one linear layer.
 
     Attributes:
         width: Columns of a vector.
-        sha256: Of the weights.
+        sha256: Hash of the weights.
     """
 
     def __init__(self, arrays: Arrays, path: str | Path = "the arrays") -> None:
-        """Take over weights.
+        """Check weights and use them.
 
         Args:
-            arrays: As `FILE` holds them, without its checksum: "pieces" (UTF-8, one a
+            arrays: The arrays of `FILE` without the checksum: "pieces" (UTF-8, one a
                 line), "table" (V, E), "layer.N.weight" (3 E or 3 H, H), "layer.N.scale"
-                and "layer.N.bias" (H), and the same of "output", (H, D) and (D).
-            path: Where they are from, for messages.
+                and "layer.N.bias" (H,), and the same three of "output", (H, D) and
+                (D,).
+            path: Their origin, for messages.
 
         Raises:
-            ValueError: [EL145] if they are not of these shapes and types, not finite,
-                or too wide to be exact.
+            ValueError: [EL145] An array has another shape or dtype, is not finite, or
+                is too wide to be exact.
         """
         self._arrays = _checked(arrays, path)
         self.sha256 = _checksum(arrays)
@@ -66,7 +66,7 @@ class WordEncoder:
         self._layers = [_Convolution(arrays, name) for name in _layer_names(arrays)]
         before_and_after = [self._numbers[FIRST], self._numbers[LAST]]
         self._boundaries = self._table_VE[before_and_after].astype(np.float32)
-        # Of 64 bits: sums over the pieces of a word are larger.
+        # float64, since sums over the pieces of a word can exceed 2**24.
         self._output_HD = arrays["output.weight"].astype(np.float64)
         self.width = self._output_HD.shape[1]
         self._kept: dict[str, np.ndarray] = {}
@@ -80,11 +80,11 @@ class WordEncoder:
 
     @property
     def n_kept(self) -> int:
-        """Words whose vectors are kept in memory."""
+        """Number of words in the cache."""
         return len(self._kept)
 
     def forget(self) -> None:
-        """Drop the vectors that are kept."""
+        """Empty the cache."""
         self._kept = {}
 
     def __deepcopy__(self, memo: Any) -> "WordEncoder":
@@ -94,9 +94,9 @@ class WordEncoder:
         return WordEncoder.from_bytes, (self.to_bytes(),)
 
     def vectors(self, words: Sequence[str]) -> np.ndarray:
-        """Return the vectors of words, (N, D) in float32; zeros for a word of white
-        space alone. Those of words seen before are kept."""
-        # Another thread may add to it, or put an empty one in its place.
+        """Return the vectors of words, (N, D) in float32. A word of white space has
+        zeros. Vectors are cached."""
+        # Another thread may add to this dictionary, or replace it by an empty one.
         kept = self._kept
         missing = [word for word in dict.fromkeys(words) if word not in kept]
         found: dict[str, np.ndarray] = {}
@@ -119,7 +119,7 @@ class WordEncoder:
             return vectors_ND
         n_N = np.array([len(some) for some in pieces if some])
         first_N = np.cumsum(n_N) - n_N
-        # A piece that has one before it in its word, and that one.
+        # The pieces after the first of their word, and the pieces before them.
         later_R = np.delete(np.arange(n_N.sum()), first_N)
         earlier_R = later_R - 1
         ids_P = np.fromiter(chain.from_iterable(pieces), np.int64, count=n_N.sum())
@@ -128,7 +128,7 @@ class WordEncoder:
             sums_PH = x_PE @ layer.middle_EH
             sums_PH[later_R] += x_PE[earlier_R] @ layer.left_EH
             sums_PH[earlier_R] += x_PE[later_R] @ layer.right_EH
-            if number == 0:  # boundaries are embedded, and zeros from there on
+            if number == 0:  # only the first layer sees the embedded boundaries
                 before_E, after_E = self._boundaries
                 sums_PH[first_N] += before_E @ layer.left_EH
                 sums_PH[first_N + n_N - 1] += after_E @ layer.right_EH
@@ -143,16 +143,17 @@ class WordEncoder:
         return vectors_ND
 
     def to_bytes(self) -> bytes:
-        """Return the weights in the format of safetensors, with their checksum."""
+        """Return the weights in the format of safetensors, with a checksum."""
         return packed(self._arrays)
 
     @classmethod
     def from_bytes(
         cls, data: bytes, path: str | Path = "the saved pipeline"
     ) -> "WordEncoder":
-        """Return the encoder of what `to_bytes` returned; one that is in memory already
-        is not made again. Raises ValueError [EL145] if it is damaged."""
-        with coded(Errors.EL145, path):
+        """Return the encoder with these weights, by `to_bytes`. If an encoder with the
+        same weights is in memory, return it. Raises ValueError [EL145] if the weights
+        are damaged."""
+        with parsing(Errors.EL145, path):
             arrays = deserialize(data)
         digest = arrays.pop("sha256", np.zeros(0, np.uint8)).tobytes().hex()
         if digest != _checksum(arrays):
@@ -168,11 +169,11 @@ class WordEncoder:
         """Read an encoder.
 
         Args:
-            path: Its file, or the folder of a biLM with words beside it.
+            path: Its file, or the folder of a biLM that has the file.
 
         Raises:
-            FileNotFoundError: [EL146] if there is none.
-            ValueError: [EL145] if it is damaged or of another format.
+            FileNotFoundError: [EL146] There is no such file.
+            ValueError: [EL145] It is damaged, or has another format.
         """
         path = Path(path)
         file = path / FILE if path.is_dir() else path
@@ -185,15 +186,15 @@ class WordEncoder:
         return cls.from_bytes(data, file)
 
     def save(self, path: str | Path) -> None:
-        """Write the encoder into a file, or into a folder as `FILE`. Raises OSError
-        [EL013] if it can't be written."""
+        """Write the encoder to a file, or into a folder as `FILE`. Raises OSError
+        [EL013] if that fails."""
         path, data = Path(path), self.to_bytes()
         file = path / FILE if path.is_dir() else path
         write_file(file, lambda target: target.write_bytes(data))
 
 
 def packed(arrays: Arrays) -> bytes:
-    """Return arrays in the format of safetensors, with their checksum."""
+    """Return arrays in the format of safetensors, with a checksum."""
     digest = np.frombuffer(bytes.fromhex(_checksum(arrays)), dtype=np.uint8)
     return serialize({**arrays, "sha256": digest})
 
@@ -202,8 +203,8 @@ _in_memory: "WeakValueDictionary[str, WordEncoder]" = WeakValueDictionary()
 
 
 class _Convolution:
-    """One layer: what a piece, the one before and the one after it are multiplied by.
-    The sum of the three is scaled, and a bias added."""
+    """The weights of one layer, for the piece before, the piece itself and the piece
+    after. The sum of the three products is scaled, and a bias is added."""
 
     def __init__(self, arrays: Arrays, name: str) -> None:
         weight = arrays[f"{name}.weight"].astype(np.float32)
@@ -226,7 +227,8 @@ def _checksum(arrays: Arrays) -> str:
 
 
 def _checked(arrays: Arrays, path: str | Path) -> Arrays:
-    """Return arrays that are what they have to be; raises ValueError [EL145]."""
+    """Check names, shapes and values of arrays, and return the arrays. Raises
+    ValueError [EL145] if one of them is wrong."""
 
     def check(is_right: object, problem: str) -> None:
         if not is_right:
@@ -244,7 +246,8 @@ def _checked(arrays: Arrays, path: str | Path) -> Arrays:
     layers = _layer_names(arrays)
     parts = [f"{n}.{part}" for n in [*layers, "output"] for part in _PARTS]
     check(
-        sorted(arrays) == sorted(["format", "pieces", "table", *parts]), "arrays lack"
+        sorted(arrays) == sorted(["format", "pieces", "table", *parts]),
+        "arrays are missing",
     )
     check(bool(layers), "it has no layers")
     check_array("format", np.int32)
@@ -255,21 +258,22 @@ def _checked(arrays: Arrays, path: str | Path) -> Arrays:
         pieces = bytes(arrays["pieces"]).decode("utf-8").split("\n")
     except UnicodeDecodeError:
         check(False, "its pieces are not UTF-8")
-    check(len(set(pieces)) == len(pieces), "a piece stands there twice")
-    check({UNKNOWN, FIRST, LAST} <= set(pieces), f"{UNKNOWN}, {FIRST} or {LAST} lacks")
-    check(
-        all(arrays[f"{n}.weight"].ndim == 2 for n in [*layers, "output"]), "no matrix"
-    )
-    check(arrays["table"].ndim == 2, "the table is no matrix")
+    check(len(set(pieces)) == len(pieces), "it has a piece twice")
+    has_special = {UNKNOWN, FIRST, LAST} <= set(pieces)
+    check(has_special, f"{UNKNOWN}, {FIRST} or {LAST} is missing")
+    are_matrices = all(arrays[f"{n}.weight"].ndim == 2 for n in [*layers, "output"])
+    check(are_matrices, "a weight is not a matrix")
+    check(arrays["table"].ndim == 2, "the table is not a matrix")
     width = arrays["table"].shape[1]
     check_array("table", np.int8, len(pieces), width)
     for number, name in enumerate([*layers, "output"]):
         rows = width if name == "output" else 3 * width
         check(0 < rows <= MAX_COLUMNS, f"{name} has {rows} rows")
         columns = arrays[f"{name}.weight"].shape[1]
-        # What is added to it, the residual connection, has its width.
+        # The residual connection adds the input to the output: both are equally wide.
         check(
-            columns == width or number == 0 or name == "output", f"{name} has {columns}"
+            columns == width or number == 0 or name == "output",
+            f"{name} has {columns} columns",
         )
         check_array(f"{name}.weight", np.int8, rows, columns)
         check_array(f"{name}.scale", np.float32, columns)

@@ -1,15 +1,15 @@
-"""Word pieces: a word as a few numbers (Wu et al. 2016, section 4.1), split as an
-uncased BERT splits it (Devlin et al. 2019).
+"""Word pieces (Wu et al. 2016, section 4.1): a word as a few numbers, split as by an
+uncased BERT (Devlin et al. 2019).
 
-A piece that does not begin a part of a word is written with ## before it.
+A piece that does not begin a part of a word begins with ##.
 """
 
 import unicodedata
 from collections.abc import Mapping
 
 UNKNOWN, FIRST, LAST = "[UNK]", "[CLS]", "[SEP]"
-# Longer parts are unknown as a whole, and longer words are cut: one from a stranger may
-# be a whole file.
+# Longer parts are unknown as a whole, and longer words are cut: a word of a stranger
+# may be a whole file.
 MAX_PART, MAX_PIECES = 100, 64
 _DROPPED = ("Mn", "Cc", "Cf", "Co")  # accents, control characters, private use
 # Ideographs, which are pieces by themselves (Unicode blocks).
@@ -23,12 +23,12 @@ _IDEOGRAPHS = (
 
 
 def pieces_of(word: str, numbers: Mapping[str, int]) -> list[int]:
-    """Return the numbers of a word's pieces, at most MAX_PIECES; none for a word of
-    white space and control characters.
+    """Return the numbers of a word's pieces, at most MAX_PIECES. A word of white space
+    and control characters has no pieces.
 
     Args:
         word: Any string.
-        numbers: The number of each piece, [UNK] among them.
+        numbers: The number of each piece, with [UNK].
     """
     whole = numbers.get(word)
     if whole is not None and word.isalpha() and word.isascii() and word.islower():
@@ -46,7 +46,7 @@ def normalise(word: str) -> str:
     if word.isascii():
         word = word.lower()
         return word if word.isprintable() else _without(word)
-    # Letter by letter, as BERT: "Σ" at the end of a word is no other.
+    # Letter by letter, as BERT: the "Σ" at the end of a word is no special letter.
     lower = "".join(c.lower() for c in word)
     return _without(unicodedata.normalize("NFD", lower))
 
@@ -58,7 +58,7 @@ def _without(word: str) -> str:
 
 
 def _parts(word: str) -> list[str]:
-    """Split at white space, and at punctuation and ideographs, which stay."""
+    """Split a word at white space, and before and after punctuation and ideographs."""
     if word.isascii() and word.isalnum():
         return [word]
     parts: list[str] = []
@@ -86,7 +86,7 @@ def _stands_alone(c: str) -> bool:
 
 
 def _longest_first(part: str, numbers: Mapping[str, int]) -> list[int]:
-    """Take the longest piece that fits, from the left."""
+    """Return the numbers of pieces: from the left, always the longest that fits."""
     unknown = [numbers[UNKNOWN]]
     if len(part) > MAX_PART:
         return unknown

@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.objectives import AdaptiveSoftmax, FullSoftmax
-from spacy_elmo.machine import CPU_AT_ONCE, GPU_AT_ONCE, at_once, processor
+from spacy_elmo.machine import CPU_AT_ONCE, GPU_AT_ONCE, at_once, transfer
 from spacy_elmo.pipeline.encoder import docs_at_once
 from spacy_elmo.pretrain import perplexity
 from spacy_elmo.pretrain.model import LanguageModel
@@ -25,7 +25,7 @@ on_each = pytest.mark.parametrize("device", SIZES)
 @pytest.fixture
 def sizes(device, monkeypatch):
     """Take the host for such a device."""
-    monkeypatch.setattr(processor, "CPU_AT_ONCE", SIZES[device])
+    monkeypatch.setattr(transfer, "CPU_AT_ONCE", SIZES[device])
     return SIZES[device]
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from spacy_elmo import BiLM
-from spacy_elmo.bilm.batch import pack
+from spacy_elmo.bilm.encode import pack
 from spacy_elmo.bilm.lstm import BiLMState
 from spacy_elmo.bilm.model import BidirectionalLM
 

@@ -74,6 +74,23 @@ def test_sentences_are_found_before_they_are_read():
     assert abs(doc.tensor[4:] - alone.tensor).max() < 1e-5
 
 
+@pytest.mark.parametrize(
+    ("pipeline", "weights"),
+    [
+        ("sentencizer,ner", {"ents_f": 1.0, "sents_f": None}),
+        ("sentencizer,tagger,ner", {"ents_f": 0.5, "tag_acc": 0.5, "sents_f": None}),
+        ("sentencizer,senter", {"sents_f": 1.0}),
+    ],
+)
+def test_the_score_of_training_is_of_what_is_trained(pipeline, weights):
+    """A sentencizer learns nothing, so its boundaries count for nothing."""
+    config = Config().from_str(run("init-config", "-", "-p", pipeline))
+    nlp = spacy.util.load_model_from_config(config, auto_fill=True)
+    found = nlp.config["training"]["score_weights"]
+    assert {name: found[name] for name in weights} == weights
+    assert sum(weight or 0.0 for weight in found.values()) == 1.0
+
+
 def test_vectors_of_words_stand_beside_the_components_own(tmp_path):
     tiny_encoder().save(tmp_path)
     text = run("init-config", "-", "--pipeline", "ner", "--words", tmp_path)

@@ -192,7 +192,7 @@ def test_memory_is_bounded_before_it_is_taken(tmp_path, monkeypatch):
         read_ranges(tmp_path / "a.txt.xz", 100)
     nlp = spacy.blank("en")
     DocBin(docs=[nlp("word " * 20_000)]).to_disk(tmp_path / "a.spacy")
-    monkeypatch.setattr("spacy_elmo.text.docs.MAX_DOCS", 10_000)
+    monkeypatch.setattr("spacy_elmo.text.records.MAX_DOCS", 10_000)
     with pytest.raises(ValueError, match=r"EL220.*10,000"):
         read_ranges(tmp_path / "a.spacy", 1 << 20)
 

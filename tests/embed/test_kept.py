@@ -101,24 +101,6 @@ def test_pooled_vectors_are_means(folder, tmp_path, float32, pool, dtype):
         assert np.abs(document.vectors - expected).max() <= tolerance
 
 
-def test_a_projection_keeps_most_of_the_variance(folder, tmp_path, float32):
-    corpus = kept(folder, tmp_path, dimensions=8)
-    rows = np.concatenate([r for document in float32 for r in document]).astype("f8")
-    found = np.concatenate([document.vectors for document in corpus])
-    assert found.shape == (len(rows), 8)
-    # Computed independently, from all rows: the sample is most of them.
-    centered = rows - rows.mean(axis=0)
-    variances = np.linalg.svd(centered, compute_uv=False) ** 2
-    share = variances[:8].sum() / variances.sum()
-    assert corpus.plan.estimate["variance_kept"] == pytest.approx(share, rel=0.02)
-    kept_share = found.var(axis=0).sum() / rows.var(axis=0).sum()
-    assert kept_share == pytest.approx(share, rel=0.02)
-    (path,) = corpus.output.glob("projection-*")
-    path.write_bytes(path.read_bytes()[:-1] + b"?")
-    with pytest.raises(ValueError, match=r"EL202.*projection"):
-        run(corpus.output)
-
-
 def test_half_precision_is_exact_and_verified_alone(folder, tmp_path):
     needs("half")
     output, again = tmp_path / "half", tmp_path / "half-again"

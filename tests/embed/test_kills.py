@@ -12,7 +12,7 @@ import pytest
 
 from spacy_elmo.embed import run
 from spacy_elmo.embed.folder import UNFINISHED
-from spacy_elmo.embed.sinks.safetensors import ShardWriter
+from spacy_elmo.embed.shard import ShardWriter
 
 from .corpora import SMALL, contents, embed_files, make_plan, shards, write_lines
 

@@ -14,7 +14,7 @@ import spacy
 import torch
 
 from spacy_elmo import embed
-from spacy_elmo.bilm.kernels.forced import force
+from spacy_elmo.bilm.kernels.kernel import force
 from spacy_elmo.embed import planning, run
 from spacy_elmo.embed.keep import Kept
 from spacy_elmo.embed.model import Computing, Encoder
@@ -251,9 +251,6 @@ def test_settings_that_are_not_possible(tmp_path, model, text, monkeypatch):
     refused(layers="mix")
     refused(dtype="float64")
     refused(pool="word")
-    refused(dimensions=0)
-    refused(dimensions=33)
-    refused(sink="csv")
     refused(kind="pdf")
     refused(shard_mb=0)
     for limit in (0, -1):
@@ -265,7 +262,6 @@ def test_settings_that_are_not_possible(tmp_path, model, text, monkeypatch):
     # In the ranges of these, what is no int would be looked for by counting.
     refused(reading=Reading(window=250.5))
     refused(computing=Computing(threads="2"))
-    refused(dimensions=2.0)
     refused(shard_mb="4")
     for device in ("tpu", "cuda:0", "CPU"):
         refused(computing=Computing(device=device))
@@ -348,23 +344,6 @@ def test_sizes_that_are_none(tmp_path, model, text, name, value):
         make_plan(model, [text], tmp_path / "out", **{name: value})
 
 
-def test_a_projection_is_fitted_on_a_part_of_a_long_document(tmp_path, model):
-    """Whose vectors would not fit the memory."""
-    record = {"text": "A sentence of seven tokens. " * 30_000}
-    text = write_jsonl(tmp_path / "a.jsonl", [record])
-    sizes = []
-
-    class Counted(Encoder):
-        def __call__(self, sentences):
-            sizes.append(sum(map(len, sentences)))
-            return super().__call__(sentences)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planning, "Encoder", Counted)
-        make_plan(model, [text], tmp_path / "out", dimensions=4, limit_mb=0.1)
-    assert 20_000 < max(sizes) <= 40_000
-
-
 def test_less_can_be_read(tmp_path):
     text = write_lines(tmp_path / "a.txt", 200)
     output = embed_files(tmp_path, [text], limit_mb=2 * SMALL)
@@ -375,11 +354,11 @@ def test_the_gpu_that_is_named_measures_and_encodes(model, text, tmp_path, monke
     """As far as a machine without one can tell: it is asked for, and a CPU computes."""
     asked = []
 
-    def encoder(bilm, kept, computing, projection=None, gpu_id=0):
+    def encoder(bilm, kept, computing, gpu_id=0):
         asked.append((computing.device, gpu_id))
-        return Encoder(bilm, kept, replace(computing, device="cpu"), projection)
+        return Encoder(bilm, kept, replace(computing, device="cpu"))
 
     monkeypatch.setattr(planning, "Encoder", encoder)
-    options = embed.Options(computing=Computing(device="cuda"), dimensions=2)
+    options = embed.Options(computing=Computing(device="cuda"))
     embed.make_plan(str(model), [str(text)], tmp_path / "out", options, gpu_id=1)
-    assert asked == [("cuda", 1)] * 3
+    assert asked == [("cuda", 1)] * 2

@@ -1,5 +1,6 @@
 """The examples run offline, and find what they say."""
 
+import json
 import os
 import re
 import subprocess
@@ -64,3 +65,16 @@ def test_a_domain_is_learned():
 def test_all_are_listed():
     listed = re.findall(r"`(\w+)\.py`", (EXAMPLES / "README.md").read_text("utf-8"))
     assert sorted(listed) == sorted(path.stem for path in EXAMPLES.glob("*.py"))
+
+
+def test_the_notebook_runs_and_prints_what_it_shows(monkeypatch, capsys):
+    monkeypatch.chdir(EXAMPLES)
+    notebook = json.loads((EXAMPLES / "tour.ipynb").read_text(encoding="utf-8"))
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    namespace = {"__name__": "notebook"}
+    for cell in cells:
+        exec("".join(cell["source"]), namespace)
+        streams = [o for o in cell["outputs"] if o["output_type"] == "stream"]
+        shown = "".join(line for o in streams for line in o["text"])
+        assert capsys.readouterr().out == shown
+    assert len(cells) > 5

@@ -15,7 +15,9 @@ from spacy_elmo.pretrain.config_file import parse_overrides, read_config
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.text import Request, prepare
 
-CONFIG = Path(__file__).parents[2] / "configs" / "pretrain_en_elmo_sm.cfg"
+CONFIG = (
+    Path(__file__).parents[2] / "experiments" / "configs" / "pretrain_en_elmo_sm.cfg"
+)
 
 
 def test_architectures_differ_in_one_thing_each(tmp_path, monkeypatch):

@@ -106,7 +106,7 @@ def test_docs_that_were_damaged(tmp_path, part):
 
 
 def test_docs_that_take_too_much(tmp_path, monkeypatch):
-    monkeypatch.setattr("spacy_elmo.text.docs.MAX_DOCS", 10_000)
+    monkeypatch.setattr("spacy_elmo.text.records.MAX_DOCS", 10_000)
     (tmp_path / "a.spacy").write_bytes(zlib.compress(b"\xc6\0\1\0\0" + bytes(1 << 16)))
     with pytest.raises(ValueError, match=r"EL220.*10,000"):
         read_contexts([tmp_path / "a.spacy"], "bank")

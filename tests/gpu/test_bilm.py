@@ -6,7 +6,7 @@ import torch
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import PUBLISHED
-from spacy_elmo.bilm.kernels import Case, cudnn_lstm, force, gpu_lstm
+from spacy_elmo.bilm.kernels import DispatchKey, cudnn_lstm, force, gpu_operator
 from spacy_elmo.models import find
 
 from ..bilm.kernels.test_gpu_lstm import (
@@ -61,7 +61,9 @@ def test_vectors_are_those_of_the_cpu(name):
     expected = bilm.encode(SENTENCES)
     bilm.to(DEVICE)
     for label, kernels in KERNELS.items():
-        if label == "cuDNN" and not cudnn_lstm.can_run(Case("cuda"), bilm.config):
+        if label == "cuDNN" and not cudnn_lstm.can_run(
+            DispatchKey("cuda"), bilm.config
+        ):
             continue
         with force(**kernels):
             found = error(bilm.encode(SENTENCES), expected)
@@ -141,7 +143,7 @@ def test_the_operator_and_its_gradients(sizes, clip, dtype):
         v.to(DEVICE).requires_grad_() if isinstance(v, torch.Tensor) else v
         for v in arguments(layers, sizes[0], inputs, dtype)
     ]
-    found = gpu_lstm.bilstm(*values)[:3]
+    found = gpu_operator.bilstm(*values)[:3]
     torch.autograd.backward(found, [g.float().to(DEVICE) for g in gradients])
     leaves = [v.grad for v in values if isinstance(v, torch.Tensor)]
     tolerance = {torch.float32: 3e-6, torch.float16: 6e-3, torch.bfloat16: 5e-2}[dtype]

@@ -8,6 +8,7 @@ layers.gz                       a layer cache with one sentence
 prepared                        text as `prepare` writes it
 adaptive_muon, sampled_adam     runs that were stopped after 34 of 69 steps
 embed                           vectors of text.txt, of which half the shards are there
+embed_parquet, embed_hdf5       the same vectors as float16 in other formats
 expected.npz                    the vectors of all of these
 NAME.expected.safetensors       the weights that a run ends with undisturbed
 """
@@ -28,6 +29,7 @@ from spacy.tokenizer import Tokenizer
 from spacy.training import Example
 from spacy_elmo.component.layer_cache import context_of
 from spacy_elmo.layers.encoder import shim_of
+from spacy_elmo.pretrain.stop import Stopped
 from spacy_elmo.text.prepare import Request, prepare
 
 from spacy_elmo import embed
@@ -35,7 +37,6 @@ from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.pretrain import loop
 from spacy_elmo.pretrain.config_file import read_config
-from spacy_elmo.pretrain.stop import Stopped
 
 SIZES = BiLMConfig(
     hidden_dim=12,
@@ -249,6 +250,10 @@ def make_vectors(expected):
         expected["embed"] = np.concatenate([document.vectors for document in documents])
         tokens = [document.tokens for document in documents]
     Path("tokens.json").write_text(json.dumps(tokens, ensure_ascii=False))
+    for sink in ("parquet", "hdf5"):
+        options = embed.Options(sink=sink, dtype="float16")
+        embed.make_plan("weights/float16", ["text.txt"], f"embed_{sink}", options)
+        embed.run(f"embed_{sink}")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import spacy
 import torch
 from spacy.training import Example
 
-from spacy_elmo.bilm.batch import pack
+from spacy_elmo.bilm.encode import pack
 from spacy_elmo.pipeline import ElmoListener
 
 from ..pipelines import (

@@ -10,7 +10,7 @@ import pytest
 import spacy
 import torch
 
-from spacy_elmo.bilm.kernels import case_of, check_precision
+from spacy_elmo.bilm.kernels import check_precision, dispatch_key_of
 from spacy_elmo.bilm.token_cache import TokenCache
 from spacy_elmo.pipeline import ElmoListener
 from spacy_elmo.pipeline.layer_batch import LayerBatch
@@ -174,7 +174,7 @@ def test_a_gpu_that_is_too_small_is_asked_for_halves():
 def test_precision_of_a_pipeline(precision, tmp_path):
     """Saved with it, loaded with another, and refused where there is none such."""
     try:
-        check_precision(precision, case_of(torch.empty(0), "float32"))
+        check_precision(precision, dispatch_key_of(torch.empty(0), "float32"))
     except ValueError as error:
         with pytest.raises(ValueError, match=str(error)[1:6]):
             add_elmo(spacy.blank("en"), model={"precision": precision})

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from spacy_elmo.bilm.kernels.forced import force
+from spacy_elmo.bilm.kernels.kernel import force
 from spacy_elmo.pretrain.workers import Workers
 
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from spacy_elmo.models import read_card, render, tokens_read
-from spacy_elmo.pretrain.card import describe
 from spacy_elmo.pretrain.loop import pretrain
+from spacy_elmo.pretrain.results import describe_device
 
 from .runs import CONFIG, config, without_model
 
@@ -13,8 +13,10 @@ from .runs import CONFIG, config, without_model
 def test_a_gpu_is_named_with_the_memory_that_was_taken(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA H200")
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda _: 3 << 29)
-    assert describe(torch.device("cpu")) == "cpu"
-    assert describe(torch.device("cuda:0")) == "cuda:0 (NVIDIA H200, 1.5 GiB taken)"
+    assert describe_device(torch.device("cpu")) == "cpu"
+    assert (
+        describe_device(torch.device("cuda:0")) == "cuda:0 (NVIDIA H200, 1.5 GiB taken)"
+    )
 
 
 def test_it_says_what_the_run_started_from(folder):

@@ -8,8 +8,7 @@ import pytest
 
 from spacy_elmo.files.plots import FORMATS
 from spacy_elmo.pretrain.config_file import read_config
-from spacy_elmo.pretrain.curve import draw
-from spacy_elmo.pretrain.loggers import read_log
+from spacy_elmo.pretrain.loggers import draw_curve, read_log
 from spacy_elmo.pretrain.loop import pretrain
 
 from .runs import log, write_config, write_text
@@ -139,7 +138,7 @@ MAGIC = {".png": b"\x89PNG\r\n", ".svg": b"<?xml", ".pdf": b"%PDF-"}
 @pytest.mark.parametrize("ending", FORMATS)
 def test_curves_are_drawn(finished, tmp_path, ending):
     picture = tmp_path / f"curve{ending}"
-    draw([finished, finished], picture)
+    draw_curve([finished, finished], picture)
     data = picture.read_bytes()
     assert data.startswith(MAGIC[ending])
     assert (b"<svg" in data) == (ending == ".svg")
@@ -149,16 +148,16 @@ def test_curves_of_other_runs_are_others(finished, tmp_path):
     """As PNG, which holds no time."""
     drawn = []
     for runs in ([finished], [finished], [finished, finished]):
-        draw(runs, tmp_path / "curve.png")
+        draw_curve(runs, tmp_path / "curve.png")
         drawn.append((tmp_path / "curve.png").read_bytes())
     assert drawn[0] == drawn[1] != drawn[2]
 
 
 def test_nothing_to_draw(finished, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"EL074.*log\.jsonl"):
-        draw([tmp_path], tmp_path / "a.png")
+        draw_curve([tmp_path], tmp_path / "a.png")
     with pytest.raises(ValueError, match=r"EL074.*\.png"):
-        draw([finished], tmp_path / "a.txt")
+        draw_curve([finished], tmp_path / "a.txt")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"EL075.*plot"):
-        draw([finished], tmp_path / "a.png")
+        draw_curve([finished], tmp_path / "a.png")

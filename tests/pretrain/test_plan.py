@@ -13,6 +13,7 @@ from spacy_elmo.pretrain import loop, start
 from spacy_elmo.pretrain import memory as module
 from spacy_elmo.pretrain.checkpoint import read_progress
 from spacy_elmo.pretrain.config_file import read_config
+from spacy_elmo.pretrain.loop import Stopped
 from spacy_elmo.pretrain.memory import (
     Plan,
     available_memory,
@@ -20,7 +21,6 @@ from spacy_elmo.pretrain.memory import (
     gigabytes,
 )
 from spacy_elmo.pretrain.model import LanguageModel
-from spacy_elmo.pretrain.stop import Stopped
 
 from .runs import interrupt_at, write_config, write_text
 

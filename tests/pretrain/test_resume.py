@@ -16,8 +16,7 @@ from spacy_elmo.files import atomic as files
 from spacy_elmo.models import read_card
 from spacy_elmo.pretrain import checkpoint, loggers, loop
 from spacy_elmo.pretrain.config_file import read_config
-from spacy_elmo.pretrain.loop import pretrain
-from spacy_elmo.pretrain.stop import Stopped
+from spacy_elmo.pretrain.loop import Stopped, pretrain
 from spacy_elmo.text import Request, prepare
 
 from .runs import (
@@ -105,7 +104,7 @@ def test_matrices_are_multiplied_as_before_the_checkpoint(folder, monkeypatch):
 
 
 def test_second_interrupt_stops_at_once(folder, monkeypatch):
-    from spacy_elmo.pretrain.stop import StopSignals
+    from spacy_elmo.processes import StopSignals
 
     with StopSignals() as stop:
         os.kill(os.getpid(), signal.SIGINT)
@@ -273,14 +272,14 @@ def test_full_disk_stops_with_the_last_checkpoint_whole(
     folder, monkeypatch, undisturbed, at
 ):
     config = read_config(write_config(folder))
-    real, seen = files.fill_aside, []
+    real, seen = files.fill, []
     most = 4 if at == checkpoint.FILE else 3  # there is one before the first step
 
     def fill(write, aside):
         seen.append(at in aside.name)
         real(write, aside if sum(seen) < most else Path("/dev/full"))
 
-    monkeypatch.setattr(files, "fill_aside", fill)
+    monkeypatch.setattr(files, "fill", fill)
     with pytest.raises(OSError, match="EL013"):
         pretrain(config, folder / "out")
     monkeypatch.undo()

@@ -1,16 +1,24 @@
-"""What computes the biLM: one file a kernel (kernel.py says what a kernel is), plan.py
-chooses, fast_bilm.py computes.
+"""Kernels compute the functions of the biLM faster than the definition.
 
-To add a kernel, write a file with the functions of `TokenKernel` or `LstmKernel`, and
-name it in plan.py and forced.py.
+One file holds one kernel. kernel.py has their protocol and says how to add one, plan.py
+chooses among them, and fast_bilm.py runs them. docs/kernels.md says where the figures
+in these files come from.
 """
 
 from .char_cnn import encode as encode_characters
 from .char_cnn import prepare as prepare_characters
-from .fast_bilm import FastBiLM
-from .forced import force, forced_kernels
-from .kernel import Case, LstmKernel, TokenKernel, case_of
-from .native import describe_library, find_library
+from .fast_bilm import FastBiLM, Prepared, PreparedWeights, key_of
+from .kernel import (
+    KERNELS,
+    DispatchKey,
+    LstmKernel,
+    TokenKernel,
+    describe_library,
+    dispatch_key_of,
+    find_library,
+    force,
+    forced_kernels,
+)
 from .plan import (
     check_precision,
     check_training_precision,
@@ -18,13 +26,13 @@ from .plan import (
     choose_gradients,
     choose_training_matmul,
 )
-from .prepared import Prepared, PreparedWeights, key_of
 from .training_matmul import multiply_by
 
 __all__ = [
-    "Case", "FastBiLM", "LstmKernel", "Prepared", "PreparedWeights", "TokenKernel",
-    "case_of", "check_precision", "check_training_precision", "choose_all",
+    "KERNELS", "DispatchKey", "FastBiLM", "LstmKernel", "Prepared",
+    "PreparedWeights", "TokenKernel", "check_precision", "check_training_precision",
+    "choose_all",
     "choose_gradients", "choose_training_matmul", "describe_library",
-    "encode_characters", "find_library", "force", "forced_kernels", "key_of",
-    "multiply_by", "prepare_characters",
+    "dispatch_key_of", "encode_characters", "find_library", "force",
+    "forced_kernels", "key_of", "multiply_by", "prepare_characters",
 ]  # fmt: skip

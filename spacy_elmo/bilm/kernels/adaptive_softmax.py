@@ -1,11 +1,11 @@
-"""The adaptive softmax of training in bfloat16 (Grave et al. 2017).
+"""The adaptive softmax (Grave et al. 2017) for training in bfloat16 on a CPU.
 
-Against autograd through `torch.nn.AdaptiveLogSoftmaxWithLoss`:
-- matrices are multiplied in bfloat16, sums over them are float32;
-- the gradient is formed in the forward pass while the logits of a few rows lie in the
-  processor's cache, so no logits are kept, and none are computed again.
+It differs from autograd through `torch.nn.AdaptiveLogSoftmaxWithLoss` in two ways:
+- matrices are multiplied in bfloat16, and their sums are float32;
+- the forward pass also computes the gradient, while the logits of a few rows lie in the
+  processor's cache. So logits are never stored, nor computed twice.
 
-Shapes: N predictions, M of them and rows of zeros, R rows of a chunk, H projection, K
+Shapes: N predictions, M the same number rounded up, R rows of a chunk, H projection, K
 width of a cluster's vectors, V words of the head or of a cluster.
 """
 
@@ -17,14 +17,18 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-# Logits computed at once: 4 MB of bfloat16.
+# Logits of a chunk, and bounds of its rows (docs/kernels.md).
 LOGITS = 1 << 21
 LEAST_ROWS, MOST_ROWS = 64, 512
 LEAST_P = torch.finfo(torch.float32).tiny
 
 
 def can_run(h_NH: Tensor) -> bool:
-    """Return whether the kernel applies: training under bfloat16 autocast on a CPU."""
+    """Return whether a model trains on a CPU under bfloat16 autocast.
+
+    Args:
+        h_NH: The outputs that words are predicted from.
+    """
     return (
         torch.is_grad_enabled()
         and h_NH.device.type == "cpu"
@@ -40,13 +44,14 @@ def log_p(
     head: tuple[Tensor, Tensor],
     clusters: Sequence[tuple[Tensor, Tensor]],
 ) -> Tensor:
-    """Return the log-probability of every target, (N,), with its gradient.
+    """Return the log-probability of every target, (N,) in float32.
 
     Args:
         h_NH: Outputs of the top layer.
         target_N: Numbers of the words to predict.
         cutoffs: Number of the first word of each cluster.
-        head: Weight and bias, one row for each frequent word and for each cluster.
+        head: Weight (V, H) and bias (V,). They have one row for each frequent word,
+            then one for each cluster.
         clusters: Projection (K, H) and word vectors (V, K) of each cluster.
     """
     flat = [weight for cluster in clusters for weight in cluster]
@@ -72,7 +77,7 @@ class _AdaptiveLogP(torch.autograd.Function):
     def backward(ctx: Any, d_N: Tensor) -> Any:
         h_NH, target_N, *rest = ctx.saved_tensors
         weights, gradients = rest[: ctx.n_weights], rest[ctx.n_weights :]
-        if bool((d_N == d_N[:1]).all()):  # of a sum or a mean, as in training
+        if bool((d_N == d_N[:1]).all()):  # the loss is a sum or a mean, as in training
             scale = d_N[0] if len(d_N) else 0.0  # there may be no word to predict
             gradients = [gradient * scale for gradient in gradients]
         else:
@@ -87,8 +92,8 @@ def _compute(
     weights: Sequence[Tensor],
     d_N: Tensor | None,
 ) -> list[Tensor]:
-    """Return log-probabilities and the gradients of their sum, weighted by d_N, by h
-    and by each of the weights."""
+    """Return the log-probabilities, (N,), and gradients of their sum weighted by d_N
+    (None for ones): with respect to h_NH and to each of the weights."""
     head_weight, head_bias, *flat = weights
     cluster_N = torch.bucketize(target_N, torch.tensor(cutoffs), right=True)
     in_head_N = torch.where(cluster_N == 0, target_N, cutoffs[0] + cluster_N - 1)
@@ -117,11 +122,18 @@ def _part(
     bias_V: Tensor | None,
     d_N: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Return log-probabilities of a softmax over the rows of a weight (the head's, or a
-    cluster's), and gradients of their sum, weighted by d_N, by x, weight and bias.
+    """Compute one softmax, of the head or of a cluster. Return its log-probabilities,
+    (N,), and gradients of their weighted sum with respect to x, weight and bias.
 
-    d log p(t) / d logits is onehot(t) - p: the second term is summed here by matrix
-    multiplications, the first added in float32 at the end.
+    The gradient of log p(t) with respect to the logits is onehot(t) - p. Matrix
+    multiplications sum up the second term. The first is added in float32 at the end.
+
+    Args:
+        x_NK: Inputs.
+        target_N: The row of the weight to predict from each input.
+        weight_VK: Weight.
+        bias_V: Bias, None for none.
+        d_N: Weight of each log-probability in the sum, None for ones.
     """
     low_VK, low_NK = weight_VK.bfloat16(), x_NK.bfloat16()
     low_V = None if bias_V is None else bias_V.bfloat16()
@@ -154,9 +166,11 @@ def _part(
 
 
 def round_up(x_MK: Tensor) -> tuple[Tensor, int]:
-    """Return x filled up with rows of zeros to one of four sizes an octave, and its
-    rows: for each size that it meets oneDNN makes code, in 3 ms and a megabyte, and
-    keeps it."""
+    """Append rows of zeros until the number of rows is one of four sizes an octave.
+    Return the longer x, and the number of rows before.
+
+    oneDNN compiles code for each size that it meets, and keeps it (docs/kernels.md).
+    """
     M = x_MK.shape[0]
     missing = 1 if M == 1 else -M % (1 << max(2, M.bit_length() - 3))
     return (F.pad(x_MK, (0, 0, 0, missing)) if missing else x_MK), M
@@ -166,7 +180,8 @@ def _log_p(logits_RV: Tensor, p_RV: Tensor, target_R1: Tensor) -> Tensor:
     """Return log p of the targets, (R,), in float32."""
     p_R = p_RV.gather(1, target_R1)[:, 0].float()
     log_p_R = p_R.log()
-    # Below e^-87 p is 0, also in bfloat16: there, from the word that is the likeliest.
+    # Below e^-87 p is 0, also in bfloat16. There log p is computed from the likeliest
+    # word: log p(t) = logit(t) - logit(word) + log p(word).
     rows_U = (p_R < LEAST_P).nonzero()[:, 0]
     if len(rows_U):
         highest_U, word_U = logits_RV[rows_U].max(dim=1)

@@ -1,11 +1,12 @@
-"""The LSTM layer with an explicit backward pass.
+"""The LSTM layer with an explicit backward pass, for training.
 
-Autograd would add up the weights' gradients step by step; here each is one matrix
-multiplication over all steps. On a CPU what is pointwise is computed step by step,
-while the rows of a step lie in the cache: over all steps at once it waited for the
-memory, and took two thirds of the time of a layer in bfloat16.
+Autograd would add up the gradients of the weights step by step. Here each gradient is
+one matrix multiplication over all steps. On a CPU pointwise operations run step by
+step, while the rows of a step lie in the cache. For all steps at once they waited for
+the memory, and took two thirds of a layer's time in bfloat16 (docs/kernels.md).
 
-Shapes: as in lstm.py; I columns of the input. A gradient of x is named d_x.
+Shapes: as in lstm.py; I columns of the input. d_x is the gradient of the loss with
+respect to x. y_of_x is the derivative of y with respect to x.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,20 +21,20 @@ from ..config import BiLMConfig
 from ..lstm import BiLMState, LstmLayer
 from ..model import BidirectionalLM
 from . import layer_by_layer
-from .kernel import Case
+from .kernel import DispatchKey
 from .torch_lstm import blocks, gate_bias, last_rows
 
 sigmoid_backward = torch.ops.aten.sigmoid_backward
 tanh_backward = torch.ops.aten.tanh_backward
 
 
-def can_run(case: Case, config: BiLMConfig) -> bool:
-    """Return whether the kernel computes a case."""
+def can_run(key: DispatchKey, config: BiLMConfig) -> bool:
+    """Return True: all dispatch keys are supported."""
     return True
 
 
-def prepare(model: BidirectionalLM, case: Case) -> list[list[None]]:
-    """Return nothing for each layer: weights that learn are read where they are."""
+def prepare(model: BidirectionalLM, key: DispatchKey) -> list[list[None]]:
+    """Return None for each layer: the kernel reads the weights of the model."""
     return layer_by_layer.prepare_layers(model, lambda layer: None)
 
 
@@ -47,7 +48,7 @@ def read(
     state: BiLMState,
     dropout: float = 0.0,
 ) -> tuple[list[Tensor], list[Tensor], BiLMState]:
-    """Return what `model.read` returns; matrices are multiplied in autocast's dtype."""
+    """Compute `model.read`, with matrices multiplied in the dtype of autocast."""
     device, dtype = x_VH.device.type, state.forward.h.dtype
     if torch.is_autocast_enabled(device):
         dtype = torch.get_autocast_dtype(device)
@@ -65,10 +66,17 @@ def run(
     c_BC: Tensor,
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return what the layer returns.
+    """Return outputs (N, H), and every sequence's last h (B, H) and c (B, C).
 
-    Matrix multiplications are of dtype, and so is what a step keeps for its gradient.
-    The cells that are carried are not: their errors would add up over a text.
+    Args:
+        layer: The layer.
+        x_NI: Inputs of all steps.
+        batch_sizes: Number of sequences that are longer than t, for each step t.
+        h_BH: Outputs of the step before the first.
+        c_BC: Cells of the step before the first.
+        dtype: Dtype of matrix multiplications, and of the values that are stored for
+            the backward pass. Cells are carried in their own dtype, since their errors
+            would add up over a text.
     """
     config = layer.config
     bias = gate_bias(layer.bias, config.forget_bias)
@@ -79,7 +87,7 @@ def run(
 
 
 class _LstmFunction(torch.autograd.Function):
-    """One layer over all steps."""
+    """One layer over all steps. Arguments and results are those of `run`."""
 
     @staticmethod
     def forward(
@@ -99,7 +107,7 @@ class _LstmFunction(torch.autograd.Function):
         low_p = None if weight_p is None else weight_p.to(dtype)
         first = h, c_BC.to(dtype)
         c_BC, gates_B4C = c_BC.clone(), c_BC.new_empty(B, 4 * C)
-        # The input half of every gate of every step at once.
+        # The products of the inputs, for all gates of all steps at once.
         gates_N4C = torch.mm(x_NI, weight_x.to(dtype))
         cells_NC, tanh_c_NC, m_NC = x_NI.new_empty(3, N, C)
         y_NH = m_NC if low_p is None else x_NI.new_empty(N, h_BH.shape[1])
@@ -146,7 +154,7 @@ class _LstmFunction(torch.autograd.Function):
         d_z_N4C, d_p_NH = torch.empty_like(gates_N4C), torch.empty_like(y_NH)
         of_gates = gates_N4C, cells_NC, c_before_NC, tanh_c_NC
         of_steps = y_NH, d_y_NH, d_z_N4C, d_p_NH
-        # On a GPU for all steps at once, which are fewer operators.
+        # A CPU takes one step at a time; a GPU takes all at once, in fewer operators.
         every = list(blocks(batch_sizes, 1 if on_cpu else len(x_NI)))
         for steps, block in reversed(every):
             derivatives = _derivatives(cell_clip, *(part[block] for part in of_gates))
@@ -172,7 +180,7 @@ class _LstmFunction(torch.autograd.Function):
             d_bias += d_z_N4C[block].sum(0)
 
         h_before_NH = _one_step_before(y_NH, first_h_BH, batch_sizes)
-        # oneDNN takes a quarter longer for a transpose that it makes itself.
+        # oneDNN takes a quarter longer if it has to transpose (docs/kernels.md).
         x_T, h_before_T = x_NI.t().contiguous(), h_before_NH.t().contiguous()
         d_weight_x = torch.mm(x_T, d_z_N4C).to(whole)
         d_weight_h = torch.mm(h_before_T, d_z_N4C).to(whole)
@@ -189,8 +197,20 @@ def _derivatives(
     before_NC: Tensor,
     tanh_c_NC: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return pointwise derivatives, of gates before their nonlinearity: of o by m, of c
-    by m, of i, f and g by c (N, 3C), and of c by the c before."""
+    """Return the pointwise derivatives of one or more steps.
+
+    Args:
+        cell_clip: Bound of the cells, None for none.
+        gates_N4C: Activated gates o, i, f, g.
+        cells_NC: Cells c after the steps.
+        before_NC: Cells before the steps.
+        tanh_c_NC: tanh(c).
+
+    Returns:
+        The derivatives of m = o tanh(c) with respect to o and to c, (N, C) each; of c
+        with respect to i, f and g, (N, 3C); of c with respect to the cell before,
+        (N, C). Those of gates are taken before the nonlinearity.
+    """
     C = cells_NC.shape[1]
     o, i, f, g = gates_N4C.split(C, dim=1)
     ifg_of_c = gates_N4C.new_empty(len(gates_N4C), 3 * C)
@@ -198,7 +218,7 @@ def _derivatives(
     sigmoid_backward.grad_input(g, i, grad_input=i_of_c)
     sigmoid_backward.grad_input(before_NC, f, grad_input=f_of_c)
     tanh_backward.grad_input(i, g, grad_input=g_of_c)
-    if cell_clip is not None:  # a clipped cell passes nothing to what it was made of
+    if cell_clip is not None:  # a clipped cell passes no gradient
         passes_NC = (cells_NC.abs() < cell_clip).to(cells_NC.dtype)
         ifg_of_c.unflatten(1, (3, C)).mul_(passes_NC[:, None])
         f = f * passes_NC
@@ -215,7 +235,13 @@ def _steps(batch_sizes: Sequence[int], *rows: Tensor) -> Iterator[tuple[Any, ...
 def _one_step_before(
     rows_N: Tensor, first_B: Tensor, batch_sizes: Sequence[int]
 ) -> Tensor:
-    """Return the same sequences' rows of one step earlier, packed alike."""
+    """Return the rows of the step before, for the same sequences in the same order.
+
+    Args:
+        rows_N: Packed rows of all steps.
+        first_B: Rows before the first step.
+        batch_sizes: Number of rows of each step.
+    """
     pieces, start = [first_B[: batch_sizes[0]]], 0
     for b, b_next in pairwise(batch_sizes):
         pieces.append(rows_N[start : start + b_next])

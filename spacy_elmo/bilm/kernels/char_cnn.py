@@ -1,9 +1,10 @@
-"""The token encoder in PyTorch, for training and for GPUs: the char-CNN is one matrix
-multiplication with all filters, words sorted by length.
+"""The token encoder in PyTorch, for training, for GPUs, and for CPUs without the C
+library. The char-CNN is one matrix multiplication with all filters.
 
-On a CPU that is three times as fast as a convolution for each width over the length of
-the longest word. On a GPU, where lengths would be waited for, all words are read as far
-as the longest; none of cuDNN's plans, one for each shape, is looked up.
+A CPU reads words sorted by length. That is three times as fast as a convolution for
+each width over the longest word (docs/kernels.md). A GPU can't be asked for lengths
+without waiting for it, so it reads all words as far as the longest. It does not use
+cuDNN, which looks up a plan for each shape.
 
 Shapes: V distinct words sorted by length, C characters, d width of a character,
 S filters, W width of the widest filter.
@@ -20,39 +21,47 @@ from torch.autograd.function import once_differentiable
 from ...machine import thread_count
 from ..config import BiLMConfig
 from ..token_encoder import CharCnnEncoder
-from .kernel import Case
+from .kernel import DispatchKey
 from .matmul import Matmul, prepare_matmul
 
-WORDS_AT_ONCE = 32  # of like length
-RESULTS_ON_GPU = 1 << 27  # 0.5 GB, of 1,170 words of 50 characters with 2,048 filters
+# Words that a CPU reads at once, of about the same length, and filter outputs that a
+# GPU computes at once: 0.5 GB (docs/kernels.md).
+WORDS_AT_ONCE = 32
+OUTPUTS_ON_GPU = 1 << 27
 
 
 class Weights(NamedTuple):
-    """What a token encoder multiplies by: all filters, two matrices of each highway
-    layer, and the projection."""
+    """The prepared weights of a token encoder.
 
-    case: Case
+    Attributes:
+        key: The dispatch key that they were prepared for.
+        filters: All filters, by `join_filters`.
+        highways: The carry and the transform matrix of each highway layer.
+        projection: The projection, if there is one.
+    """
+
+    key: DispatchKey
     filters: Matmul
     highways: list[tuple[Matmul, Matmul]]
     projection: Matmul | None
 
 
-def can_run(case: Case, config: BiLMConfig) -> bool:
-    """Return whether the kernel computes a case."""
-    return case.device in ("cpu", "cuda")
+def can_run(key: DispatchKey, config: BiLMConfig) -> bool:
+    """Return whether the device is a CPU or a CUDA GPU."""
+    return key.device in ("cpu", "cuda")
 
 
-def prepare(encoder: CharCnnEncoder, case: Case) -> Weights:
-    """Return the weights to multiply by."""
+def prepare(encoder: CharCnnEncoder, key: DispatchKey) -> Weights:
+    """Return the prepared weights of a token encoder."""
     projection, highways = encoder.projection_weight, encoder.highways
     return Weights(
-        case,
-        prepare_matmul(join_filters(*encoder.conv_weights), case),
+        key,
+        prepare_matmul(join_filters(*encoder.conv_weights), key),
         [
-            (prepare_matmul(carry, case), prepare_matmul(transform, case))
+            (prepare_matmul(carry, key), prepare_matmul(transform, key))
             for carry, transform in map(_weights_of, highways)
         ],
-        None if projection is None else prepare_matmul(projection, case),
+        None if projection is None else prepare_matmul(projection, key),
     )
 
 
@@ -66,17 +75,26 @@ def encode(
     ids_VC: Tensor,
     word_ids_V: Tensor | None = None,
 ) -> Tensor:
-    """Return token vectors, (V, H). Without a gradient a CPU encodes one word after
-    another on one thread, so that no vector depends on the others (torch_lstm.py)."""
-    if weights.case.device != "cpu":
+    """Return token vectors, (V, H).
+
+    Without a gradient a CPU encodes one word after another, on one thread. So no vector
+    depends on the other words (torch_lstm.py says why).
+
+    Args:
+        encoder: The definition, with its weights.
+        weights: The result of `prepare`.
+        ids_VC: Character ids.
+        word_ids_V: Word ids, in models that read both.
+    """
+    if weights.key.device != "cpu":
         return encode_parts(encoder, weights, [ids_VC], word_ids_V)
-    if not weights.case.gradient:
+    if not weights.key.gradient:
         word_ids = [None] * len(ids_VC) if word_ids_V is None else word_ids_V.split(1)
         words = zip(ids_VC.split(1), word_ids)
         with thread_count(1):
             return torch.cat([encode_parts(encoder, weights, [w], i) for w, i in words])
     order_V = torch.argsort(lengths(ids_VC))
-    # The shortest word is read more than once.
+    # The shortest word is repeated, so that the number of words is a usual one.
     n = n_more(len(ids_VC))
     read_V = torch.cat([order_V[:1].expand(n), order_V])
     word_ids_V = None if word_ids_V is None else word_ids_V[read_V]
@@ -90,14 +108,21 @@ def encode_parts(
     parts: Sequence[Tensor],
     word_ids_V: Tensor | None = None,
 ) -> Tensor:
-    """Return token vectors (V, H) of words in several parts, each as wide as its
-    longest word needs it; on a CPU sorted by length."""
+    """Return token vectors, (V, H), of words in several parts.
+
+    Args:
+        encoder: The definition, with its weights.
+        weights: The result of `prepare`.
+        parts: Character ids (V, C). Each part is as wide as its longest word needs. On
+            a CPU the words of a part are sorted by length.
+        word_ids_V: Word ids of all parts, in models that read both.
+    """
     highways: Any = encoder.highways
     x_VS = torch.cat([char_features(encoder, weights, part) for part in parts])
     for highway, (carry, transform) in zip(highways, weights.highways):
         carry_VS = carry.linear(x_VS, highway.carry_bias).sigmoid()
         new_VS = transform.linear(x_VS, highway.transform_bias).relu()
-        # Where matrices are multiplied in bfloat16, the sum is not formed in it.
+        # Matrices may be multiplied in bfloat16; the sum is not computed in it.
         x_VS = torch.lerp(x_VS, new_VS.to(x_VS.dtype), carry_VS.to(x_VS.dtype))
     if encoder.word_embedding is not None and word_ids_V is not None:
         words_VW = F.embedding(word_ids_V, encoder.word_embedding)
@@ -114,9 +139,9 @@ def char_features(encoder: CharCnnEncoder, weights: Weights, ids_VC: Tensor) -> 
         list(encoder.conv_weights),
         weights.filters,
         ids_VC,
-        sorted_by_length=weights.case.device == "cpu",
+        sorted_by_length=weights.key.device == "cpu",
     )
-    # The bias is added after the maximum, which leaves C times fewer sums.
+    # The bias is added after the maximum: C times fewer sums.
     return encoder.activation(largest_VS + torch.cat(list(encoder.conv_biases)))
 
 
@@ -128,12 +153,19 @@ def run(
     *,
     sorted_by_length: bool = True,
 ) -> Tensor:
-    """Return every filter's maximum over all positions, before the bias, (V, S), of
-    words sorted by `lengths`, or, where these can't be asked for, of any words.
-    filters: multiply by `join_filters(*conv_weights)`."""
+    """Return the maximum of every filter over all positions, before the bias, (V, S).
+
+    Args:
+        char_embedding: Vectors of characters.
+        conv_weights: The filters of each width, (S of this width, d, width).
+        filters: `join_filters(*conv_weights)`, prepared.
+        ids_VC: Character ids.
+        sorted_by_length: Whether words are sorted by `lengths`. Some words are then
+            read at a time, as far as the longest of them.
+    """
     W, C = max(weight.shape[2] for weight in conv_weights), ids_VC.shape[1]
     n_filters = sum(len(weight) for weight in conv_weights)
-    on_gpu = max(1, RESULTS_ON_GPU // (n_filters * (C + W)))
+    on_gpu = max(1, OUTPUTS_ON_GPU // (n_filters * (C + W)))
     n_words = WORDS_AT_ONCE if sorted_by_length else on_gpu
     length_V = lengths(ids_VC) if sorted_by_length else None
     largest = []
@@ -142,7 +174,7 @@ def run(
         if length_V is not None:  # one window of padding is enough
             longest = int(length_V[first : first + n_words][-1]) + W
             some_VC = some_VC[:, :longest]
-        if longest > C:  # columns that are not there, so that all are multiplied alike
+        if longest > C:  # add columns, so that the window is complete
             some_VC = F.pad(some_VC, (0, longest - C))
         chars = F.embedding(some_VC.unfold(1, W, 1), char_embedding).flatten(2)
         rows = chars.flatten(0, 1)
@@ -158,8 +190,8 @@ def run(
 
 
 class _Largest(torch.autograd.Function):
-    """The maximum over positions. Its gradient is that of `Tensor.amax`, shared by
-    positions that are alike, without the comparisons, which take five times as long."""
+    """The maximum over positions, with the gradient of `Tensor.amax`: equal positions
+    share it. The comparisons of `amax` take five times as long (docs/kernels.md)."""
 
     @staticmethod
     def forward(ctx: Any, found_VLS: Tensor) -> Tensor:
@@ -177,23 +209,23 @@ class _Largest(torch.autograd.Function):
 
 
 def n_more(n_words: int) -> int:
-    """Return how many words more to read, at most a sixteenth, so that the sizes of
-    matrix multiplications come again: for each that a batch of training brings, oneDNN
-    makes code and keeps it."""
+    """Return how many words to add, at most a sixteenth, so that few sizes of matrix
+    multiplications occur. oneDNN compiles code for each size that it meets, and keeps
+    it (docs/kernels.md)."""
     return -n_words % (1 << max(2, n_words.bit_length() - 5))
 
 
 def lengths(ids_VC: Tensor) -> Tensor:
-    """Return the characters of words without the run of equal ids that they end in,
-    their padding, (V,): windows within it are all alike."""
+    """Return the length of each word without the run of equal ids at its end, (V,).
+    This run is the padding, whose windows are all equal."""
     differs_VC = ids_VC != ids_VC[:, -1:]
     numbers_C = torch.arange(1, ids_VC.shape[1] + 1, device=ids_VC.device)
     return (differs_VC * numbers_C).amax(dim=1)
 
 
 def join_filters(*conv_weights: Tensor) -> Tensor:
-    """Return all filters as one matrix, (W * d, S): a column a filter, narrow ones
-    filled up with zeros."""
+    """Return all filters as one matrix, (W * d, S), a filter a column. Zeros follow the
+    weights of narrow filters."""
     widest = max(weight.shape[2] for weight in conv_weights)
     columns = []
     for weight in conv_weights:

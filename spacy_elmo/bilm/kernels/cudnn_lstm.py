@@ -1,7 +1,7 @@
-"""The LSTM layer by torch's own, which is cuDNN's on a GPU.
+"""The LSTM layer by `torch.lstm`, which is cuDNN's on a GPU.
 
-Torch's LSTM knows no clips, orders the gates i, f, g, o, and infers a projection from h
-being narrower than c.
+It has no clips and orders the gates i, f, g, o. It takes a layer for a projected one if
+h is narrower than c.
 
 Shapes: as in lstm.py.
 """
@@ -16,22 +16,21 @@ from ..config import BiLMConfig
 from ..lstm import LstmLayer
 from ..model import BidirectionalLM
 from . import layer_by_layer
-from .kernel import Case
+from .kernel import DispatchKey
 from .torch_lstm import gate_bias
 
 
-def can_run(case: Case, config: BiLMConfig) -> bool:
-    """Return whether torch's LSTM can express a layer. It rounds to nothing but
-    TF32."""
+def can_run(key: DispatchKey, config: BiLMConfig) -> bool:
+    """Return whether `torch.lstm` can compute a layer. It has no half precision."""
     narrower = config.projection_dim < config.hidden_dim
     clips = config.cell_clip, config.proj_clip if config.lstm_projection else None
     expressed = config.lstm_projection == narrower and clips == (None, None)
-    return expressed and (case.gradient or case.precision in ("float32", "tf32"))
+    return expressed and (key.gradient or key.precision in ("float32", "tf32"))
 
 
-def prepare(model: BidirectionalLM, case: Case) -> list[list[list[Tensor]]]:
-    """Return each layer's weights as torch's LSTM has them."""
-    make = reorder if case.gradient else flatten
+def prepare(model: BidirectionalLM, key: DispatchKey) -> list[list[list[Tensor]]]:
+    """Return the weights for `torch.lstm`, of each layer of each direction."""
+    make = reorder if key.gradient else flatten
 
     def prepare_layer(layer: LstmLayer) -> list[Tensor]:
         every = layer.weight_x, layer.weight_h, layer.bias, layer.weight_p
@@ -49,7 +48,15 @@ def reorder(
     *,
     forget_bias: float,
 ) -> list[Tensor]:
-    """Return a layer's weights as torch's LSTM has them."""
+    """Return the weights of a layer as `torch.lstm` reads them.
+
+    Args:
+        weight_x: Weights of the input, (I, 4C).
+        weight_h: Weights of the state, (H, 4C).
+        bias: Bias, (4C,).
+        weight_p: Projection, (C, H), None for none.
+        forget_bias: Constant that is added to the bias of the forget gate.
+    """
     bias = gate_bias(bias, forget_bias)
     weights = []
     for weight in (weight_x.t(), weight_h.t(), bias):
@@ -62,8 +69,8 @@ def reorder(
 
 
 def flatten(*weights: Tensor, forget_bias: float) -> list[Tensor]:
-    """Return what `reorder` does, without gradients and, on a GPU, in the one piece of
-    memory that cuDNN reads them from: else it would copy them there in every call."""
+    """Reorder weights without recording gradients. On a GPU the result lies in one
+    piece of memory: from several pieces cuDNN would copy them in every call."""
     with torch.no_grad():
         arrays = reorder(*weights, forget_bias=forget_bias)
         width, cells = weights[0].shape[0], weights[1].shape[1] // 4
@@ -84,7 +91,16 @@ def run(
     h_BH: Tensor,
     c_BC: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return what `layer` returns. weights: its own, by `reorder` or `flatten`."""
+    """Return outputs (N, H), and every sequence's last h (B, H) and c (B, C).
+
+    Args:
+        layer: The layer.
+        weights: Its weights, by `reorder` or `flatten`.
+        x_NH: Inputs of all steps.
+        batch_sizes: Number of sequences that are longer than t, for each step t.
+        h_BH: Outputs of the step before the first.
+        c_BC: Cells of the step before the first.
+    """
     y_NH, h_1BH, c_1BC = torch.lstm(
         x_NH,
         torch.tensor(batch_sizes, device="cpu"),

@@ -1,5 +1,5 @@
-"""The definition itself, as kernels: for what no other computes, and to compare
-with."""
+"""The definition itself as kernels, where no other kernel can compute, and to compare
+other kernels with."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,14 +11,14 @@ from ..config import BiLMConfig
 from ..lstm import BiLMState
 from ..model import BidirectionalLM
 from ..token_encoder import CharCnnEncoder
-from .kernel import Case
+from .kernel import DispatchKey
 
 
 class _Definition:
-    def can_run(self, case: Case, config: BiLMConfig) -> bool:
+    def can_run(self, key: DispatchKey, config: BiLMConfig) -> bool:
         return True
 
-    def prepare(self, model: Any, case: Case) -> None:
+    def prepare(self, model: Any, key: DispatchKey) -> None:
         return None
 
 

@@ -1,35 +1,42 @@
-"""A biLM computed by the kernels that plan.py chooses, with weights prepared for them.
+"""A biLM computed by the kernels that plan.py chooses.
+
+Kernels are chosen once for a model and a dispatch key, not for every batch. The choice
+is kept together with the prepared weights: the weights in the layout that the kernel
+reads.
 
 Shapes: as in model.py.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...machine import Precision, float32_mode
 from ..lstm import BiLMState
 from ..model import BidirectionalLM
 from ..token_encoder import CharCnnEncoder
 from . import char_cnn, native_lstm
-from .kernel import Case, case_of
+from .kernel import DispatchKey, dispatch_key_of, forced_kernels, is_traced
 from .plan import (
     LSTM_KERNELS,
+    MOST_BY_ONE_OPERATOR,
     TOKEN_KERNELS,
     check_precision,
     choose_lstm,
     choose_token_encoder,
 )
-from .prepared import Prepared, PreparedWeights, weights_of
+
+T = TypeVar("T")
 
 
 class FastBiLM:
-    """Computes a model in a precision, with what is kept of it from call to call."""
+    """Computes a model in a precision, with prepared weights that are kept from call to
+    call."""
 
-    def __init__(self, model: BidirectionalLM, prepared: PreparedWeights) -> None:
+    def __init__(self, model: BidirectionalLM, prepared: "PreparedWeights") -> None:
         self._model, self._prepared = model, prepared
 
     @property
@@ -39,7 +46,7 @@ class FastBiLM:
 
     @precision.setter
     def precision(self, precision: Precision) -> None:
-        check_precision(precision, self.case())
+        check_precision(precision, self.dispatch_key())
         self._prepared.precision = precision
         self._prepared.clear()
 
@@ -49,28 +56,32 @@ class FastBiLM:
         """Return context-independent vectors of distinct words, (V, H).
 
         Args:
-            ids: What the token encoder reads: character ids (V, C), in several parts
-                of words sorted by length too, each as wide as its longest word needs
-                it, or word ids (V,).
+            ids: Character ids (V, C) of words, or their word ids (V,) in models that
+                read no characters. Character ids may come in several parts. Words are
+                then sorted by length, and each part is as wide as its longest word
+                needs.
             word_ids_V: Word ids beside the characters, in models that read both.
         """
-        encoder = self._model.token_encoder
+        encoder, config = self._model.token_encoder, self._model.config
         if not isinstance(encoder, CharCnnEncoder):
             return encoder(*ids)
-        case = self.case()
-        name = choose_token_encoder(case, self._model.config)
-        kernel = TOKEN_KERNELS[name]
-        with _float32_mode(case):
-            weights = self._prepare(self._prepared.tokens, name, kernel, encoder, case)
+        key = self.dispatch_key()
+
+        def prepare() -> tuple[Any, Any]:
+            kernel = TOKEN_KERNELS[choose_token_encoder(key, config)]
+            return kernel, kernel.prepare(encoder, key)
+
+        with _float32_mode(key):
+            kernel, weights = self._kept(self._prepared.tokens, encoder, prepare, key)
             if len(ids) == 1:
                 return kernel.encode(encoder, weights, ids[0], word_ids_V)
             if kernel is char_cnn:
                 return char_cnn.encode_parts(encoder, weights, ids, word_ids_V)
-            of_parts = [
-                kernel.encode(encoder, weights, part, words)
-                for part, words in _in_parts(ids, word_ids_V)
-            ]
-            return torch.cat(of_parts)
+            words: Sequence[Tensor | None] = [None] * len(ids)
+            if word_ids_V is not None:
+                words = word_ids_V.split([len(part) for part in ids])
+            parts = zip(ids, words)
+            return torch.cat([kernel.encode(encoder, weights, *part) for part in parts])
 
     def read(
         self,
@@ -81,21 +92,13 @@ class FastBiLM:
         state: BiLMState,
         dropout: float = 0.0,
     ) -> tuple[list[Tensor], list[Tensor], BiLMState]:
-        """Return what `BidirectionalLM.read` returns."""
-        case, name, weights = self._lstm(batch_sizes)
-        with _float32_mode(case):
-            return LSTM_KERNELS[name].read(
-                *(
-                    self._model,
-                    weights,
-                    x_VH,
-                    forward_N,
-                    backward_N,
-                    batch_sizes,
-                    state,
-                ),
-                dropout,
-            )
+        """Compute `BidirectionalLM.read`, whose docstring describes arguments and
+        results."""
+        key = self.dispatch_key()
+        kernel, weights = self._lstm(key, batch_sizes)
+        inputs = x_VH, forward_N, backward_N, batch_sizes, state
+        with _float32_mode(key):
+            return kernel.read(self._model, weights, *inputs, dropout)
 
     def layers(
         self,
@@ -103,51 +106,147 @@ class FastBiLM:
         word_N: Tensor,
         reversed_N: Tensor,
         batch_sizes: Sequence[int],
-        state: BiLMState,
+        state: BiLMState | None = None,
         dropout: float = 0.0,
     ) -> tuple[Tensor, BiLMState]:
-        """Return the layers of packed sentences, (L+1, N, D), and the state after them,
-        as `BidirectionalLM.forward` does from token vectors on."""
-        _, name, weights = self._lstm(batch_sizes)
-        if name == "native_lstm":
+        """Return the layers of packed sentences, (L+1, N, D), and the state after them.
+
+        Args:
+            x_VH: Token vectors.
+            word_N: The word at each packed position.
+            reversed_N: The position that mirrors each one in its sentence.
+            batch_sizes: Number of sentences that are longer than t, for each step t.
+            state: The state before the first step; None for zeros.
+            dropout: Rate on the input of every layer while training.
+        """
+        model = self._model
+        kernel, weights = self._lstm(self.dispatch_key(), batch_sizes)
+        if kernel is native_lstm:
             return native_lstm.read_layers(
-                self._model, weights, x_VH, word_N, reversed_N, batch_sizes, state
+                model, weights, x_VH, word_N, reversed_N, batch_sizes, state
             )
+        if state is None:
+            weight = next(weights_of(model.forward_lstm))
+            state = BiLMState.zeros(model.config, batch_sizes[0], weight)
         ahead, back, state = self.read(
             x_VH, word_N, word_N[reversed_N], batch_sizes, state, dropout
         )
-        return self._model.join(x_VH[word_N], ahead, back, reversed_N), state
+        return model.join(x_VH[word_N], ahead, back, reversed_N), state
 
-    def _lstm(self, batch_sizes: Sequence[int]) -> tuple[Case, str, Any]:
-        """Return the case, the kernel of the LSTM layers, and its prepared weights."""
-        case, model = self.case(), self._model
-        rows = sum(batch_sizes) / len(batch_sizes)
-        name = choose_lstm(case, model.config, rows)
-        kernel = LSTM_KERNELS[name]
-        weights = self._prepare(self._prepared.layers, name, kernel, model, case)
-        return case, name, weights
+    def _lstm(self, key: DispatchKey, batch_sizes: Sequence[int]) -> tuple[Any, Any]:
+        """Return the kernel of the LSTM layers, and its prepared weights."""
+        model, rows = self._model, sum(batch_sizes) / len(batch_sizes)
 
-    def _prepare(
-        self, prepared: Prepared[Any], name: str, kernel: Any, module: Any, case: Case
-    ) -> Any:
-        if case.gradient:
-            return kernel.prepare(module, case)
-        return prepared(module, lambda: kernel.prepare(module, case), name, case)
+        def prepare() -> tuple[Any, Any]:
+            kernel = LSTM_KERNELS[choose_lstm(key, model.config, rows)]
+            return kernel, kernel.prepare(model, key)
 
-    def case(self) -> Case:
-        """Return the case that kernels are chosen by now."""
-        return case_of(next(weights_of(self._model)), self.precision)
+        many = key.device == "cuda" and rows > MOST_BY_ONE_OPERATOR
+        return self._kept(self._prepared.layers, model, prepare, key, many)
+
+    def _kept(
+        self,
+        prepared: "Prepared[T]",
+        module: nn.Module,
+        prepare: Callable[[], T],
+        key: DispatchKey,
+        *settings: object,
+    ) -> T:
+        """Call `prepare` and return its result. Where no gradient is asked for, return
+        the result of the last call until the weights, the dispatch key, the forced
+        kernels or the settings change."""
+        if key.gradient:
+            return prepare()
+        return prepared(module, prepare, key, forced_kernels(), *settings)
+
+    def dispatch_key(self) -> DispatchKey:
+        """Return the dispatch key of the model, in this thread and now."""
+        weight = next(weights_of(self._model))
+        return dispatch_key_of(weight, self._prepared.precision)
 
 
-def _in_parts(
-    parts: Sequence[Tensor], word_ids_V: Tensor | None
-) -> list[tuple[Tensor, Tensor | None]]:
-    """Return each part with its word ids."""
-    if word_ids_V is None:
-        return [(part, None) for part in parts]
-    return list(zip(parts, word_ids_V.split([len(part) for part in parts])))
+class Prepared(Generic[T]):
+    """A value that is computed from weights and settings, and reused until one of them
+    changes.
+
+    torch counts the writes to a tensor, in place or by an optimizer. Two kinds of
+    writes are not counted: through `.data`, and by torch's fused optimizers. So
+    prepared weights are also dropped whenever a model is put into training mode or out
+    of it.
+    """
+
+    def __init__(self) -> None:
+        self._kept: tuple[object, object, T] | None = None
+
+    def __call__(
+        self, module: nn.Module, make: Callable[[], T], *settings: object
+    ) -> T:
+        """Return the value for a module's weights and for settings.
+
+        Args:
+            module: The module whose weights the value depends on.
+            make: Computes the value.
+            settings: Everything else that the value depends on.
+        """
+        if is_traced():  # tensors have no memory then, and nothing may be kept
+            return make()
+        tensors = list(weights_of(module))
+        key, kept = (settings, *map(key_of, tensors)), self._kept
+        if kept is None or kept[0] != key:
+            # Their memory is kept alive, or other weights may get its address.
+            alive = [tensor.detach() for tensor in tensors]
+            with torch.inference_mode(False), torch.no_grad():
+                kept = self._kept = key, alive, make()
+        return kept[2]
+
+    @property
+    def kept(self) -> T | None:
+        """The value that was computed last. The weights may have changed since."""
+        return None if self._kept is None else self._kept[2]
+
+    def clear(self) -> None:
+        """Drop the value."""
+        self._kept = None
+
+    def __reduce__(self) -> Any:
+        """A copy, in this process or another, computes its own value."""
+        return Prepared, ()
 
 
-def _float32_mode(case: Case) -> AbstractContextManager[None]:
-    """Return how a GPU multiplies float32: in training as the trainer has set it."""
-    return nullcontext() if case.gradient else float32_mode(case.precision, case.device)
+class PreparedWeights:
+    """The precision of a biLM, and its prepared weights: of the token encoder, and of
+    the LSTM layers."""
+
+    def __init__(self) -> None:
+        self.precision: Precision = "float32"
+        self.tokens, self.layers = Prepared[Any](), Prepared[Any]()
+
+    def clear(self) -> None:
+        """Drop the weights."""
+        self.tokens.clear()
+        self.layers.clear()
+
+
+def weights_of(module: nn.Module) -> Iterator[Tensor]:
+    """Yield all weights of a module. `module.parameters` takes five times as long
+    (docs/kernels.md)."""
+    waiting: list[nn.Module | None] = [module]
+    while waiting:
+        part = waiting.pop()
+        if part is not None:
+            for weight in part._parameters.values():  # noqa: SLF001
+                if weight is not None:
+                    yield weight
+            waiting.extend(part._modules.values())  # noqa: SLF001
+
+
+def key_of(weight: Tensor) -> tuple[int, int, int]:
+    """Return a key that changes when the weight is replaced or written to, even with
+    equal values. It is valid while a reference to the weight is held."""
+    version = 0 if weight.is_inference() else weight._version  # noqa: SLF001
+    return id(weight), weight.data_ptr(), version
+
+
+def _float32_mode(key: DispatchKey) -> AbstractContextManager[None]:
+    """Return a context for products of float32 on a GPU. Training has set its own."""
+    return nullcontext() if key.gradient else float32_mode(key.precision, key.device)

@@ -1,45 +1,39 @@
-"""One LSTM layer of both directions as one operator, for GPUs.
+"""The LSTM layers of both directions at once, for GPUs.
 
 A step is a recurrent matrix multiplication by the vendor's library, the cell, and the
-projection, each one launch for both directions. The operator is
-`torch.ops.spacy_elmo.bilstm`: autograd and FakeTensor know it. gpu_steps.py has its
-steps in plain PyTorch, triton_steps.py the same as kernels for CUDA.
+projection. Each of the three is one launch for both directions. gpu_operator.py has
+them as one operator of torch for a layer.
 
-Shapes: as in lstm.py, with both directions (2) first; I columns of the input. A
-gradient of x is named d_x. `low` tensors are in the dtype that matrices are multiplied
-in; everything else is in the dtype of the weights, so that no error adds up over time.
+Shapes: as in lstm.py, with both directions (2) first; I columns of the input.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from ..config import BiLMConfig
-from ..lstm import BiLMState, LstmLayer, LstmStack, LstmState
+from ..lstm import BiLMState, LstmLayer, LstmState
 from ..model import BidirectionalLM
-from .gpu_steps import DEFINITION, Clip, Steps
-from .kernel import Case
+from .kernel import DispatchKey
 from .torch_lstm import gate_bias
 
-Seven = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 
-
-def can_run(case: Case, config: BiLMConfig) -> bool:
-    """Return whether layers have the projection that a step ends with."""
+def can_run(key: DispatchKey, config: BiLMConfig) -> bool:
+    """Return whether layers have a projection: a step ends with it."""
     return config.lstm_projection
 
 
-def prepare(model: BidirectionalLM, case: Case) -> Case:
-    """Return the case: weights are read where they are."""
-    return case
+def prepare(model: BidirectionalLM, key: DispatchKey) -> DispatchKey:
+    """Return the dispatch key: the kernel reads the weights of the model."""
+    return key
 
 
 def read(
     model: BidirectionalLM,
-    case: Case,
+    key: DispatchKey,
     x_VH: Tensor,
     forward_N: Tensor,
     backward_N: Tensor,
@@ -47,41 +41,12 @@ def read(
     state: BiLMState,
     dropout: float = 0.0,
 ) -> tuple[list[Tensor], list[Tensor], BiLMState]:
-    """Return what `model.read` returns."""
+    """Compute `model.read`, both directions at once."""
+    forward, backward = model.forward_lstm, model.backward_lstm
+    dtype = _matmul_dtype(key, x_VH.device.type)
     x_2NI = embedding(torch.stack([forward_N, backward_N]), x_VH)
-    both, state = read_stacks(
-        model.forward_lstm,
-        model.backward_lstm,
-        x_2NI,
-        batch_sizes,
-        state,
-        dropout,
-        _matmul_dtype(case, x_VH.device.type),
-    )
-    return [pair[0] for pair in both], [pair[1] for pair in both], state
-
-
-def _matmul_dtype(case: Case, device: str) -> torch.dtype:
-    """Return what both sides of matrix multiplications are rounded to."""
-    if torch.is_autocast_enabled(device):
-        return torch.get_autocast_dtype(device)
-    half = case.precision == "half" and not case.gradient
-    return torch.float16 if half else case.dtype
-
-
-def read_stacks(
-    forward: LstmStack,
-    backward: LstmStack,
-    x_2NI: Tensor,
-    batch_sizes: Sequence[int],
-    state: BiLMState,
-    dropout: float,
-    dtype: torch.dtype,
-) -> tuple[list[Tensor], BiLMState]:
-    """Return the L layers' outputs, each (2, N, H), and the state after the last step,
-    as both directions' LstmStack do one after the other."""
-    outputs, h_2BH, c_2BC = [], [], []
     x_2NI = x_2NI.to(state.forward.h.dtype)
+    outputs, h_2BH, c_2BC = [], [], []
     pairs: Any = enumerate(zip(forward.layers, backward.layers))
     for i, (ahead, back) in pairs:
         dropped_2NI = nn.functional.dropout(x_2NI, dropout, forward.training)
@@ -94,7 +59,16 @@ def read_stacks(
         h_2BH.append(h_1)
         c_2BC.append(c_1)
     h, c = torch.stack(h_2BH, dim=1), torch.stack(c_2BC, dim=1)
-    return outputs, BiLMState(LstmState(h[0], c[0]), LstmState(h[1], c[1]))
+    after = BiLMState(LstmState(h[0], c[0]), LstmState(h[1], c[1]))
+    return [y[0] for y in outputs], [y[1] for y in outputs], after
+
+
+def _matmul_dtype(key: DispatchKey, device: str) -> torch.dtype:
+    """Return the dtype that both factors of a matrix multiplication are rounded to."""
+    if torch.is_autocast_enabled(device):
+        return torch.get_autocast_dtype(device)
+    half = key.precision == "half" and not key.gradient
+    return torch.float16 if half else key.dtype
 
 
 def run(
@@ -106,7 +80,19 @@ def run(
     c_2BC: Tensor,
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return both layers' outputs (2, N, H), and last h (2, B, H) and c (2, B, C)."""
+    """Return both layers' outputs (2, N, H), and last h (2, B, H) and c (2, B, C).
+
+    Args:
+        forward: The layer of the forward direction.
+        backward: The layer of the backward direction.
+        x_2NI: Inputs of all steps.
+        batch_sizes: Number of sequences that are longer than t, for each step t.
+        h_2BH: Outputs of the step before the first.
+        c_2BC: Cells of the step before the first.
+        dtype: Dtype of matrix multiplications.
+    """
+    from .gpu_operator import bilstm  # registers it in this process, at first use
+
     config, both = forward.config, (forward, backward)
     biases = [gate_bias(layer.bias, config.forget_bias) for layer in both]
     projections: list[Any] = [layer.weight_p for layer in both]
@@ -124,195 +110,3 @@ def run(
         dtype,
     )
     return outputs[0], outputs[1], outputs[2]
-
-
-class Layer(NamedTuple):
-    """What a layer computes with: weights and first states of both directions, and
-    what is not a tensor."""
-
-    weight_x: Tensor
-    weight_h: Tensor
-    bias: Tensor
-    weight_p: Tensor
-    h_0: Tensor
-    c_0: Tensor
-    batch_sizes: Sequence[int]
-    cell_clip: Clip
-    proj_clip: Clip
-    dtype: torch.dtype
-
-
-class Outputs(NamedTuple):
-    """What a layer gives: y (2, N, H), the last h and c; and for the backward pass
-    activated gates (2, N, 4C), cells and low_m (2, N, C), low_y (2, N, H)."""
-
-    y: Tensor
-    last_h: Tensor
-    last_c: Tensor
-    gates: Tensor
-    cells: Tensor
-    low_m: Tensor
-    low_y: Tensor
-
-
-def layer_forward(steps: Steps, x: Tensor, layer: Layer) -> Outputs:
-    """Return the outputs of a layer by such steps."""
-    dtype, cell_clip, proj_clip = layer.dtype, layer.cell_clip, layer.proj_clip
-    N, C, H = x.shape[1], layer.c_0.shape[2], layer.h_0.shape[2]
-    by_x = torch.bmm(x.to(dtype), layer.weight_x.to(dtype))
-    gates = by_x.to(x.dtype) + layer.bias[:, None]
-    low_h_weight, low_p_weight = layer.weight_h.to(dtype), layer.weight_p.to(dtype)
-    y, low_y = x.new_empty(2, N, H), x.new_empty(2, N, H, dtype=dtype)
-    cells, low_m = x.new_empty(2, N, C), x.new_empty(2, N, C, dtype=dtype)
-    low_h, c = layer.h_0.to(dtype), layer.c_0
-    last_h, last_c = [], []
-    for now, before in _steps(layer.batch_sizes):
-        b = now.stop - now.start
-        if before is not None:
-            ended = slice(before.start + b, before.stop)
-            last_h.append(y[:, ended])
-            last_c.append(cells[:, ended])
-        r = torch.bmm(low_h[:, :b], low_h_weight)
-        steps.cell(gates[:, now], r, c[:, :b], cell_clip, cells[:, now], low_m[:, now])
-        steps.project(low_m[:, now], low_p_weight, proj_clip, y[:, now], low_y[:, now])
-        low_h, c = low_y[:, now], cells[:, now]
-    last_h.append(y[:, now])
-    last_c.append(c)
-    ends = torch.cat(last_h[::-1], dim=1), torch.cat(last_c[::-1], dim=1)
-    return Outputs(y, *ends, gates, cells, low_m, low_y)
-
-
-def layer_backward(
-    steps: Steps, d_y: Tensor, d_h: Tensor, d_c: Tensor, x: Tensor, *rest: Any
-) -> Seven:
-    """Return gradients of x, of the weights and of the first states. rest: the fields
-    of Outputs but its last states, and those of Layer."""
-    (y, gates, cells, low_m, low_y), layer = rest[:5], Layer(*rest[5:])
-    dtype, cell_clip, proj_clip = layer.dtype, layer.cell_clip, layer.proj_clip
-    # Triton reads rows that lie one behind the other.
-    packed = torch.contiguous_format
-    low_d_h = d_h.to(dtype, copy=True, memory_format=packed)
-    d_c, d_y = d_c.clone(memory_format=packed), d_y.contiguous()
-    low_d_z = torch.empty_like(gates, dtype=dtype)
-    low_d_p = torch.empty_like(y, dtype=dtype)
-    x_T, h_T, p_T = (
-        weight.to(dtype).transpose(1, 2).contiguous()
-        for weight in (layer.weight_x, layer.weight_h, layer.weight_p)
-    )
-    h_before = torch.empty_like(low_d_p)
-    for now, before in reversed(list(_steps(layer.batch_sizes))):
-        b = now.stop - now.start
-        if before is None:
-            h_before[:, now], c = layer.h_0[:, :b], layer.c_0[:, :b]
-        else:
-            rows = slice(before.start, before.start + b)
-            h_before[:, now], c = low_y[:, rows], cells[:, rows]
-        d_p, d_z = low_d_p[:, now], low_d_z[:, now]
-        steps.project_backward(d_y[:, now], low_d_h[:, :b], y[:, now], proj_clip, d_p)
-        d_m = torch.bmm(d_p, p_T)
-        steps.cell_backward(
-            d_m, gates[:, now], c, cells[:, now], cell_clip, d_c[:, :b], d_z
-        )
-        low_d_h[:, :b] = torch.bmm(d_z, h_T)
-    of_weights = (
-        torch.bmm(low_d.transpose(1, 2), low).transpose(1, 2).to(x.dtype)
-        for low_d, low in (
-            (low_d_z, x.to(dtype)), (low_d_z, h_before), (low_d_p, low_m)
-        )
-    )  # fmt: skip
-    d_weight_x, d_weight_h, d_weight_p = of_weights
-    d_x, d_bias = torch.bmm(low_d_z, x_T).to(x.dtype), low_d_z.sum(1, dtype=x.dtype)
-    d_first = low_d_h.to(x.dtype), d_c
-    return d_x, d_weight_x, d_weight_h, d_bias, d_weight_p, *d_first
-
-
-def _steps(batch_sizes: Sequence[int]) -> Iterator[tuple[slice, slice | None]]:
-    """Yield the packed rows of every step, and those of the step before it."""
-    before, start = None, 0
-    for b in batch_sizes:
-        now = slice(start, start + b)
-        yield now, before
-        before, start = now, start + b
-
-
-# The operator
-
-
-def _steps_for(x: Tensor) -> Steps:
-    if x.device.type != "cuda":
-        return DEFINITION
-    from .triton_steps import TRITON  # there is no Triton where there is no GPU
-
-    return TRITON
-
-
-_FIELDS = (
-    "Tensor weight_x, Tensor weight_h, Tensor bias, Tensor weight_p, Tensor h_0, "
-    "Tensor c_0, SymInt[] batch_sizes, float? cell_clip, float? proj_clip, "
-    f"ScalarType dtype) -> ({', '.join(['Tensor'] * 7)})"
-)
-_GIVEN = "Tensor x, Tensor y, Tensor gates, Tensor cells, Tensor low_m, Tensor low_y"
-
-
-@torch.library.custom_op(
-    "spacy_elmo::bilstm", mutates_args=(), schema=f"(Tensor x, {_FIELDS}"
-)
-def bilstm(x: Tensor, *fields: Any) -> Seven:
-    """Return what layer_forward returns; fields are those of Layer."""
-    with torch.cuda.device_of(x):  # which Triton takes to be the current one
-        return layer_forward(_steps_for(x), x, Layer(*fields))
-
-
-@bilstm.register_fake
-def _(x: Tensor, *fields: Any) -> Seven:
-    layer = Layer(*fields)
-    N, C, H = x.shape[1], layer.c_0.shape[2], layer.h_0.shape[2]
-    return Outputs(
-        x.new_empty(2, N, H),
-        torch.empty_like(layer.h_0),
-        torch.empty_like(layer.c_0),
-        x.new_empty(2, N, 4 * C),
-        x.new_empty(2, N, C),
-        x.new_empty(2, N, C, dtype=layer.dtype),
-        x.new_empty(2, N, H, dtype=layer.dtype),
-    )
-
-
-@torch.library.custom_op(
-    "spacy_elmo::bilstm_backward",
-    mutates_args=(),
-    schema=f"(Tensor d_y, Tensor d_h, Tensor d_c, {_GIVEN}, {_FIELDS}",
-)
-def bilstm_backward(
-    d_y: Tensor, d_h: Tensor, d_c: Tensor, x: Tensor, *rest: Any
-) -> Seven:
-    """Return what layer_backward returns."""
-    with torch.cuda.device_of(x):
-        return layer_backward(_steps_for(x), d_y, d_h, d_c, x, *rest)
-
-
-@bilstm_backward.register_fake
-def _(*inputs: Any) -> Seven:
-    x, like = inputs[3], (inputs[3], *inputs[9:15])
-    new = [x.new_empty(tensor.shape) for tensor in like]
-    return new[0], new[1], new[2], new[3], new[4], new[5], new[6]
-
-
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    ctx.set_materialize_grads(False)  # of what is kept there are none
-    x, *fields = inputs
-    y, _h, _c, *kept = output
-    ctx.save_for_backward(x, y, *kept, *fields[:6])
-    ctx.settings = fields[6:]
-
-
-def _backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-    outputs = ctx.saved_tensors[1], *ctx.saved_tensors[-2:]
-    given = (
-        torch.zeros_like(y) if d is None else d for d, y in zip(gradients, outputs)
-    )
-    found = bilstm_backward(*given, *ctx.saved_tensors, *ctx.settings)
-    return *found, None, None, None, None
-
-
-bilstm.register_autograd(_backward, setup_context=_keep)

@@ -1,6 +1,6 @@
-"""What one step of the LSTM of gpu_lstm.py is made of, in plain PyTorch.
+"""One step of gpu_operator.py in plain PyTorch.
 
-Shapes: as in gpu_lstm.py; all tensors are (2, B, columns).
+Shapes: as in gpu_operator.py; all tensors are (2, B, columns).
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ Clip = float | None
 
 
 class Steps(NamedTuple):
-    """What one step is made of. Each writes into the tensors that it is given last.
+    """The functions of one step. Each writes into its arguments behind the semicolon.
 
     cell(gates_B4C, r_B4C, before_BC, clip; c_BC, low_m_BC): gates become activations.
     project(low_m_BC, low_w_CH, clip; y_BH, low_y_BH).
@@ -30,7 +30,16 @@ class Steps(NamedTuple):
 def cell(
     gates: Tensor, r: Tensor, before: Tensor, clip: Clip, c: Tensor, low_m: Tensor
 ) -> None:
-    """Write the cell and o tanh(c); activate the gates in place."""
+    """Write the cell c and m = o tanh(c); activate the gates in place.
+
+    Args:
+        gates: Products of the input and the bias; activated gates afterwards.
+        r: Products of the recurrent state.
+        before: Cells before the step.
+        clip: Bound of the cells, None for none.
+        c: Cells, written.
+        low_m: o tanh(c), written.
+    """
     gates += r
     C = c.shape[-1]
     gates[..., : 3 * C].sigmoid_()
@@ -41,7 +50,15 @@ def cell(
 
 
 def project(low_m: Tensor, low_w: Tensor, clip: Clip, y: Tensor, low_y: Tensor) -> None:
-    """Write m W_p, clipped."""
+    """Write y = m W_p, clipped, in two dtypes.
+
+    Args:
+        low_m: o tanh(c).
+        low_w: W_p.
+        clip: Bound of y, None for none.
+        y: Outputs, written.
+        low_y: The same, written.
+    """
     y.copy_(_clip(torch.bmm(low_m, low_w).to(y.dtype), clip))
     low_y.copy_(y)
 
@@ -49,7 +66,15 @@ def project(low_m: Tensor, low_w: Tensor, clip: Clip, y: Tensor, low_y: Tensor) 
 def project_backward(
     d_y: Tensor, low_d_h: Tensor, y: Tensor, clip: Clip, low_d_p: Tensor
 ) -> None:
-    """Write the gradient of m W_p, from those of the output and of the next step."""
+    """Write the gradient of m W_p.
+
+    Args:
+        d_y: Gradient of the outputs.
+        low_d_h: Gradient of the same from the next step.
+        y: Outputs.
+        clip: Bound of y, None for none.
+        low_d_p: The gradient, written.
+    """
     low_d_p.copy_((d_y + low_d_h) * _passes(y, clip))
 
 
@@ -62,7 +87,17 @@ def cell_backward(
     d_c: Tensor,
     low_d_z: Tensor,
 ) -> None:
-    """Write the gradient of the gates; move d_c from the cell to the one before."""
+    """Write the gradient of the gates; move d_c from the cell to the one before.
+
+    Args:
+        low_d_m: Gradient of m.
+        gates: Activated gates.
+        before: Cells before the step.
+        c: Cells after the step.
+        clip: Bound of the cells, None for none.
+        d_c: Gradient of the cells; afterwards of the cells before the step.
+        low_d_z: Gradient of the gates before their nonlinearity, written.
+    """
     o, i, f, g = gates.split(c.shape[-1], dim=-1)
     t, d_m = c.tanh(), low_d_m.to(c.dtype)
     d_c += d_m * o * (1 - t * t)
@@ -82,7 +117,7 @@ def _clip(x: Tensor, limit: Clip) -> Tensor:
 
 
 def _passes(clipped: Tensor, limit: Clip) -> Tensor | float:
-    """Return 1 where a clip passes a gradient, 0 where it held the value."""
+    """Return 1 where a clip passes the gradient, 0 where it changed the value."""
     return 1.0 if limit is None else (clipped.abs() < limit).to(clipped.dtype)
 
 

@@ -1,41 +1,56 @@
-"""What a kernel is: the protocol that plan.py chooses by, and fast_bilm.py calls.
+"""The protocol of a kernel, and the kernels that users force.
 
-A kernel computes one part of the biLM, as the definition does up to rounding, for the
-cases that it can run. It is a file here with the functions of a protocol below, named
-in the list of its part in plan.py; `tests/bilm/kernels/test_kernels.py` then compares
-it with the definition.
+A kernel computes one part of the biLM, for some dispatch keys, with the values of the
+definition up to rounding. To add one, write a file here with the functions of a
+protocol below, and name it in the list of its part in plan.py.
+tests/bilm/kernels/test_kernels.py compares every kernel with the definition.
 
 Shapes: as in model.py.
 """
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
 from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 from torch.jit import is_tracing  # type: ignore[attr-defined]
 
+from ...errors import Errors
 from ...machine import Precision
 from ..config import BiLMConfig
 from ..lstm import BiLMState
 from ..model import BidirectionalLM
 from ..token_encoder import CharCnnEncoder
-from .native import find_library
+from . import native
+from .native import Library
 
 
-class Case(NamedTuple):
-    """What a kernel is chosen by: type of device, precision of inference, whether a
-    gradient is asked for, dtype of the weights, and the C library's instructions."""
+class DispatchKey(NamedTuple):
+    """The facts that kernels are chosen by.
+
+    Attributes:
+        device: Type of the device.
+        precision: Precision of inference.
+        gradient: Whether a gradient is asked for.
+        dtype: Dtype of the weights.
+        instructions: Instruction set of the C library; None without the library.
+        traced: Whether torch records operations, for `torch.export` for instance.
+    """
 
     device: str = "cpu"
     precision: Precision = "float32"
     gradient: bool = False
     dtype: torch.dtype = torch.float32
     instructions: str | None = None
+    traced: bool = False
 
     @property
     def is_native(self) -> bool:
-        """Whether the C library computes this case."""
+        """Whether the C library can compute."""
         return (
             self.instructions is not None
             and self.device == "cpu"
@@ -44,29 +59,35 @@ class Case(NamedTuple):
         )
 
 
-def case_of(weight: Tensor, precision: Precision) -> Case:
-    """Return the case of a model with this weight. What torch traces must be
-    torch's."""
-    traced = torch.compiler.is_compiling() or torch.compiler.is_exporting()
-    library = None if traced or is_tracing() else find_library()
-    return Case(
+def dispatch_key_of(weight: Tensor, precision: Precision) -> DispatchKey:
+    """Return the dispatch key of a model with this weight, in this thread and now."""
+    traced = is_traced()
+    library = None if traced else find_library()
+    return DispatchKey(
         weight.device.type,
         precision,
         torch.is_grad_enabled(),
         weight.dtype,
         None if library is None else library.instructions,
+        traced,
     )
+
+
+def is_traced() -> bool:
+    """Return whether torch records the operations that run now."""
+    by_compiler = torch.compiler.is_compiling() or torch.compiler.is_exporting()
+    return by_compiler or bool(is_tracing())
 
 
 class TokenKernel(Protocol):
     """Computes token vectors from characters (token_encoder.py)."""
 
-    def can_run(self, case: Case, config: BiLMConfig) -> bool:
-        """Return whether the kernel computes a case."""
+    def can_run(self, key: DispatchKey, config: BiLMConfig) -> bool:
+        """Return whether the kernel can compute for a dispatch key."""
 
-    def prepare(self, encoder: CharCnnEncoder, case: Case) -> Any:
-        """Return the weights as the kernel reads them. They are kept until the weights
-        change, but not where a gradient is asked for."""
+    def prepare(self, encoder: CharCnnEncoder, key: DispatchKey) -> Any:
+        """Return the weights in the layout that the kernel reads. The result is reused
+        until a weight changes, but not where a gradient is asked for."""
 
     def encode(
         self,
@@ -75,17 +96,24 @@ class TokenKernel(Protocol):
         ids_VC: Tensor,
         word_ids_V: Tensor | None = None,
     ) -> Tensor:
-        """Return token vectors, (V, H)."""
+        """Return token vectors, (V, H).
+
+        Args:
+            encoder: The definition, with its weights.
+            prepared: The result of `prepare`.
+            ids_VC: Character ids.
+            word_ids_V: Word ids, in models that read both.
+        """
 
 
 class LstmKernel(Protocol):
     """Reads packed sequences in both directions (`BidirectionalLM.read`)."""
 
-    def can_run(self, case: Case, config: BiLMConfig) -> bool:
-        """Return whether the kernel computes a case."""
+    def can_run(self, key: DispatchKey, config: BiLMConfig) -> bool:
+        """Return whether the kernel can compute for a dispatch key."""
 
-    def prepare(self, model: BidirectionalLM, case: Case) -> Any:
-        """Return the weights as the kernel reads them, as above."""
+    def prepare(self, model: BidirectionalLM, key: DispatchKey) -> Any:
+        """Return the weights in the layout that the kernel reads, as above."""
 
     def read(
         self,
@@ -98,4 +126,94 @@ class LstmKernel(Protocol):
         state: BiLMState,
         dropout: float = 0.0,
     ) -> tuple[list[Tensor], list[Tensor], BiLMState]:
-        """Return what `model.read` returns."""
+        """Compute `model.read`, whose docstring describes arguments and results.
+        prepared: the result of `prepare`."""
+
+
+# -- forced kernels ----------------------------------------------------------------
+
+# The names that each part can be forced to. plan.py adds "token_encoder" and "lstm".
+KERNELS: dict[str, tuple[str, ...]] = {
+    # Instruction sets of the C library; "none" turns the library off.
+    "instructions": (*native.INSTRUCTIONS, "none"),
+    "training_matmul": ("onednn", "torch"),
+    "gradients": ("overlapped", "afterwards"),
+}
+
+_forced: ContextVar[Mapping[str, str]] = ContextVar("forced", default={})  # noqa: B039
+
+
+@contextmanager
+def force(**kernels: str) -> Iterator[None]:
+    """Use these kernels in this thread while the body runs, in place of those of
+    plan.py, to find a fault or to test a kernel.
+
+    Args:
+        kernels: The name of a kernel for each part, as in KERNELS.
+
+    Raises:
+        ValueError: [EL073] There is no such part or kernel. [EL150], raised in the body
+            by a computation that the kernel can't do.
+    """
+    _check_names(kernels)
+    token = _forced.set({**_forced.get(), **kernels})
+    try:
+        yield
+    finally:
+        _forced.reset(token)
+
+
+def forced_kernels() -> Mapping[str, str]:
+    """Return the forced kernel of each part. `force` goes before SPACY_ELMO_KERNELS,
+    whose value is like "instructions=avx2,lstm=definition". Raises ValueError [EL073]
+    if the variable names an unknown part or kernel."""
+    setting = os.environ.get("SPACY_ELMO_KERNELS")
+    return {**_parse(setting), **_forced.get()} if setting else _forced.get()
+
+
+@cache
+def _parse(setting: str) -> Mapping[str, str]:
+    parts = (part.partition("=") for part in setting.split(","))
+    kernels = {part.strip(): name.strip() for part, _, name in parts}
+    _check_names(kernels)
+    return kernels
+
+
+def _check_names(kernels: Mapping[str, str]) -> None:
+    for part, name in kernels.items():
+        for found, known in ((part, KERNELS), (name, KERNELS.get(part, ()))):
+            if found not in known:
+                raise Errors.EL073(found=found, known=", ".join(known))
+
+
+def pick(part: str, best: str, can_run: Mapping[str, bool]) -> str:
+    """Return the kernel of a part: the forced one, or else the best. Raises ValueError
+    [EL150] if the forced one can't run."""
+    name = forced_kernels().get(part, best)
+    if not can_run[name]:
+        raise Errors.EL150(part=part, name=name)
+    return name
+
+
+def find_library() -> Library | None:
+    """Return the C library with the best instruction set of this processor, or with the
+    forced one. Return None if the library was not built, or if "none" is forced. Raises
+    ValueError [EL150] if the forced instruction set can't run."""
+    forced = forced_kernels().get("instructions")
+    if forced is None:
+        return native.best()
+    return None if forced == "none" else native.load(forced)
+
+
+def describe_library() -> tuple[str, str]:
+    """Return the name of the library's instruction set, "none" without the library, and
+    the reason for it. Raises ValueError as `find_library`."""
+    found = find_library()
+    name = "none" if found is None else found.instructions
+    if "instructions" in forced_kernels():
+        return name, "forced (SPACY_ELMO_KERNELS)"
+    if not native.is_built():
+        return name, "not built: this package was installed without a C compiler"
+    if found is None:
+        return name, f"this processor has none of {', '.join(native.INSTRUCTIONS)}"
+    return name, "the best that this processor has"

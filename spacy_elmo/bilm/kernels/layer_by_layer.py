@@ -1,4 +1,4 @@
-"""Both directions by a kernel of one LSTM layer.
+"""Reading both directions with a kernel of one LSTM layer.
 
 Shapes: as in lstm.py.
 """
@@ -14,8 +14,8 @@ from torch.nn.functional import embedding
 from ..lstm import BiLMState, LstmStack, LstmState
 from ..model import BidirectionalLM
 
-# A layer, its prepared weights, inputs (N, H), batch_sizes, h (B, H) and c (B, C) ->
-# outputs (N, H), last h and last c.
+# The kernel of a layer: (layer, its prepared weights, inputs (N, H), batch_sizes,
+# h (B, H), c (B, C)) -> outputs (N, H), last h, last c.
 ReadLayer = Callable[
     [Any, Any, Tensor, Sequence[int], Tensor, Tensor], tuple[Tensor, Tensor, Tensor]
 ]
@@ -24,7 +24,7 @@ ReadLayer = Callable[
 def prepare_layers(
     model: BidirectionalLM, prepare: Callable[[Any], Any]
 ) -> list[list[Any]]:
-    """Return what `prepare` makes of each layer of each direction."""
+    """Call `prepare` with each layer. Return its results by direction and layer."""
     stacks = model.forward_lstm, model.backward_lstm
     return [[prepare(layer) for layer in stack.layers] for stack in stacks]
 
@@ -40,11 +40,14 @@ def read(
     state: BiLMState,
     dropout: float = 0.0,
 ) -> tuple[list[Tensor], list[Tensor], BiLMState]:
-    """Return what `model.read` returns. Autocast is off inside: a kernel rounds as it
-    is told to, and states are carried in the dtype of the weights, since their errors
-    would add up over a text."""
+    """Compute `model.read` by `read_layer`, the kernel of a layer, with the prepared
+    weights of each layer of each direction. `model.read` describes the other arguments.
+
+    Autocast is off: kernels choose their own dtype, and states are carried in the dtype
+    of the weights, since their errors would add up over a text.
+    """
     with torch.autocast(x_VH.device.type, enabled=False):
-        # The gradient of x_VH[...] was 6 % of a training step on an NVIDIA H200.
+        # The gradient of x_VH[rows_N] takes longer on a GPU (docs/kernels.md).
         inputs = [embedding(rows_N, x_VH) for rows_N in (forward_N, backward_N)]
         stacks = model.forward_lstm, model.backward_lstm
         (ahead, ahead_state), (back, back_state) = (
@@ -63,7 +66,7 @@ def _read_stack(
     batch_sizes: Sequence[int],
     dropout: float,
 ) -> tuple[list[Tensor], LstmState]:
-    """Return what the stack returns."""
+    """Compute `LstmStack.forward`."""
     outputs, h_LBH, c_LBC = [], [], []
     x_NH = x_NH.to(state.h.dtype)
     for i, (layer, weights) in enumerate(zip(stack.layers, prepared)):

@@ -1,4 +1,4 @@
-"""x W + b in PyTorch, with weights that stay the same from batch to batch.
+"""x W + b in PyTorch, with a weight that is prepared once for many batches.
 
 Shapes: M rows, K columns in, N columns out.
 """
@@ -6,17 +6,17 @@ Shapes: M rows, K columns in, N columns out.
 import torch
 from torch import Tensor
 
-from .kernel import Case
+from .kernel import DispatchKey
 
 
 class Matmul:
-    """A weight that torch multiplies by."""
+    """A weight in its own dtype."""
 
     def __init__(self, weight_KN: Tensor) -> None:
         self.weight_KN = weight_KN
 
     def linear(self, x_MK: Tensor, bias_N: Tensor | None = None) -> Tensor:
-        """Return x W + b, (M, N), of x's dtype."""
+        """Return x W + b, (M, N), in the dtype of x."""
         if bias_N is None:
             return torch.mm(x_MK, self.weight_KN)
         return torch.addmm(bias_N, x_MK, self.weight_KN)
@@ -33,7 +33,7 @@ class HalfMatmul(Matmul):
         super().__init__(weight_KN.half())
 
     def linear(self, x_MK: Tensor, bias_N: Tensor | None = None) -> Tensor:
-        """Return x W + b in float32."""
+        """Return x W + b, (M, N), in float32."""
         return self._multiply(x_MK, bias_N).float()
 
     def add_to(self, z_MN: Tensor, x_MK: Tensor) -> None:
@@ -45,10 +45,10 @@ class HalfMatmul(Matmul):
         return super().linear(x_MK.half(), low_N)
 
 
-def prepare_matmul(weight_KN: Tensor, case: Case) -> Matmul:
-    """Return what multiplies by a weight in this case."""
-    if case.gradient:
+def prepare_matmul(weight_KN: Tensor, key: DispatchKey) -> Matmul:
+    """Return a weight prepared for a dispatch key."""
+    if key.gradient:
         return Matmul(weight_KN)
-    on_gpu = case.device == "cuda"
-    low = on_gpu and case.precision == "half"
+    on_gpu = key.device == "cuda"
+    low = on_gpu and key.precision == "half"
     return (HalfMatmul if low else Matmul)(weight_KN.detach())

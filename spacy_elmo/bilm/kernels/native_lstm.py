@@ -1,4 +1,4 @@
-"""The LSTM layers of both directions by the C library: a whole pass is one call.
+"""The LSTM layers of both directions by the C library, in one call.
 
 Shapes: as in lstm.py; I columns of a layer's input.
 """
@@ -13,7 +13,7 @@ from ..config import BiLMConfig
 from ..lstm import BiLMState, LstmState
 from ..model import BidirectionalLM
 from . import native
-from .kernel import Case
+from .kernel import DispatchKey
 from .native import (
     Library,
     address,
@@ -25,7 +25,14 @@ from .torch_lstm import gate_bias
 
 
 class Weights(NamedTuple):
-    """The layers of both directions, and the tensors that they point to."""
+    """Prepared weights.
+
+    Attributes:
+        library: The C library.
+        mode: How it multiplies matrices (elmo.h).
+        layers: An array of `elmo_layer` for each direction.
+        tensors: The tensors that these point to.
+    """
 
     library: Library
     mode: int
@@ -33,15 +40,15 @@ class Weights(NamedTuple):
     tensors: list[Tensor]
 
 
-def can_run(case: Case, config: BiLMConfig) -> bool:
-    """Return whether the library computes this case."""
-    return case.is_native
+def can_run(key: DispatchKey, config: BiLMConfig) -> bool:
+    """Return whether the library can compute."""
+    return key.is_native
 
 
-def prepare(model: BidirectionalLM, case: Case) -> Weights:
-    """Return the weights of both directions, packed."""
-    library = native.library()
-    mode, directions = library.mode(case.precision), []
+def prepare(model: BidirectionalLM, key: DispatchKey) -> Weights:
+    """Return the packed weights of both directions."""
+    library = native.load(key.instructions)
+    mode, directions = library.mode(key.precision), []
     tensors: list[Tensor] = []
     for stack in (model.forward_lstm, model.backward_lstm):
         structs = library.array("elmo_layer", len(stack.layers))
@@ -55,8 +62,8 @@ def prepare(model: BidirectionalLM, case: Case) -> Weights:
 
 
 def _pack(library: Library, layer: Any, mode: int) -> dict[str, Tensor]:
-    """Return a layer's weights by the names that they have in elmo.h. A group has the
-    gates of the same cells: its sums are all that these cells need."""
+    """Return the packed weights of a layer by their names in elmo.h. A group of columns
+    has the four gates of the same cells, so a step of these cells needs no other."""
     gates = library.columns(layer.config.hidden_dim, 4)
     packed = {
         "weight_x": library.pack(layer.weight_x.detach(), gates, mode),
@@ -79,8 +86,7 @@ def read(
     state: BiLMState,
     dropout: float = 0.0,
 ) -> tuple[list[Tensor], list[Tensor], BiLMState]:
-    """Return what `model.read` returns. The library drops nothing out: that is for
-    training."""
+    """Compute `model.read`. There is no dropout: the library is not for training."""
     in_order = torch.arange(len(forward_N))
     rows = (forward_N, backward_N), (in_order, in_order)
     layers_LN2H, state = _read(model, weights, x_VH, *rows, batch_sizes, state)
@@ -95,10 +101,20 @@ def read_layers(
     word_N: Tensor,
     reversed_N: Tensor,
     batch_sizes: Sequence[int],
-    state: BiLMState,
+    state: BiLMState | None,
 ) -> tuple[Tensor, BiLMState]:
-    """Return the layers, (L+1, N, D), which `model.join` makes of what it has read, and
-    the last state. Arguments are those of `model.forward`."""
+    """Compute `model.read` and `model.join` at once. Return the layers, (L+1, N, D),
+    and the state after the last step.
+
+    Args:
+        model: The model.
+        weights: Its prepared weights.
+        x_VH: Token vectors.
+        word_N: The word at each packed position.
+        reversed_N: The position that mirrors each one in its sentence.
+        batch_sizes: Number of sentences that are longer than t, for each step t.
+        state: The state before the first step; None for zeros.
+    """
     in_order = torch.arange(len(word_N))
     rows = (word_N, word_N[reversed_N]), (in_order, reversed_N)
     layers_LN2H, state = _read(model, weights, x_VH, *rows, batch_sizes, state)
@@ -112,10 +128,27 @@ def _read(
     read_rows: tuple[Tensor, Tensor],
     write_rows: tuple[Tensor, Tensor],
     batch_sizes: Sequence[int],
-    state: BiLMState,
+    state: BiLMState | None,
 ) -> tuple[Tensor, BiLMState]:
-    """Return layers (L+1, N, 2, H), whose rows are where write_rows says, and the state
-    after the last step."""
+    """Return the layers of both directions, (L+1, N, 2, H), and the state after the
+    last step. Arguments are checked: with wrong ones the library would read and write
+    foreign memory.
+
+    Args:
+        model: The model.
+        weights: Its prepared weights.
+        x_VH: Token vectors.
+        read_rows: Row of x_VH at each position, (N,) for each direction.
+        write_rows: Row of the layers for each position, (N,) for each direction.
+        batch_sizes: Number of sequences that are longer than t, for each step t.
+        state: The state before the first step; None for zeros.
+
+    Raises:
+        TypeError: A tensor has another shape or dtype.
+        IndexError: A row does not exist.
+        ValueError: The batch sizes grow, or don't add up to N.
+        MemoryError: [EL096] There is no memory for the library's buffers.
+    """
     config, library = model.config, weights.library
     L, H, C = config.n_layers, config.projection_dim, config.hidden_dim
     N, B, T = len(read_rows[0]), batch_sizes[0], len(batch_sizes)
@@ -124,8 +157,12 @@ def _read(
     x_VH = checked_floats(x_VH, len(x_VH), H)
     before = [checked_rows(rows, len(x_VH), N) for rows in read_rows]
     after = [checked_rows(rows, N, N) for rows in write_rows]
-    h = [checked_floats(direction.h, L, B, H).clone() for direction in state]
-    c = [checked_floats(direction.c, L, B, C).clone() for direction in state]
+    if state is None:
+        h = [x_VH.new_zeros(L, B, H), x_VH.new_zeros(L, B, H)]
+        c = [x_VH.new_zeros(L, B, C), x_VH.new_zeros(L, B, C)]
+    else:
+        h = [checked_floats(direction.h, L, B, H).clone() for direction in state]
+        c = [checked_floats(direction.c, L, B, C).clone() for direction in state]
     layers = torch.empty(L + 1, N, 2, H, dtype=torch.float32, device="cpu")
     sizes = library.array("int64_t", list(batch_sizes))
     task = library.new(

@@ -1,7 +1,7 @@
 """The char-CNN, highway layers and projection by the C library.
 
-Filters of one width stand in vectors of their own, so each sums over no more characters
-than it has, and ends where the word's ids do.
+A vector of the processor holds filters of one width, so that a filter sums over no more
+characters than its width, and its last window ends with the ids of the word.
 
 Shapes: V distinct words, C characters, d width of a character, S filters, M rows, H
 output.
@@ -16,15 +16,15 @@ from torch import Tensor
 from ..config import BiLMConfig
 from ..token_encoder import CharCnnEncoder
 from . import native
-from .kernel import Case
+from .kernel import DispatchKey
 from .native import BFLOAT16, Library, checked_floats, checked_rows, pick
 
-# Words that are encoded at once: what is kept of them between the layers stays small.
+# Words that are encoded at once, which bounds memory (docs/kernels.md).
 WORDS_AT_ONCE = 288
 
 
 class Matrix(NamedTuple):
-    """A packed weight and its bias."""
+    """A packed weight of n_in rows and n_out columns, and its bias."""
 
     weight: Tensor
     bias: Tensor
@@ -33,8 +33,16 @@ class Matrix(NamedTuple):
 
 
 class Filters(NamedTuple):
-    """All filters, packed: the width of each vector of them, and the filter that each
-    column is, or -1."""
+    """All filters, packed.
+
+    Attributes:
+        table: Character embedding, in the dtype of matrix multiplications.
+        weight: Packed weights, one group after another.
+        widths: Width of the filters in each vector, 0 in an empty one.
+        columns: Number of the filter in each column, -1 in an empty one.
+        bias: Bias of each filter.
+        is_tanh: Whether the activation is tanh; else it is relu.
+    """
 
     table: Tensor
     weight: Tensor
@@ -45,7 +53,7 @@ class Filters(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """The weights of a token encoder, packed."""
+    """The packed weights of a token encoder. mode: as in elmo.h."""
 
     library: Library
     mode: int
@@ -54,16 +62,16 @@ class Weights(NamedTuple):
     projection: Matrix | None
 
 
-def can_run(case: Case, config: BiLMConfig) -> bool:
-    """Return whether the library computes this case."""
-    return case.is_native
+def can_run(key: DispatchKey, config: BiLMConfig) -> bool:
+    """Return whether the library can compute."""
+    return key.is_native
 
 
 @torch.no_grad()
-def prepare(encoder: CharCnnEncoder, case: Case) -> Weights:
-    """Return the weights of a token encoder, packed."""
-    library = native.library()
-    mode, projection = library.mode(case.precision), None
+def prepare(encoder: CharCnnEncoder, key: DispatchKey) -> Weights:
+    """Return the packed weights of a token encoder."""
+    library = native.load(key.instructions)
+    mode, projection = library.mode(key.precision), None
     if encoder.projection_weight is not None and encoder.projection_bias is not None:
         projection = _matrix(
             library, mode, [encoder.projection_weight], [encoder.projection_bias]
@@ -75,7 +83,8 @@ def prepare(encoder: CharCnnEncoder, case: Case) -> Weights:
 
 
 def _pack_highway(library: Library, mode: int, highway: Any) -> Matrix:
-    """Return both matrices of a highway layer: a group has as many columns of each."""
+    """Return both matrices of a highway layer as one. Half of a group's columns are
+    from each of them."""
     weights = [highway.carry_weight, highway.transform_weight]
     return _matrix(library, mode, weights, [highway.carry_bias, highway.transform_bias])
 
@@ -91,7 +100,7 @@ def _matrix(
 
 def _filters(library: Library, mode: int, encoder: CharCnnEncoder) -> Filters:
     d, vector = encoder.char_embedding.shape[1], library.vector
-    d_even = -(-d // 2) * 2  # as pairs of bfloat16 are read
+    d_even = -(-d // 2) * 2  # bfloat16 is read in pairs
     widths, columns, padded = [], [], []
     first = 0
     for conv in encoder.conv_weights:
@@ -109,7 +118,7 @@ def _filters(library: Library, mode: int, encoder: CharCnnEncoder) -> Filters:
     widths += missing * [0]
     columns.append(torch.full((missing * vector,), -1))
     columns_N = torch.cat(columns)
-    # All filters, one after another, of the widest one's length.
+    # All filters side by side, as long as the widest.
     widest = max(len(rows) for rows in padded)
     joined = torch.cat([_longer(rows, widest) for rows in padded], dim=1)
     groups = []
@@ -130,7 +139,7 @@ def _filters(library: Library, mode: int, encoder: CharCnnEncoder) -> Filters:
 
 
 def _longer(rows: Tensor, n: int) -> Tensor:
-    """Return a matrix filled up with rows of zeros."""
+    """Return a matrix with rows of zeros appended, n rows in all."""
     return torch.cat([rows, rows.new_zeros(n - len(rows), rows.shape[1])])
 
 
@@ -140,7 +149,19 @@ def encode(
     ids_VC: Tensor,
     word_ids_V: Tensor | None = None,
 ) -> Tensor:
-    """Return token vectors, (V, H)."""
+    """Return token vectors, (V, H).
+
+    Args:
+        encoder: The definition.
+        weights: The result of `prepare`.
+        ids_VC: Character ids.
+        word_ids_V: Word ids, in models that read both.
+
+    Raises:
+        IndexError: There is no character of an id.
+        ValueError: A filter is wider than the words are long.
+        MemoryError: [EL096] There is no memory for the library's buffers.
+    """
     ids_VC = checked_rows(ids_VC, len(weights.filters.table), *ids_VC.shape)
     parts = []
     for first in range(0, max(1, len(ids_VC)), WORDS_AT_ONCE):
@@ -186,7 +207,7 @@ def _char_cnn(weights: Weights, ids_VC: Tensor) -> Tensor:
 
 
 def _multiply(function: str, weights: Weights, matrix: Matrix, x_MK: Tensor) -> Tensor:
-    """Return a layer of x, (M, N)."""
+    """Apply a matrix to x by a function of the library. Return the result, (M, N)."""
     x_MK = checked_floats(x_MK, len(x_MK), matrix.n_in)
     y_MN = x_MK.new_empty(len(x_MK), matrix.n_out)
     task = weights.library.new(

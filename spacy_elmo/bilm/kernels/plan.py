@@ -1,7 +1,8 @@
-"""Which kernel computes what: chosen here and nowhere else.
+"""The plan: which kernel computes which part. All choices are made here.
 
-Each function is a pure one of a case and of sizes; nothing is timed. The lists name the
-kernels of a part, the best first. `force` and SPACY_ELMO_KERNELS override the choice.
+A choice depends on the dispatch key and on sizes alone; nothing is timed. The lists
+have the kernels of a part, the best first. `force` and SPACY_ELMO_KERNELS override a
+choice.
 """
 
 import warnings
@@ -27,8 +28,7 @@ from . import (
     native_tokens,
     torch_lstm,
 )
-from .forced import pick
-from .kernel import Case, LstmKernel, TokenKernel
+from .kernel import KERNELS, DispatchKey, LstmKernel, TokenKernel, pick
 
 TOKEN_KERNELS: dict[str, TokenKernel] = {
     "native_tokens": native_tokens,
@@ -43,36 +43,44 @@ LSTM_KERNELS: dict[str, LstmKernel] = {
     "autograd_lstm": autograd_lstm,
     "definition": definition.LSTM,
 }
+KERNELS |= {"token_encoder": tuple(TOKEN_KERNELS), "lstm": tuple(LSTM_KERNELS)}
 
-# Sequences of a step at most that a GPU reads in both directions by one operator, which
-# launches a sixth of the kernels. Of 64 sentences of the small size an NVIDIA H200 was
-# busy for 1.9 ms in place of 2.4, and waited for launches 85 to 90 % of the time,
-# so it pays for some hundreds. (More were not measured.)
+# The most sequences of a step for which a GPU uses gpu_lstm (docs/kernels.md).
 MOST_BY_ONE_OPERATOR = 256
 
 
-def choose_token_encoder(case: Case, config: BiLMConfig) -> str:
-    """Return the kernel of the char-CNN."""
-    can_run = {name: k.can_run(case, config) for name, k in TOKEN_KERNELS.items()}
-    return pick("token_encoder", _first(can_run), can_run)
+def choose_token_encoder(key: DispatchKey, config: BiLMConfig) -> str:
+    """Return the name of the token encoder's kernel."""
+    can_run = {name: k.can_run(key, config) for name, k in TOKEN_KERNELS.items()}
+    best = "definition" if key.traced else _first(can_run)
+    return pick("token_encoder", best, can_run)
 
 
-def choose_lstm(case: Case, config: BiLMConfig, rows: float) -> str:
-    """Return the kernel of the LSTM layers. rows: sequences of a step, on average."""
-    can_run = {name: k.can_run(case, config) for name, k in LSTM_KERNELS.items()}
-    on_gpu = case.device == "cuda"
-    best = {
+def choose_lstm(key: DispatchKey, config: BiLMConfig, rows: float) -> str:
+    """Return the name of the LSTM layers' kernel. rows: mean number of sequences of a
+    step."""
+    can_run = {name: k.can_run(key, config) for name, k in LSTM_KERNELS.items()}
+    on_gpu = key.device == "cuda"
+    better = {
         **can_run,
         "cudnn_lstm": on_gpu and can_run["cudnn_lstm"],
         "gpu_lstm": on_gpu and can_run["gpu_lstm"] and rows <= MOST_BY_ONE_OPERATOR,
     }
-    return pick("lstm", _first(best), can_run)
+    best = "definition" if key.traced else _first(better)
+    return pick("lstm", best, can_run)
 
 
 def choose_training_matmul(device: str, before: str | None = None) -> str:
-    """Return how float32 matrices of training are multiplied on a device: as `before`,
-    which a checkpoint says, or, with a warning [ELW55] where that can't run, by what
-    is best."""
+    """Return the library that multiplies float32 matrices in training.
+
+    Args:
+        device: Type of the device.
+        before: The library that a checkpoint names, which is used again if it can run;
+            None for the best.
+
+    Warns:
+        UserWarning: [ELW55] The library of the checkpoint can't run.
+    """
     no_amx = instructions().startswith("avx512")
     on_cpu = device == "cpu" and onednn_is_on()
     can_run = {"onednn": on_cpu and no_amx, "torch": True}
@@ -86,38 +94,43 @@ def choose_training_matmul(device: str, before: str | None = None) -> str:
 
 
 def choose_gradients(device: str) -> str:
-    """Return when processes of a training average gradients: while the backward pass
-    computes others, which has not run on a GPU yet, or afterwards."""
+    """Return when the processes of a training average their gradients: "overlapped"
+    with the backward pass, or "afterwards". The former has not run on a GPU yet."""
     can_run = {"overlapped": True, "afterwards": True}
     return pick("gradients", "overlapped" if device == "cpu" else "afterwards", can_run)
 
 
-def choose_all(case: Case, config: BiLMConfig, rows: int) -> dict[str, str]:
-    """Return the kernel of each part, and the instructions of the C library."""
+def choose_all(key: DispatchKey, config: BiLMConfig, rows: int) -> dict[str, str]:
+    """Return the kernel of each part by name, and as "matmul" the library that
+    multiplies matrices. rows: number of sequences of a step."""
     reads_characters = config.has_characters
-    tokens = choose_token_encoder(case, config) if reads_characters else "table"
-    chosen = {"token_encoder": tokens, "lstm": choose_lstm(case, config, rows)}
-    if case.gradient:
-        return {**chosen, "matmul": choose_training_matmul(case.device)}
-    return {**chosen, "matmul": case.instructions or "torch"}
+    tokens = choose_token_encoder(key, config) if reads_characters else "table"
+    chosen = {"token_encoder": tokens, "lstm": choose_lstm(key, config, rows)}
+    if key.gradient:
+        return {**chosen, "matmul": choose_training_matmul(key.device)}
+    return {**chosen, "matmul": key.instructions or "torch"}
 
 
-def check_precision(precision: Precision, case: Case) -> None:
-    """Check that a device infers in a precision. Raises ValueError [EL073] if it is not
-    known, [EL077] if the device does not have it, [EL097] for int8, which is gone."""
+def check_precision(precision: Precision, key: DispatchKey) -> None:
+    """Check that a device can compute in a precision of inference.
+
+    Raises:
+        ValueError: [EL073] There is no such precision. [EL077] The device does not have
+            it. [EL097] It is int8, which was removed.
+    """
     check_name(precision)
     known = {
         "float32": True,
-        "half": case.device == "cuda" or case.instructions is not None,
-        "tf32": case.device == "cuda",
+        "half": key.device == "cuda" or key.instructions is not None,
+        "tf32": key.device == "cuda",
     }
     if not known[precision]:
-        message = Errors.EL077.format(precision=precision, device=case.device)
+        message = Errors.EL077.format(precision=precision, device=key.device)
         raise ValueError(message)
 
 
 def check_training_precision(precision: str, device: torch.device) -> None:
-    """Check that training in a precision pays on a device. Raises as above."""
+    """Raise ValueError [EL077] if training in a precision is not faster on a device."""
     if device.type != "cpu" or precision == "float32":
         return
     if precision == "tf32" or not has_bfloat16_products():

@@ -1,17 +1,17 @@
 """The LSTM layers without a gradient in PyTorch, for GPUs, for weights that are not
 float32, and for CPUs without the C library.
 
-On a CPU sequences are read one after another: torch's functions, sigmoid and addcmul
-among them, round a number by its place in a tensor, so a row would depend on the
-others; and on one thread, since more sum in another order.
+A CPU reads one sequence after another, on one thread. Some functions of torch, such as
+sigmoid and addcmul, round a number by its place in a tensor, so a row would depend on
+the other rows. Several threads would sum in another order.
 
-How a layer differs from the definition:
+A layer differs from the definition in two ways:
 
-- tanh(x) = 2 sigmoid(2x) - 1, since torch's tanh takes ten times as long as its
-  sigmoid. The state is kept as 2c, and what else is doubled or negated is so in the
-  weights, where it costs nothing;
-- views of all steps are made at once, and the state of a step is the output of the one
-  before, not a copy of it.
+- tanh(x) is computed as 2 sigmoid(2x) - 1, since torch's tanh takes ten times as long
+  as its sigmoid (docs/kernels.md). The state is stored as 2c. All other factors of 2
+  and -1 are in the weights, where they cost nothing;
+- the views of all steps are made at once, and the state of a step is the output of the
+  step before, not a copy of it.
 
 Shapes: as in lstm.py; I columns of the input.
 """
@@ -29,15 +29,15 @@ from ..config import BiLMConfig
 from ..lstm import BiLMState, LstmLayer
 from ..model import BidirectionalLM
 from . import layer_by_layer
-from .kernel import Case
+from .kernel import DispatchKey
 from .matmul import Matmul, prepare_matmul
 
-# Bytes of a long product that are computed at once on a CPU.
+# Bytes of gates that a CPU computes at once (docs/kernels.md).
 BLOCK_BYTES = 16 << 20
 
 
 class PackedWeights(NamedTuple):
-    """A layer's weights to multiply by, and its bias."""
+    """The prepared weights of a layer, and its bias with the forget gate's constant."""
 
     x: Matmul
     h: Matmul
@@ -45,26 +45,27 @@ class PackedWeights(NamedTuple):
     p: Matmul | None
 
 
-def can_run(case: Case, config: BiLMConfig) -> bool:
-    """Return whether the kernel computes a case."""
-    return not case.gradient
+def can_run(key: DispatchKey, config: BiLMConfig) -> bool:
+    """Return whether no gradient is asked for."""
+    return not key.gradient
 
 
-def prepare(model: BidirectionalLM, case: Case) -> list[list[PackedWeights]]:
-    """Return the packed weights of each layer of each direction."""
-    return layer_by_layer.prepare_layers(model, partial(pack, case=case))
+def prepare(model: BidirectionalLM, key: DispatchKey) -> list[list[PackedWeights]]:
+    """Return the prepared weights of each layer of each direction."""
+    return layer_by_layer.prepare_layers(model, partial(pack, key=key))
 
 
-def pack(layer: LstmLayer, case: Case) -> PackedWeights:
-    """Return weights prepared for `run`: h's candidate g doubled, p negated."""
+def pack(layer: LstmLayer, key: DispatchKey) -> PackedWeights:
+    """Return the weights of a layer for `run`: with the recurrent weights of g doubled,
+    and the projection negated."""
     doubled_H4C = layer.weight_h.detach().clone()
     doubled_H4C[:, 3 * doubled_H4C.shape[1] // 4 :] *= 2
     p = layer.weight_p
     return PackedWeights(
-        prepare_matmul(layer.weight_x, case),
-        prepare_matmul(doubled_H4C, case),
+        prepare_matmul(layer.weight_x, key),
+        prepare_matmul(doubled_H4C, key),
         gate_bias(layer.bias.detach(), layer.config.forget_bias),
-        None if p is None else prepare_matmul(-p.detach(), case),
+        None if p is None else prepare_matmul(-p.detach(), key),
     )
 
 
@@ -76,14 +77,23 @@ def run(
     h_BH: Tensor,
     c_BC: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return what `layer` returns. packed: its weights, by `pack`."""
+    """Return outputs (N, H), and every sequence's last h (B, H) and c (B, C).
+
+    Args:
+        layer: The layer.
+        packed: Its weights, by `pack`.
+        x_NI: Inputs of all steps.
+        batch_sizes: Number of sequences that are longer than t, for each step t.
+        h_BH: Outputs of the step before the first.
+        c_BC: Cells of the step before the first.
+    """
     C = c_BC.shape[1]
     cell_clip, proj_clip = layer.config.cell_clip, layer.config.proj_clip
     y_NH = x_NI.new_empty(len(x_NI), h_BH.shape[1])
     outputs = y_NH.split(batch_sizes)
     h, c2_BC = h_BH, 2 * c_BC
     c2, m, rows = c2_BC, torch.empty_like(c2_BC), 0
-    on_cpu = x_NI.device.type == "cpu"  # elsewhere all rows at once are faster
+    on_cpu = x_NI.device.type == "cpu"  # a GPU is faster with all rows at once
     n_rows = BLOCK_BYTES // (16 * C) if on_cpu else len(x_NI)
     for steps, block in blocks(batch_sizes, n_rows):
         gates_N4C = packed.x.linear(x_NI[block], packed.bias)
@@ -123,7 +133,7 @@ def read(
     state: BiLMState,
     dropout: float = 0.0,
 ) -> tuple[list[Tensor], list[Tensor], BiLMState]:
-    """Return what `model.read` returns."""
+    """Compute `model.read`, on a CPU one sequence after another."""
     read_some = partial(layer_by_layer.read, run, model, prepared, x_VH)
     if x_VH.device.type != "cpu":
         return read_some(forward_N, backward_N, batch_sizes, state, dropout)
@@ -151,20 +161,26 @@ def read(
 
 
 def last_rows(rows_N: Tensor, batch_sizes: Sequence[int]) -> Tensor:
-    """Return the last row of every sequence: what a step has and the next has not."""
+    """Return the last row of every sequence, (B, columns).
+
+    Args:
+        rows_N: Packed rows of all steps.
+        batch_sizes: Number of rows of each step.
+    """
     sizes = list(batch_sizes)
     ends = zip(rows_N.split(sizes), pairwise([*sizes, 0]))
     return torch.cat([y[b_next:] for y, (b, b_next) in ends if b_next < b][::-1])
 
 
 def gate_bias(bias: Tensor, forget_bias: float) -> Tensor:
-    """Return a layer's bias, the forget gate's constant included, (4C,)."""
+    """Return the bias of a layer with the forget gate's constant added, (4C,)."""
     o, i, f, g = bias.chunk(4)
     return torch.cat([o, i, f + forget_bias, g])
 
 
 def blocks(batch_sizes: Sequence[int], n_rows: int) -> Iterator[tuple[slice, slice]]:
-    """Yield steps, and their rows, in blocks of n_rows or of one step at least."""
+    """Yield blocks of consecutive steps, as a range of steps and a range of packed
+    rows. A block has n_rows rows at most, or one step."""
     first_step = first_row = rows = 0
     for step, b in enumerate(batch_sizes):
         if rows and rows + b > n_rows:

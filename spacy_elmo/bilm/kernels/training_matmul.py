@@ -1,4 +1,4 @@
-"""How matrices are multiplied while training."""
+"""Which library multiplies matrices in training."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,11 +9,14 @@ import torch
 
 @contextmanager
 def multiply_by(form: str) -> Iterator[None]:
-    """Multiply float32 matrices of training by "onednn" inside, or as "torch" does.
+    """Multiply float32 matrices by a library while the body runs.
 
-    torch hands them to oneDNN only where they may be rounded to 16 bits ("medium").
-    With AVX-512 and without AMX that never pays, so oneDNN keeps float32, and is still
-    2.2 times as fast as MKL on an AMD EPYC (training a biLM 1.7 times).
+    torch uses oneDNN only where it allows rounding to 16 bits ("medium"). On processors
+    with AVX-512 and without AMX oneDNN does not round: it computes in float32, and
+    faster than MKL on an AMD EPYC (docs/kernels.md).
+
+    Args:
+        form: "onednn", or "torch" to leave the choice to torch.
     """
     mkldnn: Any = getattr(torch.backends.mkldnn, "matmul", None)
     backends = mkldnn, torch.backends.cuda.matmul
@@ -24,7 +27,7 @@ def multiply_by(form: str) -> Iterator[None]:
     each = [backend.fp32_precision for backend in backends]
     try:
         whole = torch.get_float32_matmul_precision()
-    except RuntimeError:  # precisions were set for single backends: torch can't say
+    except RuntimeError:  # precisions were set for single backends, not for torch
         whole = None
     try:
         if whole is None:

@@ -1,4 +1,9 @@
-"""The adaptive softmax (Grave et al. 2017): rare words in clusters, narrow vectors."""
+"""The adaptive softmax (Grave et al. 2017): rare words are in clusters, and have narrow
+vectors.
+
+Shapes: N predictions, R of them in a cluster, H projection, K width of a cluster's
+vectors, V words.
+"""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -15,16 +20,27 @@ from ..kernels import adaptive_softmax as kernel
 from .full import FullSoftmax
 from .objective import MakeObjective, Objective, chunk_size, in_chunks
 
-# The words of each cluster have vectors so many times narrower than those before.
+# The vectors of each cluster are so many times narrower than those before, as by
+# default in PyTorch.
 DIV_VALUE = 4
-# Share of the words of running text that are outside the head.
+# Assumed share of the words of a text that are outside the head, for memory plans.
 RARE = 0.1
 
 
 class AdaptiveSoftmax(Objective):
-    """Frequent words in a head, rarer ones in clusters of ever smaller width: much
-    cheaper to train, and still a distribution over all words. Raises ValueError [EL029]
-    if the cutoffs don't rise within the vocabulary, or are too many for the width."""
+    """An adaptive softmax: frequent words are in the head, rarer ones in clusters of
+    falling width. It is much cheaper to train than a full softmax, and still a
+    distribution over all words.
+
+    Args:
+        width: Size of the vectors that are predicted from, H.
+        n_words: Size of the vocabulary, V.
+        cutoffs: Number of the first word of each cluster after the head.
+
+    Raises:
+        ValueError: [EL029] The cutoffs don't rise within the vocabulary, or are too
+            many for the width.
+    """
 
     name = "spacy-elmo.AdaptiveSoftmax.v1"
 
@@ -32,7 +48,7 @@ class AdaptiveSoftmax(Objective):
         super().__init__(width, n_words)
         rising = all(a < b for a, b in pairwise([0, *cutoffs, n_words]))
         if not rising or width // DIV_VALUE ** len(cutoffs) < 1:
-            raise ValueError(Errors.EL029.format(cutoffs=list(cutoffs), width=width))
+            raise Errors.EL029(cutoffs=list(cutoffs), width=width)
         self.clusters = nn.AdaptiveLogSoftmaxWithLoss(
             width,
             n_words,
@@ -43,8 +59,8 @@ class AdaptiveSoftmax(Objective):
         )
 
     def prepare(self, target_N: np.ndarray, device: torch.device) -> list[list[Tensor]]:
-        """Return the rows of each chunk whose targets are in each cluster, found on the
-        host and sent to the device by one copy."""
+        """Return, for each chunk of predictions and each cluster, the rows whose
+        targets are in the cluster. One copy sends them all to the device."""
         size = chunk_size(self.logits_per_prediction, device)
         cluster_N = np.digitize(target_N, self.cutoffs)
         rows = [
@@ -62,8 +78,14 @@ class AdaptiveSoftmax(Objective):
     def forward(
         self, h_NH: Tensor, target_N: Tensor, known: list[list[Tensor]] | None = None
     ) -> Tensor:
-        """Return the log-probability of every target, (N,). known: what `prepare` gives
-        for these targets; without it a GPU is waited for, once."""
+        """Return the log-probability of every target, (N,).
+
+        Args:
+            h_NH: Outputs of the top layer.
+            target_N: Numbers of the words to predict.
+            known: The result of `prepare` for these targets. Without it the CPU waits
+                for a GPU once.
+        """
         if kernel.can_run(h_NH):
             tail = list(self.clusters.tail.parameters())
             clusters = list(zip(tail[::2], tail[1::2]))
@@ -74,9 +96,9 @@ class AdaptiveSoftmax(Objective):
         return in_chunks(self._log_p, h_NH, target_N, self.logits_per_prediction, known)
 
     def _log_p(self, h_NH: Tensor, target_N: Tensor, rows: list[Tensor]) -> Tensor:
-        """Return what `torch.nn.AdaptiveLogSoftmaxWithLoss` does, which asks the device
-        for the rows of each cluster."""
-        # Its weights can't be of two precisions.
+        """Return log-probabilities as `torch.nn.AdaptiveLogSoftmaxWithLoss`, but
+        without asking the device for the rows of each cluster, which are given."""
+        # Inputs and weights must have one dtype.
         with torch.autocast(h_NH.device.type, enabled=False):
             h_NH = h_NH.float()
             log_p_N, in_head_N = h_NH.new_zeros(len(h_NH)), target_N.clone()
@@ -93,7 +115,7 @@ class AdaptiveSoftmax(Objective):
         return log_p_N
 
     def vectors(self) -> Tensor:
-        """Return one vector for each word, those of clusters projected to (V, H)."""
+        """Return one vector for each word, (V, H), projected if it is in a cluster."""
         parts = [self.clusters.head.weight[: self.clusters.shortlist_size]]
         for cluster in self.clusters.tail:
             project_KH, words_CK = cluster.parameters()
@@ -107,12 +129,13 @@ class AdaptiveSoftmax(Objective):
 
     @property
     def logits_per_prediction(self) -> int:
-        """Logits of the head, and of the clusters for the share of rare words."""
+        """Mean number of logits that are computed for a prediction, for memory plans:
+        all of the head, and RARE of the clusters."""
         head = self.cutoffs[0]
         return int(head + RARE * (self.n_words - head))
 
     def settings(self) -> dict[str, Any]:
-        """Return the cutoffs."""
+        """Return the cutoffs by the name of the argument."""
         return {"cutoffs": self.cutoffs}
 
     def describe(self) -> str:
@@ -125,7 +148,7 @@ def adaptive_softmax(cutoffs: list[int]) -> MakeObjective:
     """Make an adaptive softmax, or a full one if no cutoff is inside the vocabulary.
 
     Args:
-        cutoffs: Number of the first word of each cluster after the head; those beyond
+        cutoffs: Number of the first word of each cluster after the head. Cutoffs beyond
             the vocabulary are left out.
     """
 

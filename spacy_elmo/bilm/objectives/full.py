@@ -10,7 +10,7 @@ from .objective import MakeObjective, Objective, in_chunks
 
 
 class FullSoftmax(Objective):
-    """softmax(h W + b), exact, and linear in the vocabulary."""
+    """softmax(h W + b), exact. Its cost grows with the vocabulary."""
 
     name = "spacy-elmo.FullSoftmax.v1"
 
@@ -30,7 +30,7 @@ class FullSoftmax(Objective):
         return in_chunks(log_p, h_NH, target_N, self.n_words)
 
     def vectors(self) -> Tensor:
-        """Return the vector that h is multiplied by for each word, (V, H)."""
+        """Return the weight: one vector for each word, (V, H)."""
         return self.weight.detach()
 
     def describe(self) -> str:
@@ -40,5 +40,5 @@ class FullSoftmax(Objective):
 
 @registry.objectives(FullSoftmax.name)
 def full_softmax() -> MakeObjective:
-    """Make a full softmax: exact, and linear in the vocabulary."""
+    """Make a full softmax, which is exact. Its cost grows with the vocabulary."""
     return FullSoftmax

@@ -16,11 +16,10 @@ from ...machine import at_once
 
 
 class Objective(nn.Module):
-    """A distribution over the vocabulary that a biLM is trained to predict words by.
+    """A distribution over the vocabulary that a biLM is trained with.
 
-    Both directions share one. A new objective is a subclass and a function that is
-    registered under its name, in a package with an entry point in the group
-    `spacy_elmo_objectives`:
+    Both directions share it. To add one, write a subclass and a registered function, in
+    a package with an entry point in the group `spacy_elmo_objectives`:
 
         class MyObjective(Objective):
             name = "my-package.MyObjective.v1"
@@ -30,12 +29,12 @@ class Objective(nn.Module):
         def my_objective(temperature: float = 1.0) -> MakeObjective:
             return lambda width, n_words: MyObjective(width, n_words, temperature)
 
-    `[training.objective]` names it, the trainer asks it for what this class shows, and
-    a saved model is loaded through the registry, by name and settings.
+    `[training.objective]` names it. The trainer calls the methods of this class. A
+    saved model stores its name and settings, and is loaded through the registry.
 
     Attributes:
         name: The registered name.
-        sparse_gradients: Whether the gradients of its parameters are sparse tensors.
+        sparse_gradients: Whether the gradients of the parameters are sparse tensors.
             They must then have the same rows in every process of a run.
         width: Size of the vectors that are predicted from, H.
         n_words: Size of the vocabulary, V. Words are numbered by falling frequency.
@@ -49,9 +48,15 @@ class Objective(nn.Module):
         self.width, self.n_words = width, n_words
 
     def forward(self, h_NH: Tensor, target_N: Tensor) -> Tensor:
-        """Return the log-probability of every target, (N,), given outputs of a biLM's
-        top layer. Outside training mode it must be exact over the whole vocabulary, so
-        that perplexities of different objectives can be compared."""
+        """Return the log-probability of every target, (N,).
+
+        In evaluation mode it must be exact over the whole vocabulary, so that the
+        perplexities of different objectives can be compared.
+
+        Args:
+            h_NH: Outputs of the top layer.
+            target_N: Numbers of the words to predict.
+        """
         raise NotImplementedError
 
     def vectors(self) -> Tensor:
@@ -59,23 +64,33 @@ class Objective(nn.Module):
         raise NotImplementedError
 
     def begin_step(self, seed: int, step: int, targets: np.ndarray) -> None:
-        """Prepare for a training step, whose random numbers must follow from the seed
-        of the run and the number of the step; `targets` are the distinct words that it
-        predicts in any process, sorted."""
+        """Prepare for a training step.
+
+        Args:
+            seed: Seed of the run. Random numbers must depend on seed and step alone.
+            step: Number of the step.
+            targets: The distinct words that all processes predict in it, sorted.
+        """
 
     def prepare(self, target_N: np.ndarray, device: torch.device) -> Any:
-        """Return what `forward` can be given as a third argument, of the same targets,
-        because it would have to wait for the device to find it out; None for nothing,
-        and then it is not given."""
+        """Compute on the CPU what `forward` could only ask a GPU for. The result is the
+        third argument of `forward`, with the same targets. If it is None, there is no
+        third argument.
+
+        Args:
+            target_N: Numbers of the words to predict.
+            device: The device of the model.
+        """
         return None
 
     @property
     def logits_per_prediction(self) -> int:
-        """Number of logits computed for a prediction in training, for memory plans."""
+        """Mean number of logits that training computes for a prediction, for memory
+        plans."""
         return self.n_words
 
     def settings(self) -> dict[str, Any]:
-        """Return the arguments of the registered function, as JSON can hold them."""
+        """Return the arguments of the registered function, in types that JSON has."""
         return {}
 
     def describe(self) -> str:
@@ -83,7 +98,7 @@ class Objective(nn.Module):
         return self.name
 
 
-# From the width and the number of words: what a registered function returns.
+# A registered function returns such a function of the width and the number of words.
 MakeObjective = Callable[[int, int], Objective]
 
 
@@ -94,11 +109,17 @@ def in_chunks(
     n_logits: int,
     known: Iterable[Any] | None = None,
 ) -> Tensor:
-    """Return log_p(h_NH, target_N), computed for chunk_size predictions at a time.
-    known: a third argument for each chunk.
+    """Return log_p(h_NH, target_N), computed for some predictions at a time.
 
-    In training each chunk is computed again for its gradient: four matrix
-    multiplications in place of three, and the logits of no other chunk in memory.
+    In training each chunk is computed again for its gradient. That takes four matrix
+    multiplications in place of three, and keeps the logits of one chunk in memory.
+
+    Args:
+        log_p: Computes the log-probabilities of a chunk, (chunk,).
+        h_NH: Outputs of the top layer.
+        target_N: Numbers of the words to predict.
+        n_logits: Number of logits of a prediction.
+        known: A third argument of log_p for each chunk, None for no such argument.
     """
     size = chunk_size(n_logits, h_NH.device)
     parts: list[Iterable[Any]] = [h_NH.split(size), target_N.split(size)]
@@ -110,5 +131,10 @@ def in_chunks(
 
 
 def chunk_size(n_logits: int, device: torch.device) -> int:
-    """Return how many predictions of so many logits each a device computes at once."""
+    """Return the number of predictions that a device computes at once.
+
+    Args:
+        n_logits: Number of logits of a prediction.
+        device: The device.
+    """
     return max(1, at_once(device).logits // n_logits)

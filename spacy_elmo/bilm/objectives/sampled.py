@@ -1,10 +1,10 @@
-"""The log-uniform sampled softmax: a full softmax whose training costs the same for
-any vocabulary (Jean et al. 2015; as the published biLMs were trained).
+"""The log-uniform sampled softmax (Jean et al. 2015), with which the published biLMs
+were trained. Its training costs the same for any vocabulary.
 
-In training, a target's probability is taken among itself and S sampled words alone.
-Each logit is lowered by the logarithm of how often its word is expected in a sample, so
-that the gradient tends to the full one's, and a sampled word that is the target itself
-is left out. Outside training it is the full softmax, exactly.
+In training the probability of a target is taken among itself and S sampled words. The
+logarithm of a word's expected count in the sample is subtracted from its logit, so that
+the gradient tends to that of the full softmax. A sampled word that equals the target is
+left out. In evaluation mode it is the full softmax, exactly.
 
 Shapes: N predictions, H projection, V vocabulary, S sampled words, R rows in use.
 """
@@ -26,9 +26,17 @@ from .objective import MakeObjective, in_chunks
 def sample_log_uniform(
     rng: np.random.Generator, n_words: int, n_samples: int
 ) -> tuple[np.ndarray, int]:
-    """Draw words until n_samples distinct ones are there, by Zipf's law for words
-    numbered by falling frequency from 0: P(w) = log((w + 2) / (w + 1)) / log(V + 1).
-    Return the distinct words, sorted (int64), and the number of draws."""
+    """Draw words until there are n_samples distinct ones. Words are numbered from 0 by
+    falling frequency, and P(w) = log((w + 2) / (w + 1)) / log(V + 1), as by Zipf's law.
+
+    Args:
+        rng: The source of random numbers.
+        n_words: Size of the vocabulary, V.
+        n_samples: Number of distinct words, S.
+
+    Returns:
+        The distinct words, sorted, (S,) in int64; the number of draws.
+    """
     drawn = np.empty(0, dtype=np.int64)
     while True:
         uniform = rng.random(2 * n_samples)
@@ -41,15 +49,18 @@ def sample_log_uniform(
 
 
 class SampledSoftmax(FullSoftmax):
-    """A full softmax that is trained on a sample of the words, one for all predictions
-    of a step. Raises ValueError [EL045] if there are not more words than samples.
+    """A full softmax that is trained on a sample of the words. All predictions of a
+    step share one sample.
 
-    Only the rows that a step uses get a gradient, a sparse one, so that neither the
-    matrix multiplication nor the optimizer's step grows with the vocabulary.
+    Gradients are sparse: they have the rows that a step uses. So neither the matrix
+    multiplication nor the step of the optimizer grows with the vocabulary.
 
     Attributes:
-        sampled_S: The words sampled for this step, sorted.
-        n_draws: Number of draws that it took to find as many distinct words.
+        sampled_S: The words that were sampled for this step, sorted.
+        n_draws: Number of draws until there were S distinct words.
+
+    Raises:
+        ValueError: [EL045] There are not more words than samples.
     """
 
     name = "spacy-elmo.SampledSoftmax.v1"
@@ -58,14 +69,14 @@ class SampledSoftmax(FullSoftmax):
     def __init__(self, width: int, n_words: int, n_samples: int) -> None:
         super().__init__(width, n_words)
         if n_samples >= n_words:
-            raise ValueError(Errors.EL045.format(samples=n_samples, words=n_words))
+            raise Errors.EL045(samples=n_samples, words=n_words)
         self.n_samples = n_samples
         self.sampled_S = torch.empty(0, dtype=torch.int64)
         self._rows_R = torch.empty(0, dtype=torch.int64)
         self.n_draws = 0
 
     def begin_step(self, seed: int, step: int, targets: np.ndarray) -> None:
-        """Sample the words of a step; every process of a run draws the same."""
+        """Sample the words of a step. Every process of a run draws the same words."""
         rng = np.random.Generator(np.random.Philox(key=[seed, step]))
         sampled, self.n_draws = sample_log_uniform(rng, self.n_words, self.n_samples)
         device = self.weight.device
@@ -73,7 +84,8 @@ class SampledSoftmax(FullSoftmax):
         self._rows_R = to_device(np.union1d(sampled, targets), device)
 
     def forward(self, h_NH: Tensor, target_N: Tensor) -> Tensor:
-        """Return the log-probability of every target, in training in a sample: (N,)."""
+        """Return the log-probability of every target, (N,); in training among the
+        sampled words."""
         if not self.training:
             return super().forward(h_NH, target_N)
         rows_R = self._rows_R
@@ -85,7 +97,7 @@ class SampledSoftmax(FullSoftmax):
         def log_p(h: Tensor, target: Tensor) -> Tensor:
             true = (h * weight_RH[target]).sum(1) + bias_R[target]
             others = torch.addmm(bias_R[sampled_S], h, weight_RH[sampled_S].t())
-            others = others.float()  # for the sum of thousands of them
+            others = others.float()  # thousands of terms are summed
             hit = target[:, None] == sampled_S
             others = others.masked_fill(hit, -torch.inf)
             return true - torch.logaddexp(true, torch.logsumexp(others, dim=1))
@@ -93,18 +105,18 @@ class SampledSoftmax(FullSoftmax):
         return in_chunks(log_p, h_NH, target_N, self.n_samples)
 
     def log_expected(self, word: Tensor) -> Tensor:
-        """Return log E[count of a word in the sample] = log(1 - (1 - P)^draws)."""
+        """Return log E[count in the sample] = log(1 - (1 - P)^draws) for each word."""
         word = word.double()
         p = torch.log1p(1 / (word + 1)) / np.log(self.n_words + 1.0)
         return torch.log(-torch.expm1(self.n_draws * torch.log1p(-p))).float()
 
     @property
     def logits_per_prediction(self) -> int:
-        """Number of logits computed for a prediction in training."""
+        """Number of logits that training computes for a prediction."""
         return self.n_samples
 
     def settings(self) -> dict[str, Any]:
-        """Return the number of samples."""
+        """Return the number of samples by the name of the argument."""
         return {"samples": self.n_samples}
 
     def describe(self) -> str:
@@ -125,7 +137,7 @@ def sampled_softmax(samples: int = 8192) -> MakeObjective:
 
 
 class _Rows(torch.autograd.Function):
-    """Rows of an array, whose gradient is sparse and has those rows alone."""
+    """Rows of an array. The gradient of the array is sparse and has these rows."""
 
     @staticmethod
     def forward(ctx: Any, array: Tensor, rows_R: Tensor) -> Tensor:

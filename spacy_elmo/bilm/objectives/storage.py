@@ -1,7 +1,7 @@
-"""The file of an objective, `softmax.safetensors` beside a biLM's weights.
+"""The file of an objective, `softmax.safetensors`, beside the weights of a biLM.
 
-It holds the state dict. Name, settings and a checksum are JSON in its header.
-Checkpoints are such files too.
+It holds the state dict. The header of the file has JSON with name, settings and a
+checksum. Checkpoints of the trainer have the same format.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
 def save(objective: Objective, path: Path, dtype: torch.dtype = torch.float32) -> None:
-    """Write an objective, its floating-point arrays in a given precision."""
+    """Write an objective to a file, with floating-point arrays in a dtype."""
     arrays = {
         name: tensor.to(
             "cpu", dtype if tensor.is_floating_point() else None
@@ -35,62 +35,81 @@ def save(objective: Objective, path: Path, dtype: torch.dtype = torch.float32) -
         for name, tensor in objective.state_dict().items()
     }
     header = {"name": objective.name, "settings": objective.settings()}
-    write_signed(path, arrays, _HEADER, header)
+    write_with_checksum(path, arrays, _HEADER, header)
 
 
 def load(path: Path, width: int, n_words: int) -> Objective:
-    """Read an objective that predicts n_words words from vectors of a width.
+    """Read an objective.
+
+    Args:
+        path: The file.
+        width: Size of the vectors that are predicted from, H.
+        n_words: Size of the vocabulary, V.
 
     Raises:
-        ValueError: [EL010] if the file is damaged or its objective not registered,
-            [EL007], [EL008] or [EL009] if its arrays don't fit, are not finite or of
-            another type.
+        ValueError: [EL010] The file is damaged, or its objective is not registered.
+            [EL007] An array is missing or of another shape, [EL008] not finite, [EL009]
+            of another dtype.
     """
     with reading(path, Errors.EL010):
-        header, arrays = read_signed(path, _HEADER)
+        header, arrays = read_with_checksum(path, _HEADER)
         if "name" not in header:
             raise ValueError("it does not name its objective")
         make = registry.objectives.get(header["name"])(**header["settings"])
-        with torch.device("meta"):  # shapes, but no memory yet
-            expected = make(width, n_words).state_dict()
+    with torch.device("meta"):  # shapes, but no memory yet
+        expected = make(width, n_words).state_dict()
     for name, tensor in expected.items():
         shape = tuple(arrays[name].shape) if name in arrays else None
         if shape != tuple(tensor.shape):
             shapes = {"found": shape, "expected": tuple(tensor.shape)}
-            raise ValueError(Errors.EL007.format(path=path, name=name, **shapes))
+            raise Errors.EL007(path=path, name=name, **shapes)
         dtype = arrays[name].dtype
         if dtype not in (FLOATS if tensor.is_floating_point() else (tensor.dtype,)):
             found = {"name": name, "problem": f"of type {dtype}"}
-            raise ValueError(Errors.EL009.format(path=path, **found))
+            raise Errors.EL009(path=path, **found)
         arrays[name] = arrays[name].to(tensor.dtype)
         if not torch.isfinite(arrays[name]).all():
-            raise ValueError(Errors.EL008.format(name=name, path=path))
-    with reading(path, Errors.EL010):
-        objective: Objective = make(width, n_words)
+            raise Errors.EL008(name=name, path=path)
+    objective: Objective = make(width, n_words)
     objective.load_state_dict({name: arrays[name] for name in expected})
     return objective
 
 
-def write_signed(
+def write_with_checksum(
     path: Path, arrays: dict[str, Tensor], name: str, header: Mapping[str, Any]
 ) -> None:
-    """Write arrays, with JSON of a name and a checksum of all in the file's header."""
-    signed = add_entry(header, partial(_checksum, arrays=arrays))
-    write_safetensors(path, arrays, {name: json.dumps(signed)})
+    """Write arrays with a header and a checksum of both.
+
+    Args:
+        path: The file.
+        arrays: The arrays by name.
+        name: Name of the header.
+        header: The header, in types that JSON has.
+    """
+    sealed = add_entry(header, partial(_checksum, arrays=arrays))
+    write_safetensors(path, arrays, {name: json.dumps(sealed)})
 
 
-def read_signed(path: Path, name: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return the JSON, empty if there is none, and the arrays of a file; warn [ELW52]
-    if it has no checksum. Raises ValueError if it was changed."""
+def read_with_checksum(
+    path: Path, name: str
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return the header of a file, empty if there is none, and its arrays.
+
+    Raises:
+        ValueError: The file was changed after it was written.
+
+    Warns:
+        UserWarning: [ELW52] The file has no checksum.
+    """
     with safe_open(path, framework="pt") as file:
         header = read_header(file, name)
-        # Copies: what safetensors gives is the file itself, mapped into memory.
+        # Copies, since safetensors returns memory that is mapped to the file.
         arrays = {k: file.get_tensor(k).clone() for k in file.keys()}  # noqa: SIM118
     return check_entry(header, partial(_checksum, arrays=arrays), path), arrays
 
 
 def read_header(file: Any, name: str) -> dict[str, Any]:
-    """Return the JSON in the header of an open file, not compared with its checksum."""
+    """Return the header of an open file. Its checksum is not compared."""
     metadata = file.metadata() or {name: "{}"}
     header = dict(json.loads(metadata[name]))
     if metadata != {name: json.dumps(header)}:
@@ -109,6 +128,6 @@ def _checksum(header: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> str:
 def write_safetensors(
     path: Path, arrays: dict[str, Tensor], header: dict[str, str] | None = None
 ) -> None:
-    """Write arrays. safetensors' own save_file makes a file that its owner alone may
-    read, and reports a full disk as something else than an OSError."""
+    """Write arrays in the format of safetensors. Its own `save_file` makes a file that
+    only the owner can read, and raises no OSError if the disk is full."""
     path.write_bytes(serialize(arrays, header))

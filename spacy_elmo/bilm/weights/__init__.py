@@ -1,6 +1,6 @@
-"""Reading and writing biLMs in any format that `registry.formats` has.
+"""Reading and writing biLMs, in any format of `registry.formats`.
 
-A format (format.py) turns files into a `StoredBiLM` and back, and never makes a model.
+A format (format.py) turns files into a `StoredBiLM` and back. It makes no model.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,8 +9,7 @@ from typing import Any
 
 import torch
 
-from ...errors import Errors
-from ...files import coded
+from ...errors import ElmoError, Errors
 from ...registry import registry
 from .. import objectives
 from ..config import BiLMConfig
@@ -38,39 +37,41 @@ def find_format(path: str | Path) -> Format:
         path: Model folder, or a file in it.
 
     Raises:
-        FileNotFoundError: [EL001] if no format knows it.
-        ValueError: [EL002] if the folder can't be read, [EL005] if it holds models in
-            several formats.
+        FileNotFoundError: [EL001] It is a model in no format.
+        ValueError: [EL002] The folder can't be read. [EL005] It holds models in several
+            formats. [EL168] The weights are packed by gzip.
     """
     path = Path(path)
-    with coded(Errors.EL002, path, format="a biLM"):  # no permission
+    try:
         found = [known for known in _formats().values() if known.matches(path)]
+    except OSError as error:  # no permission, a name that is too long
+        raise Errors.EL002(path=path, format="a biLM", error=error) from error
     if not found:
         folder = path if path.is_dir() else path.parent
         packed = [path] if path.suffix == ".gz" else sorted(folder.glob("*.h*5.gz"))
         if packed and (path.is_dir() or path in packed):
-            raise ValueError(Errors.EL168.format(path=packed[0]))
+            raise Errors.EL168(path=packed[0])
         raise not_found(path)
     if len(found) > 1:
         names = ", ".join(f"one in the format {known.name}" for known in found)
-        raise ValueError(Errors.EL005.format(path=path, names=names))
+        raise Errors.EL005(path=path, names=names)
     return found[0]
 
 
 def read_config(path: str | Path) -> BiLMConfig:
-    """Return the sizes of a model without reading its weights. Raises as `load`."""
+    """Return the sizes of a model. Its weights are not read. Raises as `load`."""
     return find_format(path).read_config(Path(path))
 
 
 def read_mix(path: str | Path) -> Mix | None:
-    """Return the mix of layers that was trained with a model, None if it has none.
-    Raises as `load`."""
+    """Return the mix of layers that was trained with a model, or None. Raises as
+    `load`."""
     known = find_format(path)
     return known.read_mix(Path(path)) if isinstance(known, MixedFormat) else None
 
 
 def has_objective(path: str | Path) -> bool:
-    """Return whether there is an objective that a model was trained with. Raises as
+    """Return whether a model is stored with the objective of its training. Raises as
     `load`."""
     known, path = find_format(path), Path(path)
     if isinstance(known, TrainedFormat):
@@ -81,17 +82,17 @@ def has_objective(path: str | Path) -> bool:
 def load_objective(
     path: str | Path, config: BiLMConfig, vocab: Sequence[str] | None
 ) -> Objective | None:
-    """Return the objective that a model was trained with, in evaluation mode, which is
-    exact over all words; None if there is none.
+    """Return the objective that a model was trained with, or None. It is in evaluation
+    mode, and so exact over all words.
 
     Args:
         path: Model folder, or a file in it.
         config: The sizes of the model.
-        vocab: Its words, None if they are not known.
+        vocab: Its words; None if they are not known.
 
     Raises:
-        ValueError: [EL161, EL162] The words of a softmax are missing or others; also as
-            `objectives.load` and `load`.
+        ValueError: [EL161] The words of a softmax are missing. [EL162] The softmax has
+            other words. Also as `objectives.load` and `load`.
     """
     known, path = find_format(path), Path(path)
     sizes = config.projection_dim, len(vocab or [])
@@ -105,14 +106,15 @@ def load_objective(
 
 
 def load(path: str | Path) -> StoredBiLM:
-    """Read a model in any format; its arrays are float32, finite and fit its sizes.
+    """Read a model in any format. Its arrays are float32, finite, and fit its sizes.
 
     Args:
         path: Model folder, or a file in it.
 
     Raises:
-        FileNotFoundError: [EL001] if there is no model.
-        ValueError: If a file of it is damaged, or its parts don't fit together.
+        FileNotFoundError: [EL001] There is no model.
+        ValueError: A file is damaged, or the parts of the model don't fit together. The
+            message has the code.
     """
     return checked(find_format(path).load(Path(path)), path)
 
@@ -126,68 +128,67 @@ def save(
     objective: Objective | None = None,
     card: Mapping[str, Any] | None = None,
 ) -> str:
-    """Write a model; what was in the folder before is either replaced or unchanged.
+    """Write a model. All files in the folder are replaced, or none.
 
     Args:
         stored: The model.
-        folder: Where it is written to.
+        folder: The folder to write.
         format: Name of a format that can be written.
-        dtype: Of the arrays in the files; all load as float32.
-        objective: What the model was trained with, so that training can go on.
-        card: Where the model comes from, written with its fingerprint.
+        dtype: Dtype of the arrays in the files. They are read as float32.
+        objective: The objective of the training, so that training can go on.
+        card: The origin of the model. The fingerprint is added to it.
 
     Returns:
-        The fingerprint of what was written.
+        The fingerprint of the files.
 
     Raises:
-        ValueError: [EL073] if there is no such format to write, [EL027] if it can't
-            hold the model or the dtype, [EL016] if the folder holds a model of another
-            format, [EL019] if a value is not finite.
-        OSError: [EL013] if a file can't be written.
+        ValueError: [EL073] There is no such format to write. [EL027] The format can't
+            hold the model or the dtype. [EL016] The folder holds a model of another
+            format. [EL019] A value is not finite.
+        OSError: [EL013] A file can't be written.
     """
     writer, folder = writable_format(format), Path(folder)
     if dtype not in writer.dtypes:
         problem = f"of type {dtype}; it has {', '.join(writer.dtypes)}"
-        raise ValueError(Errors.EL027.format(format=format, problem=problem))
+        raise Errors.EL027(format=format, problem=problem)
     if not (writer.keeps_training or (objective is None and card is None)):
         problem = "it has no place for an objective or a card"
-        raise ValueError(Errors.EL027.format(format=format, problem=problem))
+        raise Errors.EL027(format=format, problem=problem)
     for name, other in _formats().items():
         if name != format and other.matches(folder):
-            raise ValueError(Errors.EL016.format(path=folder, name=name))
+            raise Errors.EL016(path=folder, name=name)
     stored = stored.to(DTYPES[dtype])
     state = objective.state_dict() if objective is not None else {}
     floats = {name: a for name, a in state.items() if a.is_floating_point()}
     written = {name: array.to(DTYPES[dtype]) for name, array in floats.items()}
     for name, array in [*stored.arrays.items(), *written.items()]:
         if not torch.isfinite(array).all():
-            raise ValueError(Errors.EL019.format(name=name, dtype=dtype))
+            raise Errors.EL019(name=name, dtype=dtype)
     writer.save(stored, folder, objective=objective, card=card)
     return stored.fingerprint
 
 
 def writable_format(name: str) -> WritableFormat:
-    """Return a format that models can be written in. Raises ValueError [EL073] if there
-    is none of that name."""
+    """Return the format of a name, to write models. Raises ValueError [EL073] if there
+    is no such format, or it is read only."""
     found = _formats().items()
     known = {key: each for key, each in found if isinstance(each, WritableFormat)}
     if name not in known:
-        raise ValueError(Errors.EL073.format(found=name, known=", ".join(known)))
+        raise Errors.EL073(found=name, known=", ".join(known))
     return known[name]
 
 
-def not_found(path: str | Path, names: Sequence[str] = ()) -> FileNotFoundError:
-    """Return the error [EL001] of a path that is a model in no format; `names` are of
-    shipped models that could have been meant."""
+def not_found(path: str | Path, names: Sequence[str] = ()) -> ElmoError:
+    """Return the error [EL001] for a path that is a model in no format. names: shipped
+    models that the user may have meant."""
     layouts = "; ".join(f"{f.layout} ({name})" for name, f in _formats().items())
     named = f" The biLMs in this package are {', '.join(names)}." if names else ""
-    path = Path(path).absolute()  # relative ones are of the folder one works in
+    path = Path(path).absolute()  # a relative path depends on the working folder
     if (best := path / "model-best").is_dir():
         named += f" '{best}' may be what you mean."
-    message = Errors.EL001.format(path=path, layouts=layouts, names=named)
-    return FileNotFoundError(message)
+    return Errors.EL001(path=path, layouts=layouts, names=named)
 
 
 def _formats() -> dict[str, Format]:
-    """Return an instance of every format that is installed, by name."""
+    """Return all installed formats by name."""
     return {name: make() for name, make in sorted(registry.formats.get_all().items())}

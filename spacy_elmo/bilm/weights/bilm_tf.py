@@ -1,8 +1,9 @@
-"""bilm-tf and AllenNLP: options and one HDF5 file, in and out, arrays to the bit.
+"""The format of bilm-tf and AllenNLP: options in JSON and one HDF5 file. Arrays that
+are written and read again have the same bits.
 
-Their gates are ordered i, j, f, o (j is the candidate, our g); ours o, i, f, g. Their
-character table has no row for the absent character 0; ours has one, of zeros.
-Foreign names stay in this file.
+The gates of bilm-tf are ordered i, j, f, o, where j is the candidate, our g. Ours are
+o, i, f, g. Its character table has no row for id 0, "no token here"; ours has a row of
+zeros. Names of bilm-tf stay in this file.
 """
 
 import json
@@ -33,9 +34,9 @@ from .text_files import (
     vocab_text,
 )
 
-_HDF5 = (".hdf5", ".h5")  # endings of their weights
+_HDF5 = (".hdf5", ".h5")  # endings of the weights
 OPTIONS, WEIGHTS, VOCAB = "options.json", "weights.hdf5", "vocab.txt"
-# Their names of our settings, and what those stand for that are not there.
+# The names of our settings in bilm-tf, and the values of settings that are missing.
 _LSTM = {
     "cell_clip": "cell_clip",
     "dim": "hidden_dim",
@@ -47,7 +48,7 @@ _LSTM = {
 _LSTM_DEFAULTS = {"cell_clip": None, "proj_clip": None, "use_skip_connections": False}
 _DIRECTIONS = {"forward_lstm": "RNN_0", "backward_lstm": "RNN_1"}
 # The names of an LSTM's arrays in TensorFlow 1.0 to 2, with one layer or several, and
-# in the graph that TensorFlow Hub's module was made from.
+# in the graph of the module of TensorFlow Hub.
 _CELL = re.compile(
     r"(?P<rnn>RNN_[01])/(rnn|RNN)/"
     r"((multi_rnn_cell|MultiRNNCell)/(cell_|Cell)(?P<layer>\d{1,3})/)?"
@@ -61,8 +62,8 @@ _CELL_ARRAYS = {
     "projection/kernel": "W_P_0",
     "projection/weights": "W_P_0",
 }
-BYTES = 261  # rows of their table of characters, where these are bytes
-_THEIRS_TO_OURS = (3, 0, 2, 1)  # where our gates o, i, f, g stand among i, j, f, o
+BYTES = 261  # rows of bilm-tf's character table
+_THEIRS_TO_OURS = (3, 0, 2, 1)  # places of our gates o, i, f, g among i, j, f, o
 _OURS_TO_THEIRS = (1, 3, 2, 0)
 
 
@@ -83,7 +84,7 @@ class BilmTfFormat:
         return all(_files(path))
 
     def read_config(self, path: Path) -> BiLMConfig:
-        """Return the sizes, from the options and the shapes of the arrays."""
+        """Return the sizes, by the options and the shapes of the arrays."""
         options_path, path = _pair(path)
         with open_file(path) as file:
             return read_sizes(options_path, _shapes(file, path)[0], path)
@@ -109,14 +110,20 @@ class BilmTfFormat:
         objective: Objective | None = None,
         card: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write `options.json`, `weights.hdf5` and the words, if known."""
+        """Write `options.json`, `weights.hdf5`, and the words if they are known. The
+        format has no objective and no card.
+
+        Raises:
+            ValueError: [EL027] The format can't hold the model. [EL005] The folder has
+                weights or options of other names.
+        """
         check_can_be_read_again(stored.vocab, self.name)
         if problem := _problem(stored.config):
-            raise ValueError(Errors.EL027.format(format=self.name, problem=problem))
+            raise Errors.EL027(format=self.name, problem=problem)
         others = [each for found in _files(folder) for each in found]
         if names := [p.name for p in others if p.name not in (OPTIONS, WEIGHTS)]:
             names = [WEIGHTS, *sorted(names)]
-            raise ValueError(Errors.EL005.format(path=folder, names=", ".join(names)))
+            raise Errors.EL005(path=folder, names=", ".join(names))
         arrays = _to_theirs(stored.arrays, stored.config)
         contents: dict[str, str | Writer] = {WEIGHTS: partial(_write_arrays, arrays)}
         if stored.vocab is not None:
@@ -128,12 +135,12 @@ class BilmTfFormat:
 def _shapes(
     file: Hdf5File, path: Path
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
-    """Return the shapes of a file's arrays, and their names there, by standard names.
-    Raises ValueError [EL006] if two arrays have one."""
+    """Return two dictionaries by standard name: the shape of each array, and its name
+    in the file. Raises ValueError [EL006] if two arrays have the same standard name."""
     theirs = {standard_name(name): name for name in file.shapes}
     if len(theirs) < len(file.shapes):
         problem = "has arrays twice, under names of two versions of TensorFlow"
-        raise ValueError(Errors.EL006.format(path=path, problem=problem))
+        raise Errors.EL006(path=path, problem=problem)
     return {name: file.shapes[there] for name, there in theirs.items()}, theirs
 
 
@@ -141,16 +148,17 @@ def _shapes(
 
 
 def _pair(path: Path) -> tuple[Path, Path]:
-    """Return the options and the HDF5 file of a path. Raises ValueError [EL005]."""
+    """Return the options and the HDF5 file of a path. Raises ValueError [EL005] if
+    there are several."""
     options, weights = _files(path)
     if len(options) > 1 or len(weights) > 1:
         names = ", ".join(found.name for found in [*options, *weights])
-        raise ValueError(Errors.EL005.format(path=path, names=names))
+        raise Errors.EL005(path=path, names=names)
     return options[0], weights[0]
 
 
 def _files(path: Path) -> tuple[list[Path], list[Path]]:
-    """Return the options files and the HDF5 files that a path could mean."""
+    """Return all options files and all HDF5 files that a path can stand for."""
     folder = folder_of(path)
     options = sorted(folder.glob(f"*{OPTIONS}"))
     weights = sorted(each for end in _HDF5 for each in folder.glob(f"*{end}"))
@@ -167,15 +175,15 @@ def _files(path: Path) -> tuple[list[Path], list[Path]]:
 
 
 def _beside(path: Path, others: list[Path]) -> list[Path]:
-    """Return, of the files of the other kind, the one that is named as a file is, else
-    `options.json`, else all of them."""
+    """Return the files that belong to a file, among the files of the other kind: the
+    one with the same stem, else `options.json`, else all."""
     same_stem = [other for other in others if _stem(other) == _stem(path)]
     plain = [other for other in others if other.name == OPTIONS]
     return same_stem or plain or others
 
 
 def _stem(path: Path) -> str:
-    """Return the name that options and weights have in common, up to its "_"."""
+    """Return the common beginning of the names of options and weights, with its "_"."""
     name = path.name.removesuffix(OPTIONS)
     for end in ("weights", "model"):
         for suffix in _HDF5:
@@ -187,7 +195,7 @@ def _stem(path: Path) -> str:
 
 
 def _names(config: BiLMConfig) -> dict[str, str]:
-    """Return their name of the array that each parameter of ours is in."""
+    """Return, for each parameter, the name of the array of bilm-tf that holds it."""
     names: dict[str, str] = {}
     encoder = "token_encoder"
     if config.n_words:
@@ -216,9 +224,8 @@ def _names(config: BiLMConfig) -> dict[str, str]:
 
 
 def standard_name(name: str) -> str:
-    """Return the name of an array as HDF5 files of several layers have it. TensorFlow
-    does not wrap the cells of one layer alone, and its versions name them in other
-    ways."""
+    """Return the name that an array has in an HDF5 file of bilm-tf with several layers.
+    Models of one layer have other names, and so have other versions of TensorFlow."""
     if not (cell := _CELL.fullmatch(name)):
         return name
     array = _CELL_ARRAYS.get(cell["array"], cell["array"])
@@ -232,19 +239,20 @@ def read_weights(
     path: Path,
     read: Callable[[str], np.ndarray],
 ) -> dict[str, Tensor]:
-    """Return the parameters of a biLM, if all their shapes fit.
+    """Check the shapes of all arrays, then read them. Return the parameters of a biLM.
 
     Args:
-        config: Its sizes.
-        shapes: The shapes of all arrays that were found, by their names.
+        config: The sizes.
+        shapes: The shapes of all arrays in the file, by standard name.
         path: The file, for messages.
-        read: Returns one of these arrays.
+        read: Reads an array by its standard name.
 
     Raises:
-        ValueError: [EL006, EL007] The arrays are not those of the model.
+        ValueError: [EL006] An array is missing, or the model does not have it. [EL007]
+            An array has another shape.
     """
     expected = _to_theirs(empty_arrays(config), config)
-    # Others than weights of ours do no harm: counters and the like.
+    # Other arrays do no harm: counters, for instance.
     found = {
         name: shape
         for name, shape in shapes.items()
@@ -258,7 +266,7 @@ def read_weights(
 
 
 def _to_theirs(arrays: Mapping[str, Tensor], config: BiLMConfig) -> dict[str, Tensor]:
-    """Return arrays of ours by their names, laid out as theirs are."""
+    """Return the arrays of bilm-tf by name, from parameters by name."""
     found: dict[str, Tensor] = {}
     for ours, theirs in _names(config).items():
         array = arrays[ours]
@@ -268,13 +276,13 @@ def _to_theirs(arrays: Mapping[str, Tensor], config: BiLMConfig) -> dict[str, Te
             array = array.permute(2, 1, 0)[None]
         elif ours.endswith(("weight_x", "weight_h", "bias")) and "_lstm" in ours:
             array = _reorder(array, _OURS_TO_THEIRS)
-        # W_0 is [W_x; W_h], and W_x comes first.
+        # W_0 is [W_x; W_h]. The names have W_x first.
         found[theirs] = torch.cat([found[theirs], array]) if theirs in found else array
     return found
 
 
 def _to_ours(ours: str, array: np.ndarray) -> Tensor:
-    """Return the parameter of ours that an array of theirs holds."""
+    """Return the parameter of a name, from the array of bilm-tf that holds it."""
     tensor = torch.from_numpy(array)
     if ours.endswith("char_embedding"):
         return F.pad(tensor, (0, 0, 1, 0))
@@ -288,7 +296,7 @@ def _to_ours(ours: str, array: np.ndarray) -> Tensor:
 
 
 def _reorder(array: Tensor, order: tuple[int, ...]) -> Tensor:
-    """Return the four gates along the last axis in another order."""
+    """Reorder the four gates along the last axis."""
     gates = array.chunk(4, dim=-1)
     return torch.cat([gates[i] for i in order], dim=-1)
 
@@ -303,17 +311,17 @@ def _write_arrays(arrays: Mapping[str, Tensor], path: Path) -> None:
 
 
 def _problem(config: BiLMConfig) -> str | None:
-    """Return why the format can't hold a model of these sizes, None if it can."""
+    """Return the problem if the format can't hold a model of these sizes, or None."""
     if config.forget_bias != 1.0:
-        return f"its forget bias is {config.forget_bias}, theirs is always 1"
+        return f"its forget bias is {config.forget_bias}; bilm-tf has 1"
     if config.lstm_projection != (config.projection_dim < config.hidden_dim):
-        return "they project cells exactly if projection_dim is below dim"
+        return "bilm-tf projects cells exactly if projection_dim is below dim"
     if config.has_characters and (
         config.token_projection != (config.n_filters != config.projection_dim)
     ):
-        return "they project tokens exactly if the filters don't sum to the projection"
+        return "bilm-tf projects tokens exactly if the filters don't sum to the width"
     if config.has_characters and config.n_characters != BYTES + 1:
-        return f"it has {config.n_characters} characters, theirs are {BYTES + 1}"
+        return f"it has {config.n_characters} characters; bilm-tf has {BYTES + 1}"
     if config.word_dim or config.characters != "bytes":
         return "it reads an alphabet of its own or words beside characters"
     return None
@@ -322,16 +330,19 @@ def _problem(config: BiLMConfig) -> str | None:
 def read_sizes(
     options_path: Path, shapes: Mapping[str, tuple[int, ...]], path: Path
 ) -> BiLMConfig:
-    """Return the sizes in the options; what they leave open is read from the arrays.
+    """Return the sizes of a model: those in the options, and those that only the shapes
+    of arrays tell.
 
     Args:
         options_path: The file of options.
-        shapes: The shapes of the arrays, by their names.
+        shapes: The shapes of the arrays, by standard name.
         path: The file of the arrays, for messages.
 
     Raises:
-        ValueError: [EL002, EL003, EL020] The options can't be read, or say sizes that
-            can't be; [EL006] the arrays have no table of characters or words.
+        ValueError: [EL002] The options can't be read. [EL003] A setting is missing or
+            of the wrong kind. [EL020] A size is out of bounds. [EL006] There is no
+            table of characters or words. [EL163] The table of characters has another
+            number of rows. [EL167] The model has one direction.
     """
     return sizes_of(read_json(options_path), options_path, shapes, path)
 
@@ -342,9 +353,10 @@ def sizes_of(
     shapes: Mapping[str, tuple[int, ...]],
     path: Path,
 ) -> BiLMConfig:
-    """Return the sizes in options that were read. Raises as `read_sizes`."""
+    """Return the sizes of a model, whose options were read already. Arguments and
+    errors are those of `read_sizes`; options: the content of the file."""
     if isinstance(options, dict) and options.get("bidirectional") is False:
-        raise ValueError(Errors.EL167.format(path=options_path))
+        raise Errors.EL167(path=options_path)
     try:
         lstm = {**_LSTM_DEFAULTS, **options["lstm"]}
         sizes: dict[str, Any] = {ours: lstm[theirs] for theirs, ours in _LSTM.items()}
@@ -356,12 +368,12 @@ def sizes_of(
         table = "embedding" if reads_words else "char_embed"
         if table not in shapes:
             problem = f"has no array '{table}'"
-            raise ValueError(Errors.EL006.format(path=path, problem=problem))
+            raise Errors.EL006(path=path, problem=problem)
         n_rows = (shapes[table] or (0,))[0]
         if reads_words:
             sizes["n_words"] = n_rows
         elif n_rows != BYTES:
-            raise ValueError(Errors.EL163.format(path=path, found=n_rows))
+            raise Errors.EL163(path=path, found=n_rows)
         else:
             cnn = options["char_cnn"]
             sizes |= {
@@ -371,18 +383,17 @@ def sizes_of(
                 "n_highway": cnn.get("n_highway") or 0,
                 "max_characters": cnn["max_characters_per_token"],
                 "token_projection": "CNN_proj/W_proj" in shapes,
-                # The options count the characters in two ways: the array decides.
+                # Versions of bilm-tf count characters differently. The array decides.
                 "n_characters": n_rows + 1,
             }
     except (KeyError, TypeError, AttributeError) as error:
         problem = f"a setting is missing or of the wrong kind ({error})"
-        message = Errors.EL003.format(path=options_path, problem=problem)
-        raise ValueError(message) from error
+        raise Errors.EL003(path=options_path, problem=problem) from error
     return BiLMConfig.from_dict(sizes)
 
 
 def _options(stored: StoredBiLM) -> dict[str, Any]:
-    """Return the options of a model, as bilm-tf reads them."""
+    """Return the options of a model for bilm-tf."""
     config = stored.config
     options: dict[str, Any] = {
         "bidirectional": True,

@@ -1,16 +1,16 @@
 """Reading HDF5 files of unknown origin.
 
-pyfive, which is Python throughout, parses the file: how groups, arrays and their pieces
-lie in it. The HDF5 library that h5py brings is written in C, and has faults that a
-crafted file reaches. Here everything that the file says is checked before memory is
-taken, and numbers are read from the places that it names.
+pyfive, which is written in Python, parses the groups of the file, its arrays and their
+chunks. The HDF5 library of h5py is written in C, and has faults that a crafted file can
+reach. Here all metadata are checked before memory is taken. Then the numbers are read
+from their places in the file.
 """
 
 import io
 import math
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import product
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -20,19 +20,19 @@ import pyfive
 from pyfive.dataobjects import DataObjects
 
 from ...errors import Errors
-from ...files import coded, reading
+from ...files import parsing, reading
 
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
-# How many times its file a compressed array may be; floats hardly shrink.
+# Largest ratio of an array's size to the size of its file; floats hardly shrink.
 MAX_COMPRESSION = 100
-# Bytes that may be read of everything but the numbers, and names that may be there:
-# a published model has about 40 names in 50 kB.
+# Most bytes of metadata that are read, and most names of arrays. A published model has
+# about 40 names in 50 kB.
 MAX_METADATA = 8 << 20
 MAX_NAMES = 10_000
 MAX_DEPTH = 20  # of groups in one another
-_READ_COSTS = 32  # bytes that a read counts as at least
-_COMPACT, _CONTIGUOUS, _CHUNKED = range(3)  # how arrays lie in a file
-_NOT_HELD = "larger than what the file holds of it"
+_READ_COSTS = 32  # least number of bytes that a read counts as
+_COMPACT, _CONTIGUOUS, _CHUNKED = range(3)  # storage layouts of HDF5
+_NOT_HELD = "larger than its data in the file"
 _DEFLATE, _SHUFFLE = 1, 2  # filters
 # Bits of exponent and mantissa of IEEE 754, by the bytes of a number.
 _IEEE = {2: (5, 10), 4: (8, 23), 8: (11, 52)}
@@ -40,13 +40,13 @@ _DATATYPE = 0x0003  # the message of an object's header that says its type
 
 
 class _Metadata(io.RawIOBase):
-    """A file, of which pyfive reads a bounded number of bytes."""
+    """A file of which pyfive can read a bounded number of bytes."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file, self._size, self._left = file, size, MAX_METADATA
 
     def read(self, size: int = -1) -> bytes:
-        """Return bytes. Raises ValueError if too many were read already."""
+        """Read bytes. Raises ValueError if too many were read before."""
         rest = max(0, self._size - self._file.tell())
         size = rest if size < 0 else min(size, rest)
         self._left -= max(size, _READ_COSTS)
@@ -55,16 +55,17 @@ class _Metadata(io.RawIOBase):
         return self._file.read(size)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a place."""
+        """Move the position."""
         return self._file.seek(offset, whence)
 
     def tell(self) -> int:
-        """Return the place."""
+        """Return the position."""
         return self._file.tell()
 
 
 class _Piece(NamedTuple):
-    """Where numbers of an array lie in the file, and where in the array."""
+    """A chunk of an array: its bytes in the file, and its first element in the
+    array."""
 
     offset: int
     size: int
@@ -73,10 +74,10 @@ class _Piece(NamedTuple):
 
 
 class Hdf5File:
-    """The arrays of an HDF5 file that is open.
+    """The arrays of an open HDF5 file. They are checked here, and read by `read`.
 
     Attributes:
-        shapes: The shape of each array by its name, none of them read.
+        shapes: The shape of each array by its name.
     """
 
     def __init__(self, file: BinaryIO, path: Path) -> None:
@@ -88,22 +89,21 @@ class Hdf5File:
             raise ValueError("it does not begin as HDF5 files do")
         metadata = _Metadata(file, self._size)
         parsed = pyfive.File(metadata)
-        # Bytes that arrays may have together: plain ones as many as the file.
+        # Bytes that plain and that compressed arrays may still have together.
         left = {False: self._size, True: MAX_COMPRESSION * self._size}
         for name, array in _walk(parsed, "", 0, path):
             if len(self._arrays) == MAX_NAMES:
                 raise ValueError(f"it has more than {MAX_NAMES:,} arrays")
             problem = _problem(array, metadata) or self._place(name, array, left)
             if problem:
-                message = Errors.EL009.format(name=name, path=path, problem=problem)
-                raise ValueError(message)
+                raise Errors.EL009(name=name, path=path, problem=problem)
             self._arrays[name] = array
         self._check_places()
         self.shapes = {name: tuple(a.shape) for name, a in self._arrays.items()}
 
     def _place(self, name: str, array: Any, left: dict[bool, int]) -> str | None:
-        """Find out where an array lies. Return why it is not read, None if it is.
-        `left` has the bytes that plain and packed arrays may have from here on."""
+        """Find the chunks of an array. Return the problem if it can't be read, or None.
+        left: bytes that plain (False) and compressed (True) arrays may still have."""
         is_packed = bool(array.id.filter_pipeline)
         n_bytes = math.prod(array.shape) * array.dtype.itemsize
         left[is_packed] -= n_bytes
@@ -120,8 +120,8 @@ class Hdf5File:
         return None
 
     def _pieces_of(self, array: Any) -> list[_Piece] | None:
-        """Return the pieces of an array, None if it has not all of them, or they could
-        not be held."""
+        """Return the chunks of an array. Return None if one is missing, or they are too
+        large."""
         shape, chunks = array.shape, array.chunks
         if len(chunks) != len(shape) or not all(chunks):
             return None
@@ -138,8 +138,8 @@ class Hdf5File:
         ]
 
     def _check_places(self) -> None:
-        """Raise ValueError [EL009] if two arrays share bytes: an array has a second
-        name, and would take memory for each, or the file is damaged."""
+        """Raise ValueError [EL009] if two arrays share bytes. An array may have a
+        second name, and would take memory twice, or the file is damaged."""
         places = sorted(
             (piece.offset, piece.offset + piece.size, name)
             for name, pieces in self._pieces.items()
@@ -150,11 +150,15 @@ class Hdf5File:
             if start < end:
                 problem = f"stored where '{before}' is, too"
                 values = {"name": name, "path": self._path, "problem": problem}
-                raise ValueError(Errors.EL009.format(**values))
+                raise Errors.EL009(**values)
             end, before = stop, name
 
     def read(self, name: str) -> np.ndarray:
-        """Return an array."""
+        """Read an array. Raises ValueError [EL002] if it is damaged."""
+        with parsing(Errors.EL002, self._path, format="HDF5"):
+            return self._read(name)
+
+    def _read(self, name: str) -> np.ndarray:
         array, pieces = self._arrays[name], self._pieces[name]
         if array.id.layout_class == _COMPACT:
             return np.array(array[()])
@@ -177,28 +181,29 @@ def open_file(path: Path) -> Iterator[Hdf5File]:
     """Open an HDF5 file to read.
 
     Raises:
-        ValueError: [EL002] for whatever fails while it is open; [EL009] on links and
-            external or virtual storage, which could reach other files of this machine,
-            on arrays that the file does not really hold, which would take memory, and
-            on arrays that are not of plain floating-point numbers.
+        ValueError: [EL002] The file can't be read. [EL009] It has an array with links
+            or external storage, which could reach other files of this machine, an array
+            that is larger than its data, or one that is not floating-point numbers.
     """
-    with reading(path, Errors.EL002, format="HDF5"), path.open("rb") as file:
-        try:
-            opened = Hdf5File(file, path)
-        except AssertionError as error:  # so pyfive says what it did not expect
-            problem = "a part of it is damaged, or a link to another file"
-            raise ValueError(problem) from error
-        yield opened
+    with ExitStack() as opened:
+        with reading(path, Errors.EL002, format="HDF5"):
+            file = opened.enter_context(path.open("rb"))
+            try:
+                arrays = Hdf5File(file, path)
+            except AssertionError as error:  # pyfive asserts its expectations
+                problem = "a part of it is damaged, or a link to another file"
+                raise ValueError(problem) from error
+        yield arrays
 
 
 def _walk(group: Any, prefix: str, depth: int, path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield the arrays of a group and of those inside, None for each link."""
+    """Yield names and arrays of a group and of its groups, with None for a link."""
     if depth > MAX_DEPTH:
         raise ValueError(f"its groups are more than {MAX_DEPTH} deep, or in a circle")
     for key in group:
         name = prefix + key
-        problem = "damaged, or of a kind that is not read"
-        with coded(Errors.EL009, path, name=name, problem=problem):
+        problem = "damaged, or of an unknown kind"
+        with parsing(Errors.EL009, path, name=name, problem=problem):
             item = group.get_lazy_view(key)
         if item is None or item.name != f"/{name}":
             yield name, None
@@ -209,7 +214,7 @@ def _walk(group: Any, prefix: str, depth: int, path: Path) -> Iterator[tuple[str
 
 
 def _problem(array: Any, metadata: _Metadata) -> str | None:
-    """Return why an array is not read, None if it can be."""
+    """Return the problem if an array can't be read, or None."""
     if array is None:
         return "a link"
     if array.shape is None:
@@ -226,9 +231,9 @@ def _problem(array: Any, metadata: _Metadata) -> str | None:
 
 
 def _is_ieee(array: Any, metadata: _Metadata) -> bool:
-    """Return whether numbers are as IEEE 754 has them, which pyfive takes for granted:
-    bfloat16, for instance, is not a 16-bit float of NumPy."""
-    place = array._dataobjects.offset  # noqa: SLF001  (it is shown nowhere else)
+    """Return whether numbers are those of IEEE 754. pyfive does not look: it would take
+    bfloat16 for the 16-bit floats of NumPy."""
+    place = array._dataobjects.offset  # noqa: SLF001  (it has no public name)
     header = DataObjects(metadata, place)
     start = header.find_msg_type(_DATATYPE)[0]["offset_to_message"]
     properties = header.msg_data[start + 8 : start + 20]
@@ -236,12 +241,9 @@ def _is_ieee(array: Any, metadata: _Metadata) -> bool:
 
 
 def _unpacked(data: bytes, piece: _Piece, array: Any) -> bytes:
-    """Return the bytes of a piece, of its full size. Raises ValueError if it is
-    damaged."""
-    size, itemsize = (
-        math.prod(array.chunks) * array.dtype.itemsize,
-        array.dtype.itemsize,
-    )
+    """Return the unpacked bytes of a chunk. Raises ValueError if it is damaged."""
+    itemsize = array.dtype.itemsize
+    size = math.prod(array.chunks) * itemsize
     for i, each in reversed([*enumerate(array.id.filter_pipeline or [])]):
         if piece.filter_mask >> i & 1:
             continue

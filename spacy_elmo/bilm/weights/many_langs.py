@@ -1,10 +1,10 @@
 """ELMoForManyLangs: `config.json`, the JSON that it names, `char.dic`, `word.dic`,
 `encoder.pkl` and `token_embedder.pkl`. Read only.
 
-Their models read code points through an alphabet, and a word embedding beside the
-char-CNN. Their highway gate keeps x where ours opens the transform: sigmoid(-z) is
-1 - sigmoid(z), so its weights are negated. Their gates are i, f, g, o; ours o, i, f, g.
-Foreign names stay in this file.
+These models read code points in an alphabet, and have a word embedding beside the
+char-CNN. The gate of their highway layers keeps x, and ours opens the transform. Since
+sigmoid(-z) is 1 - sigmoid(z), its weights are negated. Their gates are ordered i, f, g,
+o, and ours o, i, f, g. Names of ELMoForManyLangs stay in this file.
 """
 
 import json
@@ -18,8 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...errors import Errors
-from ...files import coded, reading
+from ...errors import ElmoError, Errors
+from ...files import reading
 from ...registry import registry
 from ..config import BiLMConfig
 from ..objectives.storage import FLOATS
@@ -31,21 +31,22 @@ from .text_files import read_json, read_lines
 CONFIG, ENCODER, EMBEDDER = "config.json", "encoder.pkl", "token_embedder.pkl"
 WORDS, CHARACTERS = "word.dic", "char.dic"
 FILES = (CONFIG, CHARACTERS, WORDS, ENCODER, EMBEDDER)
-# The JSON that the published models name: it has the same sizes and settings for all
-# languages (issue 26 of the project, and `configs` in its package), and is in no zip.
+# The published models name one of these files, which no zip has. The settings in it are
+# the same for all languages (issue 26 of ELMoForManyLangs, and `configs` in its
+# package).
 PUBLISHED_SIZES = (
     "cnn_50_100_512_4096_sample.json",
     "cnn_0_100_512_4096_sample.json",
 )
-# Bytes of a pickle beside its numbers.
+# Most bytes of a pickle beside its numbers.
 MAX_OVERHEAD = 16 << 20
 _TABLE = "emb_layer.embedding.weight"
 _FILTER, _HIGHWAY = "convolutions.{}.weight", "highways._layers.{}.weight"
 _PROJECTION = "forward_layer_{}.state_projection.weight"
 _SPECIAL_WORDS = {"<bos>": BOS, "<eos>": EOS, "<oov>": UNK}
-# Words of the text that are spelled as our special ones must not stand for them.
+# A word of the text with the spelling of our special word gets another name.
 _SPECIAL_WORDS |= {ours: theirs for theirs, ours in _SPECIAL_WORDS.items()}
-# Their code looks the two marks up under each other's names, and was trained so.
+# ELMoForManyLangs swaps these two marks when it looks them up, in training too.
 _SWAPPED = {"<bow>": "<eow>", "<eow>": "<bow>"}
 Getter = Callable[[str], Tensor]
 
@@ -58,8 +59,8 @@ class ManyLangsFormat:
     layout = f"the files of ELMoForManyLangs, {', '.join(map(repr, FILES))}"
 
     def matches(self, path: Path) -> bool:
-        """Return whether its files are there; a model of words alone has no characters,
-        and the other way round."""
+        """Return whether the files are there. A model may read words or characters
+        alone, and lack the other file."""
         if path.is_file() and path.name not in FILES:
             return False
         folder = folder_of(path)
@@ -68,7 +69,7 @@ class ManyLangsFormat:
         ) and ((folder / WORDS).exists() or (folder / CHARACTERS).exists())
 
     def read_config(self, path: Path) -> BiLMConfig:
-        """Return the sizes, some of which are the numbers of words and characters."""
+        """Return the sizes."""
         return _read_texts(folder_of(path))[0]
 
     def load(self, path: Path) -> StoredBiLM:
@@ -78,17 +79,21 @@ class ManyLangsFormat:
         n_numbers = sum(array.numel() for array in empty_arrays(config).values())
         n_numbers += word_dim * (config.n_words + config.projection_dim)
         most = 4 * n_numbers + MAX_OVERHEAD
-        with coded(Errors.EL002, folder, format=self.name):
+        try:
             arrays = _token_encoder(_getter(folder / EMBEDDER, most), config)
             arrays |= _lstms(_getter(folder / ENCODER, most), config)
+        except ElmoError:
+            raise
+        except (RuntimeError, IndexError, ValueError) as error:  # shapes that don't fit
+            raise Errors.EL002(path=folder, format=self.name, error=error) from error
         return StoredBiLM(config, vocab, alphabet, arrays)
 
 
 def _read_texts(
     folder: Path,
 ) -> tuple[BiLMConfig, list[str] | None, list[str] | None, int]:
-    """Return sizes, words, characters, and the width of the table of words; weights are
-    not read if the JSON of the sizes is there."""
+    """Return sizes, words, characters, and the width of the word embedding. Weights are
+    read only if the JSON of the sizes is missing."""
     path, sizes = _read_sizes(folder)
     try:
         lstm, tokens = sizes["encoder"], sizes["token_embedder"]
@@ -98,7 +103,7 @@ def _read_texts(
             "n_layers": lstm["n_layers"],
             "cell_clip": lstm.get("cell_clip"),
             "proj_clip": lstm.get("proj_clip"),
-            "forget_bias": 0.0,  # theirs is in the bias already
+            "forget_bias": 0.0,  # the stored bias includes it
         }
         word_dim, char_dim = tokens["word_dim"], tokens["char_dim"]
         if char_dim:
@@ -113,12 +118,12 @@ def _read_texts(
             }
     except (KeyError, TypeError, AttributeError) as error:
         problem = f"a setting is missing or of the wrong kind ({error})"
-        raise ValueError(Errors.EL003.format(path=path, problem=problem)) from error
+        raise Errors.EL003(path=path, problem=problem) from error
     vocab = alphabet = None
     for file, kind, dim in (WORDS, "word", word_dim), (CHARACTERS, "char", char_dim):
         if dim and not (folder / file).exists():
             values = {"path": folder / file, "kind": kind, "dim": dim, "sizes": path}
-            raise ValueError(Errors.EL166.format(**values))
+            raise Errors.EL166(**values)
     if word_dim:
         vocab = [_SPECIAL_WORDS.get(w, w) for w in _read_dic(folder / WORDS)]
         settings["n_words"] = len(vocab)
@@ -129,19 +134,19 @@ def _read_texts(
 
 
 def _read_sizes(folder: Path) -> tuple[Path, Any]:
-    """Return the JSON of the sizes and the file that it is in.
+    """Return the path and the content of the JSON with the sizes.
 
     Raises:
-        ValueError: [EL002] A file can't be read; [EL165] the JSON is not there, and the
-            arrays don't say everything.
+        ValueError: [EL002] A file can't be read. [EL165] The JSON is missing, and it is
+            not one of PUBLISHED_SIZES, so the arrays don't tell everything.
     """
     path = folder / CONFIG
     try:
-        # The path is of the machine that trained it, perhaps of another system.
+        # The path is from the machine of the training, perhaps of another system.
         name = PureWindowsPath(read_json(path)["config_path"]).name
     except (KeyError, TypeError) as error:
         problem = f"a setting is missing or of the wrong kind ({error})"
-        raise ValueError(Errors.EL003.format(path=path, problem=problem)) from error
+        raise Errors.EL003(path=path, problem=problem) from error
     with reading(path, Errors.EL002, format="a configuration"):  # a name of any length
         folders = [folder, folder / "configs", *sorted(folder.iterdir())]
         places = [each / name for each in folders if each.is_dir()]
@@ -152,16 +157,16 @@ def _read_sizes(folder: Path) -> tuple[Path, Any]:
     if name not in PUBLISHED_SIZES:
         content = json.dumps(sizes)
         values = {"path": folder, "name": name, "content": content}
-        raise ValueError(Errors.EL165.format(**values))
+        raise Errors.EL165(**values)
     return path, sizes
 
 
 def _sizes_of_arrays(folder: Path) -> dict[str, Any]:
-    """Return the sizes that arrays have, as their JSON has them. Clips, activation and
-    the length of words, which arrays don't say, are those of all published models."""
+    """Return the sizes of arrays in the form of the JSON. Arrays don't tell clips,
+    activation and length of words: these are the values of all published models."""
     path = folder / EMBEDDER
     tokens, lstm = _read_arrays(path), _read_arrays(folder / ENCODER)
-    with coded(Errors.EL002, path, format="arrays of ELMoForManyLangs"):
+    try:
         none = torch.empty(0, 0)
         word, char = (tokens.get(f"{kind}_{_TABLE}", none) for kind in ("word", "char"))
         filters = [tokens[f"convolutions.{i}.weight"] for i in _count(tokens, _FILTER)]
@@ -179,10 +184,13 @@ def _sizes_of_arrays(folder: Path) -> dict[str, Any]:
                 "max_characters_per_token": 50,
             },
         }  # fmt: skip
+    except (KeyError, IndexError, ValueError) as error:
+        said = {"path": path, "format": "arrays of ELMoForManyLangs", "error": error}
+        raise Errors.EL002(**said) from error
 
 
 def _count(arrays: dict[str, Tensor], name: str) -> range:
-    """Return the numbers of arrays with a numbered name."""
+    """Return the range of numbers for which there are arrays with a numbered name."""
     return range(next(i for i in count() if name.format(i) not in arrays))
 
 
@@ -222,14 +230,15 @@ def _lstms(get: Getter, config: BiLMConfig) -> dict[str, Tensor]:
 
 
 def _gates(array: Tensor) -> Tensor:
-    """Return gates i, f, g, o along the first axis as o, i, f, g along the last one."""
+    """Turn gates i, f, g, o along the first axis into o, i, f, g along the last
+    axis."""
     *others, o = array.chunk(4)
     return torch.cat([o, *others]).t()
 
 
 def _getter(path: Path, max_bytes: int) -> Getter:
-    """Return a function that gives a file's arrays by name, with as many axes as each
-    must have."""
+    """Read a file. Return a function that returns an array of it by name, and checks
+    its number of axes."""
     arrays = _read_arrays(path, max_bytes)
 
     def get(name: str) -> Tensor:
@@ -237,14 +246,14 @@ def _getter(path: Path, max_bytes: int) -> Getter:
         n_axes = 1 if name.endswith("bias") else 3 if "convolutions" in name else 2
         if array is None or array.dim() != n_axes:
             problem = f"has no array '{name}' of {n_axes} axes"
-            raise ValueError(Errors.EL006.format(path=path, problem=problem))
+            raise Errors.EL006(path=path, problem=problem)
         return array
 
     return get
 
 
 def _read_arrays(path: Path, max_bytes: int | None = None) -> dict[str, Tensor]:
-    """Return the arrays of a pickle, none of whose code is run."""
+    """Return the arrays of a pickle. No code in it is run."""
     with reading(path, Errors.EL002, max_bytes=max_bytes, format="arrays of PyTorch"):
         _check_zip(path)
         arrays = torch.load(path, map_location="cpu", weights_only=True)
@@ -254,7 +263,7 @@ def _read_arrays(path: Path, max_bytes: int | None = None) -> dict[str, Tensor]:
             if not _is_plain(array):
                 problem = "not an array of floating-point numbers"
                 found = {"name": name, "problem": problem}
-                raise ValueError(Errors.EL009.format(path=path, **found))
+                raise Errors.EL009(path=path, **found)
         starts = [a.untyped_storage().data_ptr() for a in arrays.values() if a.nbytes]
         if len(set(starts)) < len(starts):  # each would take memory of its own
             raise ValueError("its arrays share their numbers")
@@ -262,8 +271,8 @@ def _read_arrays(path: Path, max_bytes: int | None = None) -> dict[str, Tensor]:
 
 
 def _check_zip(path: Path) -> None:
-    """Raise ValueError if what a zip file holds takes more room than the file, whose
-    size is bounded. PyTorch's files before version 1.6 are no zip files."""
+    """Raise ValueError if the entries of a zip file are larger than the file, whose
+    size is bounded. Before version 1.6 PyTorch did not write zip files."""
     with path.open("rb") as file:
         if file.read(2) != b"PK":
             return
@@ -273,7 +282,8 @@ def _check_zip(path: Path) -> None:
 
 
 def _is_plain(array: object) -> bool:
-    """Return whether an array has memory, and for each of its numbers some."""
+    """Return whether an array is floating-point numbers on the CPU, with memory for
+    each of them."""
     return (
         isinstance(array, Tensor)
         and array.layout == torch.strided
@@ -284,11 +294,11 @@ def _is_plain(array: object) -> bool:
 
 
 def _read_dic(path: Path) -> list[str]:
-    """Return the entries of a file of lines "entry, tab, number", by number."""
+    """Read a file of lines "entry, tab, number". Return its entries by number."""
     numbered = [line.rsplit("\t", 1) for line in read_lines(path) if "\t" in line]
     with reading(path, Errors.EL002, format="numbered lines"):
         entries = {int(number): entry for entry, number in numbered}
     if sorted(entries) != list(range(len(entries))):
         problem = "its entries are not numbered 0, 1, 2 ..."
-        raise ValueError(Errors.EL003.format(path=path, problem=problem))
+        raise Errors.EL003(path=path, problem=problem)
     return [entries[i] for i in range(len(entries))]

@@ -1,6 +1,8 @@
-"""Our own model folder: `config.json`, `weights.safetensors`, `vocab.txt` if known.
+"""Our own model folder: `config.json`, `weights.safetensors`, and `vocab.txt` if the
+words are known.
 
-safetensors holds plain arrays and no code, and says their shapes before any is read.
+A safetensors file has plain arrays and no code. Its header has their shapes, so memory
+is taken only for arrays that fit.
 """
 
 import json
@@ -48,7 +50,7 @@ class OwnFormat:
     keeps_training = True
 
     def matches(self, path: Path) -> bool:
-        """Return whether there are both a configuration and weights."""
+        """Return whether there are a configuration and weights."""
         if path.is_file() and path.name not in (CONFIG, WEIGHTS):
             return False
         folder = folder_of(path)
@@ -59,21 +61,26 @@ class OwnFormat:
         return BiLMConfig.from_dict(_header(folder_of(path) / CONFIG)["bilm"])
 
     def read_mix(self, path: Path) -> Mix | None:
-        """Return the mix of layers that was trained with the model, if it has one."""
+        """Return the mix of layers that was trained with the model, or None."""
         header = _header(place := folder_of(path) / CONFIG)
         return _mix(header, BiLMConfig.from_dict(header["bilm"]), place)
 
     def load(self, path: Path) -> StoredBiLM:
-        """Read a model whose weights have the fingerprint that was saved."""
+        """Read a model.
+
+        Raises:
+            ValueError: [EL003] A setting or the words are damaged or changed. [EL012]
+                The weights have another fingerprint than the configuration says. Also
+                as `check_words` and `check_shapes`.
+        """
         folder = folder_of(path)
         path, header = folder / WEIGHTS, _header(folder / CONFIG)
         config = BiLMConfig.from_dict(header["bilm"])
         vocab = read_vocab(folder / VOCAB) if (folder / VOCAB).exists() else None
-        signed = header.get("vocab_sha256")  # edited files may lack it
-        if signed is not None and signed != sha256_of(vocab_text(vocab or [])):
+        recorded = header.get("vocab_sha256")  # edited files may lack it
+        if recorded is not None and recorded != sha256_of(vocab_text(vocab or [])):
             problem = "it was changed after it was written, or is not there"
-            message = Errors.EL003.format(path=folder / VOCAB, problem=problem)
-            raise ValueError(message)
+            raise Errors.EL003(path=folder / VOCAB, problem=problem)
         has_alphabet = config.characters == "alphabet"
         alphabet = read_json(folder / ALPHABET) if has_alphabet else None
         check_words(folder, config, vocab, alphabet)
@@ -83,7 +90,7 @@ class OwnFormat:
         found, expected = stored.fingerprint, header.get("fingerprint")
         if expected is not None and found != expected:
             both = {"found": found, "expected": expected, "config": folder / CONFIG}
-            raise ValueError(Errors.EL012.format(path=path, **both))
+            raise Errors.EL012(path=path, **both)
         return stored
 
     def save(
@@ -94,9 +101,18 @@ class OwnFormat:
         objective: objectives.Objective | None = None,
         card: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write a model, and remove what else of another was in the folder. Raises
-        ValueError [EL027] for words that a list of lines can't hold, [EL061] if the
-        folder has a model of another program."""
+        """Write a model, and remove the files of the model that was in the folder.
+
+        Args:
+            stored: The model.
+            folder: The folder to write.
+            objective: The objective of the training.
+            card: The origin of the model.
+
+        Raises:
+            ValueError: [EL027] A word has a line break. [EL061] The folder has a model
+                of another program.
+        """
         words = stored.vocab
         _check_ours(Path(folder) / CONFIG)
         check_can_be_read_again(words, self.name)
@@ -118,9 +134,9 @@ class OwnFormat:
         if stored.alphabet is not None:
             contents[ALPHABET] = json.dumps(stored.alphabet, ensure_ascii=False)
         if card is not None:
-            signed = {**card, "fingerprint": stored.fingerprint}
-            signed |= {} if stored.form is None else {FORM: stored.form}
-            contents[CARD] = json_with_checksum(signed)
+            identified = {**card, "fingerprint": stored.fingerprint}
+            identified |= {} if stored.form is None else {FORM: stored.form}
+            contents[CARD] = json_with_checksum(identified)
         if stored.form is not None:
             header[FORM] = stored.form
         if words is not None:
@@ -130,33 +146,35 @@ class OwnFormat:
 
 
 def _check_ours(path: Path) -> None:
-    """Raise ValueError [EL061] for a `config.json` of others, such as BERT's."""
+    """Raise ValueError [EL061] if `config.json` belongs to another program, as BERT's
+    does."""
     try:
         header = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
-        return  # there is none, or none that can be read
+        return  # there is no such file, or it can't be read
     if not (isinstance(header, dict) and isinstance(header.get("bilm"), dict)):
-        raise ValueError(Errors.EL061.format(path=path))
+        raise Errors.EL061(path=path)
 
 
 def _header(path: Path) -> dict[str, Any]:
-    """Return what `config.json` holds, of a version that can be read."""
+    """Read `config.json`. Raises ValueError [EL003] if it is damaged, [EL014] if its
+    version is newer than this package."""
     header = read_own_json(path)
     if not isinstance(header, dict) or not isinstance(header.get("bilm"), dict):
         problem = "it has no 'bilm' section"
-        raise ValueError(Errors.EL003.format(path=path, problem=problem))
+        raise Errors.EL003(path=path, problem=problem)
     version = header.get("format")
     if type(version) is not int or version < FORMAT_VERSION:
         problem = f"its format is {version!r}"
-        raise ValueError(Errors.EL003.format(path=path, problem=problem))
+        raise Errors.EL003(path=path, problem=problem)
     if version > FORMAT_VERSION:
         versions = {"found": version, "known": FORMAT_VERSION}
-        raise ValueError(Errors.EL014.format(path=path, **versions))
+        raise Errors.EL014(path=path, **versions)
     return header
 
 
 def _mix(header: dict[str, Any], config: BiLMConfig, path: Path) -> Mix | None:
-    """Return the mix of layers in a configuration, None if there is none."""
+    """Return the mix of layers in a configuration, or None."""
     if (found := header.get("mix")) is None:
         return None
     try:
@@ -164,13 +182,13 @@ def _mix(header: dict[str, Any], config: BiLMConfig, path: Path) -> Mix | None:
     except (KeyError, TypeError, ValueError, OverflowError):
         numbers = []
     if len(numbers) != config.n_layers + 2 or not all(map(math.isfinite, numbers)):
-        problem = "its 'mix' is no number a layer and a scale"
-        raise ValueError(Errors.EL003.format(path=path, problem=problem))
+        problem = "its 'mix' has not one number for each layer, and a scale"
+        raise Errors.EL003(path=path, problem=problem)
     return Mix(tuple(numbers[:-1]), numbers[-1])
 
 
 def _read_arrays(path: Path, config: BiLMConfig) -> dict[str, Tensor]:
-    """Return all arrays as float32, read if all their shapes fit."""
+    """Check the shapes of all arrays, then read them as float32."""
     with reading(path, Errors.EL010), safe_open(path, framework="pt") as file:
         names = list(file.keys())
         parts = {name: file.get_slice(name) for name in names}
@@ -178,7 +196,7 @@ def _read_arrays(path: Path, config: BiLMConfig) -> dict[str, Tensor]:
         for name, part in parts.items():
             if part.get_dtype() not in _SAFETENSORS_FLOATS:
                 found = {"name": name, "problem": f"of type {part.get_dtype()}"}
-                raise ValueError(Errors.EL009.format(path=path, **found))
+                raise Errors.EL009(path=path, **found)
         check_shapes(path, shapes, empty_arrays(config))
-        # Copies: what safetensors gives is the file itself, mapped into memory.
+        # Copies, since safetensors returns memory that is mapped to the file.
         return {n: file.get_tensor(n).to(torch.float32, copy=True) for n in names}

@@ -1,10 +1,10 @@
 """TensorFlow's checkpoints ("tensor bundles"), read without TensorFlow.
 
-`PREFIX.index` says what there is, `PREFIX.data-00000-of-00001` and its like hold the
-arrays. The index is a table of LevelDB: blocks of keys and values in order, a block
-that lists these blocks, and a footer. A key is the name of an array, its value an entry
-(a protocol buffer: type, shape, data file, place, checksum); the key "" has a header.
-Every block and every array has a CRC32C.
+`PREFIX.index` lists the arrays, and files such as `PREFIX.data-00000-of-00001` hold
+them. The index is a table of LevelDB: blocks of keys and values in order, a block that
+lists these blocks, and a footer. A key is the name of an array. Its value is a protocol
+buffer with type, shape, data file, offset and checksum. The key "" has a header. Every
+block and every array has a CRC32C.
 
 Sources: LevelDB's doc/table_format.md, snappy's format_description.txt, TensorFlow's
 tensor_bundle.proto, tensor_shape.proto and types.proto.
@@ -32,7 +32,8 @@ _MAGIC = 0xDB4775248B80FB57
 _FOOTER, _TRAILER = 48, 5  # bytes; a block's trailer is its kind and its checksum
 _PLAIN, _SNAPPY = 0, 1
 _PIECE = 16 << 20  # bytes of an array that are read at a time
-# TensorFlow's numbers of the types that weights have. Others can be there, unread.
+# TensorFlow's numbers of the types that weights have. Arrays of other types are not
+# read.
 _DTYPES: dict[int, np.dtype[Any]] = {
     1: np.dtype("<f4"),
     2: np.dtype("<f8"),
@@ -41,16 +42,16 @@ _DTYPES: dict[int, np.dtype[Any]] = {
 
 
 class Entry(NamedTuple):
-    """Where an array is.
+    """The entry of an array in the index.
 
     Attributes:
-        dtype: None for types that weights don't have.
-        shape: Of the array.
-        shard: Number of its data file.
+        dtype: Dtype; None for types that weights don't have.
+        shape: Shape.
+        shard: Number of the data file.
         offset: First byte in that file.
         size: Number of bytes.
         crc: Masked CRC32C of these bytes.
-        is_sliced: Whether it is a partitioned variable, whose parts stand elsewhere.
+        is_sliced: Whether it is a partitioned variable, with an entry for each part.
     """
 
     dtype: np.dtype[Any] | None
@@ -63,14 +64,13 @@ class Entry(NamedTuple):
 
 
 class TensorBundle:
-    """A checkpoint, whose index has been read and checked.
+    """A checkpoint. Its index is read and checked at once.
 
     Args:
         prefix: Path of the checkpoint as TensorFlow names it, without `.index`.
 
     Raises:
-        ValueError: [EL002] The index can't be read; [EL009] an array is not plain, or
-            not in the data files.
+        ValueError: [EL002] The index can't be read.
     """
 
     def __init__(self, prefix: Path) -> None:
@@ -78,7 +78,7 @@ class TensorBundle:
         with reading(self.path, Errors.EL002, max_bytes=MAX_INDEX, format=FORMAT):
             values = dict(_read_table(self.path.read_bytes()))
             n_shards = _read_header(values.pop(b"", b""))
-            # Slices of partitioned variables have names that are no text.
+            # The names of slices of partitioned variables are not text.
             self.entries = {
                 name.decode("utf-8", "backslashreplace"): _read_entry(value)
                 for name, value in values.items()
@@ -89,26 +89,26 @@ class TensorBundle:
         ]
 
     def shapes(self, names: Mapping[str, str]) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of arrays by other names, none of them read.
+        """Check that arrays can be read. Return their shapes by other names.
 
         Args:
-            names: Their names here -> the names that they are returned by.
+            names: For each name in the checkpoint, the name in the result.
 
         Raises:
-            ValueError: [EL002] if a data file is missing, [EL009] if an array can't be
-                read, or the files don't hold all of them.
+            ValueError: [EL002] A data file is missing. [EL009] An array can't be read,
+                or is larger than its data.
         """
         held: dict[int, int] = {}
         for name in names:
             entry = self.entries[name]
             if problem := self._problem(entry, held):
                 values = {"name": name, "path": self.path, "problem": problem}
-                raise ValueError(Errors.EL009.format(**values))
+                raise Errors.EL009(**values)
         return {other: self.entries[name].shape for name, other in names.items()}
 
     def _problem(self, entry: Entry, held: dict[int, int]) -> str | None:
-        """Return why an array is not read, None if it can be. `held` has the bytes of
-        each data file that are not taken by arrays asked for before."""
+        """Return the problem if an array can't be read, or None. held: the bytes of
+        each data file that no array before this one has taken."""
         if entry.is_sliced:
             return "stored in slices, as a partitioned variable"
         if entry.dtype is None:
@@ -116,18 +116,18 @@ class TensorBundle:
         if entry.size != math.prod(entry.shape) * entry.dtype.itemsize:
             return f"of {entry.size} bytes, for the shape {entry.shape}"
         if entry.shard >= len(self._shards):
-            return "in a data file that the checkpoint has not"
+            return "in a data file that does not exist"
         path = self._shards[entry.shard]
         with reading(path, Errors.EL002, format=FORMAT):
             n_bytes = path.stat().st_size
         held[entry.shard] = held.get(entry.shard, n_bytes) - entry.size
         if entry.offset + entry.size > n_bytes or held[entry.shard] < 0:
-            return "larger than what the file holds of it"
+            return "larger than its data in the file"
         return None
 
     def read(self, name: str) -> np.ndarray:
-        """Return an array that `shapes` has checked. Raises ValueError [EL002] if its
-        checksum is another."""
+        """Read an array that `shapes` has checked. Raises ValueError [EL002] if its
+        checksum is wrong."""
         entry = self.entries[name]
         path, crc = self._shards[entry.shard], 0
         array = np.empty(entry.shape, dtype=entry.dtype)
@@ -143,9 +143,9 @@ class TensorBundle:
 
 
 def latest(folder: Path) -> Path | None:
-    """Return the prefix that a folder's file `checkpoint` names as the newest, None if
-    there is no such file. It may name it by the path of another machine: the name is
-    what counts. Raises ValueError [EL002] if it can't be read."""
+    """Return the prefix of the newest checkpoint, which a file `checkpoint` in the
+    folder names, or None if there is no such file. Only the name counts: the path may
+    be from another machine. Raises ValueError [EL002] if the file can't be read."""
     path = folder / "checkpoint"
     if not path.exists():
         return None
@@ -185,14 +185,15 @@ def _read_table(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _read_handle(data: bytes, at: int) -> tuple[int, int, int]:
-    """Return the offset and the size of a block, and where the handle ends."""
+    """Return the offset and the size of a block, and the end of the handle."""
     offset, at = _read_varint(data, at)
     size, at = _read_varint(data, at)
     return offset, size, at
 
 
 def _read_block(data: bytes, offset: int, size: int, most: int) -> bytes:
-    """Return the content of a block, of `most` bytes at most."""
+    """Return the content of a block. Raises ValueError if it is damaged, or has more
+    than `most` bytes."""
     end = offset + size
     if end + _TRAILER > len(data):
         raise ValueError("a block is outside the file")
@@ -209,8 +210,8 @@ def _read_block(data: bytes, offset: int, size: int, most: int) -> bytes:
 
 
 def _read_entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the keys and values of a block. A key is said by how many bytes it shares
-    with the one before, and the bytes that follow."""
+    """Yield the keys and values of a block. A key is stored as the number of bytes that
+    it shares with the key before, and its other bytes."""
     n_restarts = int.from_bytes(block[-4:], "little")
     end = len(block) - 4 * (n_restarts + 1)
     if end < 0:
@@ -231,7 +232,8 @@ def _read_entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return a number in groups of seven bits, the lowest first, and where it ends."""
+    """Read a number in groups of seven bits, the lowest first. Return it and its
+    end."""
     value = 0
     for shift in range(0, 64, 7):
         if at >= len(data):
@@ -245,16 +247,16 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _check_crc(crc: int, masked: int, what: str) -> None:
-    """Raise ValueError unless a CRC32C is the one that was stored, masked as LevelDB
-    does."""
+    """Raise ValueError unless a CRC32C equals a stored one, which LevelDB has
+    masked."""
     rotated = (crc >> 15 | crc << 17) & 0xFFFFFFFF
     if (rotated + 0xA282EAD8) & 0xFFFFFFFF != masked:
         raise ValueError(f"the checksum of {what} is wrong")
 
 
 def unpack_snappy(data: bytes, most: int) -> bytes:
-    """Return what was packed by snappy, without frames. Raises ValueError if it is
-    damaged, or more than so many bytes."""
+    """Unpack raw snappy data. Raises ValueError if it is damaged, or has more than
+    `most` bytes."""
     size, at = _read_varint(data, 0)
     if size > most:
         raise ValueError(f"its blocks have more than {MAX_INDEX:,} bytes")
@@ -272,7 +274,7 @@ def unpack_snappy(data: bytes, most: int) -> bytes:
                 raise ValueError("a packed block ends too early")
             out += data[at : at + length]
             at += length
-        else:  # bytes that were there before, which may run into their own copy
+        else:  # a copy of earlier bytes, which may overlap itself
             n = (1, 2, 4)[kind - 1]
             distance = int.from_bytes(data[at : at + n], "little")
             at += n
@@ -280,7 +282,7 @@ def unpack_snappy(data: bytes, most: int) -> bytes:
                 length = (tag >> 2 & 7) + 4
                 distance |= (tag >> 5) << 8
             if not 0 < distance <= len(out):
-                raise ValueError("a packed block refers to what is not there")
+                raise ValueError("a packed block refers to missing bytes")
             start = len(out) - distance
             piece = out[start : start + length]
             out += (piece * (length // len(piece) + 1))[:length]
@@ -295,8 +297,8 @@ def unpack_snappy(data: bytes, most: int) -> bytes:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    """Yield the number of each field of a protocol buffer, and its value: a whole
-    number, or bytes for strings and messages."""
+    """Yield the number and the value of each field of a protocol buffer. A value is an
+    integer, or bytes for strings and messages."""
     at = 0
     while at < len(message):
         tag, at = _read_varint(message, at)
@@ -316,7 +318,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
 
 
 def _read_header(message: bytes) -> int:
-    """Return the number of data files that a BundleHeaderProto says."""
+    """Return the number of data files in a BundleHeaderProto."""
     header = {1: 0, 2: 0, **dict(_fields(message))}
     if not 0 < header[1] <= MAX_SHARDS:
         raise ValueError(f"its header says {header[1]} data files")
@@ -326,7 +328,7 @@ def _read_header(message: bytes) -> int:
 
 
 def _read_entry(message: bytes) -> Entry:
-    """Return what a BundleEntryProto says."""
+    """Parse a BundleEntryProto."""
     found: dict[int, Any] = {1: 0, 2: b"", 3: 0, 4: 0, 5: 0, 6: 0}
     found |= dict(_fields(message))
     shape = [dict(_fields(axis)).get(1, 0) for n, axis in _fields(found[2]) if n == 2]

@@ -13,26 +13,26 @@ from ..config import BiLMConfig
 
 
 def read_json(path: Path) -> Any:
-    """Return what a JSON file holds. Raises ValueError [EL002] if it can't be read."""
+    """Read a JSON file. Raises ValueError [EL002] if it can't be read."""
     with reading(path, Errors.EL002, max_bytes=MAX_JSON, format="JSON"):
         return json.loads(_decoded(path.read_bytes()))
 
 
 def read_own_json(path: Path) -> Any:
-    """Return what a JSON file of ours holds, whose checksum is compared. Raises
-    ValueError [EL002] if it can't be read, or was changed."""
+    """Read a JSON file of ours, and compare its checksum. Raises ValueError [EL002] if
+    it can't be read, or was changed."""
     with reading(path, Errors.EL002, max_bytes=MAX_JSON, format="JSON"):
         return read_checked_json(_decoded(path.read_bytes()), path)
 
 
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of a file of text. Raises ValueError [EL002] if it can't be
+    """Return the lines of a text file. Raises ValueError [EL002] if it can't be
     read."""
     with reading(path, Errors.EL002, max_bytes=MAX_WORDS, format="UTF-8 text"):
         return _decoded(path.read_bytes()).removesuffix("\n").split("\n")
 
 
-# The longer marks first: that of UTF-32 begins as that of UTF-16.
+# Byte order marks, UTF-32 before UTF-16: the marks of both begin with the same bytes.
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
@@ -43,8 +43,8 @@ _MARKS = {
 
 
 def _decoded(data: bytes) -> str:
-    """Return a text: UTF-8, or what its byte order mark says, as editors of Windows and
-    PowerShell save files."""
+    """Decode a text from UTF-8, or from the encoding of its byte order mark. Editors of
+    Windows and PowerShell write such marks."""
     found = (name for mark, name in _MARKS.items() if data.startswith(mark))
     return data.decode(next(found, "utf-8"))
 
@@ -55,9 +55,14 @@ def read_vocab(path: Path) -> list[str]:
 
 
 def read_vocab_beside(path: Path, config: BiLMConfig) -> list[str] | None:
-    """Return the words in a file beside weights, None if it is not there. If it can't
-    be read: warn [ELW61] if the model reads words by their characters, else raise as
-    `read_lines`."""
+    """Return the words in a file beside weights, or None if there is no such file.
+
+    Raises:
+        ValueError: [EL002] It can't be read, and the model has a word embedding.
+
+    Warns:
+        UserWarning: [ELW61] It can't be read, and the model reads characters alone.
+    """
     if not path.exists():
         return None
     try:
@@ -65,21 +70,21 @@ def read_vocab_beside(path: Path, config: BiLMConfig) -> list[str] | None:
     except ValueError as error:
         if config.n_words:
             raise
-        warnings.warn(Warnings.ELW61.format(error=error), stacklevel=5)
+        warnings.warn(Warnings.ELW61(error=error), stacklevel=5)
         return None
 
 
 def _words(lines: list[str]) -> list[str]:
-    """Return lines without the end that Windows gives them, if all have one but perhaps
-    the last."""
+    """Remove the carriage return of Windows at the end of lines, if all lines have one.
+    The last line may lack it."""
     if all(line.endswith("\r") for line in lines[:-1] or lines):
         return [line.removesuffix("\r") for line in lines]
     return lines
 
 
 def check_can_be_read_again(words: list[str] | None, format: str) -> None:
-    """Raise ValueError [EL027] unless `read_vocab` reads from `vocab_text` what was
-    written."""
+    """Raise ValueError [EL027] unless `read_vocab` reads the same words from
+    `vocab_text`."""
     if words is None:
         return
     try:
@@ -89,9 +94,9 @@ def check_can_be_read_again(words: list[str] | None, format: str) -> None:
         is_same = False
     if not is_same:
         problem = "a word has a line break or no UTF-8, or there are no words"
-        raise ValueError(Errors.EL027.format(format=format, problem=problem))
+        raise Errors.EL027(format=format, problem=problem)
 
 
 def vocab_text(words: list[str]) -> str:
-    """Return words as `read_vocab` reads them from a file."""
+    """Return the text of a file of words, one a line."""
     return "".join(f"{word}\n" for word in words)

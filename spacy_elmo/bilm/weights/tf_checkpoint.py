@@ -1,11 +1,11 @@
-"""What TensorFlow saved: training checkpoints of bilm-tf, and the module `google/elmo`
-of TensorFlow Hub. Read only.
+"""Checkpoints of TensorFlow: training checkpoints of bilm-tf, and the module
+`google/elmo` of TensorFlow Hub. Read only.
 
-Both have the arrays of bilm-tf's HDF5 files (bilm_tf.py) under the names that the graph
-gives them. A training checkpoint has the softmax, too, which the HDF5 files never had.
-The module has no options: its sizes are those of its arrays, and what arrays can't say
-(clips, activation, skip connections) is what the published models have, which
-`BiLMConfig` has as its defaults.
+Both have the arrays of bilm-tf's HDF5 files (bilm_tf.py) under the names of the graph.
+A training checkpoint also has the softmax, which HDF5 files lack. The module has no
+options. Its sizes are the shapes of its arrays. Arrays don't tell clips, activation and
+skip connections: these are the values of the published models, the defaults of
+`BiLMConfig`.
 """
 
 import math
@@ -36,14 +36,15 @@ from .tensor_bundle import INDEX, TensorBundle, latest
 from .text_files import read_json, read_vocab_beside
 
 _SOFTMAX_W, _SOFTMAX_B = "softmax/W", "softmax/b"
-# Arrays of a biLM and its softmax. Others do no harm: counters, states and the like.
+# Beginnings of the names of a biLM's arrays and its softmax. Other arrays do no harm:
+# counters and states, for instance.
 _WEIGHTS = ("CNN", "RNN", "char_embed", "embedding", "softmax/")
 _MIX_WEIGHTS, _MIX_GAMMA = "aggregation/weights", "aggregation/scaling"
 
 
 def _names(bundle: TensorBundle, scope: str) -> dict[str, str]:
-    """Return the names of arrays in a scope of the graph -> those in HDF5 files. Slots
-    of optimizers, which stand below the variables that they belong to, are left out."""
+    """Return, for each array in a scope of the graph, its name in HDF5 files. Slots of
+    optimizers have names below those of their variables, and are left out."""
     found = {}
     for name in bundle.entries:
         if not name.startswith(scope) or name.rpartition("/")[0] in bundle.entries:
@@ -66,7 +67,7 @@ class _Arrays:
         self._theirs = {inside: name for name, inside in names.items()}
         if len(self._theirs) < len(names):
             problem = "has arrays twice, under names of two versions of TensorFlow"
-            raise ValueError(Errors.EL006.format(path=self.path, problem=problem))
+            raise Errors.EL006(path=self.path, problem=problem)
 
     def read(self, name: str) -> np.ndarray:
         return self.bundle.read(self._theirs[name])
@@ -90,7 +91,7 @@ class CheckpointFormat:
         return (folder / OPTIONS).exists() and any(folder.glob(f"*{INDEX}"))
 
     def read_config(self, path: Path) -> BiLMConfig:
-        """Return the sizes, from the options and the shapes of the arrays."""
+        """Return the sizes, by the options and the shapes of the arrays."""
         arrays = _open_checkpoint(path)
         return read_sizes(folder_of(path) / OPTIONS, arrays.shapes, arrays.path)
 
@@ -108,42 +109,47 @@ class CheckpointFormat:
         return _SOFTMAX_B in _open_checkpoint(path).shapes
 
     def load_objective(self, path: Path, width: int, n_words: int) -> Objective:
-        """Read the softmax: sampled in training if it was so before.
+        """Read the softmax. It is sampled in training if the options say so.
+
+        Args:
+            path: Model folder, or a file in it.
+            width: Size of the vectors that are predicted from.
+            n_words: Size of the vocabulary; 0 if the words are not known.
 
         Raises:
-            ValueError: [EL161] There is no vocabulary; [EL162] it has another number of
-                words than the softmax; [EL007, EL008] The arrays don't fit, or are not
-                finite.
+            ValueError: [EL161] There is no vocabulary. [EL162] The vocabulary and the
+                softmax have different numbers of words. [EL007] An array has another
+                shape, [EL008] or is not finite.
         """
         arrays = _open_checkpoint(path)
-        # A model of words may share its table with the softmax.
+        # The softmax of a model may share the word embedding.
         weight = _SOFTMAX_W if _SOFTMAX_W in arrays.shapes else "embedding"
         rows = (arrays.shapes.get(weight) or (0,))[0]
         if not n_words:
-            raise ValueError(Errors.EL161.format(path=folder_of(path), rows=rows))
+            raise Errors.EL161(path=folder_of(path), rows=rows)
         if n_words != rows:
             place = folder_of(path) / VOCAB
             values = {"path": place, "found": n_words, "rows": rows}
-            raise ValueError(Errors.EL162.format(**values))
+            raise Errors.EL162(**values)
         shapes = {weight: (n_words, width), _SOFTMAX_B: (n_words,)}
         state = {}
         for ours, theirs in (("weight", weight), ("bias", _SOFTMAX_B)):
             found = {"found": arrays.shapes.get(theirs), "expected": shapes[theirs]}
             where = {"path": arrays.path, "name": theirs}
             if found["found"] != found["expected"]:
-                raise ValueError(Errors.EL007.format(**where, **found))
+                raise Errors.EL007(**where, **found)
             array = np.asarray(arrays.read(theirs), dtype=np.float32)
             state[ours] = torch.from_numpy(array)
             if not torch.isfinite(state[ours]).all():
-                raise ValueError(Errors.EL008.format(**where))
+                raise Errors.EL008(**where)
         softmax = _softmax(read_json(folder_of(path) / OPTIONS), width, n_words)
         softmax.load_state_dict(state)
         return softmax
 
 
 def _softmax(options: Any, width: int, n_words: int) -> Objective:
-    """Return the softmax that bilm-tf's options describe: sampled, unless they say
-    otherwise, or there are not more words than samples."""
+    """Return the softmax of bilm-tf's options. It is sampled, unless the options say
+    otherwise or there are not more words than samples."""
     samples = options.get("n_negative_samples_batch")
     if not options.get("sample_softmax", True) or type(samples) is not int:
         return FullSoftmax(width, n_words)
@@ -159,8 +165,8 @@ def _is_of_checkpoint(name: str) -> bool:
 
 
 def _open_checkpoint(path: Path) -> _Arrays:
-    """Open the checkpoint that a path means: that of the file, or the newest of the
-    folder. Raises ValueError [EL005] if that can't be said."""
+    """Open the checkpoint of a file, or the newest checkpoint of a folder. Raises
+    ValueError [EL005] if it is not clear which one."""
     folder = folder_of(path)
     prefix = None
     if path.is_file() and path.name not in (OPTIONS, "checkpoint"):
@@ -173,7 +179,7 @@ def _open_checkpoint(path: Path) -> _Arrays:
         prefix = found[0].with_suffix("")
     if prefix is None or prefix.with_name(prefix.name + INDEX) not in found:
         names = ", ".join(each.name for each in found)
-        raise ValueError(Errors.EL005.format(path=folder, names=names))
+        raise Errors.EL005(path=folder, names=names)
     return _Arrays(prefix, "lm/")
 
 
@@ -196,11 +202,11 @@ class HubFormat:
         return has_module and (folder / "variables" / f"variables{INDEX}").exists()
 
     def read_config(self, path: Path) -> BiLMConfig:
-        """Return the sizes, from the shapes of the arrays."""
+        """Return the sizes, by the shapes of the arrays."""
         return _sizes_of_module(_open_module(path))
 
     def load(self, path: Path) -> StoredBiLM:
-        """Read a model, and the mix of its layers that was trained with it."""
+        """Read a model and its trained mix of layers."""
         arrays = _open_module(path)
         config = _sizes_of_module(arrays)
         shapes = dict(arrays.shapes)
@@ -210,7 +216,7 @@ class HubFormat:
         return StoredBiLM(config, None, None, weights, mix)
 
     def read_mix(self, path: Path) -> Mix | None:
-        """Return the mix of layers that was trained with the model."""
+        """Return the mix of layers that was trained with the model, or None."""
         arrays = _open_module(path)
         return _trained_mix(arrays.bundle, _sizes_of_module(arrays).n_layers + 1)
 
@@ -219,7 +225,7 @@ _MODULE = ("tfhub_module.pb", "saved_model.pb")
 
 
 def _module_of(path: Path) -> Path:
-    """Return the folder of a module, of which a path is a file or a folder."""
+    """Return the folder of a module, from its path or the path of a file in it."""
     folder = path.parent if path.is_file() else path
     return folder.parent if folder.name == "variables" else folder
 
@@ -229,19 +235,20 @@ def _open_module(path: Path) -> _Arrays:
 
 
 def _of_bytes(arrays: _Arrays, name: str) -> np.ndarray:
-    """Return an array. bilm-tf's inference puts a row of zeros, that of the absent
-    character 0, before those of the bytes: here it is left out."""
+    """Read an array. The character table of bilm-tf's inference begins with a row of
+    zeros for id 0, which is left out here."""
     array = arrays.read(name)
     return array[-BYTES:] if name == "char_embed" else array
 
 
 def _sizes_of_module(arrays: _Arrays) -> BiLMConfig:
-    """Return the sizes that arrays have."""
+    """Return the sizes, by the shapes of the arrays. Raises ValueError [EL006] if they
+    are not the arrays of a biLM, [EL163] if characters are not bytes."""
     shapes = arrays.shapes
     cell = "RNN_0/RNN/MultiRNNCell/Cell{}/LSTMCell/{}".format
     rows = (shapes.get("char_embed") or (0,))[0]
     if rows not in (BYTES, BYTES + 1):
-        raise ValueError(Errors.EL163.format(path=arrays.path, found=rows))
+        raise Errors.EL163(path=arrays.path, found=rows)
     try:
         n_layers = _count(shapes, lambda i: cell(i, "W_0"))
         hidden_dim = shapes[cell(0, "B")][0] // 4
@@ -267,22 +274,20 @@ def _sizes_of_module(arrays: _Arrays) -> BiLMConfig:
             },
         }
     except (KeyError, ValueError, IndexError) as error:
-        problem = f"has not the arrays of a biLM ({error})"
-        raise ValueError(
-            Errors.EL006.format(path=arrays.path, problem=problem)
-        ) from error
+        problem = f"lacks arrays of a biLM ({error})"
+        raise Errors.EL006(path=arrays.path, problem=problem) from error
     bytes_alone = {**shapes, "char_embed": (BYTES, shapes["char_embed"][1])}
     return sizes_of(options, arrays.path, bytes_alone, arrays.path)
 
 
 def _count(shapes: dict[str, tuple[int, ...]], name: Any) -> int:
-    """Return how many arrays there are of a numbered name."""
+    """Return the number of arrays with a numbered name."""
     return next(i for i in range(len(shapes) + 1) if name(i) not in shapes)
 
 
 def _trained_mix(bundle: TensorBundle, n_layers: int) -> Mix | None:
-    """Return the mix of so many layers (paper, equation 1) that a module was trained
-    with, None if it has none."""
+    """Return the mix of n_layers layers (paper, equation 1) that a module was trained
+    with, or None."""
     names = _MIX_WEIGHTS, _MIX_GAMMA
     if not set(names) <= set(bundle.entries):
         return None
@@ -291,9 +296,9 @@ def _trained_mix(bundle: TensorBundle, n_layers: int) -> Mix | None:
     for name, n in zip(names, (n_layers, 1)):
         where = {"path": bundle.path, "name": name}
         if math.prod(shape := bundle.entries[name].shape) != n:
-            raise ValueError(Errors.EL007.format(**where, found=shape, expected=(n,)))
+            raise Errors.EL007(**where, found=shape, expected=(n,))
         array = bundle.read(name).astype(np.float64).reshape(-1)
         if not np.isfinite(array).all():
-            raise ValueError(Errors.EL008.format(**where))
+            raise Errors.EL008(**where)
         found.append(array.tolist())
     return Mix(tuple(found[0]), found[1][0])

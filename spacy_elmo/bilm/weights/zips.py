@@ -1,8 +1,8 @@
 """Zips of models, as NLPL and ELMoForManyLangs publish them. Read only.
 
-Files are unpacked into a temporary folder, by their names alone, whatever folders the
-zip says that they are in, and only those that a model can have. What they hold together
-is bounded before any is unpacked, and again while they are.
+The files that a model can have are unpacked into a temporary folder. Only their names
+are used, not the folders that the zip gives. Their size is checked before they are
+unpacked, and again meanwhile.
 """
 
 import shutil
@@ -13,17 +13,17 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from ...errors import Errors
-from ...files import check_plain, coded
+from ...files import check_plain, parsing
 from ...registry import registry
 from ..config import BiLMConfig
 from .format import Format
 from .stored import StoredBiLM
 
-# What the files of a model end in.
+# Endings of the files of a model.
 ENDINGS = (".json", ".hdf5", ".h5", ".txt", ".dic", ".pkl", ".safetensors")
-_NOTHING = "it holds no model in a format that is read"
+_NOTHING = "it holds no model in a known format"
 MAX_FILES = 1000
-MAX_COMPRESSION = 100  # how many times its zip a model may be
+MAX_COMPRESSION = 100  # largest ratio of a model's size to the size of its zip
 
 
 @registry.formats("zip")
@@ -31,7 +31,7 @@ class ZipFormat:
     """A zip of a model in any other format (a `Format`)."""
 
     name = "zip"
-    layout = "a '.zip' of any of these, as it is published"
+    layout = "a '.zip' of any of these, as published"
 
     def matches(self, path: Path) -> bool:
         """Return whether a path is a zip."""
@@ -49,43 +49,44 @@ class ZipFormat:
 
 
 def _format_in(folder: Path, path: Path) -> Format:
-    """Return the format of the model that was in a zip. Raises ValueError [EL169] if
-    there is none, or there are several."""
+    """Return the format of the model from a zip. Raises ValueError [EL169] if there is
+    no model, or there are several."""
     formats = [make() for make in registry.formats.get_all().values()]
     found = [each for each in formats if each.matches(folder)]
     if len(found) != 1:
         names = ", ".join(each.name for each in found)
         problem = f"it holds models in several formats, {names}" if found else _NOTHING
-        raise ValueError(Errors.EL169.format(path=path, error=problem))
+        raise Errors.EL169(path=path, error=problem)
     return found[0]
 
 
 @contextmanager
 def _unpacked(path: Path) -> Iterator[Path]:
-    """Unpack a zip into a folder that is removed at the end. Raises ValueError [EL169]
-    if it can't be, or is not to be."""
+    """Unpack a zip into a folder, which is removed at the end. Raises ValueError
+    [EL169] if the zip is damaged, or would take too much room."""
     with tempfile.TemporaryDirectory(prefix="spacy-elmo-") as temporary:
         folder = Path(temporary) / "model"
         folder.mkdir()
-        with coded(Errors.EL169, path):
+        with parsing(Errors.EL169, path):
             check_plain(path)
             with zipfile.ZipFile(path) as archive:
                 _unpack(archive, folder, MAX_COMPRESSION * path.stat().st_size)
         try:
             yield folder
-        except (FileNotFoundError, ValueError) as error:  # of files that are gone then
-            raise type(error)(str(error).replace(str(folder), str(path))) from error
+        except (FileNotFoundError, ValueError) as error:  # name the zip, not the folder
+            error.args = (str(error).replace(str(folder), str(path)),)
+            raise
 
 
 def _unpack(archive: zipfile.ZipFile, folder: Path, most: int) -> None:
-    """Write the files of a model, of `most` bytes together."""
+    """Write the files of a model. most: largest number of bytes of all together."""
     entries = archive.infolist()
     if len(entries) > MAX_FILES:
         raise ValueError(f"it holds more than {MAX_FILES:,} files")
     chosen: dict[str, zipfile.ZipInfo] = {}
     for entry in entries:
         name = PureWindowsPath(PurePosixPath(entry.filename).name).name
-        # macOS puts files of its own beside each.
+        # macOS adds hidden files of its own.
         if not name.endswith(ENDINGS) or name.startswith(".") or entry.is_dir():
             continue
         if name in chosen:

@@ -1,20 +1,29 @@
-"""Formats of shards, by registered name."""
+"""Sinks: formats that finished shards are exported to, by registered name."""
 
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from ...errors import Errors
+from ...files import write_files
 from ...registry import registry
+from ..folder import SHARDS, names_of_shards
 from ..keep import choose
+from ..plan import read_plan
 from ..shard import Shard
 from .hdf5 import Hdf5
 from .parquet import Parquet
 from .safetensors import Safetensors
 
-__all__ = ["Hdf5", "Parquet", "Safetensors", "Shard", "Sink", "find_sink"]
+__all__ = ["Hdf5", "Parquet", "Safetensors", "Shard", "Sink", "export", "find_sink"]
 
 
 class Sink(Protocol):
-    """A format of shards, registered with `@registry.sinks`.
+    """A format of exports, registered with `@registry.sinks`.
+
+    A sink may also have `join(shards, path)`, which writes several shards to one file
+    as float32.
 
     Attributes:
         suffix: Ending of its files.
@@ -31,14 +40,7 @@ class Sink(Protocol):
         """
 
     def write(self, shard: Shard, path: Path) -> None:
-        """Write a shard to a new file. What is written depends on the shard alone."""
-
-    def read(self, path: Path) -> Shard:
-        """Return the shard of a file with everything that was written.
-
-        Raises:
-            ValueError: [EL208] if it is damaged.
-        """
+        """Write a shard to a new file."""
 
 
 def find_sink(name: str) -> Sink:
@@ -47,3 +49,55 @@ def find_sink(name: str) -> Sink:
     choose("format", name, sorted(sinks))
     sink: Sink = sinks[name]()
     return sink
+
+
+def export(
+    output: str | Path, target: str | Path, sink: str, *, force: bool = False
+) -> int:
+    """Write the shards of a folder in another format. Return their number.
+
+    Args:
+        output: The folder.
+        target: A folder, for one file a shard; or one file for all, where the format
+            can join shards and the name ends as its files do.
+        sink: Registered name of the format.
+        force: Whether to replace what is there: the file, or in the folder all files of
+            the format that are named as shards.
+
+    Raises:
+        ValueError: [EL207] if the format can't hold the vectors, [EL208] if a shard is
+            damaged, [EL217] if shards are missing, [EL130, EL223] if the file, or such
+            files in the folder, are there.
+        ImportError: [EL211] if a package is missing.
+        OSError: [EL013] if a file can't be written; it is whole or not there.
+    """
+    output, target = Path(output), Path(target)
+    plan, to = read_plan(output), find_sink(sink)
+    left = plan.jobs_left(output)
+    if left:
+        raise Errors.EL217(path=output, left=len(left))
+    names = sorted(names_of_shards(output))
+
+    def shards() -> Iterator[Shard]:
+        for path in (output / SHARDS / name for name in names):
+            shard = plan.read(path)
+            shard.check_arrays(path)  # or a new checksum would say it is right
+            yield shard
+
+    join = getattr(to, "join", None)
+    if join is not None and target.suffix == to.suffix:
+        to.check("float32", plan.kept.pool)
+        if target.exists() and not force:
+            raise Errors.EL130(path=target)
+        write_files(target.parent, {target.name: partial(join, shards())})
+        return len(names)
+    to.check(plan.kept.dtype, plan.kept.pool)
+    if not force and any(target.glob(f"*{to.suffix}")):
+        raise Errors.EL223(path=target, suffix=to.suffix)
+    new = [name.partition(".")[0] + to.suffix for name in names]
+    for name, shard in zip(new, shards()):
+        write_files(target, {name: partial(to.write, shard)})
+    for name in names_of_shards(target, "") - set(new):  # of another export
+        if name.endswith(to.suffix):
+            (target / name).unlink()
+    return len(names)

@@ -14,8 +14,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from ...errors import Errors
-from ...files import coded, create_hdf5, reading
+from ...files import create_hdf5
 from ...registry import registry
 from ..keep import choose
 from ..shard import Shard
@@ -35,11 +34,8 @@ class Hdf5:
     def write(self, shard: Shard, path: Path) -> None:
         """Write a shard to a new file. Raises OSError."""
         with create_hdf5(path) as file:
-            index = _write_sentences(file, shard, shard.read_rows, 0)
-            _write_index(file, index)
+            _write_index(file, _write_sentences(file, shard, shard.read_rows, 0))
             file.attrs["header"] = json.dumps(shard.header)
-            for name, array in shard.arrays.items():
-                file.attrs[name] = array if len(array) else h5py.Empty(array.dtype)
 
     def join(self, shards: Iterable[Shard], path: Path) -> None:
         """Write the sentences of several shards to one new file, as float32. Raises
@@ -51,30 +47,6 @@ class Hdf5:
                 index |= _write_sentences(file, shard, shard.vectors, n_sentences)
                 n_sentences += len(shard.arrays["sentence_offsets"]) - 1
             _write_index(file, index)
-
-    def read(self, path: Path) -> Shard:
-        """Open a file. Raises ValueError [EL208]."""
-        with reading(path, Errors.EL208):
-            file = h5py.File(path, "r")
-            header = json.loads(file.attrs["header"])
-            arrays = {}
-            for name in [name for name in header["arrays"] if name != "vectors"]:
-                found: Any = file.attrs[name]
-                empty = isinstance(found, h5py.Empty)
-                arrays[name] = np.zeros(0, found.dtype) if empty else found
-            offsets = arrays["sentence_offsets"]
-        vectors = header["arrays"]["vectors"]
-
-        def read_rows(start: int, stop: int) -> np.ndarray:
-            first = int(np.searchsorted(offsets, start, "right")) - 1
-            last = int(np.searchsorted(offsets[:-1], stop, "left"))
-            with coded(Errors.EL208, path):
-                rows = [_by_token(file[str(n)][...]) for n in range(first, last)]
-            empty = np.zeros((0, *vectors["shape"][1:]), vectors["dtype"])
-            skip = start - int(offsets[first])
-            return np.concatenate([empty, *rows])[skip : skip + stop - start]
-
-        return Shard(header, arrays, read_rows)
 
 
 def _by_token(array: np.ndarray) -> np.ndarray:

@@ -6,17 +6,13 @@ footer holds the header, and ids, positions and offsets, compressed.
 """
 
 import json
-import zlib
-from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...errors import Errors
-from ...files import coded, reading
 from ...registry import registry
-from ..checksums import bytes_of
 from ..shard import Shard
 
 ROWS = 8192  # of a row group
@@ -35,8 +31,7 @@ class Parquet:
         try:
             import pyarrow  # noqa: F401
         except ImportError as error:
-            message = Errors.EL211.format(name="pyarrow", extra="arrow", error=error)
-            raise ImportError(message) from error
+            raise Errors.EL211(name="pyarrow", extra="arrow", error=error) from error
 
     def write(self, shard: Shard, path: Path) -> None:
         """Write a shard to a new file. Raises ValueError [EL207] if it has too many
@@ -44,61 +39,12 @@ class Parquet:
         import pyarrow.parquet as pq
 
         columns = _columns(shard)
-        in_footer = {
-            name: b64encode(zlib.compress(bytes_of(array))).decode()
-            for name, array in shard.arrays.items()
-            if not name.startswith("token_") and name != "scales"
-        }
-        text = json.dumps({"header": dict(shard.header), **in_footer})
-        if len(text) > MAX_FOOTER:
-            found = f"what {len(columns['position']):,} rows of Parquet are made of"
-            known = "a smaller one, or another format"
-            message = Errors.EL207.format(name="shard_mb", found=found, known=known)
-            raise ValueError(message)
+        text = json.dumps(dict(shard.header))
         schema = _table(columns, shard, 0, 0).schema.with_metadata({"spacy_elmo": text})
         with pq.ParquetWriter(path, schema, compression="zstd") as writer:
             for start in range(0, shard.n_rows, ROWS):
                 table = _table(columns, shard, start, min(start + ROWS, shard.n_rows))
                 writer.write_table(table.cast(schema), row_group_size=ROWS)
-
-    def read(self, path: Path) -> Shard:
-        """Open a file. Raises ValueError [EL208]."""
-        import pyarrow.parquet as pq
-
-        with reading(path, Errors.EL208):
-            file = pq.ParquetFile(path)
-            footer = json.loads(file.schema_arrow.metadata[b"spacy_elmo"])
-            header = footer.pop("header")
-            said = header["arrays"]
-            arrays = {n: _array(footer[n], said[n]) for n in footer}
-            if "scales" in said:
-                scales = _flat(file.read(["scale"]).column("scale"))
-                arrays["scales"] = scales.reshape(said["scales"]["shape"])
-            if "token_text" in said:
-                arrays |= _tokens(file.read(["token", "start", "end"]))
-            shape = said["vectors"]["shape"][1:]
-
-        def read_rows(start: int, stop: int) -> np.ndarray:
-            groups = range(start // ROWS, min(-(-stop // ROWS), file.num_row_groups))
-            with coded(Errors.EL208, path):
-                column = file.read_row_groups([*groups], ["vector"]).column("vector")
-            skip = start - ROWS * groups.start
-            return _flat(column).reshape(-1, *shape)[skip : skip + stop - start]
-
-        return Shard(header, arrays, read_rows)
-
-
-def _array(packed: str | list[int], said: dict[str, Any]) -> np.ndarray:
-    """Return an array of the footer. Raises ValueError if it is not as long as the
-    header says. Earlier files have lists of numbers."""
-    if isinstance(packed, list):
-        return np.array(packed, dtype=said["dtype"])
-    n_bytes = np.dtype(said["dtype"]).itemsize * int(np.prod(said["shape"]))
-    # One byte more than there should be: never as many as a file may claim.
-    data = zlib.decompressobj().decompress(b64decode(packed), n_bytes + 1)
-    if len(data) != n_bytes:
-        raise ValueError("an array in its footer has another size than its header says")
-    return np.frombuffer(data, dtype=said["dtype"])
 
 
 def _columns(shard: Shard) -> dict[str, Any]:
@@ -138,19 +84,3 @@ def _table(columns: dict[str, Any], shard: Shard, start: int, stop: int) -> Any:
     if "scales" in shard.arrays:
         found["scale"] = lists(np.array(shard.arrays["scales"][start:stop]))
     return pa.table(found)
-
-
-def _flat(column: Any) -> np.ndarray:
-    flat = column.combine_chunks().flatten()
-    return np.asarray(flat.to_numpy(zero_copy_only=False))
-
-
-def _tokens(table: Any) -> dict[str, np.ndarray]:
-    texts = [text.encode("utf-8") for text in table.column("token").to_pylist()]
-    lengths = np.array([0, *map(len, texts)], dtype=np.int64)
-    return {
-        "token_text": np.frombuffer(b"".join(texts), dtype=np.uint8),
-        "token_text_offsets": np.cumsum(lengths),
-        "token_starts": table.column("start").to_numpy(),
-        "token_ends": table.column("end").to_numpy(),
-    }

@@ -14,10 +14,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.kernels import gpu_lstm, gpu_steps
-from spacy_elmo.bilm.kernels.forced import force
+from spacy_elmo.bilm.kernels import gpu_lstm, gpu_operator, gpu_steps
+from spacy_elmo.bilm.kernels.kernel import force
 from spacy_elmo.bilm.lstm import LstmLayer
-from spacy_elmo.machine.processor import float32_mode
+from spacy_elmo.machine import float32_mode
 
 from ...models import SENTENCES, tiny_config
 
@@ -105,9 +105,11 @@ def check(steps, sizes, clip, dtype):
     gradients = [torch.randn_like(tensor.mT.contiguous()).mT for tensor in (x, h, c)]
     wanted, wanted_gradients = defined(layers, sizes[0], inputs, gradients)
     x, *fields = arguments(layers, sizes[0], inputs, dtype)
-    y, h_1, c_1, *kept = gpu_lstm.layer_forward(steps, x, gpu_lstm.Layer(*fields))
+    y, h_1, c_1, *kept = gpu_operator.layer_forward(
+        steps, x, gpu_operator.Layer(*fields)
+    )
     assert_close([y, h_1, c_1], wanted, TOLERANCES[dtype])
-    found = gpu_lstm.layer_backward(
+    found = gpu_operator.layer_backward(
         steps, *(g.float() for g in gradients), x, y, *kept, *fields
     )
     assert_close(found, wanted_gradients, TOLERANCES[dtype])
@@ -154,7 +156,7 @@ def test_operator_is_known_to_autograd_and_fake_tensors():
     layers, inputs = make_layers(0.4, *sizes[1:]), make_inputs(*sizes)
     values = arguments(layers, sizes[0], inputs, torch.float32)
     values = [v.requires_grad_() if isinstance(v, Tensor) else v for v in values]
-    torch.library.opcheck(gpu_lstm.bilstm, tuple(values))
+    torch.library.opcheck(gpu_operator.bilstm, tuple(values))
 
 
 class Zeros(TorchDispatchMode):

@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_elmo import BiLM
-from spacy_elmo.bilm.batch import pack
+from spacy_elmo.bilm.encode import pack
 from spacy_elmo.bilm.kernels import char_cnn, cudnn_lstm
-from spacy_elmo.bilm.kernels.forced import force
-from spacy_elmo.bilm.kernels.kernel import Case, case_of
+from spacy_elmo.bilm.kernels.kernel import DispatchKey, dispatch_key_of, force
 from spacy_elmo.bilm.kernels.plan import LSTM_KERNELS, TOKEN_KERNELS
 from spacy_elmo.bilm.lstm import BiLMState, LstmState
 from spacy_elmo.bilm.model import BidirectionalLM
@@ -96,7 +95,7 @@ def test_lstm(name, lengths, projected, clips, dtype, cells, n_layers, residual)
     sizes = {"n_layers": n_layers, "skip_connections": residual}
     bilm, definition = models(len(lengths), projected, clips, hidden_dim=cells, **sizes)
     bilm.to(getattr(torch, dtype))
-    case = case_of(bilm.forward_lstm.layers[0].weight_x, "float32")
+    case = dispatch_key_of(bilm.forward_lstm.layers[0].weight_x, "float32")
     case = case._replace(gradient=False)
     if not LSTM_KERNELS[name].can_run(case, bilm.config):
         return
@@ -135,7 +134,7 @@ def test_lstm_with_gradients(name, clips, projected, dtype):
     bilm, definition = models(0, projected, clips)
     bilm.to(getattr(torch, dtype))
     inputs = inputs_of(bilm.config, [5, 3, 3, 1], getattr(torch, dtype))
-    case = case_of(bilm.forward_lstm.layers[0].weight_x, "float32")
+    case = dispatch_key_of(bilm.forward_lstm.layers[0].weight_x, "float32")
     if not LSTM_KERNELS[name].can_run(case, bilm.config):
         with pytest.raises(ValueError, match="EL150"), force(lstm=name):
             gradients(bilm.fast.read, bilm, inputs)
@@ -203,7 +202,7 @@ def test_token_encoder(name, words, trimmed, dtype, activation, char_dim):
     ids = torch.from_numpy(bilm.trim(ids) if trimmed else ids)
     encoder = bilm.to(getattr(torch, dtype)).token_encoder
     with torch.no_grad():
-        case = case_of(encoder.char_embedding, "float32")
+        case = dispatch_key_of(encoder.char_embedding, "float32")
         if not TOKEN_KERNELS[name].can_run(case, bilm.config):
             return
         found = run(name, TOKEN_KERNELS, "encode", encoder, case, ids)
@@ -216,9 +215,9 @@ def test_token_encoder_as_on_a_gpu(words):
     """Where lengths are not looked at."""
     bilm, definition = models()
     ids = torch.from_numpy(bilm.character_ids([*words, "x" * 47]))
-    case = Case("cuda")
+    case = DispatchKey("cuda")
     with torch.no_grad(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(char_cnn, "RESULTS_ON_GPU", 20_000)
+        patch.setattr(char_cnn, "OUTPUTS_ON_GPU", 20_000)
         found = run("char_cnn", TOKEN_KERNELS, "encode", bilm.token_encoder, case, ids)
         assert error(found, definition.token_encoder(ids)) < TOLERANCE["float32"]
 
@@ -235,7 +234,7 @@ def test_token_encoder_of_any_ids(name, ids):
     bilm, definition = models()
     ids = torch.tensor(ids)
     with torch.no_grad():
-        case = case_of(bilm.token_encoder.char_embedding, "float32")
+        case = dispatch_key_of(bilm.token_encoder.char_embedding, "float32")
         if not TOKEN_KERNELS[name].can_run(case, bilm.config):
             return
         found = run(name, TOKEN_KERNELS, "encode", bilm.token_encoder, case, ids)
@@ -267,7 +266,7 @@ def test_words_in_parts_and_beside_a_table(name, word_dim):
     parts = [ids[:2, :12], ids[2:]]
     more = [torch.tensor([3, 0, 8, 8])] if word_dim else []
     with torch.no_grad(), force(token_encoder=name):
-        case = bilm.fast.case()
+        case = bilm.fast.dispatch_key()
         if not TOKEN_KERNELS[name].can_run(case, bilm.config):
             pytest.skip("there is no library")
         found = bilm.fast.token_vectors(parts, *more)

@@ -15,15 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_elmo import BiLM
-from spacy_elmo.bilm.batch import pack
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.kernels.forced import KERNELS, force
-from spacy_elmo.bilm.kernels.kernel import case_of
+from spacy_elmo.bilm.encode import pack
+from spacy_elmo.bilm.kernels import find_library
+from spacy_elmo.bilm.kernels.kernel import KERNELS, dispatch_key_of, force
 from spacy_elmo.bilm.kernels.native import (
     INSTRUCTIONS,
     _load,
     checked_rows,
-    find_library,
 )
 from spacy_elmo.cli.speed import on_threads
 from spacy_elmo.models import find
@@ -157,10 +156,10 @@ def test_threads_share_a_model(bilm):
 
 def test_other_weights_are_computed_by_torch(bilm):
     """Those of float64, and where a gradient is asked for."""
-    case = bilm.fast.case()
+    case = bilm.fast.dispatch_key()
     assert not case.is_native and case._replace(gradient=False).is_native
     weight = torch.empty(0, dtype=torch.float64)
-    assert not case_of(weight, "float32")._replace(gradient=False).is_native
+    assert not dispatch_key_of(weight, "float32")._replace(gradient=False).is_native
 
 
 def test_what_is_read_is_checked_before(bilm):
@@ -213,7 +212,7 @@ def test_instructions_that_are_not_there_are_refused():
 
 def test_a_variable_forces_instructions():
     code = (
-        "from spacy_elmo.bilm.kernels.native import find_library as f;"
+        "from spacy_elmo.bilm.kernels import find_library as f;"
         "print(getattr(f(), 'instructions', None))"
     )
     for name in (*HERE, "none"):

@@ -7,10 +7,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from spacy_elmo.bilm.kernels.forced import force
 
 from spacy_elmo import BiLM
 from spacy_elmo.bilm.kernels import native
-from spacy_elmo.bilm.kernels.forced import force
 from spacy_elmo.bilm.kernels.native.build import FLAGS, HERE, SOURCES
 
 from .test_native import LARGE, ODD, TEXT, same

@@ -7,8 +7,7 @@ import torch
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.kernels import plan
-from spacy_elmo.bilm.kernels.forced import KERNELS, force
-from spacy_elmo.bilm.kernels.kernel import Case
+from spacy_elmo.bilm.kernels.kernel import KERNELS, DispatchKey, force
 from spacy_elmo.bilm.kernels.plan import (
     LSTM_KERNELS,
     TOKEN_KERNELS,
@@ -24,7 +23,7 @@ from spacy_elmo.machine.processor import INSTRUCTIONS, instructions
 
 from ...models import SENTENCES, tiny_config
 
-PLAIN, FAST, GPU = Case(), Case(instructions="avx2"), Case("cuda")
+PLAIN, FAST, GPU = DispatchKey(), DispatchKey(instructions="avx2"), DispatchKey("cuda")
 UNCLIPPED = {"cell_clip": None, "proj_clip": None}
 
 
@@ -126,7 +125,7 @@ def test_token_encoder():
         (PLAIN, "char_cnn"),
         (FAST._replace(gradient=True), "char_cnn"),
         (GPU, "char_cnn"),
-        (Case("meta"), "definition"),
+        (DispatchKey("meta"), "definition"),
     ):
         assert choose_token_encoder(case, tiny_config()) == expected
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from spacy_elmo.bilm.batch import pack
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.kernels import Case, force
+from spacy_elmo.bilm.encode import pack
+from spacy_elmo.bilm.kernels import DispatchKey, force
 from spacy_elmo.bilm.kernels.plan import choose_lstm
 from spacy_elmo.machine import float32_mode
 from spacy_elmo.pipeline import layer_cache
@@ -81,9 +81,9 @@ def test_training_is_in_tf32_only_where_it_is_asked_for(precision, mode, monkeyp
 
 
 def test_cudnn_is_refused_where_it_would_ignore_the_precision():
-    case = Case("cuda", "half")
+    case = DispatchKey("cuda", "half")
     assert choose_lstm(case, UNCLIPPED, 2) == "gpu_lstm"
-    assert choose_lstm(Case("cuda", "tf32"), UNCLIPPED, 2) == "cudnn_lstm"
+    assert choose_lstm(DispatchKey("cuda", "tf32"), UNCLIPPED, 2) == "cudnn_lstm"
     with force(lstm="cudnn_lstm"), pytest.raises(ValueError, match="EL150"):
         choose_lstm(case, UNCLIPPED, 2)
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from spacy_elmo.bilm.batch import pack
 from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.bilm.encode import pack
 
 from ...models import SENTENCES, tiny_config
 

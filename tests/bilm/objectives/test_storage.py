@@ -13,7 +13,7 @@ from spacy_elmo.bilm.objectives import (
     load,
     save,
 )
-from spacy_elmo.bilm.objectives.storage import read_signed, write_signed
+from spacy_elmo.bilm.objectives.storage import read_with_checksum, write_with_checksum
 from spacy_elmo.registry import registry
 
 
@@ -88,18 +88,18 @@ def test_a_larger_vocabulary_takes_no_memory(tmp_path):
 )
 def test_numbers_of_another_kind(tmp_path, dtype):
     save(OBJECTIVES["full"], tmp_path / "file")
-    header, arrays = read_signed(tmp_path / "file", "objective")
+    header, arrays = read_with_checksum(tmp_path / "file", "objective")
     arrays["weight"] = arrays["weight"].to(dtype)
-    write_signed(tmp_path / "file", arrays, "objective", header)
+    write_with_checksum(tmp_path / "file", arrays, "objective", header)
     with pytest.raises(ValueError, match=r"EL009.*weight"):
         load(tmp_path / "file", 16, 20)
 
 
 def test_numbers_that_float32_does_not_have(tmp_path):
     save(OBJECTIVES["full"], tmp_path / "file", torch.float64)
-    header, arrays = read_signed(tmp_path / "file", "objective")
+    header, arrays = read_with_checksum(tmp_path / "file", "objective")
     arrays["weight"][0, 0] = 1e300
-    write_signed(tmp_path / "file", arrays, "objective", header)
+    write_with_checksum(tmp_path / "file", arrays, "objective", header)
     with pytest.raises(ValueError, match=r"EL008.*weight"):
         load(tmp_path / "file", 16, 20)
 

@@ -25,12 +25,12 @@ def test_full_disk_leaves_the_model_that_was_there(tiny, tmp_path, monkeypatch, 
     before = contents(tmp_path)
     other = BiLM.random(tiny_config(), seed=9)
     # Every file but the first goes to a device that is always full.
-    real, n = files.fill_aside, iter(range(9))
+    real, n = files.fill, iter(range(9))
 
     def full(write, aside):
         return real(write, aside) if next(n) == 0 else real(write, Path("/dev/full"))
 
-    monkeypatch.setattr(files, "fill_aside", full)
+    monkeypatch.setattr(files, "fill", full)
     with pytest.raises(OSError, match="EL013") as raised:
         other.save(tmp_path, format=format)
     assert raised.value.errno in (errno.ENOSPC, None)

@@ -391,7 +391,7 @@ def test_arrays_that_are_one(folder):
     at = TensorBundle(CHECKPOINT / NAME).entries["lm/softmax/W"].offset
     same = {f"lm/CNN/more_{i}": entry(1, (224, 12), 0, at, data) for i in range(20)}
     rewrite(folder, arrays, change=same)
-    with pytest.raises(ValueError, match=r"EL009.*than what the file holds"):
+    with pytest.raises(ValueError, match=r"EL009.*than its data"):
         BiLM.load(folder)
 
 

@@ -24,11 +24,3 @@ class NpzSink:
         text = np.frombuffer(json.dumps(shard.header).encode(), dtype=np.uint8)
         with path.open("xb") as file:
             np.savez(file, header=text, vectors=rows, **shard.arrays)
-
-    def read(self, path: Path) -> Shard:
-        """Open a file."""
-        with np.load(path, allow_pickle=False) as file:
-            arrays = dict(file)
-        header = json.loads(arrays.pop("header").tobytes())
-        vectors = arrays.pop("vectors")
-        return Shard(header, arrays, lambda start, stop: vectors[start:stop])

@@ -1,9 +1,9 @@
-"""The C library (elmo.h): the instruction set that it runs with, weights packed for it,
-and the checks before each call.
+"""The C library (elmo.h): its instruction set, packed weights, and the checks before a
+call.
 
-Every output is a sum over k in one order, whatever the number of rows or of threads, so
-a sentence has the same bits alone and in any batch. In float32 every instruction set
-gives the same bits, too.
+Every output is a sum over k in one fixed order, for any number of rows and of threads.
+So a sentence has the same bits alone and in any batch. In float32 all instruction sets
+give the same bits.
 
 Shapes: K rows and N columns of a matrix.
 """
@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from ....errors import Errors
-from ..forced import forced_kernels
 
 try:
     from ._elmo import ffi, lib  # type: ignore[import-not-found,unused-ignore]
@@ -31,8 +30,8 @@ class Library:
     """The functions of one instruction set.
 
     Attributes:
-        instructions: Its name.
-        vector: Columns of a vector; a group has four vectors (elmo.h).
+        instructions: Name of the instruction set.
+        vector: Columns of a vector. A group has four vectors (kernels.h).
     """
 
     def __init__(self, instructions: str, functions: Any) -> None:
@@ -40,24 +39,35 @@ class Library:
         self.vector = int(functions.vector)
 
     def mode(self, precision: str) -> int:
-        """Return how matrices are multiplied in a precision. Half precision is
-        bfloat16; processors without such products widen it to float32 as they read
-        it."""
+        """Return the mode of matrix multiplications in a precision. Half precision is
+        bfloat16. A processor that can't multiply it widens weights to float32."""
         if precision == "float32":
             return FLOAT32
         return BFLOAT16 if self._functions.has_bfloat16 else WIDENED
 
     def columns(self, N: int, n_matrices: int = 1) -> Tensor:
-        """Return the columns that groups have of matrices that stand side by side, each
-        of N columns: as many of every matrix, and those behind its end are -1."""
+        """Return the order of columns in groups, for matrices that stand side by side.
+        A group has equally many columns of each matrix. -1 stands for a column that no
+        matrix has.
+
+        Args:
+            N: Number of columns of each matrix.
+            n_matrices: Number of matrices.
+        """
         size = 4 * self.vector // n_matrices
         first = torch.arange(-(-N // size) * size).view(-1, 1, size)
         columns = first + N * torch.arange(n_matrices)[:, None]
         return torch.where(first < N, columns, -1).flatten()
 
     def pack(self, weight_KN: Tensor, columns: Tensor, mode: int) -> Tensor:
-        """Return these columns of a matrix, packed: (panels, K, columns) in float32,
-        (panels, K / 2, columns, 2) in bfloat16. Those of -1 are zeros."""
+        """Return a packed matrix: (panels, K, columns) in float32, (panels, K / 2,
+        columns, 2) in bfloat16.
+
+        Args:
+            weight_KN: The matrix.
+            columns: The columns to pack, -1 for a column of zeros.
+            mode: How the library multiplies by it.
+        """
         pairs = 1 if mode == FLOAT32 else 2
         panel = int(self._functions.panel) * self.vector
         rows = weight_KN.new_zeros(-(-len(weight_KN) // pairs) * pairs, len(columns))
@@ -66,8 +76,13 @@ class Library:
         return packed.to(torch.float32 if pairs == 1 else torch.bfloat16).contiguous()
 
     def new(self, kind: str, **fields: Any) -> Any:
-        """Return a struct of elmo.h; a tensor stands for the address of its numbers,
-        and must outlive the struct."""
+        """Return a struct of elmo.h.
+
+        Args:
+            kind: Name of the struct.
+            fields: Its fields. A tensor is passed as the address of its numbers, and
+                must outlive the struct.
+        """
         struct = ffi.new(f"{kind} *")
         for name, value in fields.items():
             is_tensor = isinstance(value, Tensor)
@@ -75,51 +90,34 @@ class Library:
         return struct
 
     def array(self, kind: str, values: Any) -> Any:
-        """Return an array of values, or of so many structs, of C."""
+        """Return an array of C. values: its elements, or their number."""
         return ffi.new(f"{kind}[]", values)
 
     def call(self, name: str, task: Any) -> None:
-        """Call a function, on as many threads as torch would take. Raises MemoryError
-        [EL096] if there is no memory for its buffers."""
+        """Call a function on torch's number of threads. Raises MemoryError [EL096] if
+        there is no memory for its buffers."""
         if getattr(self._functions, name)(task, torch.get_num_threads()):
-            raise MemoryError(Errors.EL096)
+            raise Errors.EL096()
 
 
-def find_library() -> Library | None:
-    """Return the library with the best instructions of this processor, or with those
-    that are forced; None where it was not built, or where "none" is forced. Raises
-    ValueError [EL150] if the forced ones can't run."""
-    forced = forced_kernels().get("instructions")
-    if forced == "none":
-        return None
-    if forced is None:
-        return next(filter(None, map(_load, INSTRUCTIONS)), None)
-    library = _load(forced)
+def best() -> Library | None:
+    """Return the library with the best instruction set of this processor. Return None
+    if the library was not built, or if the processor has none of INSTRUCTIONS."""
+    return next(filter(None, map(_load, INSTRUCTIONS)), None)
+
+
+def load(instructions: str | None) -> Library:
+    """Return the library with an instruction set. Raises ValueError [EL150] if the
+    processor does not have it, or if the library was not built."""
+    library = None if instructions is None else _load(instructions)
     if library is None:
-        raise ValueError(Errors.EL150.format(part="instructions", name=forced))
+        raise Errors.EL150(part="instructions", name=instructions or "none")
     return library
 
 
-def describe_library() -> tuple[str, str]:
-    """Return the instructions that the library runs with, "none" without it, and why
-    it does. Raises ValueError as `find_library`."""
-    found = find_library()
-    name = "none" if found is None else found.instructions
-    if "instructions" in forced_kernels():
-        return name, "forced (SPACY_ELMO_KERNELS)"
-    if ffi is None:
-        return name, "not built: this package was installed without a C compiler"
-    if found is None:
-        return name, f"this processor has none of {', '.join(INSTRUCTIONS)}"
-    return name, "the best that this processor has"
-
-
-def library() -> Library:
-    """Return what `find_library` does. Raises ValueError [EL150] if it is not there."""
-    found = find_library()
-    if found is None:
-        raise ValueError(Errors.EL150.format(part="instructions", name="none"))
-    return found
+def is_built() -> bool:
+    """Return whether the library was built when this package was installed."""
+    return ffi is not None
 
 
 @cache
@@ -129,27 +127,27 @@ def _load(instructions: str) -> Library | None:
 
 
 def address(tensor: Tensor) -> Any:
-    """Return the address of a tensor's numbers."""
+    """Return the address of a tensor's numbers, as a pointer of C."""
     return ffi.cast("void *", tensor.data_ptr())
 
 
 def pick(values_N: Tensor, columns: Tensor) -> Tensor:
-    """Return these values of the last dimension, and zeros for -1."""
+    """Return values at these places of the last dimension, and 0 for -1."""
     picked = values_N.index_select(-1, columns.clamp(min=0))
     return picked.masked_fill_(columns < 0, 0)
 
 
 def checked_floats(x: Tensor, *shape: int) -> Tensor:
-    """Return a tensor as the library reads it. Raises TypeError if it is of another
-    shape or type, which would have the library read what lies behind it."""
+    """Return a contiguous tensor for the library. Raises TypeError if it has another
+    shape or dtype: the library would read memory behind its end."""
     if x.shape != shape or x.dtype != torch.float32 or x.device.type != "cpu":
         raise TypeError(f"float32 {shape} on a CPU expected, not {x.dtype} {x.shape}")
     return x.detach().contiguous()
 
 
 def checked_rows(rows: Tensor, n_rows: int, *shape: int) -> Tensor:
-    """Return numbers of rows as the library reads them. Raises TypeError if they are of
-    another shape, IndexError if one of them is no row of n_rows."""
+    """Return contiguous row numbers for the library. Raises TypeError if they have
+    another shape, IndexError if one is not in range(n_rows)."""
     if rows.shape != shape:
         raise TypeError(f"{shape} numbers expected, not {tuple(rows.shape)}")
     rows = rows.to("cpu", torch.int64).contiguous()

@@ -1,4 +1,4 @@
-/* x86-64 with AVX2 and FMA. Twelve of its sixteen registers hold sums. */
+/* x86-64 with AVX2 and FMA. Twelve of the sixteen registers hold sums. */
 #if defined(__x86_64__)
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)

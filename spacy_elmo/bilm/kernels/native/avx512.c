@@ -1,4 +1,4 @@
-/* x86-64 with AVX-512 (the foundation alone). */
+/* x86-64 with AVX-512F alone. */
 #if defined(__x86_64__)
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx512f,avx2,fma"))), apply_to = function)

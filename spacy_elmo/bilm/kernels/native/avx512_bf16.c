@@ -1,4 +1,4 @@
-/* x86-64 with AVX-512 and its products of bfloat16: Intel's Cooper Lake and Sapphire
+/* x86-64 with AVX512-BF16, which multiplies bfloat16: Intel's Cooper Lake and Sapphire
    Rapids, AMD's Zen 4, and newer. */
 #if defined(__x86_64__)
 #if defined(__clang__)

@@ -1,4 +1,4 @@
-/* Which instruction sets there are, and the threads that share one call. */
+/* The choice of an instruction set, and the threads of a call. */
 
 #include "elmo.h"
 
@@ -79,7 +79,7 @@ int elmo_run(int (*task)(const void *, int64_t), const void *argument, int64_t n
     int n = 0;
     while (n < MOST_THREADS && n + 1 < n_threads && n + 1 < n_tasks) {
         if (pthread_create(&threads[n], NULL, of_a_thread, &w))
-            break; /* the threads that are there do all the work */
+            break; /* the threads that were started do all the work */
         n++;
     }
     take_tasks(&w);

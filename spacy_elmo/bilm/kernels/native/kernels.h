@@ -1,14 +1,16 @@
-/* The kernels, written once for all instruction sets. A file such as avx2.c says what a
-   vector is, and includes this.
+/* The kernels, written once for all instruction sets. A file such as avx2.c defines its
+   vectors and includes this file.
 
-   It defines: vf, vi (vectors of VL floats, of VL int32), PANEL (vectors of a panel of
-   weights: 2 or 4), FMA(a, b, c) = a * b + c rounded once, MIN and MAX (which return
-   their second argument where it is NaN), SPLAT(float), KERNELS (the name of the table)
-   and, where bfloat16 can be multiplied, DOT(c, a, b) with SPLAT_PAIR(int32_t).
+   It defines vf and vi (vectors of VL floats and of VL int32), PANEL (vectors of a panel
+   of weights, 2 or 4), FMA(a, b, c) = a * b + c rounded once, MIN and MAX (they return
+   the second argument if it is NaN), SPLAT(float), KERNELS (the name of the table) and,
+   if the processor multiplies bfloat16, DOT(c, a, b) and SPLAT_PAIR(int32_t).
 
-   A *group* is four vectors of columns. It is packed as 4 / PANEL panels, each a matrix
-   of K rows and PANEL vectors, of which every element of the result is a sum over k in
-   order. In 16 bits two rows of k stand side by side: (K / 2, columns, 2).
+   A *group* is four vectors of columns. It is packed as 4 / PANEL panels. A panel is a
+   matrix of K rows and PANEL vectors. In 16 bits two rows stand side by side:
+   (K / 2, columns, 2). Every element of a product is a sum over k in order.
+
+   docs/kernels.md says where the constants come from.
 */
 
 #include "elmo.h"
@@ -24,14 +26,14 @@ enum {
     GROUP = 4 * VL,       /* columns of a group */
     COLUMNS = PANEL * VL, /* columns of a panel */
     TILE = 6,             /* rows that are multiplied at once */
-    FEW_ROWS = 3,         /* rows that are multiplied by two panels at once */
-    /* Products are summed over so many k on the registers, and these sums added up: the
-       error of a long sum grows with its square root, and the weights of a chunk stay in
-       the first cache. */
+    FEW_ROWS = 3,         /* up to so many rows are multiplied by two panels at once */
+    /* Registers sum over a chunk of k, and the sums of chunks are added up. The rounding
+       error grows with the length of a sum, and the weights of a chunk stay in the first
+       cache. */
     CHUNK = 256,
-    BLOCK = 64, /* rows whose input products are kept at least */
+    BLOCK = 64, /* least number of rows of a block of input products */
     ROWS = 96,  /* rows of a long product that one task computes */
-    WORDS = 16  /* words whose characters one task reads */
+    WORDS = 16  /* words that one task reads */
 };
 
 /* -- memory ------------------------------------------------------------------------ */
@@ -39,7 +41,7 @@ enum {
 static void *take(int64_t n_bytes)
 {
     void *memory = NULL;
-    int64_t rounded = (n_bytes + 127) / 64 * 64; /* a vector more than is asked for */
+    int64_t rounded = (n_bytes + 127) / 64 * 64; /* one vector more than asked for */
 #if defined(_WIN32)
     memory = _aligned_malloc(rounded, 64);
 #else
@@ -93,7 +95,7 @@ INLINE uint16_t to_bfloat16(float x)
 
 INLINE int64_t size_of_input(int mode) { return mode == ELMO_BFLOAT16 ? 2 : 4; }
 
-/* Writes n floats as a row of inputs, in the type that is multiplied. */
+/* Writes n floats as a row of inputs, in the type of the mode. */
 INLINE void write_inputs(int mode, void *row, const float *x, int64_t n)
 {
     if (mode == ELMO_BFLOAT16)
@@ -104,10 +106,10 @@ INLINE void write_inputs(int mode, void *row, const float *x, int64_t n)
 }
 
 /* exp(x) = 2^n (1 + r + r^2 P(r)), |r| <= ln(2) / 2, for |x| <= 87 (Cephes, expf.c).
-   Returns 2^n, and r + r^2 P(r) in *rest: the rest is exact where x is small. */
+   Returns 2^n, and writes r + r^2 P(r) to *rest, which keeps its digits near x = 0. */
 INLINE vf exp_parts(vf x, vf *rest)
 {
-    const vf shift = SPLAT(12582912.0f); /* 1.5 * 2^23: what is added is rounded */
+    const vf shift = SPLAT(12582912.0f); /* 1.5 * 2^23: adding it rounds to an integer */
     vf shifted = FMA(x, SPLAT(1.44269504f), shift);
     vf n = shifted - shift;
     vf r = FMA(n, SPLAT(-0.693359375f), x);
@@ -118,11 +120,11 @@ INLINE vf exp_parts(vf x, vf *rest)
     p = FMA(p, r, SPLAT(1.6666665459e-1f));
     p = FMA(p, r, SPLAT(5.0000001201e-1f));
     *rest = FMA(p, r * r, r);
-    /* The bits of `shift` are zeros where n stands, and leave at the left. */
+    /* The low bits of `shifted` are n. The shift to the exponent drops all others. */
     return (vf)(((vi)shifted << 23) + (vi)SPLAT(1.0f));
 }
 
-/* 1 + exp(-x): sigmoid(x) is 1 over it. */
+/* 1 + exp(-x), which is 1 / sigmoid(x). */
 INLINE vf one_and_exp(vf x)
 {
     vf rest;
@@ -131,7 +133,7 @@ INLINE vf one_and_exp(vf x)
     return FMA(scale, rest, scale + SPLAT(1.0f));
 }
 
-/* exp(2 x) - 1: tanh(x) is it over it + 2, exact where x is small too. */
+/* e = exp(2 x) - 1: tanh(x) = e / (e + 2), which keeps its digits near x = 0. */
 INLINE vf exp_minus_one(vf x)
 {
     vf rest;
@@ -148,9 +150,10 @@ INLINE vf tanh_of(vf x)
 
 /* -- matrix multiplication --------------------------------------------------------- */
 
-/* Adds a[r] W to z[r] for n rows, k from `first` to `end`, in one panel, or in two that are
-   w_apart bytes apart, and their sums z_apart floats. Rows of a are lda inputs apart, those
-   of z GROUP floats. w is the first panel's row `first`. */
+/* Adds a[r] W to z[r] for n rows and for k from `first` to `end`, in one panel or in two.
+   Rows of a are lda inputs apart, rows of z are GROUP floats apart. w points to row
+   `first` of the first panel. The second panel is w_apart bytes after it, and its sums
+   z_apart floats after those of the first. */
 INLINE void tile(const int mode, const int n, const int panels, const void *inputs,
                  int64_t lda, int64_t first, int64_t end, const void *w, int64_t w_apart,
                  float *z, int64_t z_apart)
@@ -251,7 +254,7 @@ INLINE void product(const int mode, const void *a, int64_t lda, int64_t n_rows, 
     const int64_t step = size_of_input(mode) * lda, panels = 4 / PANEL * n_groups;
     int64_t together;
     for (int64_t panel = 0; panel < panels; panel += together) {
-        /* Sums of few rows wait for one another: those of two panels do not. */
+        /* With few rows each addition waits for the one before; two panels overlap. */
         together = n_rows <= FEW_ROWS && panel + 1 < panels ? 2 : 1;
         const char *weights = (const char *)groups + panel * rows_of_k * row_size;
         float *to = z + panel * PANEL / 4 * z_apart + panel * PANEL % 4 * VL;
@@ -281,7 +284,7 @@ INLINE void product(const int mode, const void *a, int64_t lda, int64_t n_rows, 
     }
 }
 
-/* A function for each mode: in a larger one the compiler runs out of registers. */
+/* One function for each mode: in a function for all the compiler runs out of registers. */
 #define PRODUCT(name, mode)                                                              \
     static __attribute__((noinline)) void name(                                          \
         const void *a, int64_t lda, int64_t n_rows, int64_t K, const void *groups,       \
@@ -296,8 +299,8 @@ PRODUCT(product_widened, ELMO_WIDENED)
 PRODUCT(product_bfloat16, ELMO_BFLOAT16)
 #endif
 
-/* Adds a W to z, for n_rows rows and some groups of columns. a: (n_rows, lda), and a zero
-   behind K where that is odd; z: (n_rows, GROUP) for each group, z_apart floats apart. */
+/* Adds a W to z for n_rows rows and n_groups groups of columns. a: (n_rows, lda), with a
+   zero after K if K is odd. z: (n_rows, GROUP) for each group, z_apart floats apart. */
 INLINE void add_product(int mode, const void *a, int64_t lda, int64_t n_rows, int64_t K,
                         const void *groups, int64_t n_groups, float *z, int64_t z_apart)
 {
@@ -320,18 +323,18 @@ INLINE void begin_sums(float *z, int64_t n_rows, const float *bias)
 
 /* -- LSTM layers (lstm.py) --------------------------------------------------------- */
 
-/* The buffers of a direction's rows while a layer is read. */
+/* The buffers of one direction while a layer is read. */
 typedef struct {
     void *x;      /* (block, lda_h) inputs of a block of steps */
-    float *gates; /* (groups, block, GROUP) sums of the gates of a block of steps */
+    float *gates; /* (groups, block, GROUP) gates of a block of steps */
     void *h, *m;  /* (rows, lda_h), (rows, lda_m) inputs of the products of a step */
     float *h_32;  /* (rows, lda_h) h in float32 */
     float *c;     /* (rows, lda_c) */
-    float *z;     /* (2, rows, GROUP) m of a group, sums of a projection */
+    float *z;     /* (2, rows, GROUP) m of a group, or sums of a projection */
 } buffers;
 
-/* The cells of a group: o, i, f, g -> c, and m = sigmoid(o) tanh(c) into *m, for VL cells of
-   each row. Rows of z are GROUP floats apart. */
+/* Computes VL cells of each row: updates c, and writes m = sigmoid(o) tanh(c). A row of z
+   has the gates o, i, f, g of these cells; rows are GROUP floats apart. */
 static __attribute__((noinline)) void step_of_cells(const float *z, int64_t n_rows,
                                                     float *c, int64_t lda_c, float *m,
                                                     float clip)
@@ -356,8 +359,8 @@ static int read_direction(const elmo_reading *task, int d, int64_t b0, int64_t b
     const int64_t T = task->n_steps, D = 2 * H;
     const int64_t gates = (C + VL - 1) / VL, outputs = (H + GROUP - 1) / GROUP;
     const int64_t lda_h = outputs * GROUP, lda_c = gates * VL;
-    /* Rows of the same cells are not a power of two apart: they would share a set of the
-       first cache. */
+    /* Rows are not a power of two apart, or the same cells of all rows would share one set
+       of the first cache. */
     const int64_t lda_m = lda_c + 2 * VL, rows = b1 - b0;
     const int64_t input = size_of_input(mode);
     const vf proj_clip = SPLAT(task->proj_clip);
@@ -391,7 +394,7 @@ static int read_direction(const elmo_reading *task, int d, int64_t b0, int64_t b
         }
         int64_t n = 0; /* packed rows before step t */
         for (int64_t t = 0; t < T && sizes[t] > b0;) {
-            /* The products of the inputs of some steps. */
+            /* The products of the inputs of a block of steps. */
             int64_t n_block = 0, end = t, row = n;
             while (end < T && sizes[end] > b0) {
                 int64_t here = smaller(b1, sizes[end]) - b0;
@@ -411,12 +414,13 @@ static int read_direction(const elmo_reading *task, int d, int64_t b0, int64_t b
                 add_product(mode, b.x, lda_h, n_block, H,
                             group_of(mode, layer->weight_x, H, g), 1, z, 0);
             }
-            /* These steps. */
+            /* The steps of the block. */
             for (int64_t done = 0; t < end; n += sizes[t++]) {
                 const int64_t here = smaller(b1, sizes[t]) - b0;
                 const int64_t at_once = here <= FEW_ROWS ? 2 : 1;
                 for (int64_t i = 0; i < gates; i += at_once) {
-                    /* To and fro: what the step before read last is in the cache. */
+                    /* Odd steps go backwards: the cache has the weights that the step
+                       before read last. */
                     const int64_t some = smaller(at_once, gates - i);
                     const int64_t g = t % 2 ? gates - i - some : i;
                     float *z = b.gates + (g * block + done) * GROUP;
@@ -495,8 +499,8 @@ typedef struct {
     int64_t rows, parts; /* rows of a task, parts of the groups of columns */
 } shared_product;
 
-/* Computes some rows, and some groups of columns, of x W + b, or of a highway layer. In
-   a group of that, two vectors of carry gates come before two of new values. */
+/* Computes some rows and some groups of columns of x W + b, or of a highway layer, whose
+   groups have two vectors of carry gates and then two vectors of new values. */
 INLINE int multiply(const int is_highway, const shared_product *shared, int64_t i)
 {
     const elmo_product *task = shared->product;
@@ -544,7 +548,7 @@ static int run_product(int (*part)(const void *, int64_t), const elmo_product *t
                        int n_threads)
 {
     int64_t blocks = (task->n_rows + ROWS - 1) / ROWS;
-    /* Few rows are shared by columns. */
+    /* If there are few rows, threads share the columns. */
     shared_product shared = {task, ROWS, blocks < n_threads ? n_threads : 1};
     return elmo_run(part, &shared, blocks * shared.parts, n_threads);
 }
@@ -566,8 +570,8 @@ typedef struct {
     int64_t words; /* of a task */
 } shared_words;
 
-/* The maximum over positions, activated, of every filter for some words. The inputs of a
-   window are the characters from its first on: they need no copy. */
+/* Computes the activated maximum of every filter over all positions, for some words. The
+   characters of a window lie side by side, so it is an input of a product as it is. */
 static int read_characters(const void *argument, int64_t i_task)
 {
     const shared_words *shared = argument;
@@ -590,7 +594,7 @@ static int read_characters(const void *argument, int64_t i_task)
         for (int64_t i = 0; i < n; i++)
             memcpy(row + input * i * d, (const char *)task->table + input * ids[i] * d,
                    input * d);
-        /* Windows within the run of equal ids at the end, the padding, are all alike. */
+        /* The windows of the padding, a run of equal ids at the end, are all equal. */
         int64_t length = n;
         while (length > 0 && ids[length - 1] == ids[n - 1])
             length--;
@@ -616,7 +620,7 @@ static int read_characters(const void *argument, int64_t i_task)
                 for (int64_t r = 0; r < rows; r++)
                     for (int v = 0; v < 4; v++) {
                         if (p + r > n - widths[v])
-                            continue; /* its window would end behind the word's ids */
+                            continue; /* the window would end after the word's ids */
                         vf sum = load(z + r * GROUP + v * VL);
                         vi more = (sum > largest[v]) | (sum != sum); /* NaN stays */
                         largest[v] = (vf)((more & (vi)sum) | (~more & (vi)largest[v]));

@@ -1,6 +1,12 @@
-"""Sentences -> batches: which are computed together, and how a batch is packed.
+"""The road from sentences to layers: which sentences are computed together, how a batch
+is packed, and how its layers come back.
 
-Shapes: B sentences, T steps, N packed positions, V distinct words.
+    sentences -> in_batches -> PackedBatch -> BiLM.forward -> layers (L+1, N, D)
+
+`BiLM.encode` and the spaCy pipeline, in prediction and in training, differ in what they
+do with the layers of a batch, and in nothing else.
+
+Shapes: B sentences, T steps, N packed positions, V distinct words, L+1 layers, D width.
 """
 
 import sys
@@ -76,6 +82,106 @@ def pack(sentences: Sequence[Sequence[str]]) -> PackedBatch:
     )
 
 
+def in_batches(
+    sentences: Sequence[Sequence[str]],
+    batch_tokens: int,
+    compute: Callable[[Sequence[int], PackedBatch], T],
+) -> Iterator[tuple[Sequence[int], T]]:
+    """Yield the indices of the sentences of each batch, and what is computed of it.
+
+    Args:
+        sentences: Each a list of tokens.
+        batch_tokens: As in `batch_by_tokens`.
+        compute: Takes the indices of some sentences, and these sentences packed.
+
+    Raises:
+        MemoryError: [EL080] A GPU's memory does not hold a sentence.
+    """
+
+    def compute_some(some: Sequence[int]) -> T:
+        return compute(some, pack([sentences[b] for b in some]))
+
+    groups = batch_by_tokens(sentences, batch_tokens)
+    return compute_what_fits(groups, compute_some, lambda b: len(sentences[b]) + 2)
+
+
+def batch_by_tokens(
+    sentences: Sequence[Sequence[str]], batch_tokens: int
+) -> Iterator[list[int]]:
+    """Yield the indices of sentences in groups of at most batch_tokens tokens, with
+    boundaries; a longer sentence is a group of its own. Longest first, so that memory
+    is taken once and a group's sentences run together to the end."""
+    sizes = [len(sentence) + 2 for sentence in sentences]
+    return _grouped(
+        sorted(range(len(sizes)), key=lambda b: -sizes[b]), sizes, batch_tokens
+    )
+
+
+def _grouped(
+    order: Iterable[int], sizes: Sequence[int], most: int
+) -> Iterator[list[int]]:
+    """Yield indices in order, in groups whose sizes make `most` together, or of one."""
+    group: list[int] = []
+    total = 0
+    for b in order:
+        if group and total + sizes[b] > most:
+            yield group
+            group, total = [], 0
+        group.append(b)
+        total += sizes[b]
+    if group:
+        yield group
+
+
+def compute_what_fits(
+    groups: Iterable[Sequence[S]],
+    compute: Callable[[Sequence[S]], T],
+    length: Callable[[S], int],
+) -> Iterator[tuple[Sequence[S], T]]:
+    """Yield groups of sentences or Docs in order, and what is computed of each. Where a
+    GPU's memory does not hold a group, its halves are computed one after the other.
+
+    Args:
+        groups: Sentences or Docs that are computed together.
+        compute: Computes a group.
+        length: The number of tokens of a sentence or Doc.
+
+    Raises:
+        MemoryError: [EL080] A sentence or Doc alone does not fit.
+    """
+    for group in groups:
+        waiting = [group]
+        while waiting:
+            some = waiting.pop()
+            try:
+                result = compute(some)
+            except (torch.cuda.OutOfMemoryError, MemoryError) as error:
+                name = type(error).__name__  # CuPy's has torch's name
+                if name != "OutOfMemoryError":
+                    raise
+                tokens = sum(map(length, some))
+                if len(some) == 1:
+                    values = {"tokens": tokens, "fits": max(1, tokens // 2)}
+                    raise MemoryError(Errors.EL080.format(**values)) from error
+            else:
+                yield some, result
+                del result  # before the next is computed
+                continue
+            # Out of the handler, which holds what was computed so far.
+            _free_cached_memory()
+            message = Warnings.ELW06.format(tokens=tokens, fits=tokens // 2)
+            warnings.warn(message, stacklevel=2)
+            middle = len(some) // 2
+            waiting += [some[middle:], some[:middle]]
+
+
+def _free_cached_memory() -> None:
+    """Give back the memory of a GPU that CuPy and torch keep for later."""
+    with suppress(KeyError, AttributeError):  # CuPy's pool; Thinc's is torch's
+        sys.modules["cupy"].cuda.get_allocator().__self__.free_all_blocks()
+    torch.cuda.empty_cache()
+
+
 def check_finite(
     layers_LND: Tensor,
     sentences: Sequence[Sequence[str]],
@@ -126,59 +232,3 @@ def on_the_host(
         return make(range(len(rows)))
     few = _grouped(range(len(rows)), list(map(len, rows)), ROWS_AT_ONCE)
     return (layers for some in few for layers in make(some))
-
-
-def batch_by_tokens(
-    sentences: Sequence[Sequence[str]], batch_tokens: int
-) -> Iterator[list[int]]:
-    """Yield the indices of sentences in groups of at most batch_tokens tokens, with
-    boundaries; a longer sentence is a group of its own. Longest first, so that memory
-    is taken once and a group's sentences run together to the end."""
-    sizes = [len(sentence) + 2 for sentence in sentences]
-    return _grouped(
-        sorted(range(len(sizes)), key=lambda b: -sizes[b]), sizes, batch_tokens
-    )
-
-
-def _grouped(
-    order: Iterable[int], sizes: Sequence[int], most: int
-) -> Iterator[list[int]]:
-    """Yield indices in order, in groups whose sizes make `most` together, or of one."""
-    group: list[int] = []
-    total = 0
-    for b in order:
-        if group and total + sizes[b] > most:
-            yield group
-            group, total = [], 0
-        group.append(b)
-        total += sizes[b]
-    if group:
-        yield group
-
-
-def compute_what_fits(
-    group: Sequence[S], compute: Callable[[Sequence[S]], T], length: Callable[[S], int]
-) -> Iterator[tuple[Sequence[S], T]]:
-    """Yield parts of a group of sentences or Docs of so many tokens each, in order, and
-    what is computed of each: all or, where a GPU's memory does not hold that, smaller
-    parts. Raises MemoryError [EL080] if one alone does not fit."""
-    try:
-        result = compute(group)
-    except (torch.cuda.OutOfMemoryError, MemoryError) as error:
-        if type(error).__name__ != "OutOfMemoryError":  # CuPy's has torch's name
-            raise
-        tokens = sum(map(length, group))
-        if len(group) == 1:
-            message = Errors.EL080.format(tokens=tokens, fits=max(1, tokens // 2))
-            raise MemoryError(message) from error
-    else:
-        yield group, result
-        return
-    # Out of the handler, which holds what was computed so far.
-    with suppress(KeyError, AttributeError):  # CuPy's pool keeps some; Thinc's, torch's
-        sys.modules["cupy"].cuda.get_allocator().__self__.free_all_blocks()
-    torch.cuda.empty_cache()
-    warnings.warn(Warnings.ELW06.format(tokens=tokens, fits=tokens // 2), stacklevel=2)
-    middle = len(group) // 2
-    yield from compute_what_fits(group[:middle], compute, length)
-    yield from compute_what_fits(group[middle:], compute, length)
