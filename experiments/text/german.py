@@ -72,13 +72,13 @@ SOURCES = (
         "de_novels",
         "books",
         "public domain",
-        "German novels of 1774-1930",
+        "German novels of 1774-1930, of authors who died before 1956",
         "novels",
         (
             Repository(
                 "computationalstylistics/68_german_novels",
                 "4cc71e1d44647244b3df29474180a8a5e4fe8290",
-                r"^corpus/.*\.txt$",
+                r"^corpus/(?!hesse_).*\.txt$",
             ),
         ),
     ),
