@@ -49,6 +49,7 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python .ci/sizes.py
 
 install: $(VENV)/.installed
 

@@ -24,8 +24,7 @@ from spacy_elmo import BiLM, embed
 from spacy_elmo.bilm import objectives
 from spacy_elmo.bilm.weights.tensor_bundle import TensorBundle
 from spacy_elmo.models import read_card
-from spacy_elmo.pipeline.file_cache import FileCache
-from spacy_elmo.pipeline.layer_cache import key_of
+from spacy_elmo.pipeline.cache import FileCache, key_of
 from spacy_elmo.pretrain import checkpoint, optimizers
 from spacy_elmo.pretrain.config_file import read_config
 from spacy_elmo.pretrain.model import LanguageModel

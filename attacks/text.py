@@ -13,8 +13,8 @@ import numpy as np
 import spacy
 from spacy.tokens import Doc
 
+from benchmarks.speed import precisions
 from spacy_elmo import BiLM
-from spacy_elmo.cli.speed import precisions
 from spacy_elmo.models import MODELS, find
 from tests.models import tiny_config
 from tests.pipelines import LISTENER, add_elmo, examples

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import spacy
 
 from spacy_elmo import BiLM, embed
-from spacy_elmo.pipeline.file_cache import FileCache
+from spacy_elmo.pipeline.cache import FileCache
 from spacy_elmo.pretrain import checkpoint
 from spacy_elmo.text import Request, prepare
 from tests.embed.corpora import SMALL, save_model, write_lines

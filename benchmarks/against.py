@@ -22,12 +22,12 @@ from tqdm import tqdm
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.kernels import check_training_precision
-from spacy_elmo.cli.speed import Sentences, made_up_sentences, made_up_words, show
 from spacy_elmo.files import sha256
 from spacy_elmo.models import find
 from spacy_elmo.text.corpus import SPECIALS
 
 from .revisions import ROOT, Tree, check_out
+from .speed import Sentences, made_up_sentences, made_up_words, show
 
 PARTS = ("vectors", "losses", "files", "reading", "training")
 OBJECTIVES: dict[str, dict[str, Any]] = {

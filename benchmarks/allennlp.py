@@ -23,7 +23,8 @@ import torch
 import typer
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.cli.speed import (
+
+from .speed import (
     Sentences,
     load_model,
     on_threads,
@@ -32,7 +33,6 @@ from spacy_elmo.cli.speed import (
     show,
     single_sentences,
 )
-
 from .timing import MODEL, TEXT
 
 BATCH_SIZE = 64

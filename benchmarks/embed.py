@@ -18,13 +18,6 @@ import typer
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.cli.speed import (
-    Sentences,
-    load_model,
-    made_up_sentences,
-    made_up_words,
-    show,
-)
 from spacy_elmo.embed import Options, make_plan, run, verify
 from spacy_elmo.embed.estimate import readable, size_on_disk
 from spacy_elmo.embed.folder import SHARDS
@@ -32,6 +25,13 @@ from spacy_elmo.embed.keep import Kept
 from spacy_elmo.embed.plan import Plan, read_plan
 from spacy_elmo.text import Reading, TextFile
 
+from .speed import (
+    Sentences,
+    load_model,
+    made_up_sentences,
+    made_up_words,
+    show,
+)
 from .timing import MODEL
 
 WORDS = 20_000

@@ -19,9 +19,8 @@ from typing import Any, NamedTuple
 
 import typer
 
-from spacy_elmo.cli.speed import read_sentences, show
-
 from .revisions import ROOT, Tree, check_out
+from .speed import read_sentences, show
 from .timing import TEXT
 
 WORKER = Path(__file__).with_name("engine_worker.py")

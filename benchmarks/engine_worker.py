@@ -2,7 +2,6 @@
 the seconds that they took: a process of engine.py, for each line of JSON that comes."""
 
 import json
-import resource
 import sys
 import time
 from functools import cache
@@ -71,6 +70,8 @@ def pipe(precision, threads):
 
 def memory(model, precision):
     """Return the bytes that a first batch of 64 takes beside the weights."""
+    import resource  # there is none on Windows
+
     torch.set_num_threads(1)
     bilm = load(model, precision, warm=False)
     if bilm is None:

@@ -1,7 +1,7 @@
 """Tokens per second from sentences to layers, beside the definition and other models.
 
 The definition is the same model in plain PyTorch (spacy_elmo/bilm/model.py).
-`spacy elmo benchmark inference` measures settings alone.
+`spacy elmo benchmark` measures settings alone.
 
 Shapes: C cells, H projection, S filters.
 """
@@ -22,7 +22,9 @@ from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.encode import pack
 from spacy_elmo.bilm.model import BidirectionalLM
 from spacy_elmo.bilm.token_cache import TokenCache
-from spacy_elmo.cli.speed import (
+from spacy_elmo.machine import float32_mode, to_device
+
+from .speed import (
     Run,
     Sentences,
     encode_all,
@@ -34,9 +36,7 @@ from spacy_elmo.cli.speed import (
     read_sentences,
     show,
 )
-from spacy_elmo.cli.speed_limits import flops_per_token, matrix_peak
-from spacy_elmo.machine import float32_mode, to_device
-
+from .speed_limits import flops_per_token, matrix_peak
 from .timing import DEVICE, MODEL, TEXT, memory_in_use
 
 BATCH_SIZE = 64  # of what is measured once for each model

@@ -17,7 +17,8 @@ import typer
 from spacy_elmo.bilm import BiLM, TokenCache
 from spacy_elmo.bilm.kernels import find_library, force
 from spacy_elmo.bilm.kernels.kernel import KERNELS
-from spacy_elmo.cli.speed import (
+
+from .speed import (
     Run,
     Sentences,
     encode_all,
@@ -30,8 +31,7 @@ from spacy_elmo.cli.speed import (
     show,
     single_sentences,
 )
-from spacy_elmo.cli.speed_limits import flops_per_token, large_product
-
+from .speed_limits import flops_per_token, large_product
 from .timing import MODEL
 
 SENTENCES = 64

@@ -10,14 +10,19 @@ import numpy as np
 import spacy
 import typer
 from spacy.language import Language
+from spacy.ml.staticvectors import StaticVectors
 from spacy.tokens import Doc
 from spacy.training import Example
-from spacy.util import minibatch
+from spacy.util import minibatch, registry
 from spacy.vectors import Vectors
+from thinc.api import Model, chain
+from thinc.layers import ragged2list
 from tqdm import tqdm
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.cli.speed import (
+
+from .pipe import TAGS, add_elmo
+from .speed import (
     Run,
     Sentences,
     in_turn,
@@ -26,11 +31,15 @@ from spacy_elmo.cli.speed import (
     read_sentences,
     show,
 )
-
-from .pipe import TAGS, add_elmo
 from .timing import MODEL, TEXT
 
 BATCH, STATIC_WIDTH = 64, 300
+
+
+@registry.architectures("benchmarks.StaticVectors.v1")
+def static_vectors() -> Model[Any, Any]:
+    """Return static vectors, and one linear layer to 128 columns."""
+    return chain(StaticVectors(nO=128), ragged2list())
 
 
 def make_tagger(bilm: BiLM | None, sentences: Sentences, cache: Any) -> Language:
@@ -41,7 +50,7 @@ def make_tagger(bilm: BiLM | None, sentences: Sentences, cache: Any) -> Language
         words = sorted({word for sentence in sentences for word in sentence})
         data = np.random.default_rng(0).normal(size=(len(words), STATIC_WIDTH))
         nlp.vocab.vectors = Vectors(data=data.astype("float32"), keys=words)
-        tok2vec = {"@architectures": "spacy-elmo.StaticVectors.v1", "width": 128}
+        tok2vec = {"@architectures": "benchmarks.StaticVectors.v1"}
     else:
         add_elmo(nlp, bilm)
     model = {"@architectures": "spacy.Tagger.v2", "tok2vec": tok2vec}

@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 import typer
 
-from spacy_elmo.cli.speed import show
 from spacy_elmo.text.corpus import BOS_ID, EOS_ID, Corpus, RunningText
 from spacy_elmo.text.shards import open_corpus
+
+from .speed import show
 
 ORDER = 5
 

@@ -22,7 +22,8 @@ from torch import nn
 from tqdm import tqdm
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.cli.speed import (
+
+from .speed import (
     Run,
     Sentences,
     in_turn,
@@ -31,7 +32,6 @@ from spacy_elmo.cli.speed import (
     read_sentences,
     show,
 )
-
 from .timing import MODEL, TEXT
 
 LISTENER = {"@architectures": "spacy-elmo.ElmoListener.v1"}

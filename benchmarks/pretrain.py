@@ -20,15 +20,6 @@ from spacy_elmo.bilm.kernels.kernel import force
 from spacy_elmo.bilm.objectives.adaptive import adaptive_softmax
 from spacy_elmo.bilm.objectives.full import full_softmax
 from spacy_elmo.bilm.objectives.sampled import sampled_softmax
-from spacy_elmo.cli.speed import (
-    in_turn,
-    load_model,
-    made_up_sentences,
-    made_up_words,
-    on_threads,
-    show,
-)
-from spacy_elmo.cli.speed_limits import matrix_peak
 from spacy_elmo.pretrain.config import TrainingConfig
 from spacy_elmo.pretrain.memory import keep_freed_memory
 from spacy_elmo.pretrain.model import LanguageModel
@@ -38,6 +29,15 @@ from spacy_elmo.text.corpus import SPECIALS, Corpus, build_corpus
 from spacy_elmo.text.streams import Batch, Streams
 
 from .gpu.floor import lstm_flops
+from .speed import (
+    in_turn,
+    load_model,
+    made_up_sentences,
+    made_up_words,
+    on_threads,
+    show,
+)
+from .speed_limits import matrix_peak
 from .timing import DEVICE, MODEL, memory_in_use, page_faults
 
 OBJECTIVES = ("full", "adaptive", "sampled", "definition")

@@ -11,7 +11,9 @@ import typer
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.token_cache import CACHE_WORDS, TokenCache
-from spacy_elmo.cli.speed import (
+
+from .pipe import make_pipeline, texts_of
+from .speed import (
     Run,
     Sentences,
     in_turn,
@@ -21,8 +23,6 @@ from spacy_elmo.cli.speed import (
     on_threads,
     show,
 )
-
-from .pipe import make_pipeline, texts_of
 from .timing import MODEL, memory_in_use
 
 CPU = torch.device("cpu")

@@ -18,10 +18,10 @@ import typer
 from spacy.util import load_config
 from wasabi import msg
 
+from benchmarks.speed import encode_all, in_turn, read_sentences
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.token_cache import TokenCache
 from spacy_elmo.cli.group import markdown_table
-from spacy_elmo.cli.speed import encode_all, in_turn, read_sentences
 from spacy_elmo.models import read_card
 from spacy_elmo.pretrain import perplexity
 from spacy_elmo.pretrain.model import LanguageModel

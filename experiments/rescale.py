@@ -20,9 +20,9 @@ import torch
 import typer
 from wasabi import msg
 
+from benchmarks.speed import Sentences, read_sentences
 from spacy_elmo import BiLM
 from spacy_elmo import models as shipped
-from spacy_elmo.cli.speed import Sentences, read_sentences
 from spacy_elmo.models import read_card
 from spacy_elmo.pretrain.model import LanguageModel
 

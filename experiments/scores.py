@@ -46,7 +46,7 @@ def read(folder: Path, *, dev: bool = False) -> Found:
         if others and others[0].get("recipe") != metrics.get("recipe"):
             raise ValueError(
                 f"Runs in '{path.parent.parent}' were made with different settings, "
-                "corpora or weights. Make them again with --overwrite, or remove those "
+                "corpora or weights. Make them again with --force, or remove those "
                 "that are old."
             )
         if dev:

@@ -14,8 +14,8 @@ from typing import Any
 import typer
 from wasabi import msg
 
+from benchmarks.speed import read_sentences
 from spacy_elmo import models as shipped
-from spacy_elmo.cli.speed import read_sentences
 from spacy_elmo.models import model_card, read_card
 from spacy_elmo.pretrain import perplexity
 from spacy_elmo.pretrain.model import LanguageModel

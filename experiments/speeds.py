@@ -24,7 +24,7 @@ from thinc.api import use_ops
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
-from spacy_elmo.cli.speed import on_threads
+from benchmarks.speed import on_threads
 from spacy_elmo.files import write_files
 from spacy_elmo.pipeline import Elmo, WordsShim
 

@@ -203,7 +203,7 @@ def make(run: Run, *, overwrite: bool = False) -> dict[str, Any]:
         if not overwrite:
             raise ValueError(
                 f"'{run.folder}' was made with other settings, corpora or weights. "
-                "Remove it, choose another --output, or give --overwrite."
+                "Remove it, choose another --output, or give --force."
             )
     shutil.rmtree(run.folder, ignore_errors=True)
     run.folder.mkdir(parents=True)
@@ -274,7 +274,9 @@ def main(
     seeds: int = typer.Option(3, help="How many runs of each pipeline"),
     steps: int = typer.Option(0, help="Updates, 0 for those of the experiment"),
     weights: str = typer.Option("", help="Model folder or shipped name of the biLM"),
-    overwrite: bool = typer.Option(False, help="Replace runs that had other settings"),
+    force: bool = typer.Option(
+        False, "--force", "-F", help="Replace runs that had other settings"
+    ),
     gpu: int = typer.Option(-1, "--gpu-id"),
     task: list[str] = typer.Option([], help="These tasks of them alone"),
     setup: list[str] = typer.Option([], help="These setups of them alone"),
@@ -310,7 +312,7 @@ def main(
                 skipped += 1
                 continue
             try:
-                found = make(run, overwrite=overwrite)
+                found = make(run, overwrite=force)
             except (ValueError, OSError) as error:
                 msg.fail(str(error), exits=1)
             msg.info(f"{found['score']:.2%} on the test set, {found['seconds']:.0f} s")

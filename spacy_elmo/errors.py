@@ -37,11 +37,6 @@ class Coded(Exception):
         if isinstance(self, OSError):
             self.errno = getattr(values.get("error"), "errno", None)
 
-    @classmethod
-    def format(cls, **values: object) -> str:
-        """Return the text alone."""
-        return _Text(cls(**values))
-
     def __str__(self) -> str:
         return str(self.args[0])  # a KeyError would show it in quotation marks
 
@@ -56,10 +51,6 @@ class ElmoError(Coded):
 
 class ElmoWarning(Coded, Warning):
     """A warning of this package."""
-
-
-class _Text(str):
-    """The text of a message, which `parsing` knows."""
 
 
 def _restore(kind: type[Coded], args: tuple[str], errno: int | None) -> Coded:
@@ -205,13 +196,14 @@ class Errors(metaclass=_Table):
         "'{path}' has no softmax ('vocab.txt' and 'softmax.safetensors'), so it can't "
         "predict words. Published weights come without one: train one with 'spacy elmo "
         "pretrain' and 'init' set to this folder. Training checkpoints of bilm-tf have "
-        "it: name the folder with 'model.ckpt-....index'."
+        "it: name the folder with 'model.ckpt-....index'. A pipeline is read with the "
+        "softmax of the weights that it names, which must still be there."
     )
     EL037 = _error("Training configuration '{path}': {problem}.")
     EL038 = _error(
         "The loss became {loss} up to step {step}. The checkpoint and the models in "
         "'{output}', if there are some yet, are the last good ones. Lower the learning "
-        "rate or clip_norm, and start again with another --output or --overwrite."
+        "rate or clip_norm, and start again with another --output or --force."
     )
     EL039 = _error("The vocabulary of '{path}' holds a word twice. It is damaged.")
     EL040 = _error(
@@ -220,11 +212,11 @@ class Errors(metaclass=_Table):
         '{{"tokens": ["..."]}}.'
     )
     EL041 = _error(
-        "Text prepared in '{path}' is damaged: {problem}. Prepare it with --overwrite."
+        "Text prepared in '{path}' is damaged: {problem}. Prepare it with --force."
     )
     EL042 = _error(
         "'{path}' holds other files, or text that was prepared from other files or "
-        "with other settings. Choose another folder, or replace them with --overwrite; "
+        "with other settings. Choose another folder, or replace them with --force; "
         "a source is never replaced."
     )
     EL043 = _error(
@@ -237,11 +229,11 @@ class Errors(metaclass=_Table):
         "which costs no more then."
     )
     EL046 = _error(
-        "Can't resume from '{path}': {error}. If damaged, start again with --overwrite."
+        "Can't resume from '{path}': {error}. If damaged, start again with --force."
     )
     EL047 = _error(
         "'{path}' holds another run: {differs}. Choose another --output, set these as "
-        "they were to resume it, or start again with --overwrite."
+        "they were to resume it, or start again with --force."
     )
     EL121 = _error(
         "'{path}' is not the log of a run: a line of it has no step, tokens and loss. "
@@ -368,9 +360,7 @@ class Errors(metaclass=_Table):
     EL050 = _error(
         "'{name}' has no weights. Name some in its section (weights = PATH), load some "
         "with nlp.get_pipe('{name}').load_weights(PATH), or name them in "
-        "[initialize.components.{name}.weights] and initialise it. Components "
-        "that are listed in training.frozen_components are not initialised: set "
-        "frozen = true in [components.{name}] instead."
+        "[initialize.components.{name}.weights] and initialise it."
     )
     EL051 = _error(
         "The biLM of this package is missing from '{path}': the package was built "
@@ -394,9 +384,9 @@ class Errors(metaclass=_Table):
         "installed. Install it: pip install {package}"
     )
     EL052 = _error(
-        "The weights from '{source}' don't fit the configuration: {sizes}. Write the "
-        "weights' sizes into [components.elmo.model]; 'spacy elmo info MODEL --config' "
-        "prints that section."
+        "The weights from '{source}' don't fit the configuration: {sizes}. Leave all "
+        "sizes out of [components.elmo.model], and they are those of the weights, or "
+        "write these there:\n\n{block}"
     )
     EL053 = _error(
         "A listener finds no 'elmo' component (upstream '{upstream}'). Add one before "
@@ -409,8 +399,7 @@ class Errors(metaclass=_Table):
     EL055 = _error(
         "This Doc has been through no component '{name}' that is still here. Docs from "
         "another process or from a file, or whose pipeline is gone, keep only "
-        "doc.tensor; run the component on it again. (Where set_tensor = false there is "
-        "no doc.tensor: name a layer to compare.)"
+        "doc.tensor; run the component on it again."
     )
     EL056 = _error("Windows.v1: length must be at least 1, found {found}.")
     EL057 = _error(
@@ -441,8 +430,8 @@ class Errors(metaclass=_Table):
         "trained are never the same again. Leave layer_cache out."
     )
     EL089 = _error(
-        "ELMo can't stand at '{found}': the places are 'input', 'output' or both (at = "
-        "'both', --elmo input,output)."
+        "ELMo can't stand at '{found}'. The places are 'input', 'output' and both of "
+        "them (at = 'both', --at both)."
     )
     EL090 = _error(
         "No component of this pipeline listens to an 'elmo', so there are no mixes. A "
@@ -452,10 +441,6 @@ class Errors(metaclass=_Table):
         "'{name}' can't listen to 'elmo': {problem} component. Choose from tagger, "
         "morphologizer, ner, parser, senter, textcat, spancat, trainable_lemmatizer or "
         "any other factory whose model has a tok2vec."
-    )
-    EL093 = _error(
-        "similarity_hooks = true and set_tensor = false: the hooks compare the vectors "
-        "in doc.tensor. Leave one of the two out."
     )
     EL094 = _error(
         "Similarity in context is of tokens, spans and Docs, not of a {found}.",
@@ -521,12 +506,12 @@ class Errors(metaclass=_Table):
         "was, or make a new plan in another folder."
     )
     EL205 = _error(
-        "'{path}', line {line}: {problem}. Mend or remove it; nothing is left out "
-        "unsaid."
+        "'{path}', line {line}: {problem}. Mend or remove the line: none is skipped in "
+        "silence."
     )
     EL206 = _error(
         "There is no text to embed: no input is named, or all are empty. Name files, "
-        "or - for what is piped in; without a model, too, a plan that is there goes on."
+        "or - for standard input. To continue a plan, leave out the model, too."
     )
     EL207 = _error("{name} = '{found}' is not possible. Choose from: {known}.")
     EL208 = _error(
@@ -614,6 +599,13 @@ class Errors(metaclass=_Table):
         "A page shows sentences of 1 to {limit} tokens; this one has {found}. Take a "
         "part of it."
     )
+    # What is gone
+    EL240 = _error("'{name}' is gone: {instead}.")
+    EL241 = _error(
+        "The architecture 'spacy-elmo.{name}' is gone, since spaCy has its own. Write "
+        "{instead} in its place, and train the component again. Version 0.2 of "
+        "spacy-elmo loads what was trained with it."
+    )
     # Benchmarks and plots
     EL061 = _error(
         "'{path}' is of another program: its model is not replaced. Choose another "
@@ -630,14 +622,20 @@ class Warnings(metaclass=_Table):
     """Warnings, by code."""
 
     ELW01 = _warning(
-        "A Doc without sentence boundaries is longer than {length} tokens and is read "
-        "in windows of that length. Put a 'sentencizer', 'senter' or 'parser' before "
-        "'elmo' for vectors that see whole sentences."
+        "A Doc without sentence boundaries is read by '{name}' {how}. Put a "
+        "'sentencizer', 'senter' or 'parser' before '{name}', so that each sentence is "
+        "read whole and by itself."
+    )
+    ELW64 = _warning(
+        "A Doc without sentence boundaries came to '{name}', though '{setter}' stands "
+        "before it. In training, only the components of [training] "
+        "annotating_components annotate Docs: add '{setter}' there (or to annotates of "
+        "nlp.update), so that sentences are read as they are at prediction."
     )
     ELW02 = _warning(
-        "'{name}' is fine-tuned at a rate of its own. What takes the place of its "
-        "listeners is fine-tuned, all layers at once, at the rate of the optimizer: "
-        "give that a small one, or replace listeners of a frozen biLM."
+        "'{name}' is fine-tuned at a rate of its own. The copies that replace its "
+        "listeners are fine-tuned at the rate of the optimizer, all layers at once: "
+        "give it a small rate, or replace listeners of a frozen biLM."
     )
     ELW03 = _warning(
         "'{name}' starts from random weights, since none were named for it, and is "
@@ -645,9 +643,8 @@ class Warnings(metaclass=_Table):
     )
     ELW04 = _warning(
         "'{name}' was not initialised and had no weights when a listener asked for its "
-        "layers, so it took those of this package. If it is listed in "
-        "training.frozen_components, leave it out there: frozen = true in its own "
-        "section does what is meant."
+        "layers, so it took those of this package. Call nlp.initialize first, or name "
+        "weights in its section."
     )
     ELW05 = _warning(
         "'{path}', line {line} has more than {length:,} characters, and is read in "
@@ -660,9 +657,9 @@ class Warnings(metaclass=_Table):
         "if it holds sentences of other weights, remove it to start again."
     )
     ELW08 = _warning(
-        "The layer cache {where} holds layers of other weights or settings, and none "
-        "of these. They are not used. Several biLMs can share a file; if nothing needs "
-        "the others any more, remove it, since they take its room."
+        "The layer cache {where} holds only layers of other weights or settings, which "
+        "are not used. Several biLMs can share a file. If nothing needs the others any "
+        "more, remove it, since they take its room."
     )
     ELW06 = _warning(
         "The GPU's memory does not hold {tokens} tokens at once, so they are computed "
@@ -676,14 +673,16 @@ class Warnings(metaclass=_Table):
     )
     ELW21 = _warning(
         "'{other}' stands after '{name}' and overwrites its doc.tensor, so that "
-        "token.vector and similarity are about the vectors of '{other}'. Put '{other}' "
+        "token.vector is a vector of '{other}'. Put '{other}' "
         "before '{name}' if nothing listens to it; or set set_tensor = false in "
-        "[components.{name}], and name a layer to compare."
+        "[components.{name}] if that is meant. spacy_elmo.similarity compares the "
+        "vectors of '{name}' all the same."
     )
     ELW22 = _warning(
-        "'{other}' listens to a tok2vec that stands before '{name}'. At prediction it "
-        "reads doc.tensor, which '{name}' overwrites: set set_tensor = false in "
-        "[components.{name}], or put '{name}' before that tok2vec."
+        "'{other}' listens to a tok2vec that stands before '{name}', and reads "
+        "doc.tensor at prediction. So '{name}' leaves doc.tensor as it is, as with "
+        "set_tensor = false, and doc._.elmo.layers and spacy_elmo.similarity have its "
+        "vectors. To have them in doc.tensor, put '{name}' after '{other}'."
     )
     ELW23 = _warning(
         "Layers were released before all listeners had read them, since they take more "
@@ -695,9 +694,9 @@ class Warnings(metaclass=_Table):
         "biLM that is trained are never the same again, so the cache is given up."
     )
     ELW25 = _warning(
-        "'{name}' was sourced or loaded, or is listed in frozen_components, and so not "
-        "initialised: nothing of [initialize.components.{name}] is used for this "
-        "training, and no layer cache. nlp.get_pipe('{name}').use_layer_cache("
+        "'{name}' was sourced or loaded, and so not initialised: nothing of "
+        "[initialize.components.{name}] is used for this training, and no layer cache. "
+        "nlp.get_pipe('{name}').use_layer_cache("
         "'memory') keeps layers for the next epoch, with None for none; in a "
         'configuration, @callbacks = "spacy-elmo.UseLayerCache.v1" in '
         "[initialize.before_init] does."
@@ -707,11 +706,12 @@ class Warnings(metaclass=_Table):
         "used any more."
     )
     ELW27 = _warning(
-        "A component reads other Docs than those of the update, as entity_linker does, "
-        "which makes Docs of sentences, nlp.rehearse, and nlp.update if it excludes "
-        "'elmo'; or its tokens were merged or split after 'elmo' had read them: the "
-        "biLM does not learn from it. Put 'elmo' after what merges tokens, freeze the "
-        "biLM, or ignore the warning if others train it."
+        "The biLM does not learn from a component, since that reads other Docs than "
+        "the update has. entity_linker does so, which makes Docs of sentences; "
+        "nlp.rehearse; and nlp.update if it excludes 'elmo'. Or tokens were merged or "
+        "split after "
+        "'elmo' had read them: put 'elmo' after the component that does it. Otherwise "
+        "freeze the biLM, or ignore the warning if other components train it."
     )
     ELW61 = _warning(
         "The model is read without its vocabulary: {error} Vectors do not depend on "
@@ -753,6 +753,9 @@ class Warnings(metaclass=_Table):
     ELW63 = _warning(
         "'{path}' looks like {what}, and is read as running text, line by line: "
         "{line!r}. If it is not text, convert it first."
+    )
+    ELW70 = _warning(
+        "'{old}' is called '{new}' now. The old name works until version 0.4."
     )
     ELW55 = _warning(
         "Matrices were multiplied by '{before}' until this checkpoint, which does not "

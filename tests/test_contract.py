@@ -15,16 +15,21 @@ import pytest
 import spacy
 from spacy import registry as spacy_registry
 from typer.main import get_command
+from typer.testing import CliRunner
 
 from spacy_elmo import embed
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.kernels.kernel import KERNELS
 from spacy_elmo.bilm.weights import own
 from spacy_elmo.cli import app
+from spacy_elmo.cli.renamed import COMMANDS as COMMANDS_OF_0_2
+from spacy_elmo.cli.renamed import OPTIONS
 from spacy_elmo.embed import plan
 from spacy_elmo.pretrain import checkpoint, config, loggers
 from spacy_elmo.registry import registry
 from spacy_elmo.text import shards
+
+from .cli.parsing import parse
 
 ENTRY_POINTS = {
     "spacy_factories": "elmo",
@@ -58,6 +63,7 @@ SETTINGS = {
     ("architectures", "Tok2Vec"): f"{MIX} bilm frozen dropout l2",
     ("architectures", "Embed"): "embed elmo width",
     ("architectures", "Encode"): "embed encode elmo width at",
+    # They name spaCy's own, which stand in their place.
     ("architectures", "StaticVectors"): "width",
     ("architectures", "CharCnn"): "width char_dim filters n_highway max_characters",
     ("architectures", "Words"): "embed weights",
@@ -94,38 +100,62 @@ EMBED = {
         tokens_field window""",
     "computing": "precision device threads batch_tokens block_tokens exact kernels",
 }
+TEXT = "--kind --lang -l --tokenizer"
 COMMANDS = {
-    "init-config": """--pipeline -p --lang -l --weights --frozen --finetune --elmo
+    "init-config": """--pipeline -p --lang -l --weights --frozen --finetune --at
         --static --words --layer-cache --force -F""",
-    "mix": "--output -o --json",
     "models": "--json",
     "info": "--json --config --kernels",
-    "convert": "--to --half --no-half --force -F",
-    "neighbours": """--word --context --n-contexts --max-contexts --n --layer --lang -l
-        --tokenizer --output -o --gpu-id -g --json""",
-    "prepare": """--output -o --lang -l --tokenizer --sentences --no-sentences
-        --vocab-size --min-count --max-tokens --processes -n --overwrite --silent -S""",
-    "pretrain": "--output -o --overwrite --gpu-id -g",
-    "perplexity": """--lang -l --tokenizer --sentences --no-sentences --max-tokens
-        --gpu-id -g --silent -S --json""",
+    "convert": "--format --precision --force -F",
+    "prepare": f"""--output -o {TEXT} --sentences --no-sentences --vocab-size
+        --min-count --max-tokens --n-process -n --force -F --silent -S""",
+    "pretrain": "--output -o --force -F --gpu-id -g",
+    "perplexity": f"""{TEXT} --sentences --no-sentences --max-tokens --gpu-id -g
+        --silent -S --json""",
     "curve": "--output -o",
-    "benchmark inference": """--model --size --batch-size --threads --tokens --rounds
-        --device --json""",
-    "benchmark precision": "--json",
-    "embed run": """--output -o --lang -l --tokenizer --sentences --no-sentences
-        --pipeline --kind --text-field --id-field --tokens-field --window --layers
-        --mix-of --dtype --pool --shard-mb --limit-mb --limit
-        --precision --threads --batch-tokens --gpu-id -g --processes -n --shards
-        --ray""",
+    "benchmark": f"{TEXT} --threads --max-tokens --rounds --gpu-id -g --json",
+    "embed run": f"""--output -o {TEXT} --sentences --no-sentences --pipeline
+        --text-field --id-field --tokens-field --window --layers --mix-of
+        --save-precision --pool --shard-mb --limit-mb --precision --threads
+        --batch-tokens --gpu-id -g --n-process -n --share --ray""",
     "embed plan": "--output -o",
     "embed status": "--json",
     "embed export": "--format --force -F",
     "embed verify": "--sample --full --seed --gpu-id -g",
-    "embed repair": "--sample --full --seed --gpu-id -g --processes -n",
-    "explore word": """--word --output -o --label --max-contexts --lang -l --tokenizer
-        --gpu-id -g""",
+    "embed repair": "--sample --full --seed --gpu-id -g --n-process -n",
+    "explore word": f"""--word --output -o --format --context --n-contexts --n-nearest
+        --max-contexts --layer --label {TEXT} --gpu-id -g --json""",
     "explore sentence": "--output -o --lang -l --tokenizer --gpu-id -g",
-    "explore mix": "--output -o",
+    "explore mix": "--output -o --format --json",
+}
+# Command lines of version 0.2, and what they are called now.
+OLD = {
+    "mix PIPE -o a.png": "explore mix --format plot PIPE -o a.png",
+    "neighbours M T --word W --n 9": (
+        "explore word --format table M T --word W --n-nearest 9"
+    ),
+    "convert M OUT --to bilm-tf --half": (
+        "convert M OUT --format bilm-tf --precision float16"
+    ),
+    "convert M OUT --no-half": "convert M OUT --precision float32",
+    "prepare T -o OUT --overwrite --processes 2": (
+        "prepare T -o OUT --force --n-process 2"
+    ),
+    "pretrain C -o OUT --overwrite --training.epochs 2": (
+        "pretrain C -o OUT --force --training.epochs 2"
+    ),
+    "init-config OUT --elmo=output": "init-config OUT --at=output",
+    "embed run M T -o OUT --dtype int8 --limit 2 --processes 2 --shards 1/2": (
+        "embed run M T -o OUT --save-precision int8 --limit-mb 2 --n-process 2 "
+        "--share 1/2"
+    ),
+    "embed repair OUT --processes=2": "embed repair OUT --n-process=2",
+}
+GONE = {
+    "benchmark inference --model small": "spacy elmo benchmark MODEL TEXT",
+    "benchmark precision PIPE CORPUS": "benchmarks.precision",
+    "embed run M T -o OUT --dimensions 8": "PCA",
+    "embed run M T -o OUT --format parquet": "embed export",
 }
 # Names of kernels: in SPACY_ELMO_KERNELS, in plans, and in checkpoints
 # ("training_matmul").
@@ -198,6 +228,40 @@ def test_commands(command):
         found = found.commands[name]
     options = {o for each in found.params for o in (*each.opts, *each.secondary_opts)}
     assert set(COMMANDS[command].split()) <= options
+
+
+def values(line):
+    """Return the command that a line names, and its values, without running it."""
+    command, context = parse(app, line.split())
+    return command.name, context.params, context.args
+
+
+@pytest.fixture
+def models(tmp_path, monkeypatch):
+    """A folder with all that the lines name."""
+    monkeypatch.chdir(tmp_path)
+    for name in "MTC":
+        (tmp_path / name).mkdir()
+
+
+@pytest.mark.parametrize("old", OLD)
+def test_commands_of_0_2_say_the_new_name(old, capsys, models):
+    found = values(old)
+    said = capsys.readouterr().err
+    assert found == values(OLD[old])
+    assert capsys.readouterr().err == ""
+    words = [word.partition("=")[0] for word in old.split()]
+    gone = {word for word in words if word in OPTIONS}
+    gone |= set(COMMANDS_OF_0_2).intersection(words[:1])
+    assert gone and said.count("ELW70") == len(gone)
+    assert all(f"[ELW70] '{name}' is called '" in said for name in gone)
+
+
+@pytest.mark.parametrize("gone", GONE)
+def test_what_is_gone_says_what_to_do(gone):
+    result = CliRunner().invoke(app, gone.split())
+    said = " ".join(result.output.replace("│", "").split())
+    assert result.exit_code == 2 and "EL240" in said and GONE[gone] in said
 
 
 def test_files_and_their_formats():

@@ -91,14 +91,14 @@ def test_trains_and_loads(folder, trained):
 
 
 def test_objective_is_kept_by_the_commands(folder, trained):
-    run("convert", trained, folder / "copy", "--half")
+    run("convert", trained, folder / "copy", "--precision", "float16")
     found = json.loads(run("perplexity", folder / "copy", folder / "dev.txt", "--json"))
     expected = json.loads(run("perplexity", trained, folder / "dev.txt", "--json"))
     assert found["mean"] == pytest.approx(expected["mean"], rel=1e-2)
 
 
 def test_format_is_converted_to_and_from(folder, trained):
-    run("convert", trained, folder / "npz", "--to", NPZ)
+    run("convert", trained, folder / "npz", "--format", NPZ)
     run("convert", folder / "npz", folder / "back")
     bilm = BiLM.load(trained)
     for path in (folder / "npz", folder / "npz" / "bilm.npz", folder / "back"):
@@ -107,7 +107,9 @@ def test_format_is_converted_to_and_from(folder, trained):
     assert json.loads(run("info", folder / "npz", "--json"))["fingerprint"] in run(
         "info", folder / "back"
     )
-    assert NPZ in run("convert", trained, folder / "x", "--to", "nothing", fails=True)
+    assert NPZ in run(
+        "convert", trained, folder / "x", "--format", "nothing", fails=True
+    )
     with pytest.raises(FileNotFoundError, match=rf"EL001.*bilm.npz.*{NPZ}"):
         BiLM.load(folder)
 

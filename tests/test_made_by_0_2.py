@@ -17,9 +17,8 @@ from spacy_elmo import BiLM, embed
 from spacy_elmo.embed.plan import read_plan
 from spacy_elmo.embed.planning import versions
 from spacy_elmo.errors import Errors
+from spacy_elmo.pipeline.cache import FileCache, context_of, key_of
 from spacy_elmo.pipeline.encoder import shim_of
-from spacy_elmo.pipeline.file_cache import FileCache
-from spacy_elmo.pipeline.layer_cache import context_of, key_of
 from spacy_elmo.pretrain import checkpoint
 from spacy_elmo.pretrain.config_file import read_config
 from spacy_elmo.pretrain.loggers import read_log

@@ -203,7 +203,7 @@ def test_update(setting, frozen):
 
 
 def test_models_of_a_component(setting):
-    """Models of a component's own: a biLM, and a char-CNN."""
+    """Models of a component's own: a biLM, and vectors of characters."""
 
     def learn():
         torch.manual_seed(0)
@@ -211,7 +211,14 @@ def test_models_of_a_component(setting):
         own = {
             "@architectures": "spacy-elmo.Embed.v1",
             "width": 16,
-            "embed": {"@architectures": "spacy-elmo.CharCnn.v1", "width": 16},
+            "embed": {
+                "@architectures": "spacy.CharacterEmbed.v2",
+                "width": 16,
+                "rows": 50,
+                "nM": 4,
+                "nC": 4,
+                "include_static_vectors": False,
+            },
             "elmo": LISTENER,
         }
         nlp = pipeline(frozen=False, seed=3, sizes=EVEN_SIZES, learn_rate=None)
@@ -281,7 +288,7 @@ def test_numbers_so_small_that_their_squares_vanish(tmp_path):
         yield from docs_of(nlp)
         folder = Path(tempfile.mkdtemp(dir=tmp_path))
         nlp.to_disk(folder / "nlp")
-        for chosen in ({"layers": "mix"}, {"dtype": "int8"}, {"dimensions": 2}):
+        for chosen in ({"layers": "mix"}, {"dtype": "int8"}):
             output = folder / str(len(list(folder.iterdir())))
             options = embed.Options(**chosen)
             embed.make_plan(

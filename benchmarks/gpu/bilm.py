@@ -13,14 +13,14 @@ from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.encode import pack
 from spacy_elmo.bilm.kernels import DispatchKey, cudnn_lstm, force
 from spacy_elmo.bilm.token_cache import TokenCache
-from spacy_elmo.cli.speed import (
+
+from ..speed import (
     Run,
     Sentences,
     in_turn,
     made_up_sentences,
     made_up_words,
 )
-
 from . import training
 from .common import configs, run_tests, uneven_sentences, waits
 from .floor import (

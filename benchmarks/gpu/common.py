@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from spacy_elmo.bilm.config import PUBLISHED, BiLMConfig
-from spacy_elmo.cli.speed import Sentences, made_up_words
 
+from ..speed import Sentences, made_up_words
 from .runner import Context, Rows
 
 ROOT = Path(__file__).parents[2]

@@ -8,8 +8,9 @@ from functools import cache
 import torch
 
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.cli.speed import in_turn
 from spacy_elmo.machine import float32_mode
+
+from ..speed import in_turn
 
 # Of the vendor's datasheets for the SXM parts, without sparsity: FLOP/s and bytes/s.
 DATASHEET = {

@@ -18,9 +18,9 @@ from benchmarks.pipe import NER, TAGGER, TAGS, make_pipeline, texts_of
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.kernels.kernel import force
 from spacy_elmo.bilm.token_cache import TokenCache
-from spacy_elmo.cli.speed import Sentences, in_turn, made_up_sentences, made_up_words
 from spacy_elmo.models import find
 
+from ..speed import Sentences, in_turn, made_up_sentences, made_up_words
 from .bilm import KERNELS, read
 from .common import TINY, configs, run_tests, uneven_sentences, waits
 from .runner import Context, Rows, Step, Tables

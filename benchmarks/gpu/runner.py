@@ -190,7 +190,7 @@ def run_steps(
 ) -> int:
     """Run the steps of a stage from a first one on. Return 1 if CUDA can't be used any
     more, else 0."""
-    from spacy_elmo.cli.speed import machine
+    from ..speed import machine
 
     ends = time.monotonic() + seconds
     for number, step in enumerate(steps_of(stage.name)):

@@ -20,13 +20,13 @@ from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.kernels.kernel import force
 from spacy_elmo.bilm.objectives.adaptive import adaptive_softmax
-from spacy_elmo.cli.speed import Run, in_turn, made_up_sentences, made_up_words
 from spacy_elmo.pretrain import checkpoint, perplexity
 from spacy_elmo.pretrain.memory import Plan, available_memory
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.pretrain.workers import torch_settings
 from spacy_elmo.text import Request, prepare
 
+from ..speed import Run, in_turn, made_up_sentences, made_up_words
 from .common import ROOT, SHIPPED, TINY, configs, waits, without_clips
 from .runner import Context, Rows, Tables
 

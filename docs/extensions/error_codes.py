@@ -1,22 +1,34 @@
-"""The directive `error-codes`: every code of spacy_elmo/errors.py, from its table.
+"""The page of error codes, docs/reference/errors.md, from spacy_elmo/errors.py.
 
-Its content has the ways out that messages leave unsaid, one on each line: `EL006: ...`.
-A code without a way out is a warning, and so fails `make docs`.
+    python docs/extensions/error_codes.py
+
+writes it. docs/reference/ways_out.txt has the ways out that messages leave unsaid, one
+on each line: `EL006: ...`. A test compares the page with what this writes.
 """
 
 import re
 from collections.abc import Iterator
 from inspect import getsource
-from typing import NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-from directive import Generated, escaped
-from docutils import nodes
-from sphinx.application import Sphinx
-from sphinx.util import logging
+from directive import escaped
 
 from spacy_elmo import errors
 
-logger = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+REFERENCE = Path(__file__).parents[1] / "reference"
+PAGE, WAYS_OUT = REFERENCE / "errors.md", REFERENCE / "ways_out.txt"
+HEAD = """# Error codes
+
+Every error and warning has a code, such as `[EL050]`, and says what is wrong and what
+to do. Parts in `<...>` stand for what the message names.
+
+<!-- Written by `python docs/extensions/error_codes.py`: change spacy_elmo/errors.py or
+ways_out.txt, not this page. -->
+"""
 PLACE = re.compile(r"\{(\w*)[^}]*\}")
 COMMENT = re.compile(r"    # (.+)")
 CODE = re.compile(r"    (ELW?\d+) = ")
@@ -62,29 +74,46 @@ def _sentences(message: str) -> list[str]:
     return re.split(r"(?<=[.?])\s+(?=[A-Z'(])", message)
 
 
-class ErrorCodes(Generated):
-    """Show every code with its cause and way out."""
+def page() -> str:
+    """Return the page of all codes, as Markdown that can be read without the site.
 
-    def run(self) -> list[nodes.Node]:
-        """Return the sections of all codes."""
-        self.env.note_dependency(errors.__file__)
-        lines, section, more = [], None, self.more()
-        for each in codes():
-            if each.section != section:
-                section = each.section
-                lines += [f"## {section}", ""]
-            way_out = " ".join(filter(None, [each.way_out, more.get(each.code, "")]))
-            if not way_out:
-                logger.warning(
-                    "%s has no way out", each.code, location=self.get_location()
-                )
-            lines += [f"({each.code.lower()})=", f"### {each.code}", ""]
-            lines += [f"**Cause:** {escaped(each.cause)}", ""]
-            lines += [f"**Way out:** {escaped(way_out)}", ""]
-        return self.parsed(lines)
+    Raises:
+        ValueError: If a code has no way out, neither in its message nor in WAYS_OUT.
+    """
+    more = dict(
+        line.split(": ", 1) for line in WAYS_OUT.read_text("utf-8").splitlines()
+    )
+    lines, section = [HEAD], ""
+    for each in codes():
+        if each.section != section:
+            section = each.section
+            lines += [f"## {section}", ""]
+        way_out = " ".join(filter(None, [each.way_out, more.get(each.code, "")]))
+        if not way_out:
+            raise ValueError(f"{each.code} has no way out: write one in {WAYS_OUT}")
+        lines += [f"### {each.code}", ""]
+        lines += [f"**Cause:** {_shown(each.cause)}", ""]
+        lines += [f"**Way out:** {_shown(way_out)}", ""]
+    return "\n".join(lines)
 
 
-def setup(app: Sphinx) -> dict[str, bool]:
-    """Add the directive."""
-    app.add_directive("error-codes", ErrorCodes)
+def _shown(message: str) -> str:
+    """Return a message as Markdown, its places as code."""
+    return re.sub(r"\\<(\w*)\\>", r"`<\1>`", escaped(message)).replace(r"\_", "_")
+
+
+def _with_targets(app: "Sphinx", name: str, source: list[str]) -> None:
+    """Let other pages link to a code as `[EL050](el050)`."""
+    if name == "reference/errors":
+        heading = re.compile(r"^### (ELW?\d+)$", re.MULTILINE)
+        source[0] = heading.sub(lambda m: f"({m[1].lower()})=\n{m[0]}", source[0])
+
+
+def setup(app: "Sphinx") -> dict[str, bool]:
+    """Add the targets of links."""
+    app.connect("source-read", _with_targets)
     return {"parallel_read_safe": True}
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 # Where settings that are passed on ("As in `ElmoSettings`") are described.
 SHARED = (
     "spacy_elmo.pipeline.settings.ElmoSettings",
-    "spacy_elmo.pipeline.mix.ListenerSettings",
+    "spacy_elmo.pipeline.settings.ListenerSettings",
     "spacy_elmo.bilm.config.BiLMConfig",
 )
 REQUIRED = inspect.Parameter.empty

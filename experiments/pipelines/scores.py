@@ -15,8 +15,8 @@ from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 from threadpoolctl import threadpool_limits
 
+from benchmarks.speed import on_threads
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.cli.speed import on_threads
 
 from . import numpy_products  # noqa: F401  pipelines name it
 

@@ -186,9 +186,10 @@ class BiLM(BidirectionalLM):
         """Return the layers of a packed batch, (L+1, N, D), and the state after it.
         state: what both directions start from, rows in packed order; None for zeros.
         dropout: rate on the input of every LSTM layer while training."""
-        numbers = batch.word_N, batch.reversed_N
+        device = self.device
         with safe_from_forks():
-            word_N, reversed_N = (to_device(array, self.device) for array in numbers)
+            word_N = to_device(batch.word_N, device)
+            reversed_N = to_device(batch.reversed_N, device)
             x_VH = self.token_vectors(batch.words)
             return self.fast.layers(
                 x_VH, word_N, reversed_N, batch.batch_sizes, state, dropout
@@ -241,7 +242,7 @@ class BiLM(BidirectionalLM):
             batch_tokens = at_once(self.device).tokens
         check_at_least(1, batch_tokens=batch_tokens)
         if start not in get_args(Start):
-            raise ValueError(Errors.EL021.format(start=start))
+            raise Errors.EL021(start=start)
         first = self.zero_state(1)
         if sentences and start == "boundary":  # the state that empty sentences lead to
             with default_settings():

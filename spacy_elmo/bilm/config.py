@@ -33,7 +33,7 @@ def check_at_least(least: int, **settings: Any) -> None:
     for name, found in settings.items():
         if not (isinstance(found, (int, float)) and found >= least):
             values = {"name": name, "least": least, "found": found}
-            raise ValueError(Errors.EL026.format(**values))
+            raise Errors.EL026(**values)
 
 
 class BiLMConfig(BaseModel):
@@ -76,7 +76,7 @@ class BiLMConfig(BaseModel):
         try:
             super().__init__(**sizes)
         except ValidationError as error:
-            raise ValueError(Errors.EL020.format(problem=_problem(error))) from error
+            raise Errors.EL020(problem=_problem(error)) from error
 
     @model_validator(mode="after")
     def _check_characters(self) -> "BiLMConfig":

@@ -50,12 +50,12 @@ def check_sentences(sentences: Sequence[Sequence[str]]) -> None:
     """Raise ValueError [EL025] if these are not lists of tokens."""
     for sentence in [sentences, *sentences]:
         if isinstance(sentence, str) or not isinstance(sentence, Sequence):
-            raise ValueError(Errors.EL025.format(found=type(sentence).__name__))
+            raise Errors.EL025(found=type(sentence).__name__)
     for sentence in sentences:
         for token in sentence:
             if not isinstance(token, str):
                 found = f"a {type(token).__name__} token"
-                raise ValueError(Errors.EL025.format(found=found))
+                raise Errors.EL025(found=found)
 
 
 def pack(sentences: Sequence[Sequence[str]]) -> PackedBatch:
@@ -112,9 +112,8 @@ def batch_by_tokens(
     boundaries; a longer sentence is a group of its own. Longest first, so that memory
     is taken once and a group's sentences run together to the end."""
     sizes = [len(sentence) + 2 for sentence in sentences]
-    return _grouped(
-        sorted(range(len(sizes)), key=lambda b: -sizes[b]), sizes, batch_tokens
-    )
+    order = sorted(range(len(sizes)), key=sizes.__getitem__, reverse=True)
+    return _grouped(order, sizes, batch_tokens)
 
 
 def _grouped(
@@ -162,15 +161,14 @@ def compute_what_fits(
                 tokens = sum(map(length, some))
                 if len(some) == 1:
                     values = {"tokens": tokens, "fits": max(1, tokens // 2)}
-                    raise MemoryError(Errors.EL080.format(**values)) from error
+                    raise Errors.EL080(**values) from error
             else:
                 yield some, result
                 del result  # before the next is computed
                 continue
             # Out of the handler, which holds what was computed so far.
             _free_cached_memory()
-            message = Warnings.ELW06.format(tokens=tokens, fits=tokens // 2)
-            warnings.warn(message, stacklevel=2)
+            warnings.warn(Warnings.ELW06(tokens=tokens, fits=tokens // 2), stacklevel=2)
             middle = len(some) // 2
             waiting += [some[middle:], some[:middle]]
 
@@ -187,9 +185,15 @@ def check_finite(
     sentences: Sequence[Sequence[str]],
     rows: Sequence[np.ndarray],
 ) -> Callable[[], None]:
-    """Return what raises ValueError [EL078] if a sentence, whose tokens have these
-    rows, has vectors that are not finite. A CPU looks at once; a GPU is waited for when
-    that is called, until it has computed what it was given up to now."""
+    """Return a check that raises ValueError [EL078], and names the first sentence whose
+    vectors are not finite. On a CPU the check has run already; on a GPU calling it
+    waits for the work that was queued before.
+
+    Args:
+        layers_LND: Layers of some sentences.
+        sentences: Each a list of tokens.
+        rows: The rows of each sentence's tokens.
+    """
     # One sum in the order of the memory, which NaN and infinity survive.
     sum_of_all = to_host(layers_LND.transpose(0, 1).sum(dtype=torch.float32))
 
@@ -200,7 +204,7 @@ def check_finite(
         for sentence, rows_T in zip(sentences, rows):
             if not finite_N[rows_T].all():
                 words = repr(" ".join(sentence[:12])[:200])
-                raise ValueError(Errors.EL078.format(sentence=words))
+                raise Errors.EL078(sentence=words)
 
     if layers_LND.device.type == "cpu":
         check()
@@ -210,10 +214,18 @@ def check_finite(
 def on_the_host(
     layers_LND: Tensor, sentences: Sequence[Sequence[str]], rows: Sequence[np.ndarray]
 ) -> Iterable[np.ndarray]:
-    """Return layers, float32 (L, T, D), of sentences whose tokens have these rows.
+    """Return the layers of each sentence, float32 (L+1, T, D), in memory of the host.
 
     On a CPU those of a few sentences are made when they are asked for: all of a batch
-    are larger than its cache. Raises ValueError as `check_finite`.
+    are larger than its cache.
+
+    Args:
+        layers_LND: Layers of a batch.
+        sentences: Each a list of tokens.
+        rows: The rows of each sentence's tokens.
+
+    Raises:
+        ValueError: [EL078] As `check_finite`.
     """
     device = layers_LND.device
 

@@ -26,5 +26,5 @@ def steady_state(read: Callable[[BiLMState], BiLMState], state: BiLMState) -> Bi
         ]
         if max(moves) < TOLERANCE:
             return state
-    warnings.warn(Warnings.ELW51.format(passes=PASSES), stacklevel=6)
+    warnings.warn(Warnings.ELW51(passes=PASSES), stacklevel=6)
     return state

@@ -10,9 +10,7 @@ from . import (  # noqa: F401
     embed,
     explore,
     init_config,
-    mix,
     models,
-    neighbours,
     pretrain,
 )
 from .group import app

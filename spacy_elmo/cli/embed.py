@@ -8,13 +8,27 @@ import typer
 from typer.core import TyperCommand
 
 from ..output import msg, write_json
-from .group import TEXT, AsJson, GpuId, Lang, Sentences, Tokenizer, app, clear_errors
+from .group import (
+    TEXT,
+    AsJson,
+    Force,
+    GpuId,
+    Kind,
+    Lang,
+    NProcess,
+    Sentences,
+    Tokenizer,
+    app,
+    clear_errors,
+)
+from .renamed import Group
 
 if TYPE_CHECKING:
     from ..embed import Plan, Report
 
 embed = typer.Typer(
     name="embed",
+    cls=Group,
     help="Write the vectors of whole corpora, each token once, and verify them.",
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
@@ -22,11 +36,10 @@ embed = typer.Typer(
 app.add_typer(embed)
 
 MODEL = typer.Argument(None, help="Name that ships, folder of weights, or pipeline")
-INPUTS = typer.Argument(None, help=f"{TEXT}, '-' for what is piped in")
+INPUTS = typer.Argument(None, help=f"{TEXT}, '-' for standard input")
 OUTPUT = typer.Option(..., "--output", "-o", help="Folder of the vectors")
 FOLDER = typer.Argument(..., help="Folder of the vectors")
 PIPELINE = typer.Option(None, help="Pipeline that sets tokens and sentences instead")
-KIND = typer.Option(None, help="text, jsonl, conllu or spacy, if names don't tell")
 ONE = typer.Option(False, "--one-per-file", help="A file of text is one document")
 TEXT_FIELD = typer.Option("text", help="Field of .jsonl with the text")
 ID_FIELD = typer.Option("id", help="Field of .jsonl with the id")
@@ -34,32 +47,29 @@ TOKENS_FIELD = typer.Option("tokens", help="Field of .jsonl with tokens, if any"
 WINDOW = typer.Option(250, help="Tokens that the biLM reads at once at most")
 LAYERS = typer.Option("average", help="mix, average, top, all, or numbers: 0,2")
 MIX_OF = typer.Option(None, help="Component of the pipeline whose mix it is")
-DTYPE = typer.Option("float32", help="float32, float16 or int8")
-POOL = typer.Option("token", help="Vectors of each token, sentence or doc (means)")
+SAVED = typer.Option("float32", help="Of the vectors in files: float32, float16, int8")
+POOL = typer.Option("token", help="A vector for each token, or a mean: sentence, doc")
 SHARD_MB = typer.Option(4.0, help="Text for each shard, in MB")
-LIMIT = typer.Option(None, "--limit-mb", "--limit", help="MB of each input at most")
-PRECISION = typer.Option("float32", help="float32 or half")
+LIMIT = typer.Option(None, help="MB that are read of each input at most")
+PRECISION = typer.Option("float32", help="Of the computation: float32 or half")
 THREADS = typer.Option(1, help="Threads of each process")
-BATCH = typer.Option(2048, help="Tokens computed at once at most")
-PROCESSES = typer.Option(
-    1, "--processes", "-n", min=1, help="Processes on this machine"
-)
+BATCH = typer.Option(2048, help="Tokens that are computed at once at most")
 RAY = typer.Option(
     None,
     metavar="[ADDRESS]",
-    help="Ray cluster; 'local'; without an address one that is found, or else local",
+    help="Ray cluster, or 'local'. Without an address Ray looks for one, or starts one",
 )
-SHARE = typer.Option("1/1", "--shards", help="Part of the work: 3/64 is the third")
+SHARE = typer.Option("1/1", help="Part of the work: 3/64 is the third of 64")
 FULL = typer.Option(False, "--full", help="Recompute all vectors")
 SAMPLE = typer.Option(0.001, help="Share of the vectors that are recomputed")
-SEED = typer.Option(0, help="Of the sample")
+SEED = typer.Option(0, help="Seed of the sample")
 
 
 class _CommandWithRay(TyperCommand):
     """A command whose option --ray may have no value."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Let "auto" follow an option --ray that nothing but an option follows."""
+        """Add "auto" after an option --ray that has no value."""
         for i, following in reversed(list(enumerate([*args[1:], "-"]))):
             if args and args[i] == "--ray" and following.startswith("-"):
                 args = [*args[: i + 1], "auto", *args[i + 1 :]]
@@ -78,7 +88,7 @@ def _plan_or_run(*, is_run: bool) -> Any:
         tokenizer: Tokenizer = "spacy",
         sentences: Sentences = True,
         pipeline: str | None = PIPELINE,
-        kind: str | None = KIND,
+        kind: Kind = None,
         one_per_file: bool = ONE,
         text_field: str = TEXT_FIELD,
         id_field: str = ID_FIELD,
@@ -86,7 +96,7 @@ def _plan_or_run(*, is_run: bool) -> Any:
         window: int = WINDOW,
         layers: str = LAYERS,
         mix_of: str | None = MIX_OF,
-        dtype: str = DTYPE,
+        save_precision: str = SAVED,
         pool: str = POOL,
         shard_mb: float = SHARD_MB,
         limit_mb: float | None = LIMIT,
@@ -94,8 +104,8 @@ def _plan_or_run(*, is_run: bool) -> Any:
         threads: int = THREADS,
         batch_tokens: int = BATCH,
         gpu_id: GpuId = -1,
-        processes: int = PROCESSES,
-        shards: str = SHARE,
+        n_process: NProcess = 1,
+        share: str = SHARE,
         ray: str | None = RAY,
     ) -> None:
         from ..embed import Computing, Options, Reading, make_plan, read_plan
@@ -108,7 +118,7 @@ def _plan_or_run(*, is_run: bool) -> Any:
             mix_of=mix_of,
             kind=kind,
             layers=layers,
-            dtype=dtype,
+            dtype=save_precision,
             pool=pool,
             shard_mb=shard_mb,
             limit_mb=limit_mb,
@@ -122,9 +132,9 @@ def _plan_or_run(*, is_run: bool) -> Any:
             else:
                 inputs = inputs or []
                 plan, encoder = make_plan(model, inputs, output, options, gpu_id=gpu)
-            _show_plan(plan, output, processes)
+            _show_plan(plan, output, n_process)
             if is_run:
-                _run(output, encoder, processes, shards, gpu, ray)
+                _run(output, encoder, n_process, share, gpu, ray)
 
     return command
 
@@ -132,10 +142,12 @@ def _plan_or_run(*, is_run: bool) -> Any:
 embed.command(
     "run",
     cls=_CommandWithRay,
-    help="Write vectors; run again, it makes what is missing.",
+    help="Write vectors. The same command again makes what is missing.",
 )(_plan_or_run(is_run=True))
 embed.command(
-    "plan", cls=_CommandWithRay, help="Write the plan alone, and say what it will take."
+    "plan",
+    cls=_CommandWithRay,
+    help="Write the plan, and show what it will take.",
 )(_plan_or_run(is_run=False))
 
 
@@ -143,7 +155,7 @@ def _refuse_changes(ctx: typer.Context, output: Path) -> None:
     """Raise ValueError [EL222] if options are given that a plan has fixed."""
     from ..errors import Errors
 
-    of_runs = {"output", "gpu_id", "processes", "shards", "ray"}
+    of_runs = {"output", "gpu_id", "n_process", "share", "ray"}
     given = [
         parameter.opts[0]
         for parameter in ctx.command.params
@@ -152,29 +164,29 @@ def _refuse_changes(ctx: typer.Context, output: Path) -> None:
         and source.name == "COMMANDLINE"
     ]
     if given:
-        raise ValueError(Errors.EL222.format(path=output, options=", ".join(given)))
+        raise Errors.EL222(path=output, options=", ".join(given))
 
 
 def _run(
     output: Path,
     encoder: Any,
-    processes: int,
-    shards: str,
+    n_process: int,
+    share: str,
     gpu_id: int,
     ray: str | None = None,
 ) -> None:
     from ..embed import Terminated, run
     from ..errors import Errors
 
-    part, _, parts = shards.partition("/")
+    part, _, parts = share.partition("/")
     if not (part.isdecimal() and parts.isdecimal()):
         known = "1/64 to 64/64"
-        raise ValueError(Errors.EL207.format(name="shards", found=shards, known=known))
+        raise Errors.EL207(name="share", found=share, known=known)
     try:
         found = run(
             output,
             encoder=encoder,
-            processes=processes,
+            processes=n_process,
             share=(int(part), int(parts)),
             gpu_id=gpu_id,
             ray=ray,
@@ -191,14 +203,14 @@ def _run(
         msg.fail(f"Jobs that ended their process three times: {found.aside}", exits=1)
 
 
-def _show_plan(plan: "Plan", output: Path, processes: int) -> None:
+def _show_plan(plan: "Plan", output: Path, n_process: int) -> None:
     import shutil
 
     from tqdm import tqdm
 
     from ..embed import readable
 
-    known, n = plan.estimate, max(1, min(processes, plan.n_jobs))
+    known, n = plan.estimate, max(1, min(n_process, plan.n_jobs))
     seconds = known["tokens"] / max(1, known["tokens_per_second"]) / n
     rows = {
         "plan": plan.hash,
@@ -212,14 +224,12 @@ def _show_plan(plan: "Plan", output: Path, processes: int) -> None:
         "time": f"about {tqdm.format_interval(seconds)} with {n} processes of "
         f"{known['tokens_per_second']:,} tokens/s",
     }
-    if "variance_kept" in known:
-        rows["variance kept"] = f"{known['variance_kept']:.1%}"
     msg.table(rows)
 
 
 @embed.command("status")
 def status_cli(output: Path = FOLDER, as_json: AsJson = False) -> None:
-    """Say what is done, how fast it goes, and what rounding costs."""
+    """Show what is done, how fast it goes, and what rounding costs."""
     from dataclasses import asdict
 
     from tqdm import tqdm
@@ -250,9 +260,9 @@ def export_cli(
     output: Path = FOLDER,
     target: Path = typer.Argument(..., help="Folder, or one file ending in .hdf5"),
     sink: str = typer.Option("parquet", "--format", help="parquet, hdf5 or another"),
-    force: bool = typer.Option(False, "--force", "-F", help="Replace what is there"),
+    force: Force = False,
 ) -> None:
-    """Write finished vectors in another format; HDF5 as AllenNLP's command does."""
+    """Write finished vectors in another format. HDF5 has AllenNLP's layout."""
     from ..embed import export
 
     with clear_errors():
@@ -268,7 +278,7 @@ def verify_cli(
     seed: int = SEED,
     gpu_id: GpuId = -1,
 ) -> None:
-    """Check that every token is there once with the right vector (or exit with 1)."""
+    """Check that each token is there once with the right vector. Exit with 1 if not."""
     with clear_errors():
         report = _verify(output, sample, full, seed, gpu_id)
     if report.problems:
@@ -286,15 +296,15 @@ def repair_cli(
     full: bool = FULL,
     seed: int = SEED,
     gpu_id: GpuId = -1,
-    processes: int = PROCESSES,
+    n_process: NProcess = 1,
 ) -> None:
-    """Verify, and make those shards again that have a problem."""
+    """Verify, and make the shards with a problem again."""
     from ..embed import repair
 
     with clear_errors():
         removed = repair(output, _verify(output, sample, full, seed, gpu_id))
         msg.info(f"Removed {removed} shards")
-        _run(output, None, processes, "1/1", max(0, gpu_id))
+        _run(output, None, n_process, "1/1", max(0, gpu_id))
 
 
 def _verify(

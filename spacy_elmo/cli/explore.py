@@ -1,74 +1,140 @@
-"""spacy elmo explore: pages that show what a biLM or a trained pipeline does."""
+"""spacy elmo explore: what a biLM or a trained pipeline has learned."""
 
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from ..output import msg, write_page
-from .group import TEXT, GpuId, Lang, Model, Tokenizer, app, clear_errors, load_bilm
+from ..output import msg, write, write_json, write_page
+from .group import (
+    TEXT,
+    AnyModel,
+    AsJson,
+    GpuId,
+    Kind,
+    Lang,
+    Tokenizer,
+    app,
+    clear_errors,
+    load_bilm,
+    markdown_table,
+)
+from .renamed import Group
 
 if TYPE_CHECKING:
     from ..bilm import BiLM
     from ..bilm.objectives import Objective
-    from ..explore import View
+    from ..explore import Context, View
 
-explore = typer.Typer(no_args_is_help=True)
-app.add_typer(explore, name="explore", help="HTML pages to look into a model.")
+explore = typer.Typer(cls=Group, no_args_is_help=True)
+app.add_typer(
+    explore, name="explore", help="Tables and HTML pages to look into a model."
+)
 
-OUTPUT = typer.Option("--output", "-o", help="HTML file; '-' is standard output")
-Output = Annotated[Path, OUTPUT]
 CONTEXTS = (
     f"{TEXT}; .tsv files of lines with a label, a tab and a sentence. .spacy files "
     "have labels, too"
 )
 LABEL = "Label of a token in a .spacy file: pos, tag, dep, ent_type or lemma"
+N_WORDS = 8  # shown beside a table of contexts
+HEADER = ("context", "nearest contexts", "cosine")
 
 
 @explore.command("word")
 @clear_errors()
 def word_cli(
-    model: Model,
+    model: AnyModel,
     text: list[Path] = typer.Argument(..., help=CONTEXTS),
     word: str = typer.Option(
         ..., help="The word; a regular expression, '배(가|를|는)?' for instance"
     ),
-    output: Output = ...,  # type: ignore[assignment]  # typer's "required"
+    output: Path | None = typer.Option(
+        None,
+        "--output",
+        "-o",
+        help="HTML file to write, or Markdown file (.md) to add the table to; '-' is "
+        "standard output. Without it the table is shown",
+    ),
+    format: str | None = typer.Option(
+        None, help="page or table, if the name of the file does not say it"
+    ),
+    context: list[str] = typer.Option(
+        [], help="Sentence with the word, for the table; else some of the text"
+    ),
+    n_contexts: int = typer.Option(
+        4, min=1, help="Rows of the table, if none is given"
+    ),
+    n_nearest: int = typer.Option(3, min=1, help="Nearest contexts in each row"),
+    layer: int = typer.Option(
+        -1, help="Layer of the table: 0 is the token layer, -1 the last one"
+    ),
     label: str = typer.Option("tag", help=LABEL),
     max_contexts: int = typer.Option(
-        5000, min=1, help="Contexts that are shown, the first ones"
+        5000, min=1, help="Contexts that are read, the first ones of the text"
     ),
+    kind: Kind = None,
     lang: Lang = "en",
     tokenizer: Tokenizer = "spacy",
     gpu_id: GpuId = -1,
+    as_json: AsJson = False,
 ) -> None:
-    """Show all contexts of a word as points of a plane, layer by layer."""
-    from ..explore import read_contexts, word_view
+    """Find the contexts in which a word has similar vectors.
 
-    bilm = load_bilm(model, gpu_id)
-    contexts, labels = read_contexts(
+    A table shows the nearest contexts of some, as the paper's table 4. A page shows all
+    contexts as points of a plane, layer by layer.
+    """
+    from ..explore import contexts_of, nearest_contexts, read_contexts, word_view
+    from ..text import tokenizer_of
+
+    bilm, softmax = load_bilm(model, gpu_id)
+    (word,) = bilm.as_read([word])
+    found, labels = read_contexts(
         text,
         word,
+        kind=kind,
         lang=lang,
         tokenizer=tokenizer,
         label=label,
         limit=max_contexts,
         form=bilm.form,
     )
-    about = f"{model.name}, {', '.join(path.name for path in text)}"
-    view = word_view(bilm, contexts, labels, word=word, about=about)
-    _write(view, output)
+    if output is not None and _is_page(output, format, "table", (".md",)):
+        about = f"{model.name}, {', '.join(path.name for path in text)}"
+        _write(word_view(bilm, found, labels, word=word, about=about), output)
+        return
+    queries = found[:: max(1, len(found) // n_contexts)][:n_contexts]
+    if context:
+        tokenize = tokenizer_of(lang, tokenizer, split=False)
+        read = ([s.tokens for s in each] for each in tokenize(bilm.as_read(context)))
+        queries = [_first(contexts_of(word, s), word, c) for s, c in zip(read, context)]
+    near = nearest_contexts(bilm, queries, found, n_nearest, layer)
+    rows = [(str(x.context), str(x.nearest), f"{x.cosine:.3f}") for x in near]
+    words = _nearest_words(bilm, softmax, word)
+    if output is not None:
+        _add_table(f"**{word}** ({len(found):,} contexts). {words}", rows, output)
+        if str(output) == "-":
+            return
+    if as_json:
+        names = "context", "nearest", "cosine"
+        write_json([dict(zip(names, (a, b, float(c)))) for a, b, c in rows])
+        return
+    msg.info(f"{len(found):,} contexts of '{word}'. {words}")
+    msg.table(rows, header=HEADER, divider=True, max_col=80)
 
 
 @explore.command("sentence")
 @clear_errors()
 def sentence_cli(
-    model: Model,
+    model: AnyModel,
     sentence: str = typer.Argument(..., help="A sentence"),
     other: str | None = typer.Argument(
         None, help="Another to compare it with; without it, the sentence itself"
     ),
-    output: Output = ...,  # type: ignore[assignment]  # typer's "required"
+    output: Path = typer.Option(
+        ..., "--output", "-o", help="HTML file to write; '-' is standard output"
+    ),
     lang: Lang = "en",
     tokenizer: Tokenizer = "spacy",
     gpu_id: GpuId = -1,
@@ -79,10 +145,9 @@ def sentence_cli(
     from ..text import tokenizer_of
 
     tokenize = tokenizer_of(lang, tokenizer, split=False)
-    bilm = load_bilm(model, gpu_id)
+    bilm, softmax = load_bilm(model, gpu_id)
     texts = bilm.as_read([sentence] if other is None else [sentence, other])
     sentences = [[t for s in found for t in s.tokens] for found in tokenize(texts)]
-    softmax = _softmax(model, bilm)
     _write(sentence_view(bilm, *sentences, softmax=softmax, about=model.name), output)
 
 
@@ -90,22 +155,93 @@ def sentence_cli(
 @clear_errors()
 def mix_cli(
     pipeline: str = typer.Argument(..., help="Trained pipeline: folder or package"),
-    output: Output = ...,  # type: ignore[assignment]  # typer's "required"
+    output: Path | None = typer.Option(
+        None,
+        "--output",
+        "-o",
+        help="HTML file or plot (.png, .svg, .pdf) to write; '-' is standard output. "
+        "Without it the table is shown",
+    ),
+    format: str | None = typer.Option(
+        None, help="page or plot, if the name of the file does not say it"
+    ),
+    as_json: AsJson = False,
 ) -> None:
-    """Show the share of each layer that every listener of a pipeline has learned."""
+    """Show the share of each layer, and gamma, that every listener of a pipeline has
+    learned."""
     import spacy
 
     from ..explore import mix_view
+    from ..pipeline import draw_mixes, learned_mixes
 
-    _write(mix_view(spacy.load(pipeline)), output)
+    nlp = spacy.load(pipeline)
+    mixes = learned_mixes(nlp)
+    if output is not None:
+        if _is_page(output, format, "plot", (".png", ".svg", ".pdf")):
+            _write(mix_view(nlp), output)
+            return
+        draw_mixes(mixes, output)
+        if str(output) == "-":
+            return
+    if as_json:
+        write_json([asdict(mix) for mix in mixes])
+        return
+    n_layers = max(len(mix.shares) for mix in mixes)
+    rows = []
+    for mix in mixes:
+        numbers = [f"{number:.3f}" for number in (mix.gamma, *mix.shares)]
+        numbers += [""] * (n_layers - len(mix.shares))  # another biLM has fewer layers
+        rows.append((mix.component, str(mix.place), str(mix.kind), *numbers))
+    header = ("component", "listener", "mix", "gamma", *map(str, range(n_layers)))
+    msg.table(rows, header=header, divider=True)
+    if output is not None:
+        msg.good(f"Wrote {output}")
 
 
-def _softmax(model: Path, bilm: "BiLM") -> "Objective | None":
-    """Return what a model was trained with, if it is there."""
-    from ..bilm import weights
+def _is_page(
+    output: Path, format: str | None, other: str, suffixes: Sequence[str]
+) -> bool:
+    """Return whether a page is to be written, and not something else, whose files end
+    in one of the suffixes. Raises ValueError [EL073] for an unknown format."""
+    from ..errors import Errors
 
-    softmax = weights.load_objective(model, bilm.config, bilm.vocab)
-    return None if softmax is None else softmax.to(bilm.device)
+    if format not in (None, "page", other):
+        raise Errors.EL073(found=format, known=f"page, {other}")
+    return (format or (other if output.suffix in suffixes else "page")) == "page"
+
+
+def _first(contexts: "Iterator[Context]", word: str, where: str) -> "Context":
+    """Return the first context. Raises ValueError [EL084] if there is none."""
+    from ..errors import Errors
+
+    found = next(contexts, None)
+    if found is None:
+        raise Errors.EL084(word=word, where=where)
+    return found
+
+
+def _nearest_words(bilm: "BiLM", softmax: "Objective | None", word: str) -> str:
+    """Return a sentence on the words whose vectors in the softmax are nearest."""
+    from ..explore import nearest_words
+
+    if softmax is None or bilm.vocab is None:
+        return ""
+    words = nearest_words(word, bilm.vocab, softmax.vectors().cpu().numpy(), N_WORDS)
+    return (
+        f"Nearest words without context: {', '.join(words) or 'not in the vocabulary'}"
+    )
+
+
+def _add_table(title: str, rows: Sequence[Sequence[str]], output: Path) -> None:
+    """Add a table in Markdown to the end of a file, or print it."""
+    from ..files import write_file
+
+    page = f"{title}\n\n{markdown_table([HEADER, *rows])}\n"
+    if str(output) == "-":
+        write(page)
+        return
+    before = output.read_bytes() if output.is_file() else b""
+    write_file(output, lambda path: path.write_bytes(before + page.encode()))
 
 
 def _write(view: "View", output: Path) -> None:

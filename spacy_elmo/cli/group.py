@@ -1,4 +1,4 @@
-"""The command group `spacy elmo`, and what its commands share."""
+"""The command group `spacy elmo`, and the options that its commands share."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,12 +10,15 @@ import typer
 from spacy.cli import app as spacy_app
 
 from ..output import msg, show_all
+from .renamed import Group
 
 if TYPE_CHECKING:
     from ..bilm import BiLM
+    from ..bilm.objectives import Objective
 
 app = typer.Typer(
     name="elmo",
+    cls=Group,
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
@@ -28,13 +31,13 @@ def _start() -> None:
     show_all()
 
 
-# Of a command whose arguments are all passed on.
+# Context settings of a command that passes on the arguments that it does not know.
 ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 @contextmanager
 def clear_errors() -> Iterator[None]:
-    """Show what went wrong as one message, not as a traceback, and exit with 1."""
+    """Turn an error into one message, without a traceback, and exit with status 1."""
     try:
         yield
     except (ValueError, OSError, ImportError, MemoryError) as error:
@@ -47,35 +50,91 @@ def clear_errors() -> Iterator[None]:
 
 @clear_errors()
 def model_folder(model: Path) -> Path:
-    """Return the path of a model: itself, or that of a shipped model by its name."""
+    """Return the path of a model. It may be the name of a model that ships."""
     from ..models import find
 
     return find(model)
 
 
 @clear_errors()
+def model_or_pipeline(model: Path) -> Path:
+    """Return the path of a model, or the name of an installed pipeline."""
+    from spacy.util import is_package
+
+    return model if is_package(str(model)) else model_folder(model)
+
+
+@clear_errors()
 def check_gpu(gpu_id: int | None) -> int | None:
-    """Return the number of a GPU that is there, of the CPU, or None."""
+    """Return a GPU ID, or raise ValueError [EL151] if there is no such GPU."""
     if gpu_id is not None and gpu_id >= 0:
         from torch.cuda import device_count
 
         from ..errors import Errors
 
         if gpu_id >= device_count():
-            raise ValueError(Errors.EL151.format(gpu_id=gpu_id, n=device_count()))
+            raise Errors.EL151(gpu_id=gpu_id, n=device_count())
     return gpu_id
 
 
 def device(gpu_id: int) -> str:
-    """Return the name that torch has for a GPU or the CPU."""
+    """Return torch's name for a GPU ID: "cuda:0", or "cpu" for -1."""
     return "cpu" if gpu_id < 0 else f"cuda:{gpu_id}"
 
 
-def load_bilm(model: Path, gpu_id: int) -> "BiLM":
-    """Return a model, on a GPU or the CPU. Raises as `BiLM.load`."""
-    from ..bilm import BiLM
+def load_bilm(model: Path, gpu_id: int) -> "tuple[BiLM, Objective | None]":
+    """Return a biLM, and its softmax if it has one, on a GPU or the CPU.
 
-    return BiLM.load(model).to(device(gpu_id))
+    The biLM of a pipeline may be fine-tuned. A pipeline keeps no softmax: it is read
+    with the softmax of the weights that it names, if they are still there.
+
+    Args:
+        model: Path of a biLM or of a pipeline, or the name of an installed pipeline.
+        gpu_id: The number of a GPU, or -1 for the CPU.
+
+    Raises:
+        ValueError: [EL215] The pipeline has no `elmo`; also as `BiLM.load` and
+            `weights.load_objective`.
+    """
+    from ..bilm import BiLM, weights
+
+    source: Path | None = model
+    if model.exists() and not (model / "meta.json").exists():
+        bilm = BiLM.load(model)
+    else:
+        bilm, source = _bilm_of_pipeline(model)
+    softmax = None
+    if source is not None:
+        softmax = weights.load_objective(source, bilm.config, bilm.vocab)
+    on = device(gpu_id)
+    return bilm.to(on), None if softmax is None else softmax.to(on)
+
+
+def _bilm_of_pipeline(name: Path) -> "tuple[BiLM, Path | None]":
+    """Return the biLM of the first `elmo` of a pipeline, and the weights that it names,
+    if they are there and have the same sizes."""
+    import spacy
+
+    from ..bilm import weights
+    from ..errors import Errors
+    from ..models import installed
+    from ..pipeline import Elmo
+
+    nlp = spacy.load(name)
+    elmo = next((pipe for _, pipe in nlp.components if isinstance(pipe, Elmo)), None)
+    if elmo is None:
+        raise Errors.EL215(name="elmo", source=name)
+    bilm, source = elmo.bilm, elmo.named_weights
+    found = installed().get(nlp.meta.get("elmo", {}).get(elmo.name, {}).get("weights"))
+    if source is None and found is not None:
+        source = found.folder
+    if source is None or not source.exists():
+        return bilm, None
+    stored = weights.load(source)
+    if stored.config != bilm.config:
+        return bilm, None
+    bilm.vocab = stored.vocab
+    return bilm, source
 
 
 TEXT = (
@@ -84,12 +143,26 @@ TEXT = (
 )
 MODEL = "Model folder, or a file in it, in any format, or a name that ships"
 Model = Annotated[Path, typer.Argument(callback=model_folder, help=MODEL)]
-LANG = typer.Option("--lang", "-l", help="Language of the tokenizer")
-Lang = Annotated[str, LANG]
+AnyModel = Annotated[
+    Path,
+    typer.Argument(callback=model_or_pipeline, help=f"{MODEL}; or a trained pipeline"),
+]
+Text = Annotated[list[Path], typer.Argument(help=TEXT)]
+Kind = Annotated[
+    str | None,
+    typer.Option(help="text, jsonl, conllu or spacy, where names don't say it"),
+]
+Lang = Annotated[str, typer.Option("--lang", "-l", help="Language of the tokenizer")]
 Tokenizer = Annotated[str, typer.Option(help="'spacy' or 'whitespace'")]
 Sentences = Annotated[bool, typer.Option(help="Split lines at sentence ends")]
-GPU = {"callback": check_gpu, "help": "GPU ID or -1 for CPU"}
-GpuId = Annotated[int, typer.Option("--gpu-id", "-g", **GPU)]
+GPU_HELP = "GPU ID or -1 for CPU"
+GpuId = Annotated[
+    int, typer.Option("--gpu-id", "-g", callback=check_gpu, help=GPU_HELP)
+]
+NProcess = Annotated[
+    int, typer.Option("--n-process", "-n", min=1, help="Processes on this machine")
+]
+Force = Annotated[bool, typer.Option("--force", "-F", help="Replace what is there")]
 Silent = Annotated[bool, typer.Option("--silent", "-S", help="Show no progress")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON")]
 

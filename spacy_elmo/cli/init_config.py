@@ -6,7 +6,9 @@ from pathlib import Path
 import typer
 
 from ..output import msg, write
-from .group import app, clear_errors
+from .group import Force, app, clear_errors
+
+PLACES = ("input", "output")
 
 
 @app.command("init-config")
@@ -24,27 +26,31 @@ def init_config_cli(
     lang: str = typer.Option("en", "--lang", "-l", help="Language of the pipeline"),
     weights: str | None = typer.Option(
         None,
-        help="biLM: model folder or file, or a name that ships; else of the language",
+        help="biLM: model folder, file, or a name that ships. The default is the one "
+        "that ships for the language",
     ),
     frozen: bool = typer.Option(
-        True, "--frozen/--finetune", help="Whether the biLM stays as it is"
+        True, "--frozen/--finetune", help="Keep the biLM as it is, or train it, too"
     ),
-    elmo: str = typer.Option(
-        "input", help="Where it is: 'input', 'output' or 'input,output'"
+    at: str = typer.Option(
+        "input",
+        help="Where ELMo's vectors stand: at the input of a component's encoder, at "
+        "its output, or 'both'",
     ),
     static: str | None = typer.Option(
-        None, help="Static vectors: a pipeline that has some, or a package"
+        None, help="Static vectors: a folder or package of a pipeline that has some"
     ),
     words: str | None = typer.Option(
         None,
-        help="Vectors of words beside ELMo: model folder, file or name; 'none'. By "
-        "default those that ship for the language, if the biLM is what ships",
+        help="Vectors of words beside ELMo: model folder, file, name, or 'none'. The "
+        "default is what ships for the language, beside the biLM that ships",
     ),
     layer_cache: str | None = typer.Option(
         None,
-        help="Where layers are kept: 'memory' (by default, if frozen), a file, 'none'",
+        help="Where layers are kept for later epochs: 'memory' (the default, if the "
+        "biLM is frozen), a file, or 'none'",
     ),
-    force: bool = typer.Option(False, "--force", "-F", help="Write over a file"),
+    force: Force = False,
 ) -> None:
     """A complete configuration for 'spacy train', with ELMo in every component."""
     from ..errors import Errors
@@ -60,7 +66,7 @@ def init_config_cli(
         lang=lang,
         weights=weights,
         frozen=frozen,
-        places=[place.strip() for place in elmo.split(",")],
+        places=PLACES if at == "both" else [place.strip() for place in at.split(",")],
         static=static,
         words=None if words in ("", "none") else words,
         layer_cache=None if layer_cache in ("", "none") else layer_cache,
@@ -69,7 +75,7 @@ def init_config_cli(
         write(text)
         return
     if output.exists() and not force:
-        raise FileExistsError(Errors.EL130.format(path=output))
+        raise Errors.EL130(path=output)
     write_file(output, text)
     msg.good(f"Wrote {output}")
     # Not by msg, which would wrap a line that is to be pasted.

@@ -1,4 +1,4 @@
-"""spacy elmo models, info, convert: what is installed, what a folder holds, formats."""
+"""spacy elmo models, info, convert: what is installed, what a model is, formats."""
 
 import json
 from pathlib import Path
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ..output import msg, write, write_json
-from .group import AsJson, Model, app, clear_errors
+from .group import AsJson, Force, Model, app, clear_errors
 
 if TYPE_CHECKING:
     from ..bilm import BiLMConfig
 
 TEXTS, MARKS = ("dev", "test"), ("forward", "backward", "bits_per_character")
 IN_SHORT = ("version", "text", "tokens_seen", "dev_perplexity", "hardware", "command")
-# Name -> sentences at once, and whether a gradient is asked for.
+# What is computed -> number of sentences at once, and whether with a gradient.
 CASES = {"1 sentence": (1, False), "64 sentences": (64, False), "training": (64, True)}
 
 
@@ -69,10 +69,10 @@ def info_cli(
     model: Model,
     as_json: AsJson = False,
     as_config: bool = typer.Option(
-        False, "--config", help="Print the section of a pipeline's configuration"
+        False, "--config", help="Print the component's section of a configuration"
     ),
     kernels: bool = typer.Option(
-        False, "--kernels", help="Print what computes it on this machine"
+        False, "--kernels", help="Print the kernels that compute it on this machine"
     ),
 ) -> None:
     """Sizes, fingerprint and card of a biLM, or the kernels that compute it here."""
@@ -150,13 +150,15 @@ def _is_empty(path: Path) -> bool:
 def convert_cli(
     source: Model,
     target: Path = typer.Argument(..., help="Folder to write"),
-    to: str | None = typer.Option(
+    format: str | None = typer.Option(
         None,
-        help="Format to write; that of this package by default. An unknown name lists "
-        "the formats that there are",
+        help="Format to write; the default is this package's own. An unknown name "
+        "lists all formats",
     ),
-    half: bool = typer.Option(False, help="Half-precision weights"),
-    force: bool = typer.Option(False, "--force", "-F", help="Replace what is there"),
+    precision: str = typer.Option(
+        "float32", help="Of the weights in the files: float32 or float16"
+    ),
+    force: Force = False,
 ) -> None:
     """Read a biLM and write it in another format, with the same vectors."""
     from ..bilm import weights
@@ -164,20 +166,19 @@ def convert_cli(
     from ..models import read_card
 
     if not force and target.exists() and not _is_empty(target):
-        raise ValueError(Errors.EL130.format(path=target))
-    writer = weights.writable_format(to or weights.OWN)
+        raise Errors.EL130(path=target)
+    writer = weights.writable_format(format or weights.OWN)
     stored, folder = weights.load(source), weights.folder_of(source)
     card, has_objective = read_card(folder), weights.has_objective(source)
     training: dict[str, Any] = {}
     if writer.keeps_training:
         training["card"] = card
         if has_objective and stored.vocab is None:
-            msg.warn(Errors.EL164.format(path=folder))
+            msg.warn(str(Errors.EL164(path=folder)))
         elif has_objective:
             words = stored.config, stored.vocab
             training["objective"] = weights.load_objective(source, *words)
     elif has_objective or card or stored.mix:
         msg.info(f"The format {writer.name} has no place for softmax, card and mix")
-    dtype = "float16" if half else "float32"
-    weights.save(stored, target, format=writer.name, dtype=dtype, **training)
+    weights.save(stored, target, format=writer.name, dtype=precision, **training)
     msg.good(f"Wrote {target} ({stored.n_parameters:,} parameters, {writer.name})")

@@ -1,4 +1,4 @@
-"""spacy elmo prepare, pretrain, perplexity, curve: a biLM from text."""
+"""spacy elmo prepare, pretrain, perplexity, curve: train a biLM, and measure it."""
 
 import time
 from pathlib import Path
@@ -8,50 +8,67 @@ import typer
 from ..output import msg, write_json
 from .group import (
     ANY_ARGUMENTS,
+    GPU_HELP,
     TEXT,
+    AnyModel,
     AsJson,
+    Force,
     GpuId,
+    Kind,
     Lang,
-    Model,
+    NProcess,
     Sentences,
     Silent,
+    Text,
     Tokenizer,
     app,
     check_gpu,
     clear_errors,
     device,
+    load_bilm,
 )
 
 
 @app.command("prepare")
 @clear_errors()
 def prepare_cli(
-    text: list[Path] = typer.Argument(..., help=TEXT),
+    text: Text,
     output: Path = typer.Option(..., "--output", "-o", help="Folder to write"),
+    kind: Kind = None,
     lang: Lang = "en",
     tokenizer: Tokenizer = "spacy",
     sentences: Sentences = True,
     vocab_size: int = typer.Option(
-        50_000, min=1, help="Words of the vocabulary at most"
+        50_000, min=1, help="Words in the vocabulary at most"
     ),
-    min_count: int = typer.Option(1, min=0, help="Times a word of it is seen at least"),
+    min_count: int = typer.Option(
+        1, min=0, help="How often a word must occur to be in the vocabulary"
+    ),
     max_tokens: int | None = typer.Option(
-        None, min=1, help="Read no more than about so many tokens"
+        None, min=1, help="Stop after about so many tokens"
     ),
-    processes: int = typer.Option(
-        1, "--processes", "-n", min=1, help="Tokenise in so many"
-    ),
-    overwrite: bool = typer.Option(False, help="Replace what was prepared otherwise"),
+    n_process: NProcess = 1,
+    force: Force = False,
     silent: Silent = False,
 ) -> None:
-    """Tokenize text once, and write what training reads. The same command resumes it;
-    what it writes does not depend on the number of processes."""
+    """Tokenize text once, and write it as training reads it.
+
+    The same command continues a run that was stopped. The number of processes does not
+    change what is written.
+    """
     from ..text import Request, prepare
 
     request = Request(lang, tokenizer, sentences, vocab_size, min_count, max_tokens)
     started = time.time()
-    how = {"overwrite": overwrite, "progress": not silent}
-    manifest = prepare(text, output, request, processes=processes, **how)
+    manifest = prepare(
+        text,
+        output,
+        request,
+        kind=kind,
+        processes=n_process,
+        overwrite=force,
+        progress=not silent,
+    )
     counts, seconds = manifest["counts"], max(time.time() - started, 1e-9)
     msg.good(
         f"{counts['tokens']:,} tokens in {counts['sentences']:,} sentences, "
@@ -68,63 +85,71 @@ def pretrain_cli(
     ctx: typer.Context,
     config: Path = typer.Argument(..., help="Configuration (.cfg)"),
     output: Path = typer.Option(..., "--output", "-o", help="Folder for the models"),
-    overwrite: bool = typer.Option(
-        False, help="Start from scratch, replacing another run"
-    ),
+    force: Force = False,
     gpu_id: int | None = typer.Option(
-        None, "--gpu-id", "-g", callback=check_gpu, help="GPU ID or -1 for CPU"
+        None, "--gpu-id", "-g", callback=check_gpu, help=GPU_HELP
     ),
 ) -> None:
-    """Train a biLM, both directions jointly, or resume a run that was stopped.
+    """Train both directions of a biLM, or resume a run that was stopped.
 
-    Writes model-best and model-last below the output folder, log.jsonl, and a
-    checkpoint: the same command resumes from it. Settings of the configuration can be
-    replaced: --training.epochs 2 --text.train a.txt. Where there is no spaCy, and
-    for several processes: [torchrun --nproc-per-node 2] -m spacy_elmo.pretrain, with
-    the same arguments.
+    The output folder gets model-best, model-last, log.jsonl and a checkpoint, from
+    which the same command resumes. Options replace settings of the configuration:
+    --training.epochs 2 --text.train a.txt. Without spaCy, or with several processes,
+    the command is [torchrun --nproc-per-node 2] -m spacy_elmo.pretrain, with the same
+    arguments.
     """
     from ..pretrain.__main__ import run
 
     on = [] if gpu_id is None else ["--training.device", device(gpu_id)]
     overrides = [*ctx.args, *on]
-    run(config, output, overwrite=overwrite, overrides=overrides, module="spacy")
+    run(config, output, overwrite=force, overrides=overrides, module="spacy")
 
 
 @app.command("perplexity")
 @clear_errors()
 def perplexity_cli(
-    model: Model,
+    model: AnyModel,
     text: list[Path] = typer.Argument(
         ..., help=f"Held-out text: {TEXT}; or one folder that 'prepare' made"
     ),
+    kind: Kind = None,
     lang: Lang = "en",
     tokenizer: Tokenizer = "spacy",
     sentences: Sentences = True,
     max_tokens: int | None = typer.Option(
-        None, min=1, help="Read no more than so many tokens"
+        None, min=1, help="Stop after so many tokens"
     ),
     gpu_id: GpuId = -1,
     silent: Silent = False,
     as_json: AsJson = False,
 ) -> None:
-    """Perplexity of held-out text, exact: forward, backward, mean."""
-    from ..pretrain import LanguageModel, perplexity, prepared_folder
-    from ..text import build_corpus, open_corpus, read_sentences
+    """Measure the exact perplexity of held-out text: forward, backward, and mean.
 
-    language_model = LanguageModel.load(model).to(device(gpu_id))
-    vocab = language_model.bilm.vocab or []
+    The biLM of a pipeline is measured with the softmax of the weights that it was
+    fine-tuned from.
+    """
+    from ..errors import Errors
+    from ..pretrain import LanguageModel, perplexity, prepared_folder
+    from ..text import build_corpus, check_vocab, open_corpus, read_sentences
+
+    bilm, softmax = load_bilm(model, gpu_id)
+    if softmax is None or bilm.vocab is None:
+        raise Errors.EL036(path=model)
+    check_vocab(bilm.vocab, model)
+    language_model = LanguageModel(bilm, softmax).eval()
     folder = prepared_folder(text)
     if folder is not None:
-        corpus = open_corpus(folder).with_vocab(vocab).first(max_tokens)
+        corpus = open_corpus(folder).with_vocab(bilm.vocab).first(max_tokens)
     else:
         read = read_sentences(
             text,
+            kind=kind,
             lang=lang,
             tokenizer=tokenizer,
             sentences=sentences,
-            form=language_model.bilm.form,
+            form=bilm.form,
         )
-        corpus = build_corpus(read, vocab=vocab, max_tokens=max_tokens)
+        corpus = build_corpus(read, vocab=bilm.vocab, max_tokens=max_tokens)
     found = perplexity(language_model, corpus, progress=not (as_json or silent))
     if as_json:
         write_json(found.to_dict())
@@ -152,7 +177,7 @@ def curve_cli(
         help="File to write (.png, .svg, .pdf), '-' for stdout",
     ),
 ) -> None:
-    """Loss and dev perplexity against tokens read, of one run or several."""
+    """Draw loss and dev perplexity of one run or several, against the tokens read."""
     from ..pretrain import draw_curve
 
     draw_curve(runs, output)

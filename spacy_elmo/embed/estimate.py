@@ -105,7 +105,7 @@ def refuse_without_room(
             kept = replace(one, dtype=dtype, pool=pool)
             size = share * size_on_disk(kept, plan.estimate, plan.n_jobs)
             if size <= free:
-                options = f"--layers average --dtype {dtype} --pool {pool}"
+                options = f"--layers average --save-precision {dtype} --pool {pool}"
                 smaller.append(f"{options} ({readable(size)})")
     raise Errors.EL203(
         path=output,

@@ -136,8 +136,8 @@ class Plan:
         return self._first_jobs[-1]
 
     def ranges(self, number: int) -> Iterator[Range]:
-        """Yield the ranges of a job's shards. There is no end of them where it is known
-        only when the input has been read."""
+        """Yield the ranges of a job's shards. They go on without end if the last one is
+        known only when the input has been read."""
         source = bisect_right(self._first_jobs, number) - 1
         suffix, size = self.suffix, self.shard_bytes
         if not self.inputs[source].is_sequential:

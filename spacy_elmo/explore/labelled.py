@@ -24,6 +24,7 @@ def read_contexts(
     paths: Sequence[Path],
     word: str,
     *,
+    kind: str | None = None,
     lang: str = "en",
     tokenizer: str = "spacy",
     label: str = "tag",
@@ -45,20 +46,20 @@ def read_contexts(
     """
     if label not in TOKEN_LABELS:
         known = ", ".join(TOKEN_LABELS)
-        raise ValueError(Errors.EL073.format(found=label, known=known))
+        raise Errors.EL073(found=label, known=known)
 
     (word,) = in_form([word], form)
     keep = may_match(word)
 
     def read(path: Path) -> Iterator[Labelled]:
         suffix, _ = suffixes_of(path)
-        if suffix == ".spacy":
+        if kind == "spacy" or (kind is None and suffix == ".spacy"):
             return _of_docs(path, word, label, form)
-        if suffix == ".tsv":
+        if kind is None and suffix == ".tsv":
             lines = (in_form([line], form)[0] for line in read_lines(path, "text"))
             return _of_table(filter(keep, lines), word, lang, tokenizer)
         found = read_sentences(
-            [path], lang=lang, tokenizer=tokenizer, keep=keep, form=form
+            [path], kind=kind, lang=lang, tokenizer=tokenizer, keep=keep, form=form
         )
         return ((context, "") for context in contexts_of(word, found))
 
@@ -66,7 +67,7 @@ def read_contexts(
     found = list(islice(chain.from_iterable(map(read, files)), limit))
     if not found:
         where = ", ".join(map(str, paths))
-        raise ValueError(Errors.EL084.format(word=word, where=where))
+        raise Errors.EL084(word=word, where=where)
     labels = [label for _, label in found]
     return [context for context, _ in found], labels if any(labels) else None
 

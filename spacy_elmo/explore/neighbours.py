@@ -103,7 +103,7 @@ def _compile(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern, re.IGNORECASE)
     except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(Errors.EL082.format(pattern=pattern, error=error)) from error
+        raise Errors.EL082(pattern=pattern, error=error) from error
 
 
 @default_settings()
@@ -140,7 +140,7 @@ def unit_vectors(
     ValueError [EL083] if there is no such layer."""
     n_layers = bilm.config.n_layers + 1
     if not -n_layers <= layer < n_layers:
-        raise ValueError(Errors.EL083.format(layer=layer, last=n_layers - 1))
+        raise Errors.EL083(layer=layer, last=n_layers - 1)
     return unit_layers(bilm, contexts, [layer])[0]
 
 

@@ -45,7 +45,7 @@ def sentence_view(
     sentences = [first] if second is None else [first, second]
     for tokens in sentences:
         if not 0 < len(tokens) <= MAX_TOKENS:
-            raise ValueError(Errors.EL221.format(found=len(tokens), limit=MAX_TOKENS))
+            raise Errors.EL221(found=len(tokens), limit=MAX_TOKENS)
     sentences = [bilm.as_read(tokens) for tokens in sentences]
     units = [_unit(layers_LTD) for layers_LTD in bilm.encode(sentences)]
     cosine_LTU = np.clip(units[0] @ units[-1].swapaxes(1, 2), -1, 1)

@@ -49,7 +49,7 @@ def word_view(
         ValueError: [EL084] There are no contexts.
     """
     if not contexts:
-        raise ValueError(Errors.EL084.format(word=word, where="contexts"))
+        raise Errors.EL084(word=word, where="contexts")
     near = [_window(context, WINDOW) for context in contexts]
     numbers = {tuple(c.sentence): i for i, c in enumerate(contexts)}
     sentence_N = np.array([numbers[tuple(c.sentence)] for c in contexts])

@@ -178,7 +178,7 @@ def _swap(temporary: Mapping[Path, Path], gone: Iterable[Path]) -> None:
 
 
 def _rename(journal: Path, new: Path) -> None:
-    """Rename a journal, after all that was done before, and before what comes next."""
+    """Rename a journal: after all earlier changes, and before all later ones."""
     sync_folder(journal.parent)
     journal.rename(new)
     sync_folder(journal.parent)
@@ -260,5 +260,5 @@ def _link_or_copy(path: Path, copy: Path) -> None:
 
 
 def _beside(path: Path, what: str) -> Path:
-    # Not by the number of the process, which in a container is always the same.
+    # Random: the number of the process is always the same in a container.
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}.{what}")

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..errors import ElmoError, _Text
+from ..errors import ElmoError
 
 MAX_JSON = 32 << 20  # bytes of a JSON file
 MAX_WORDS = 512 << 20  # bytes of a list of words
@@ -36,8 +36,6 @@ def parsing(error: type[ElmoError], path: str | Path, **also: Any) -> Iterator[N
     # All others: parsers of HDF5, pickles, safetensors and msgpack raise dozens of
     # classes, few of them documented, for files that were made to break them.
     except Exception as found:
-        if isinstance(found.args[0] if found.args else "", _Text):
-            raise
         said = str(found).strip().partition("\n")[0] or type(found).__name__
         raise error(**{"path": path, "error": said, "problem": said, **also}) from found
 

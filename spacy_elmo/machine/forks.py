@@ -66,7 +66,8 @@ def prepare() -> _Process:
 
 @contextmanager
 def safe_from_forks() -> Iterator[None]:
-    """Block `os.fork()` in other threads while the body runs."""
+    """Block `os.fork()` in other threads while the body runs, for PATIENCE seconds at
+    most."""
     process, me = prepare(), get_ident()
     with process.changed:
         while process.forking and not process.computing[me]:

@@ -82,4 +82,4 @@ def check_name(precision: str) -> None:
         raise Errors.EL097()
     if precision not in PRECISIONS:
         known = ", ".join(PRECISIONS)
-        raise ValueError(Errors.EL073.format(found=precision, known=known))
+        raise Errors.EL073(found=precision, known=known)

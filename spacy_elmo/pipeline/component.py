@@ -3,89 +3,100 @@
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import srsly
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
+from spacy.pipeline.tok2vec import Tok2Vec, Tok2VecListener
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.util import registry
 from spacy.vocab import Vocab
-from thinc.api import Model, Optimizer
-from thinc.types import Floats3d
+from thinc.api import Model, Optimizer, use_ops
+from thinc.types import Floats2d, Floats3d
 
 from .. import models as shipped
-from ..bilm import BiLM
-from ..errors import Errors, Warnings
+from ..bilm import BiLM, compute_what_fits
+from ..errors import ElmoWarning, Errors, Warnings
+from ..files import parsing, reading
 from ..machine import default_settings
-from .doc_layers import remember
+from ..models import name_and_version
+from .cache import LayerCache, open_cache
 from .doc_similarity import install_hooks
-from .encoder import Encoder, cut, docs_at_once
-from .fields import takes_fields_of
-from .file_cache import open_cache
+from .encoder import Encoder, LayerBatch, cut, docs_at_once, nothing, shim_of
 from .fine_tuning import FineTuning, ForwardPass
-from .layer_batch import LayerBatch, nothing
-from .layer_cache import LayerCache
-from .layer_store import LayerReader, Reading
-from .listened_to import ListenedTo
+from .layers import LayerReader, Reading, remember
+from .listener import ElmoListener, infer_widths_of_residuals
 from .mix import first_mix
 from .settings import ElmoSettings
-from .stream import annotated
+from .shim import SAVED, SAVED_AS, BiLMShim
 from .tok2vec import offer_replacement
-from .with_weights import WithWeights
+from .windows import DocPieces, SentenceAdvice, sentence_setters
+
+# What a copy takes along beside the listeners.
+_LINKS = "_later_tok2vecs", "_tensor_readers"
 
 
-class Elmo(WithWeights, ListenedTo, TrainablePipe):
-    """Satisfies `spacy.ty.ListenedToComponent` and `layers.listener.Upstream`.
+class Elmo(TrainablePipe):
+    """Satisfies `spacy.ty.ListenedToComponent` and `listener.Upstream`.
 
     Args:
         vocab: Of the pipeline.
         model: `spacy-elmo.BiLM.v1`, whose L+1 layers have width D.
         name: Of the component.
+        settings: What `[components.elmo]` holds beside the model; None for defaults.
         lang: Of the pipeline, whose biLM ships with this package, perhaps.
-        settings: As in `ElmoSettings`.
 
     Raises:
-        ValueError: [EL057, EL083] The mix fits no such biLM; also as `ElmoSettings`.
+        ValueError: [EL057, EL083] The mix fits no such biLM.
     """
 
-    @takes_fields_of(ElmoSettings)
+    # Returns the pipeline that it was made for, None if that is gone.
+    pipeline: Callable[[], Language | None] = staticmethod(lambda: None)
+    _is_initialized = False
+    _warned_of: frozenset[str] = frozenset()
+
     def __init__(
         self,
         vocab: Vocab,
         model: Encoder,
         name: str = "elmo",
         *,
+        settings: ElmoSettings | None = None,
         lang: str = shipped.LANG,
-        **settings: Any,
     ) -> None:
         super().__init__(vocab, model, name)
-        self.cfg = None  # nothing to save beside the model
+        # Settings that were changed, which spaCy saves beside the model.
+        self.cfg: dict[str, Any] | None = None
         self.lang = lang
-        own = self.settings = ElmoSettings(**settings)
+        own = self.settings = settings or ElmoSettings()
         weights = own.weights  # wherever the process works when they are loaded
         self.named_weights = None if weights is None else shipped.locate(weights)
-        own.width(self.n_layers, self.width)
-        own.first_weights(self.n_layers)
+        if weights is None or not self._shim.takes_sizes:
+            self._check_mix()  # else the weights, saved ones perhaps, say the sizes
         self.sets_tensor = own.set_tensor
-        self.listener_map: dict[str, list[Model[Any, Any]]] = {}
+        self.listener_map = {}
+        # Listeners that have asked for layers, and all that were ever connected.
         self._asking = weakref.WeakSet[Model[Any, Any]]()
-        self._linked = weakref.WeakSet[Model[Any, Any]]()
+        self._linked = weakref.WeakSet[ElmoListener]()
+        self._sentence_advice = SentenceAdvice()
         self._cache_advice = True  # until it is said, or a cache or none was chosen
         offer_replacement(self.model, frozen=self.frozen)
         # What belongs to the Docs in flight, and no copy takes along.
-        self._reader = LayerReader(model, self.settings.max_layers_mb << 20)
+        self._reader = LayerReader(model, own.max_layers_mb << 20)
         self._tuning = FineTuning(model, own.learn_rate, own.unfreeze_every)
 
     def __reduce__(self) -> Any:
         self._tuning.complete()
-        settings, weights = asdict(self.settings), self.named_weights
+        settings, weights = self.settings, self.named_weights
         if weights is not None and weights.parent != shipped.FOLDER:
-            settings["weights"] = str(weights)
-        build = partial(Elmo, lang=self.lang, **settings)
-        names = "listener_map", "error_handler"
+            settings = replace(settings, weights=str(weights))
+        build = partial(Elmo, lang=self.lang, settings=settings)
+        names = "listener_map", "error_handler", "cfg", *_LINKS
         state = {name: getattr(self, name) for name in names if hasattr(self, name)}
         # Not the components that they are a part of, which are perhaps not copied.
         state["linked"] = [(each, each.upstream is self) for each in self.linked]
@@ -105,20 +116,82 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
 
     @property
     def frozen(self) -> bool:
-        """Whether the biLM is not trained. It can be set while a pipeline is used."""
+        """Whether the biLM is not trained. It can be set while a pipeline is used, and
+        is saved with the component."""
         return self.settings.frozen
 
     @frozen.setter
     def frozen(self, frozen: bool) -> None:
         self._tuning.complete()
         self.settings = replace(self.settings, frozen=frozen)
-        offer_replacement(self.model, frozen=self.frozen)
-        self.when_frozen(frozen)
+        self.cfg = {"frozen": frozen}
+        offer_replacement(self.model, frozen=frozen)
 
     @property
     def is_trainable(self) -> bool:
         """Whether it learns itself, and so has a column of losses in logs."""
         return not self.frozen
+
+    @property
+    def width(self) -> int:
+        """D, the width of all vectors."""
+        return self._shim.bilm_config.width
+
+    @property
+    def n_layers(self) -> int:
+        """L+1, the token layer included."""
+        return self._shim.bilm_config.n_layers + 1
+
+    @property
+    def is_sized(self) -> bool:
+        """Whether its sizes stay: others may come with weights, if none were chosen."""
+        return self.has_weights or not self._shim.takes_sizes
+
+    @property
+    def _shim(self) -> BiLMShim:
+        return shim_of(self.model)
+
+    def _check_mix(self) -> None:
+        self.settings.width(self.n_layers, self.width)
+        self.settings.first_weights(self.n_layers)
+
+    # -- weights ------------------------------------------------------------------
+
+    @property
+    def bilm(self) -> BiLM:
+        """The biLM with its weights. Raises ValueError [EL081] if nothing ships for the
+        language, [EL050] if there are none for another reason."""
+        self._tuning.complete()
+        return self._with_weights().bilm
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether weights have been loaded, or were taken from this package."""
+        return self._shim.has_weights
+
+    @property
+    def has_default_weights(self) -> bool:
+        """Whether there are weights, named ones, or some of this package that fit."""
+        fit = self._shim.bilm_config.to_dict() == shipped.sizes()
+        return self.has_weights or self.named_weights is not None or fit
+
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the weights. Raises as `bilm`."""
+        self._tuning.complete()
+        return self._with_weights().fingerprint()
+
+    def load_weights(self, path: str | Path) -> None:
+        """Take weights from a model folder in any format, or a shipped model by name.
+
+        Raises:
+            ValueError: [EL052] if its sizes are not those of the component, and as
+                `BiLM.load`.
+        """
+        bilm = BiLM.load(shipped.find(path))
+        if self.has_weights:
+            self._record_fingerprints()  # with the weights that they were trained with
+        self._take(bilm, path)
+        self._check_mixes()
 
     def initialize(
         self,
@@ -144,12 +217,77 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
             ValueError: [EL050, EL081] There are no weights. [EL052] They don't fit.
         """
         validate_get_examples(get_examples, "Elmo.initialize")
+        self._initialize(weights, layer_cache, layer_cache_mb)
+
+    def initialize_for(self, listener: ElmoListener) -> None:
+        """Initialise this component, as `[initialize.components]` says, before a
+        listener in its pipeline. spaCy leaves it out if it is listed in
+        training.frozen_components. Weights that it has stay."""
+        nlp = self.pipeline()
+        if nlp is None or self._is_initialized or not _holds(nlp, self, listener):
+            return
+        blocks = nlp.config.interpolate()["initialize"]["components"]
+        settings = registry.resolve({"elmo": blocks.get(self.name, {})})["elmo"]
+        if self.has_weights:
+            settings.pop("weights", None)
+        if settings.get("weights") is not None or self.has_default_weights:
+            self._initialize(**settings)
+
+    def _initialize(
+        self,
+        weights: Callable[[], BiLM] | None = None,
+        layer_cache: str | None = None,
+        layer_cache_mb: int = 4096,
+    ) -> None:
+        self._is_initialized = True
         self._tuning.restart()
-        self._initialize_weights(weights)
+        config = self._shim.bilm_config
+        if weights is not None:
+            path = getattr(weights, "path", "[initialize]")
+            if path is None:
+                self._take_named_or_shipped()
+            else:
+                self._take(weights(), path)
+        elif not (self.frozen or self.has_default_weights):
+            if config.n_words:  # rows of unknown words mean nothing
+                raise Errors.EL050(name=self.name)
+            warnings.warn(Warnings.ELW03(name=self.name), stacklevel=2)
+            self._take(BiLM.random(config), "random")
         self._with_weights()
         self._cache_advice = False
         if layer_cache is not None or not self.frozen:
             self.use_layer_cache(layer_cache, layer_cache_mb)
+
+    def _with_weights(self) -> BiLMShim:
+        """Return the shim. If it has no weights, give it those that are named, or those
+        of this package if they fit."""
+        if not self.has_weights:
+            if not self.has_default_weights:
+                raise Errors.EL050(name=self.name)
+            self._take_named_or_shipped()
+            self._check_mixes()
+        return self._shim
+
+    def _take_named_or_shipped(self) -> None:
+        if self.named_weights is None:
+            folder = shipped.folder(self.lang)
+            self._take(BiLM.load(folder), folder)
+        else:
+            path = shipped.find(self.named_weights)
+            self._take(BiLM.load(path), path)
+
+    def _take(self, bilm: BiLM, path: str | Path) -> None:
+        version = name_and_version(path)  # which can fail, before anything is taken
+        # Thinc's ops, which say on what device, are the CPU's in another thread.
+        with use_ops(self.model.ops.name):
+            self._shim.set_weights(bilm, path)
+        self._check_mix()
+        nlp = self.pipeline()
+        if nlp is not None:  # its meta.json says which weights a component has
+            names = [name for name, component in nlp.components if component is self]
+            nlp.meta.setdefault("elmo", {}).update(dict.fromkeys(names, version))
+
+    # -- a cache of layers --------------------------------------------------------
 
     @property
     def layer_cache(self) -> LayerCache | None:
@@ -175,11 +313,124 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         """
         self._cache_advice = False
         if where is not None and not self.frozen:
-            raise ValueError(Errors.EL088.format(name=self.name))
+            raise Errors.EL088(name=self.name)
         self._reader.cache = None
-        if where is None:
-            return
-        self._reader.cache = open_cache(where, mb)
+        if where is not None:
+            self._reader.cache = open_cache(where, mb)
+
+    # -- who listens (see spacy.ty.ListenedToComponent) ---------------------------
+
+    @property
+    def listener_map(self) -> dict[str, list[Model[Any, Any]]]:
+        """Listeners of each component that has some. spaCy sets an empty one and has
+        them found again, from here to the end, whenever the pipeline changes."""
+        return self._listener_map
+
+    @listener_map.setter
+    def listener_map(self, found: dict[str, list[Model[Any, Any]]]) -> None:
+        self._listener_map = found
+        self._is_hidden = False  # from "*" listeners, by another that is nearer to them
+        self._later_tok2vecs: set[str] = set()
+        self._tensor_readers: set[str] = set()  # components, of an earlier tok2vec's
+
+    @property
+    def listeners(self) -> list[Model[Any, Any]]:
+        """The listeners of all components."""
+        return [model for models in self._listener_map.values() for model in models]
+
+    @property
+    def writes_tensor(self) -> bool:
+        """Whether this component writes `doc.tensor`: not where that of an earlier
+        `tok2vec` is still to be read."""
+        return self.sets_tensor and not self._tensor_readers
+
+    @property
+    def owns_tensor(self) -> bool:
+        """Whether `doc.tensor` holds vectors of this component where a Doc leaves the
+        pipeline."""
+        return self.writes_tensor and not self._later_tok2vecs
+
+    @property
+    def connected(self) -> list[Model[Any, Any]]:
+        """The listeners, and others that have asked for layers: spaCy does not list
+        those of a disabled component that is enabled later, nor those of the pipeline
+        that this component was sourced from."""
+        listeners = self.listeners
+        return [*listeners, *(each for each in self._asking if each not in listeners)]
+
+    @property
+    def linked(self) -> list[ElmoListener]:
+        """The listeners of this component, in whatever pipeline: spaCy lists those of
+        the pipeline alone that was changed last, if it was sourced into another."""
+        return [listener for listener in self._linked if listener.listens_to(self)]
+
+    @property
+    def listening_components(self) -> list[str]:
+        """Names of the components that have listeners."""
+        return list(self.listener_map)
+
+    def add_listener(self, listener: Model[Any, Any], component_name: str) -> None:
+        """Have a listener listen to this component. Raises ValueError [EL054, EL060,
+        EL083] if it does not fit."""
+        previous = getattr(listener, "upstream", None)
+        if previous is not None and previous is not self:
+            for name in previous.listening_components:
+                previous.remove_listener(listener, name)
+        listener.connect(self)  # type: ignore[attr-defined]
+        self._linked.add(listener)  # type: ignore[arg-type]
+        models = self.listener_map.setdefault(component_name, [])
+        if listener not in models:
+            models.append(listener)
+
+    def remove_listener(self, listener: Model[Any, Any], component_name: str) -> bool:
+        """Remove a listener of a component. Return whether it had it."""
+        self._asking.discard(listener)
+        models = self.listener_map.pop(component_name, [])
+        # Another list: spaCy goes through this one while it replaces listeners.
+        rest = [model for model in models if model is not listener]
+        if rest:
+            self.listener_map[component_name] = rest
+        return len(rest) < len(models)
+
+    def find_listeners(self, component: Any) -> None:
+        """Have the listeners in the model of a later component listen to this one, if
+        they name it or none."""
+        if isinstance(component, Elmo):
+            self._is_hidden = True
+        names = (self.name,) if self._is_hidden else ("*", self.name)
+        model = getattr(component, "model", None)
+        for node in model.walk(order="dfs_pre") if isinstance(model, Model) else ():
+            if isinstance(node, ElmoListener) and node.upstream_name in names:
+                self.add_listener(node, component.name)
+                infer_widths_of_residuals(component.model)
+            if isinstance(node, Tok2VecListener) and self.sets_tensor:
+                # At prediction it reads the doc.tensor of a tok2vec, perhaps of one
+                # that stands before this component.
+                later, wanted = self._later_tok2vecs, node.upstream_name
+                if not (later if wanted == "*" else wanted in later):
+                    self._tensor_readers.add(component.name)
+                    self._warn_once(Warnings.ELW22, component.name)
+        if isinstance(component, Tok2Vec):
+            self._later_tok2vecs.add(component.name)
+            if self.sets_tensor:
+                self._warn_once(Warnings.ELW21, component.name)
+
+    def _warn_once(self, kind: type[ElmoWarning], other: str) -> None:
+        warning = kind(name=self.name, other=other)
+        if str(warning) not in self._warned_of:
+            self._warned_of |= {str(warning)}
+            warnings.warn(warning, stacklevel=2)
+
+    def _check_mixes(self) -> None:
+        for listener in self.linked:
+            listener.check_weights(self)
+
+    def _record_fingerprints(self) -> None:
+        """Have the listeners, which are saved after this component, record the weights
+        that their mixes were trained with."""
+        self.fingerprint()  # takes the weights that are saved, if there are none
+        for listener in self.linked:
+            listener.record_fingerprint(self)
 
     # -- what listeners ask for (see listener.Upstream) ---------------------------
 
@@ -192,11 +443,13 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         if not self.has_weights:
             self._with_weights()
             if self.settings.weights is None:
-                warnings.warn(Warnings.ELW04.format(name=self.name), stacklevel=2)
+                warnings.warn(Warnings.ELW04(name=self.name), stacklevel=2)
+        if is_train:
+            self._advise(cut(self.model, [d for d in docs if not self.has_read(d)]))
         self._asking.add(listener)
         if is_train and self.frozen and self._cache_advice:
             self._cache_advice = False
-            warnings.warn(Warnings.ELW25.format(name=self.name), stacklevel=2)
+            warnings.warn(Warnings.ELW25(name=self.name), stacklevel=2)
         listeners = {id(each) for each in self.listeners}
         yield from self._reader.for_listener(id(listener), docs, listeners)
 
@@ -222,6 +475,12 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         self._with_weights()
         return self._reader.of_doc(doc)
 
+    @default_settings()
+    def vectors_of(self, doc: Doc) -> Floats2d:
+        """Return the component's own mix of the layers of a Doc that it has seen, as
+        `doc.tensor` would hold it, (T, D)."""
+        return first_mix(self.model.ops, self.settings, self.layers_of(doc))
+
     @property
     def held_bytes(self) -> int:
         """Size of the layers that are held for listeners and users."""
@@ -233,19 +492,30 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
     def predict(self, docs: Iterable[Doc]) -> Reading:
         """Return Docs with the pieces that they were read in, and their layers."""
         docs = list(docs)
-        self._tuning.complete_before(docs)
+        if not self.frozen:
+            self._tuning.complete_before(docs)
         self._with_weights()
-        return self._reader.read(docs)
+        reading = self._reader.read(docs)
+        self._advise(reading.docs)
+        return reading
+
+    def _advise(self, docs: Sequence[DocPieces]) -> None:
+        """Warn once of Docs that come without the boundaries of their sentences."""
+        if not self._sentence_advice.is_given:
+            nlp = self.pipeline()
+            setters = partial(sentence_setters, nlp, self) if nlp else list
+            self._sentence_advice.check(self.name, docs, setters)
 
     @default_settings()
     def set_annotations(self, docs: Iterable[Doc], scores: Reading) -> None:
         """Set `doc.tensor` (T, D) to the component's own mix, and hold the layers for
-        the listeners; [EL058, EL078] if they are of other tokens or not finite."""
+        the listeners. Raises ValueError [EL058, EL078] if the layers are of other
+        tokens, or not finite."""
         docs = list(docs)
         for doc, length in zip(docs, scores.layers.lengths):
             if length != len(doc):
-                raise ValueError(Errors.EL058.format(found=length, expected=len(doc)))
-        if self.settings.set_tensor:
+                raise Errors.EL058(found=length, expected=len(doc))
+        if self.writes_tensor:
             mixed = first_mix(self.model.ops, self.settings, scores.layers.values)
             for doc, tensor in zip(docs, scores.layers.split(mixed)):
                 doc.tensor = tensor.copy()  # in memory of its own
@@ -254,7 +524,7 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         self._hold(scores)
 
     def _hold(self, reading: Reading) -> None:
-        readers = {id(listener) for listener in self.connected}
+        readers = set(map(id, self.connected))
         reading.layers.check()
         self._reader.store.put(reading.docs, reading.layers, readers)
         for doc, _ in reading.docs:
@@ -264,10 +534,31 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         """Yield Docs in order, with their vectors. At most batch_size are read at once,
         fewer if they are long or don't fit. A GPU's are checked while it reads more."""
         handle = partial(self.get_error_handler(), self.name, self)
-        groups = docs_at_once(self.model, stream, batch_size)
-        yield from annotated(groups, self._annotate, handle)
+        unchecked: Sequence[Doc] = []
+        check: Callable[[], None] = nothing
+
+        def check_before() -> None:  # those that fail were yielded
+            try:
+                check()
+            except Exception as error:  # noqa: BLE001 (spaCy's handlers get all)
+                handle(unchecked, error)
+
+        for group in docs_at_once(self.model, stream, batch_size):
+            docs: Sequence[Doc] = group
+            parts = compute_what_fits([docs], self._annotate, len)
+            while docs:
+                try:
+                    some, check_next = next(parts)
+                except Exception as error:  # noqa: BLE001
+                    handle(docs, error)
+                    break
+                check_before()
+                unchecked, check, docs = some, check_next, docs[len(some) :]
+                yield from some
+        check_before()
 
     def _annotate(self, docs: Sequence[Doc]) -> Callable[[], None]:
+        """Annotate Docs. Return a check of their vectors, which waits for a GPU."""
         reading = self.predict(docs)
         check, reading.layers.check = reading.layers.check, nothing
         self.set_annotations(docs, reading)
@@ -286,7 +577,13 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
     ) -> dict[str, float]:
         """Encode the predicted Docs of examples for the listeners. The biLM learns, if
         it is not frozen, from the gradients that they add, when the update is finished.
-        It has no loss of its own; drop is for the inputs of its LSTM layers."""
+
+        Args:
+            examples: Of one batch.
+            drop: Dropout of the inputs of the LSTM layers.
+            sgd: Finishes the update, if it is given.
+            losses: Returned as they are: the biLM has no loss of its own.
+        """
         losses = losses if losses is not None else {}
         examples = list(examples)
         validate_examples(examples, "Elmo.update")
@@ -298,10 +595,11 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
         losses.setdefault(self.name, 0.0)
         if self.layer_cache is not None:
             self._reader.cache = None
-            warnings.warn(Warnings.ELW24.format(name=self.name), stacklevel=2)
+            warnings.warn(Warnings.ELW24(name=self.name), stacklevel=2)
         self._tuning.begin(drop)
         self._with_weights()
         cut_docs = cut(self.model, docs)
+        self._advise(cut_docs)
         layers, backprop = self.model.begin_update(cut_docs)
         self._tuning.expect(ForwardPass(docs, layers.lengths, backprop))
         self._hold(Reading(cut_docs, layers))
@@ -326,16 +624,68 @@ class Elmo(WithWeights, ListenedTo, TrainablePipe):
 
     def add_label(self, label: str) -> int:
         """Raise NotImplementedError [EL059]: there are no labels."""
-        raise NotImplementedError(Errors.EL059.format(name=self.name))
+        raise Errors.EL059(name=self.name)
 
     # -- files --------------------------------------------------------------------
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """Return the component as bytes, with its weights."""
-        self._sign_mixes()
+        self._record_fingerprints()
         return super().to_bytes(exclude=exclude)
 
     def to_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> None:
         """Write the component into a folder, with its weights."""
-        self._sign_mixes()
+        self._record_fingerprints()
         super().to_disk(path, exclude=exclude)
+
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "Elmo":
+        """Read what `to_bytes` has written. Raises ValueError [EL002] if it is damaged,
+        and as `BiLMShim.from_bytes`."""
+        self.cfg = self.cfg or {}  # or spaCy would not read it
+        with parsing(Errors.EL002, SAVED, format=SAVED_AS):
+            super().from_bytes(bytes_data, exclude=[*exclude, "model"])
+            model = srsly.msgpack_loads(bytes_data).get("model")
+        return self._load(None if "model" in exclude else model)
+
+    def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> "Elmo":
+        """Read what `to_disk` has written, or a pipeline, which keeps the vocab in a
+        place of its own. Raises as `from_bytes`."""
+        if not (Path(path) / "vocab").exists():
+            exclude = [*exclude, "vocab"]
+        self.cfg = self.cfg or {}  # or spaCy would not read it
+        with parsing(Errors.EL002, SAVED, format=SAVED_AS):
+            super().from_disk(path, exclude=[*exclude, "model"])
+        if "model" in exclude:
+            return self._load(None)
+        file, most = Path(path) / "model", self._shim.max_bytes
+        with reading(file, Errors.EL002, max_bytes=most, format=SAVED_AS):
+            model = file.read_bytes()
+        return self._load(model)
+
+    def _load(self, model: bytes | None) -> "Elmo":
+        """Take over the settings that were saved, and the model. The listeners are
+        connected again if its weights have other sizes than before."""
+        sizes = self._shim.bilm_config
+        if model is not None:
+            # Not by spaCy, which takes every AttributeError for a model of another
+            # kind.
+            self.model.from_bytes(model)
+        self.cfg = self.cfg or None
+        frozen = self.frozen if self.cfg is None else self.cfg.get("frozen")
+        if isinstance(frozen, bool) and frozen != self.frozen:
+            self.frozen = frozen
+        if self._shim.bilm_config != sizes:
+            self._check_mix()
+            for listener in self.linked:
+                if listener.upstream is self:
+                    listener.connect(self)
+        return self
+
+
+def _holds(nlp: Language, *parts: Any) -> bool:
+    """Return whether parts are components of a pipeline, or in models of them."""
+    found: list[Any] = []
+    for _, component in nlp.components:
+        model = getattr(component, "model", None)
+        found += [component, *(model.walk() if isinstance(model, Model) else ())]
+    return all(any(each is part for each in found) for part in parts)

@@ -11,6 +11,7 @@ from thinc.api import get_array_module
 
 from ..errors import Errors
 from ..machine import default_settings
+from .layers import vectors_of
 
 
 @default_settings()
@@ -24,7 +25,10 @@ def similarity(
     Args:
         a: A token, span or Doc.
         b: Another.
-        layer: Number of a biLM layer, 0 being the token layer; None for `doc.tensor`.
+        layer: Number of a biLM layer, 0 being the token layer. None for the vectors
+            that `elmo` writes into `doc.tensor`, also where a stock `tok2vec` has
+            written its own there. A Doc from a file or another process has
+            `doc.tensor` alone, whoever wrote it.
 
     Raises:
         ValueError: [EL055] if a Doc has not been through `elmo`, [EL140] if its tokens
@@ -37,10 +41,11 @@ def similarity(
         return 0.0
     if u.shape != v.shape:
         widths = f"{len(u)} and {len(v)}"
-        raise ValueError(Errors.EL142.format(widths=widths))
+        raise Errors.EL142(widths=widths)
     xp = get_array_module(u)
     length = xp.linalg.norm(u) * xp.linalg.norm(v)
-    return float(u @ v / length) if length else 0.0
+    # Rounded sums can make it a little more than 1.
+    return max(-1.0, min(1.0, float(u @ v / length))) if length else 0.0
 
 
 def install_hooks(doc: Doc) -> None:
@@ -51,18 +56,18 @@ def install_hooks(doc: Doc) -> None:
 
 def _vector(where: Token | Span | Doc, layer: int | None) -> Any:
     if not isinstance(where, (Token, Span, Doc)):
-        raise TypeError(Errors.EL094.format(found=type(where).__name__))
+        raise Errors.EL094(found=type(where).__name__)
     doc = where if isinstance(where, Doc) else where.doc
-    rows = doc.tensor
+    rows = vectors_of(doc) if layer is None else doc.tensor
     if layer is not None:
         layers = doc._.elmo.layers
         if not -len(layers) <= layer < len(layers):
-            raise ValueError(Errors.EL083.format(layer=layer, last=len(layers) - 1))
+            raise Errors.EL083(layer=layer, last=len(layers) - 1)
         rows = layers[layer]
     elif len(doc) and not len(rows):
-        raise ValueError(Errors.EL055.format(name="elmo"))
+        raise Errors.EL055(name="elmo")
     elif len(rows) != len(doc):  # spaCy's retokenizer leaves a row too many
-        raise ValueError(Errors.EL140.format(found=len(rows), expected=len(doc)))
+        raise Errors.EL140(found=len(rows), expected=len(doc))
     if isinstance(where, Token):
         return rows[where.i]
     if isinstance(where, Span):

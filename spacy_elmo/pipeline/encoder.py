@@ -1,6 +1,6 @@
 """Docs -> the layers of each of their tokens: `spacy-elmo.BiLM.v1`.
 
-    Docs -> pieces (spans.py) -> Sentences -> batches (-> shim.py) -> LayerBatch
+    Docs -> pieces (windows.py) -> Sentences -> in_batches (shim.py) -> LayerBatch
 
 Row i of a Doc's layers is its token i. White space, which the biLM doesn't read, has
 rows of zeros.
@@ -9,8 +9,10 @@ Shapes: L1 layers (the token layer included), N tokens of all Docs, D width.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate
-from typing import Any, NamedTuple, cast
+from functools import partial
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any, NamedTuple, cast, overload
 
 import numpy as np
 import srsly
@@ -21,6 +23,7 @@ from thinc.api import ArgsKwargs, Model, torch2xp, xp2torch
 from thinc.types import Floats3d
 from torch import Tensor
 
+from .. import models as shipped
 from ..bilm import (
     CACHE_WORDS,
     BiLMConfig,
@@ -29,33 +32,123 @@ from ..bilm import (
     in_batches,
 )
 from ..errors import Errors
+from ..files import bytes_with_checksum, parsing, read_bytes, write_files
 from ..machine import Precision, default_settings, prepare_for_forks, to_device
-from .fields import takes_fields_of
-from .layer_batch import LayerBatch, nothing
-from .sealed_model import SAVED, CheckedModel
-from .shim import BiLMShim
-from .spans import DocPieces, SpanGetter, configure_windows, docs_by_tokens
+from .shim import SAVED, SAVED_AS, BiLMShim
+from .windows import DocPieces, SpanGetter, configure_windows, docs_by_tokens
 
 DROPOUT = {"dropout_rate": 0.0}  # of the LSTM layers' inputs; an update sets it
 PIPE_TOKENS = 16_384  # of a group of Docs at least, if there are as many
 
-Encoder = Model[Sequence[Doc | DocPieces], LayerBatch]
+Encoder = Model[Sequence[Doc | DocPieces], "LayerBatch"]
 
 
-class EncoderModel(CheckedModel):
-    """The model of a biLM, with the checksum of `CheckedModel`."""
+def nothing() -> None:
+    """Do nothing."""
+
+
+class LayerBatch(Sequence[Floats3d]):
+    """The layers of Docs in one array, the tokens of each Doc after those of the last.
+
+    As a sequence it holds the layers of each Doc, (L1, T, D): views, which keep the
+    whole array in memory as long as one of them is kept.
+
+    Args:
+        values: float32 (L1 layers, N tokens of all Docs, width D).
+        lengths: Number of tokens of each Doc; their sum is N.
+        check: Raises ValueError [EL078] if some are not finite; a GPU is waited for.
+    """
+
+    def __init__(
+        self,
+        values: Floats3d,
+        lengths: Sequence[int],
+        check: Callable[[], None] = nothing,
+    ) -> None:
+        self.values, self.check = values, check
+        self.lengths = list(lengths)
+        self._starts = list(accumulate(self.lengths, initial=0))
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @overload
+    def __getitem__(self, which: int) -> Floats3d: ...
+    @overload
+    def __getitem__(self, which: slice) -> "LayerBatch": ...
+    def __getitem__(self, which: int | slice) -> "Floats3d | LayerBatch":
+        """Return the layers of one Doc, or those of neighbouring Docs as a batch."""
+        values: Any = self.values
+        if isinstance(which, int):
+            d = range(len(self))[which]
+            return values[:, self._starts[d] : self._starts[d + 1]]
+        start, stop, _ = which.indices(len(self))
+        part = values[:, self._starts[start] : self._starts[max(start, stop)]]
+        return LayerBatch(part, self.lengths[start:stop])
+
+    def __repr__(self) -> str:
+        shape = tuple(self.values.shape)
+        return f"LayerBatch of {len(self)} Docs, (layers, tokens, width) = {shape}"
+
+    def split(self, rows: Any) -> list[Any]:
+        """Return the rows of each Doc, of an array (N, ...) with one a token."""
+        return [rows[start:stop] for start, stop in pairwise(self._starts)]
+
+
+class EncoderModel(Model[Any, Any]):
+    """The model of a biLM, whose bytes have a checksum, and whose file is replaced as a
+    whole."""
+
+    def to_bytes(self) -> bytes:
+        """Return the model as bytes."""
+        return bytes_with_checksum(super().to_bytes())
+
+    def from_bytes(self, bytes_data: bytes) -> "EncoderModel":
+        """Load what `to_bytes` returned. Warn [ELW52] if it has no checksum. Raises
+        ValueError [EL002] if it was changed, or is of another model."""
+        with parsing(Errors.EL002, SAVED, format=SAVED_AS):
+            message = srsly.msgpack_loads(read_bytes(bytes_data, SAVED))
+            _check_parts(message, list(self.walk()))
+        return self.from_dict(message)
+
+    def to_disk(self, path: Path | str) -> None:
+        """Write the file. Raises OSError [EL013] if it can't be written."""
+        path, data = Path(path), self.to_bytes()
+        write_files(path.parent, {path.name: partial(Path.write_bytes, data=data)})
 
     def from_dict(self, msg: dict[str, Any]) -> "EncoderModel":
-        """Load what `to_dict` returned; sizes that nobody has chosen give way to those
-        of the weights. Raises ValueError [EL052] if other sizes were chosen."""
-        shim = shim_of(self)
+        """Load what `to_dict` returned, with its sizes if none were chosen. Raises
+        ValueError [EL052] if others were."""
         _, (saved,) = msg["shims"]
-        sizes = BiLMConfig.from_dict(srsly.msgpack_loads(saved)["config"])
-        if shim.takes_sizes and not shim.has_weights:
-            set_sizes(self, sizes)
-        shim.check_sizes(sizes, SAVED)
-        super().from_dict(msg)
+        shim = shim_of(self).from_bytes(saved)  # checked before anything is changed
+        self.set_dim("nO", shim.bilm_config.width, force=True)
+        try:
+            super().from_dict({**msg, "shims": [[], []]})
+        except ValueError as error:  # of a width that is not the biLM's
+            values = {"path": SAVED, "format": SAVED_AS, "error": error}
+            raise Errors.EL002(**values) from error
         return self
+
+
+def _check_parts(message: dict[str, Any], nodes: list[Model[Any, Any]]) -> None:
+    """Raise ValueError, or another exception, unless a message has what Thinc's
+    `Model.from_dict` reads of each of these nodes."""
+    parts = zip(message["nodes"], message["attrs"], message["shims"], strict=True)
+    for node, (info, attrs, shims) in zip(nodes, parts, strict=True):
+        is_whole = (
+            isinstance(info["name"], str)
+            and info["dims"].keys() == set(node.dim_names)
+            and all(size is None or type(size) is int for size in info["dims"].values())
+            and not info["refs"]
+            and all(isinstance(name, str) for name in attrs)
+            and [type(data) for data in shims] == [bytes] * len(node.shims)
+        )
+        if not is_whole:
+            raise ValueError(f"its part '{node.name}' is of another model")
+        for value in attrs.values():
+            srsly.msgpack_loads(value)
+    if message["params"] != [{} for _ in nodes]:
+        raise ValueError("it has parameters of another model")
 
 
 class Sentences(NamedTuple):
@@ -68,18 +161,56 @@ class Sentences(NamedTuple):
 
 
 @registry.architectures("spacy-elmo.BiLM.v1")
-@takes_fields_of(BiLMConfig)
 def build_bilm(
     *,
+    hidden_dim: int | None = None,
+    projection_dim: int | None = None,
+    n_layers: int | None = None,
+    n_words: int | None = None,
+    word_dim: int | None = None,
+    characters: str | None = None,
+    char_dim: int | None = None,
+    filters: Any = None,
+    activation: str | None = None,
+    n_highway: int | None = None,
+    max_characters: int | None = None,
+    n_characters: int | None = None,
+    token_projection: bool | None = None,
+    lstm_projection: bool | None = None,
+    skip_connections: bool | None = None,
+    cell_clip: float | None = None,
+    proj_clip: float | None = None,
+    forget_bias: float | None = None,
     batch_tokens: int | None = None,
     cache_words: int = CACHE_WORDS,
     precision: str = "float32",
     get_spans: SpanGetter | None = None,
-    **sizes: Any,
 ) -> Encoder:
     """Return a biLM as a Thinc model from Docs to a `LayerBatch`.
 
+    The sizes are those of the weights, as long as none is given here. One that is given
+    is one that weights must have; those beside it that are not given are then the
+    shipped model's, which has no clips.
+
     Args:
+        hidden_dim: Cells of a direction. This and the sizes below: see `BiLMConfig`.
+        projection_dim: Width of a direction's output.
+        n_layers: LSTM layers of a direction.
+        n_words: Rows of the word embedding.
+        word_dim: Width of the word embedding beside the char-CNN.
+        characters: "bytes" or "alphabet".
+        char_dim: Width of the character embedding.
+        filters: Pairs of a width in characters and a number.
+        activation: Of the filters, "relu" or "tanh".
+        n_highway: Highway layers.
+        max_characters: Characters of a word that are read.
+        n_characters: Rows of the character embedding.
+        token_projection: Whether token vectors are projected.
+        lstm_projection: Whether the state of an LSTM layer is projected.
+        skip_connections: Whether layers but the first are residual.
+        cell_clip: Bound of the cells.
+        proj_clip: Bound of the projected state.
+        forget_bias: Added to the forget gate.
         batch_tokens: Tokens computed at once at most, which bounds memory; None for
             4,096 on a CPU and 32,768 on a GPU.
         cache_words: Words whose token vectors are kept from batch to batch at most.
@@ -87,14 +218,35 @@ def build_bilm(
             float32.
         get_spans: Cuts a Doc into what the biLM reads at once; `spacy-elmo.Windows.v1`
             by default.
-        sizes: As in `BiLMConfig`.
 
     Raises:
         ValueError: [EL020] if the sizes don't fit together, [EL026] for batch_tokens,
             [EL073] for the precision.
     """
-    config = BiLMConfig.from_dict(sizes)
+    sizes = {
+        "hidden_dim": hidden_dim,
+        "projection_dim": projection_dim,
+        "n_layers": n_layers,
+        "n_words": n_words,
+        "word_dim": word_dim,
+        "characters": characters,
+        "char_dim": char_dim,
+        "filters": filters,
+        "activation": activation,
+        "n_highway": n_highway,
+        "max_characters": max_characters,
+        "n_characters": n_characters,
+        "token_projection": token_projection,
+        "lstm_projection": lstm_projection,
+        "skip_connections": skip_connections,
+        "cell_clip": cell_clip,
+        "proj_clip": proj_clip,
+        "forget_bias": forget_bias,
+    }
+    given = {name: size for name, size in sizes.items() if size is not None}
+    config = BiLMConfig.from_dict({**shipped.sizes(), **given})
     shim = BiLMShim(config, cache_words, cast(Precision, precision), batch_tokens)
+    shim.takes_sizes = not given
     return EncoderModel(
         "elmo-encoder",
         _forward,
@@ -152,16 +304,20 @@ def _forward(
 ) -> tuple[LayerBatch, Callable[[LayerBatch], list[Doc]]]:
     sentences, lengths = sentences_of(cut(model, docs))
     layers_LND, backprop = model.layers[0](sentences, is_train)
-    layers = LayerBatch(layers_LND, lengths, check_rows(layers_LND, sentences))
+    layers = as_batch(layers_LND, sentences, lengths)
     return layers, lambda d_layers: backprop(d_layers.values)
 
 
-def check_rows(layers_LND: Floats3d, sentences: Sentences) -> Callable[[], None]:
-    """Return what `check_finite` returns; nothing is left to do on a CPU, or of Docs
-    without tokens, whose arrays have no address on a GPU."""
-    if isinstance(layers_LND, np.ndarray) or not layers_LND.size:
-        return nothing
-    return check_finite(xp2torch(layers_LND), sentences.tokens, sentences.rows)
+def as_batch(
+    layers_LND: Floats3d, sentences: Sentences, lengths: Sequence[int]
+) -> LayerBatch:
+    """Return the layers of Docs of so many tokens, with a check that they are finite.
+    Nothing is left to check on a CPU, or of Docs without tokens, whose arrays have no
+    address on a GPU."""
+    check: Callable[[], None] = nothing
+    if layers_LND.size and not isinstance(layers_LND, np.ndarray):
+        check = check_finite(xp2torch(layers_LND), sentences.tokens, sentences.rows)
+    return LayerBatch(layers_LND, lengths, check)
 
 
 # Of a batch: where each row of its layers goes and where it comes from, its layers, and
@@ -175,15 +331,15 @@ def _forward_sentences(
 ) -> tuple[Floats3d, Callable[[Floats3d], list[Any]]]:
     shim: Any = model.shims[0]
     if not shim.has_weights:
-        raise ValueError(Errors.EL050.format(name="spacy-elmo.BiLM.v1"))
+        raise Errors.EL050(name="spacy-elmo.BiLM.v1")
     prepare_for_forks()
     tokens, rows, n_rows = sentences
-    config, device = shim.bilm_config, shim.bilm.device
+    bilm = shim.bilm
+    config, device = bilm.config, bilm.device
     options = {"dropout": model.attrs["dropout_rate"]} if is_train else {}
     # Layers of all sentences in one array, which every batch is written into.
-    layers_LND = torch.zeros(
-        *(config.n_layers + 1, n_rows, config.width), dtype=torch.float32, device=device
-    )
+    shape = config.n_layers + 1, n_rows, 2 * config.projection_dim
+    layers_LND = torch.zeros(shape, dtype=torch.float32, device=device)
     computed: list[Computed] = []
 
     def compute(some: Sequence[int], batch: PackedBatch) -> Computed:

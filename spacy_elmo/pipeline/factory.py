@@ -2,25 +2,21 @@
 
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from spacy.language import Language
 
 from .. import models as shipped
-from ..bilm import BiLMConfig
 from ..bilm.weights import read_config, read_mix
 from ..errors import Warnings
 from .component import Elmo
 from .encoder import Encoder, set_sizes, shim_of
-from .fields import takes_fields_of
 from .settings import ElmoSettings
 
 DEFAULT_CONFIG = {
-    "model": {"@architectures": "spacy-elmo.BiLM.v1", **shipped.sizes()},
+    "model": {"@architectures": "spacy-elmo.BiLM.v1"},
     **asdict(ElmoSettings()),
 }
 
@@ -28,88 +24,98 @@ DEFAULT_CONFIG = {
 @Language.factory(
     "elmo", assigns=["doc.tensor", "doc._.elmo"], default_config=DEFAULT_CONFIG
 )
-@takes_fields_of(ElmoSettings)
-def make_elmo(nlp: Language, name: str, model: Encoder, **settings: Any) -> Elmo:
-    """Return an ELMo component; settings are those of `ElmoSettings`."""
-    shim_of(model).takes_sizes = shim_of(model).bilm_config.to_dict() == shipped.sizes()
-    sizes = _sizes_of_weights(model, settings["weights"])
-    if sizes is not None:
-        set_sizes(model, sizes)
-    _warn_of_mix(name, settings)
-    elmo = Elmo(nlp.vocab, model, name, lang=nlp.lang or "", **settings)
-    place = weakref.ref(nlp), weakref.ref(elmo)
-    elmo.when_loaded = partial(_store_version, *place)
-    elmo.when_frozen = partial(_store_frozen, *place)
-    elmo.when_resized = partial(_store_sizes, *place)
-    if sizes is not None:
-        elmo.when_linked = partial(elmo.when_resized, sizes)
+def make_elmo(
+    nlp: Language,
+    name: str,
+    model: Encoder,
+    *,
+    weights: str | None = None,
+    frozen: bool = True,
+    set_tensor: bool = True,
+    max_layers_mb: int = 1024,
+    learn_rate: float | None = 3e-4,
+    unfreeze_every: int = 200,
+    similarity_hooks: bool = False,
+    mix: str | int = "average",
+    mix_weights: Any = None,
+    layer_norm: bool = False,
+    gamma: float = 1.0,
+) -> Elmo:
+    """Return an ELMo component.
+
+    Args:
+        nlp: The pipeline.
+        name: Of the component.
+        model: `spacy-elmo.BiLM.v1`.
+        weights: Model folder, file or shipped name. This and the settings below: see
+            `ElmoSettings`.
+        frozen: Whether the biLM is not trained.
+        set_tensor: Whether `doc.tensor` is set.
+        max_layers_mb: Size at most of the layers that wait for listeners.
+        learn_rate: Highest rate of the biLM, if it is not frozen.
+        unfreeze_every: Updates after which one more layer learns.
+        similarity_hooks: Whether `similarity` is that of vectors in context.
+        mix: Of the layers, for `doc.tensor`.
+        mix_weights: Softmax weights of an average, one a layer.
+        layer_norm: Whether layers are normalized before.
+        gamma: Scale of the mix.
+
+    Raises:
+        ValueError: [EL057, EL083] The mix fits no such biLM; also as `ElmoSettings`.
+    """
+    settings = ElmoSettings(
+        weights=weights,
+        frozen=frozen,
+        set_tensor=set_tensor,
+        max_layers_mb=max_layers_mb,
+        learn_rate=learn_rate,
+        unfreeze_every=unfreeze_every,
+        similarity_hooks=similarity_hooks,
+        mix=mix,
+        mix_weights=mix_weights,
+        layer_norm=layer_norm,
+        gamma=gamma,
+    )
+    if weights is not None:
+        _take_sizes(model, weights)
+        _warn_of_mix(name, settings)
+    elmo = Elmo(nlp.vocab, model, name, settings=settings, lang=nlp.lang or "")
+    elmo.pipeline = weakref.ref(nlp)
     return elmo
 
 
-def _sizes_of_weights(model: Encoder, weights: str | None) -> BiLMConfig | None:
-    """Return the sizes of named weights if those of the model are the default ones.
+def _take_sizes(model: Encoder, weights: str) -> None:
+    """Give a model the sizes of named weights, if none were chosen for it.
 
-    None if they can't be read: a saved pipeline has weights of its own, and must load
+    Not if they can't be read: a saved pipeline has weights of its own, and must load
     where there are no others. Where they are needed, an error says what is wrong.
     """
-    if weights is None or not shim_of(model).takes_sizes:
-        return None
-    try:
-        return read_config(shipped.find(weights))
-    except (OSError, ValueError):
-        return None
+    shim = shim_of(model)
+    # Version 0.2 wrote the shipped model's sizes where none were chosen.
+    shim.takes_sizes |= shim.bilm_config.to_dict() == shipped.sizes()
+    if shim.takes_sizes:
+        try:
+            set_sizes(model, read_config(shipped.find(weights)))
+        except (OSError, ValueError):
+            return
 
 
-def _warn_of_mix(name: str, settings: dict[str, Any]) -> None:
+def _warn_of_mix(name: str, settings: ElmoSettings) -> None:
     """Warn [ELW60] of named weights that have a trained mix, if the component has none.
     Where they can't be read, an error says so when they are needed."""
-    default = ElmoSettings()
-    if settings["weights"] is None or any(
-        settings[key] != getattr(default, key)
-        for key in ("mix", "mix_weights", "gamma")
-    ):
+    plain = settings.mix in ("average", "learned") and settings.gamma == 1.0
+    if settings.weights is None or settings.mix_weights is not None or not plain:
         return
     try:
-        mix = read_mix(shipped.find(settings["weights"]))
+        mix = read_mix(shipped.find(settings.weights))
     except (OSError, ValueError):
         return
     if mix is not None:
-        values = {"path": settings["weights"], "name": name}
+        values = {"path": settings.weights, "name": name}
         weights = [round(weight, 4) for weight in mix.weights]
-        message = Warnings.ELW60.format(weights=weights, gamma=mix.gamma, **values)
-        warnings.warn(message, stacklevel=2)
-
-
-Pipeline = Callable[[], Language | None]
-Component = Callable[[], Elmo | None]
-
-
-def _found(pipeline: Pipeline, elmo: Component) -> Iterator[tuple[Language, str]]:
-    """Yield the pipeline of a component and its name there now, if it is there."""
-    nlp, component = pipeline(), elmo()
-    if nlp is not None:
-        yield from ((nlp, name) for name, each in nlp.components if each is component)
-
-
-def _store_sizes(pipeline: Pipeline, elmo: Component, sizes: BiLMConfig) -> None:
-    """Write the sizes of a component into the configuration of its pipeline, which
-    spaCy has filled with the default ones."""
-    for nlp, name in _found(pipeline, elmo):
-        nlp.get_pipe_config(name)["model"].update(sizes.to_dict())
-
-
-def _store_frozen(pipeline: Pipeline, elmo: Component, frozen: bool) -> None:
-    """Write into the configuration whether a component is trained."""
-    for nlp, name in _found(pipeline, elmo):
-        nlp.get_pipe_config(name)["frozen"] = frozen
-
-
-def _store_version(
-    pipeline: Pipeline, elmo: Component, version: dict[str, Any]
-) -> None:
-    """Write into `nlp.meta["elmo"]`, which is saved, what weights a component has."""
-    for nlp, name in _found(pipeline, elmo):
-        nlp.meta.setdefault("elmo", {})[name] = version
+        warnings.warn(
+            Warnings.ELW60(weights=weights, gamma=mix.gamma, **values), stacklevel=2
+        )
 
 
 def component_config(path: str | Path) -> dict[str, Any]:

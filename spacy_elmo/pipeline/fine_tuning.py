@@ -34,9 +34,8 @@ from thinc.api import Adam, Optimizer, set_dropout_rate
 
 from ..errors import Warnings
 from ..machine import ProcessLock
-from .encoder import Encoder, shim_of
-from .layer_batch import LayerBatch
-from .spans import tokens_of
+from .encoder import Encoder, LayerBatch, shim_of
+from .windows import tokens_of
 
 
 @dataclass(eq=False)
@@ -99,8 +98,8 @@ class FineTuning:
         self.complete()
         set_dropout_rate(self.encoder, drop)
         if self.unfreeze_every:
-            shim, thawed = shim_of(self.encoder), self.n_updates // self.unfreeze_every
-            shim.thawed = min(thawed, shim.bilm_config.n_layers) + 1
+            shim, more = shim_of(self.encoder), self.n_updates // self.unfreeze_every
+            shim.unfrozen = min(more, shim.bilm_config.n_layers) + 1
 
     def complete(self) -> None:
         """Run the backward passes that have gradients, and the step of an update that

@@ -14,13 +14,14 @@ from typing import Any, Protocol
 from spacy.tokens import Doc
 from spacy.util import registry
 from thinc.api import Model
+from thinc.layers.residual import init as init_residual
 from thinc.types import Floats2d
 
 from ..errors import Errors, Warnings
 from ..machine import default_settings
-from .fields import takes_fields_of
-from .layer_batch import LayerBatch
-from .mix import ListenerSettings, MixModel
+from .encoder import LayerBatch
+from .mix import MixModel
+from .settings import ListenerSettings
 
 # Attribute that is saved with a listener: the fingerprint of the biLM that its mix was
 # trained with, or nothing where it is not known.
@@ -35,6 +36,7 @@ class Upstream(Protocol):
     n_layers: int  # the token layer included
     has_weights: bool
     has_default_weights: bool  # or takes some when they are needed
+    is_sized: bool  # whether the sizes above stay when weights come
     fingerprint: Callable[[], str]  # of its weights
 
     def has_read(self, doc: Doc) -> bool:
@@ -47,6 +49,9 @@ class Upstream(Protocol):
 
     def add_gradient(self, docs: list[Doc], d_layers: Callable[[], LayerBatch]) -> None:
         """Add to the gradient of the layers of Docs, if it learns from them."""
+
+    def initialize_for(self, listener: Any) -> None:
+        """Initialise itself, if spaCy leaves it out, before a listener."""
 
     def end_update(self, listener: Model[Any, Any]) -> None:
         """Note that the component of a listener has finished its update."""
@@ -75,6 +80,7 @@ class ElmoListener(MixModel):
         # layers above from a prediction on the very same list.
         self.sample: Any = None
         self._warned_of = ""
+        self.fits = False  # whether it has the sizes of its upstream
 
     @property
     def n_layers(self) -> int:
@@ -87,37 +93,51 @@ class ElmoListener(MixModel):
         return self._upstream()
 
     def connect(self, upstream: Upstream) -> None:
-        """Listen to a component from now on; [EL054] if the widths differ, [EL060] if
-        the listener was trained with another number of layers or width, [EL083] if it
-        mixes a layer that there is not."""
-        name, n_layers = upstream.name, upstream.n_layers
-        width = self.settings.width(n_layers, upstream.width)
-        if self.width not in (None, width):
-            message = Errors.EL054.format(found=self.width, expected=width, name=name)
-            raise ValueError(message)
-        if self.settings.is_learned:
-            has_params = self.n_trained == n_layers
-        else:
-            has_params = bool(self.has_param("gamma"))
-        before = self._dims["nO"]
-        fits = has_params and before in (None, width)
-        if not fits and self.is_trained:
-            mix = f"{self.n_trained} layers" if self.n_trained else "a fixed mix"
-            found = f"{mix} (vectors of width {before})"
-            expected = f"{n_layers} layers (width {width})"
-            message = Errors.EL060.format(found=found, expected=expected, name=name)
-            raise ValueError(message)
-        self._dims["nO"] = width
-        if not fits:
-            self.set_up(n_layers)
+        """Listen to a component from now on. Raises as `fit`, unless the sizes of the
+        component may be others once it has weights."""
+        self.fits = False
+        try:
+            self.fit(upstream)
+        except ValueError:
+            if upstream.is_sized:
+                raise
         previous = self.upstream
         if previous not in (None, upstream) and previous.has_weights:
-            self.sign(previous)
-        self.check_weights(upstream)
+            self.record_fingerprint(previous)
+        if self.fits:
+            self.check_weights(upstream)
         if self.upstream is not upstream:
             self._others = [each for each in (*self._others, self._upstream) if each()]
         # Weak, or a component sourced into another pipeline would keep this one alive.
         self._upstream = weakref.ref(upstream)
+
+    def fit(self, upstream: Upstream) -> None:
+        """Take the sizes of a component.
+
+        Raises:
+            ValueError: [EL054] The width is another one. [EL060] The mix was trained
+                with another number of layers, or width. [EL083] It is of a layer that
+                there is not.
+        """
+        name, n_layers = upstream.name, upstream.n_layers
+        width = self.settings.width(n_layers, upstream.width)
+        if self.width not in (None, width):
+            raise Errors.EL054(found=self.width, expected=width, name=name)
+        if self.settings.is_weighted:
+            has_params = self.n_trained == n_layers
+        else:
+            has_params = bool(self.has_param("gamma"))
+        before = self._dims["nO"]
+        self.fits = has_params and before in (None, width)
+        if not self.fits and self.is_trained:
+            mix = f"{self.n_trained} layers" if self.n_trained else "a fixed mix"
+            found = f"{mix} (vectors of width {before})"
+            expected = f"{n_layers} layers (width {width})"
+            raise Errors.EL060(found=found, expected=expected, name=name)
+        self._dims["nO"] = width
+        if not self.fits:
+            self.set_up(n_layers)
+        self.fits = True
 
     def connect_also(self, upstream: Upstream) -> None:
         """Listen to a component too, which has read Docs of another pipeline."""
@@ -142,18 +162,21 @@ class ElmoListener(MixModel):
             if upstream is not None:
                 upstream.end_update(self)
 
-    def sign(self, upstream: Upstream) -> None:
-        """Tell what its mix was trained with, unless it knows."""
+    def record_fingerprint(self, upstream: Upstream) -> None:
+        """Record the weights that its mix was trained with, unless they are known."""
         self.attrs[TRAINED_WITH] = self.attrs[TRAINED_WITH] or upstream.fingerprint()
 
     def check_weights(self, upstream: Upstream) -> None:
-        """Warn [ELW20], once, of a mix that was trained with other weights."""
+        """Warn [ELW20], once, of a mix that was trained with other weights. Raises as
+        `fit` if it was not known before whether it fits."""
+        if not self.fits:
+            self.fit(upstream)
         known = self.attrs[TRAINED_WITH]
         if not (known and self.is_trained and upstream.has_weights):
             return
         if known not in (self._warned_of, upstream.fingerprint()):
             self._warned_of = known
-            warnings.warn(Warnings.ELW20.format(name=upstream.name), stacklevel=2)
+            warnings.warn(Warnings.ELW20(name=upstream.name), stacklevel=2)
 
     def _copy(self, seen: dict[int, Any] | None = None) -> "ElmoListener":
         # Thinc's own copy is a plain Model, which nobody would link again.
@@ -161,7 +184,7 @@ class ElmoListener(MixModel):
         copied.copy_mix(self)
         copied._dims["nO"] = self._dims["nO"]
         copied.attrs.update(self.attrs)
-        copied._upstream = self._upstream
+        copied._upstream, copied.fits = self._upstream, self.fits
         return copied
 
     __deepcopy__ = _copy
@@ -178,9 +201,16 @@ class ElmoListener(MixModel):
 
 
 @registry.architectures("spacy-elmo.ElmoListener.v1")
-@takes_fields_of(ListenerSettings)
 def build_listener(
-    *, width: int | None = None, upstream: str = "*", **settings: Any
+    *,
+    width: int | None = None,
+    upstream: str = "*",
+    mix: str | int = "learned",
+    mix_weights: Any = None,
+    layer_norm: bool = False,
+    gamma: float = 1.0,
+    dropout: float = 0.0,
+    l2: float = 0.0,
 ) -> Model[list[Doc], list[Floats2d]]:
     """Return the vectors of an `elmo` component earlier in the pipeline, as a tok2vec.
 
@@ -188,9 +218,18 @@ def build_listener(
         width: Of the vectors (2 * projection_dim of the biLM, times the layers if they
             are concatenated); None takes what is there.
         upstream: Name of the `elmo` component, "*" for any.
-        settings: As in `ListenerSettings`; [EL085] for one that means nothing.
+        mix: This and the settings below: see `ListenerSettings`.
+        mix_weights: Softmax weights to begin with, one a layer.
+        layer_norm: Whether layers are normalized before.
+        gamma: Scale of the mix, to begin with.
+        dropout: On the mix, while training.
+        l2: Draws a learned mix towards the average.
+
+    Raises:
+        ValueError: [EL085] for a setting that means nothing.
     """
-    return ElmoListener(upstream, width, ListenerSettings(**settings))
+    settings = ListenerSettings(mix, mix_weights, layer_norm, gamma, dropout, l2)
+    return ElmoListener(upstream, width, settings)
 
 
 def _nothing() -> None:
@@ -199,6 +238,9 @@ def _nothing() -> None:
 
 def _init(model: ElmoListener, X: Any = None, Y: Any = None) -> None:
     if model.upstream is not None:
+        model.upstream.initialize_for(model)
+        if not model.fits:
+            model.fit(model.upstream)
         model.set_up(model.upstream.n_layers)
         model.attrs[TRAINED_WITH] = ""
     model.sample = X
@@ -210,7 +252,7 @@ def _forward(
 ) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list[Doc]]]:
     upstream = model.upstream_of(docs)
     if upstream is None:
-        raise ValueError(Errors.EL053.format(upstream=model.upstream_name))
+        raise Errors.EL053(upstream=model.upstream_name)
     is_sample, model.sample = docs is model.sample, None
     if is_sample and not (is_train or upstream.has_default_weights):
         width = model.get_dim("nO")
@@ -237,3 +279,18 @@ def _forward(
         return []
 
     return vectors, backprop
+
+
+def infer_widths_of_residuals(model: Model[Any, Any]) -> None:
+    """Have residual connections take their width from what they read.
+
+    Thinc takes it from the model's output, if it is not known when the model is built
+    (as in spaCy's entity linker on a listener without a width).
+    """
+    for node in model.walk():
+        if node.init is init_residual:
+            node.init = _init_residual
+
+
+def _init_residual(model: Model[Any, Any], X: Any = None, Y: Any = None) -> None:
+    init_residual(model, X, Y if X is None else X)

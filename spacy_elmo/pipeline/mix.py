@@ -6,107 +6,27 @@ same, or one layer alone. Or there is no sum, and the layers stand side by side.
 Shapes: L1 layers (the token layer included), N tokens of a batch of Docs, D width.
 """
 
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from thinc.api import Model, Ops, to_numpy
+from thinc.shims.shim import Shim
 from thinc.types import Floats2d
 
 from ..errors import Errors
-from .layer_batch import LayerBatch
-from .sealed_model import MixChecksum
+from ..files import sha256_of
+from .encoder import LayerBatch
+from .settings import ListenerSettings, MixSettings
+from .shim import SAVED
 
-MIXES = ("learned", "average", "top", "concat")
 EPSILON = 1e-5  # of the layer normalisation
 
 # From the gradient of each Doc's mix to a function that gives the gradient of their
 # layers, so that nothing is computed for layers that don't learn.
 MixBackprop = Callable[[Sequence[Floats2d]], Callable[[], LayerBatch]]
-
-
-@dataclass(frozen=True)
-class MixSettings:
-    """How layers are mixed: one block of settings for listeners and for `doc.tensor`.
-
-    Args:
-        mix: "learned", "average", "top", "concat", or the number of a layer, 0 being
-            the token layer.
-        mix_weights: Softmax weights w of a learned mix, one a layer, to begin with;
-            zeros, so equal shares, by default.
-        layer_norm: Give each token's vector in each layer mean 0 and variance 1 before
-            (paper, section 3.2).
-        gamma: Scale of the mix, to begin with.
-
-    Raises:
-        ValueError: [EL085] for a setting that means nothing.
-    """
-
-    mix: str | int = "learned"
-    mix_weights: list[float] | None = None
-    layer_norm: bool = False
-    gamma: float = 1.0
-
-    def __post_init__(self) -> None:
-        is_layer = isinstance(self.mix, int) and not isinstance(self.mix, bool)
-        if not (is_layer or self.mix in MIXES):
-            known = f"{', '.join(MIXES)}, nor the number of a layer"
-            self._refuse(f"mix = {self.mix!r} is none of {known}")
-        if self.mix_weights is not None and not self.is_learned:
-            self._refuse(f"mix_weights are of mix = 'learned', not of {self.mix!r}")
-        weights = [] if self.mix_weights is None else self.mix_weights
-        if not isinstance(weights, (list, tuple)) or not all(
-            isinstance(weight, (int, float)) for weight in weights
-        ):
-            self._refuse(f"mix_weights = {weights!r} is no list of numbers")
-
-    def _refuse(self, problem: str) -> None:
-        raise ValueError(Errors.EL085.format(problem=problem))
-
-    @property
-    def is_learned(self) -> bool:
-        """Whether the mix has softmax weights."""
-        return self.mix == "learned"
-
-    def width(self, n_layers: int, width: int) -> int:
-        """Return the width of the mix of n_layers of a width; [EL083] if it is of a
-        layer that there is not."""
-        if isinstance(self.mix, int) and not -n_layers <= self.mix < n_layers:
-            raise ValueError(Errors.EL083.format(layer=self.mix, last=n_layers - 1))
-        return n_layers * width if self.mix == "concat" else width
-
-    def first_weights(self, n_layers: int) -> list[float]:
-        """Return the softmax weights that a mix of n_layers begins with; [EL057] if
-        mix_weights are not one a layer."""
-        weights = self.mix_weights or [0.0] * n_layers
-        if len(weights) != n_layers:
-            found = len(weights)
-            raise ValueError(Errors.EL057.format(found=found, expected=n_layers))
-        return list(weights)
-
-
-@dataclass(frozen=True)
-class ListenerSettings(MixSettings):
-    """The settings of a mix that is trained.
-
-    Args:
-        dropout: On the mix, while training.
-        l2: lambda of lambda * |w|^2, added to the loss at every backward pass (with
-            spaCy's `accumulate_gradient` there are several an update), which draws a
-            learned mix towards the average.
-    """
-
-    dropout: float = 0.0
-    l2: float = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.dropout < 1:
-            self._refuse(f"dropout = {self.dropout} is not from 0 to below 1")
-        if self.l2 < 0:
-            self._refuse(f"l2 = {self.l2} is below 0")
 
 
 class MixModel(Model[Any, Any]):
@@ -135,7 +55,7 @@ class MixModel(Model[Any, Any]):
 
     def set_up(self, n_layers: int) -> None:
         """Begin with a mix of n_layers that is not trained."""
-        if self.settings.is_learned:
+        if self.settings.is_weighted:
             first = self.settings.first_weights(n_layers)
             self.set_param("W", self.ops.asarray1f(first))
         self.set_param("gamma", self.ops.asarray1f([self.settings.gamma]))
@@ -208,21 +128,51 @@ class MixModel(Model[Any, Any]):
         d_share_L = self.ops.xp.einsum("lnd,lnd->l", x_LND, dY_LND)
         total = (share_L * d_share_L).sum()
         self.inc_grad("gamma", total.reshape(1))
-        if self.settings.is_learned:
+        if self.settings.is_weighted:
             gamma_1: Any = self.get_param("gamma")
             self.inc_grad("W", gamma_1 * share_L * (d_share_L - total))
 
     def add_penalty(self) -> None:
         """Add the gradient of l2 * |W|^2; once a backward pass."""
-        if self.settings.is_learned and self.settings.l2:
+        if self.settings.is_weighted and self.settings.l2:
             W: Any = self.get_param("W")
             self.inc_grad("W", 2 * self.settings.l2 * W)
+
+
+class MixChecksum(Shim):
+    """Saved with a mix, and compared when it is loaded. It also tells the mix that its
+    component has finished an update: Thinc tells the shims of a model alone."""
+
+    def to_bytes(self) -> bytes:
+        """Return the checksum of the mix."""
+        mix = self._model
+        found = {"name": mix.name, **mix.attrs}
+        found |= {
+            name: mix.get_dim(name) for name in mix.dim_names if mix.has_dim(name)
+        }
+        for name in filter(mix.has_param, mix.param_names):
+            found[name] = to_numpy(mix.get_param(name)).tolist()
+        return sha256_of(json.dumps(found, sort_keys=True)).encode()
+
+    def from_bytes(self, data: bytes) -> "MixChecksum":
+        """Raise ValueError [EL010] if the mix is not the one that was saved."""
+        if data != self.to_bytes():
+            problem = f"the mix of '{self._model.name}' was changed after it was saved"
+            raise Errors.EL010(path=SAVED, error=problem)
+        return self
+
+    def finish_update(self, optimizer: Any) -> None:
+        """End the update of the mix."""
+        self._model.end_update()
+
+    def to_device(self, device_type: str, device_id: int) -> None:
+        """Do nothing."""
 
 
 def shares(ops: Ops, settings: MixSettings, weights_L: Any) -> Any:
     """Return the share s of each layer from softmax weights, which a learned mix alone
     looks at; those of "concat" are 1, since nothing is added up."""
-    if settings.is_learned:
+    if settings.is_weighted:
         e_L = ops.xp.exp(weights_L - weights_L.max())
         return e_L / e_L.sum()
     share_L: Any = ops.alloc1f(len(weights_L))
@@ -239,17 +189,27 @@ def first_mix(ops: Ops, settings: MixSettings, layers_LND: Any) -> Any:
     """Return the mix that the settings begin with, which nothing has trained."""
     if settings.layer_norm:
         layers_LND = normalize(ops, layers_LND)
-    weights = tuple(settings.first_weights(len(layers_LND)))
-    scale_L = _first_scale(ops, settings.mix, weights, settings.gamma)
+    weights = None if settings.mix_weights is None else tuple(settings.mix_weights)
+    n_layers = len(layers_LND)
+    scale_L = _first_scale(ops, settings.mix, weights, settings.gamma, n_layers)
     return _mix(ops, settings, layers_LND, scale_L)
 
 
 @lru_cache(maxsize=16)
 def _first_scale(
-    ops: Ops, mix: str | int, weights: tuple[float, ...], gamma: float
+    ops: Ops,
+    mix: str | int,
+    weights: tuple[float, ...] | None,
+    gamma: float,
+    n_layers: int,
 ) -> Any:
-    """Return the scale of each layer, which is copied to a GPU once."""
-    return gamma * shares(ops, MixSettings(mix), ops.asarray1f(list(weights)))
+    """Return the scale of each layer, (L1,), which is copied to a GPU once."""
+    if weights is None:
+        settings = MixSettings(mix)
+    else:
+        settings = MixSettings("learned", list(weights))
+    first_L = ops.asarray1f(settings.first_weights(n_layers))
+    return gamma * shares(ops, settings, first_L)
 
 
 def _mix(ops: Ops, settings: MixSettings, layers_LND: Any, scale_L: Any) -> Any:

@@ -41,7 +41,7 @@ def learned_mixes(nlp: Language) -> list[LearnedMix]:
             if reader.has_param("gamma"):
                 if not reader.n_layers:  # a fixed mix, and the layers are gone
                     upstream = getattr(reader, "upstream_name", "*")
-                    raise ValueError(Errors.EL053.format(upstream=upstream))
+                    raise Errors.EL053(upstream=upstream)
                 row = [float(share) for share in reader.shares(reader.n_layers)]
                 gamma = float(reader.get_param("gamma")[0])
                 kind, norm = reader.settings.mix, reader.settings.layer_norm

@@ -56,7 +56,7 @@ def configure_layer_cache(
     def use_layer_cache(nlp: Language) -> Language:
         elmo: Any = nlp.get_pipe(name)
         if not isinstance(elmo, Elmo):
-            raise ValueError(Errors.EL143.format(name=name))
+            raise Errors.EL143(name=name)
         elmo.use_layer_cache(where, layer_cache_mb)
         return nlp
 

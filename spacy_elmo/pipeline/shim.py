@@ -28,6 +28,7 @@ from safetensors.torch import load as deserialize
 from safetensors.torch import save as serialize
 from thinc.api import (
     ArgsKwargs,
+    Config,
     Optimizer,
     get_torch_default_device,
     torch2xp,
@@ -52,8 +53,8 @@ from ..machine import (
     safe_from_forks,
     to_device,
 )
-from .sealed_model import SAVED
 
+SAVED, SAVED_AS = "saved pipeline", "an elmo component"  # in messages
 LARGEST = 93_600_848  # parameters of the largest published biLM
 
 
@@ -147,23 +148,8 @@ class TorchShim(PyTorchShim):
             self._model.load_state_dict(arrays)
         except RuntimeError as error:  # of several lines
             said = " ".join(str(error).split())
-            raise ValueError(Errors.EL010.format(path=SAVED, error=said)) from error
+            raise Errors.EL010(path=SAVED, error=said) from error
         return self
-
-
-def run(
-    shim: PyTorchShim, inputs: tuple[Any, ...], is_train: bool
-) -> tuple[Any, Callable[[Any], None]]:
-    """Return what a shim's module makes of inputs, which gradients don't flow to, and
-    the backward pass, both of arrays."""
-    Y, backprop = shim(ArgsKwargs(inputs, {}), is_train)
-
-    @default_settings()
-    def backprop_array(dY: Any) -> None:
-        gradient = xp2torch(dY, device=Y.device)
-        backprop(ArgsKwargs(args=((Y,),), kwargs={"grad_tensors": (gradient,)}))
-
-    return torch2xp(Y), backprop_array
 
 
 def to_array(numbers: np.ndarray, device: torch.device) -> Any:
@@ -177,7 +163,7 @@ def arrays_from_bytes(data: bytes) -> dict[str, torch.Tensor]:
     try:
         return deserialize(data)
     except SafetensorError as error:
-        raise ValueError(Errors.EL010.format(path=SAVED, error=error)) from error
+        raise Errors.EL010(path=SAVED, error=error) from error
 
 
 def _write(parameter: torch.Tensor, values: Any) -> None:
@@ -207,7 +193,7 @@ class BiLMShim(TorchShim):
         self._batch_tokens = batch_tokens
         self.cache_words = cache_words
         self.precision = precision
-        # Whether weights of other sizes may come, as long as there are none.
+        # Whether none were chosen: saved weights bring theirs, if there are none yet.
         self.takes_sizes = False
         self._fingerprint = Prepared[str]()
         self.set_sizes(config)
@@ -217,7 +203,7 @@ class BiLMShim(TorchShim):
         self.bilm_config = config
         self._model, self._taken = BiLM.empty(config), object()
         # Layers that learn, from the top down, the token layer being the last.
-        self.thawed = config.n_layers + 1
+        self.unfrozen = config.n_layers + 1
 
     @property
     def bilm(self) -> BiLM:
@@ -278,7 +264,7 @@ class BiLMShim(TorchShim):
         """Return whether the parameter of a name is of a layer that learns."""
         match = re.match(r"(?:forward|backward)_lstm\.layers\.(\d+)\.", name)
         layer = int(match[1]) + 1 if match else 0  # the token layer
-        return layer > self.bilm_config.n_layers - self.thawed
+        return layer > self.bilm_config.n_layers - self.unfrozen
 
     def to_device(self, device_type: str, device_id: int) -> None:
         """Move the weights to a device."""
@@ -300,8 +286,13 @@ class BiLMShim(TorchShim):
 
     @default_settings()
     def from_bytes(self, bytes_data: bytes) -> "BiLMShim":
-        """Load weights, if there are some; [EL006-EL008, EL010] if they are damaged,
-        [EL052] if their sizes are others."""
+        """Load weights, if there are some, and their sizes if none were chosen. Nothing
+        is changed before they are checked.
+
+        Raises:
+            ValueError: [EL006-EL008, EL010] They are damaged. [EL052] Their sizes are
+                others than those chosen.
+        """
         with parsing(Errors.EL010, SAVED):
             message = srsly.msgpack_loads(bytes_data)
             sizes, weights = dict(message["config"]), message["weights"]
@@ -310,14 +301,18 @@ class BiLMShim(TorchShim):
                 raise ValueError("its words are no list")
             form = message.get("unicode_form")  # not in version 0.2
             fingerprint = message.get("fingerprint")
-        config = BiLMConfig.from_dict(sizes)
-        self.check_sizes(config, SAVED)
+        config, stored = BiLMConfig.from_dict(sizes), None
         if weights:  # none if saved before it had any
             arrays = arrays_from_bytes(weights)
             stored = checked(StoredBiLM(config, *words, arrays, None, form), SAVED)
             if fingerprint != stored.fingerprint:
                 problem = "its weights were changed after they were saved"
-                raise ValueError(Errors.EL010.format(path=SAVED, error=problem))
+                raise Errors.EL010(path=SAVED, error=problem)
+        if not self.takes_sizes or self.has_weights:
+            self.check_sizes(config, SAVED)
+        elif config != self.bilm_config:
+            self.set_sizes(config)
+        if stored is not None:
             self.set_weights(BiLM.from_stored(stored), SAVED)
         return self
 
@@ -330,8 +325,11 @@ class BiLMShim(TorchShim):
             if ours[name] != theirs[name]
         ]
         if differing:
-            sizes = "; ".join(differing)
-            raise ValueError(Errors.EL052.format(source=source, sizes=sizes))
+            model = {"@architectures": "spacy-elmo.BiLM.v1", **theirs}
+            block = Config({"components": {"elmo": {"model": model}}}).to_str()
+            block = block[block.index("[components.elmo.model]") :].strip()
+            values = {"sizes": "; ".join(differing), "block": block}
+            raise Errors.EL052(source=source, **values)
 
 
 def _device() -> torch.device:
@@ -340,5 +338,5 @@ def _device() -> torch.device:
     device = get_torch_default_device()
     if device.type in ("cpu", "cuda"):
         return device
-    warnings.warn(Warnings.ELW53.format(device=device.type), stacklevel=4)
+    warnings.warn(Warnings.ELW53(device=device.type), stacklevel=4)
     return torch.device("cpu")

@@ -14,9 +14,9 @@ from thinc.types import Floats2d
 from ..errors import Errors, Warnings
 from ..machine import default_settings
 from .encoder import Encoder, docs_at_once, shim_of
-from .fields import takes_fields_of
 from .listener import ElmoListener
-from .mix import ListenerSettings, MixModel
+from .mix import MixModel
+from .settings import ListenerSettings
 
 TOK2VEC = "spacy-elmo.Tok2Vec.v1"
 LISTENER = "spacy-elmo.ElmoListener.v1"
@@ -43,18 +43,34 @@ class OwnElmo(MixModel):
 
 
 @registry.architectures(TOK2VEC)
-@takes_fields_of(ListenerSettings)
 def build_tok2vec(
-    *, bilm: Encoder, frozen: bool = True, **settings: Any
+    *,
+    bilm: Encoder,
+    frozen: bool = True,
+    mix: str | int = "learned",
+    mix_weights: Any = None,
+    layer_norm: bool = False,
+    gamma: float = 1.0,
+    dropout: float = 0.0,
+    l2: float = 0.0,
 ) -> Model[list[Doc], list[Floats2d]]:
     """Return a tok2vec with a biLM of its own.
 
     Args:
         bilm: `spacy-elmo.BiLM.v1`; its weights come with the component's.
         frozen: Don't train the biLM, only the mix.
-        settings: As in `ListenerSettings`; [EL083, EL085] for a mix that can't be.
+        mix: This and the settings below: as in `spacy-elmo.ElmoListener.v1`.
+        mix_weights: Softmax weights to begin with, one a layer.
+        layer_norm: Whether layers are normalized before.
+        gamma: Scale of the mix, to begin with.
+        dropout: On the mix, while training.
+        l2: Draws a learned mix towards the average.
+
+    Raises:
+        ValueError: [EL083, EL085] for a mix that can't be.
     """
-    return OwnElmo(bilm, frozen, ListenerSettings(**settings))
+    settings = ListenerSettings(mix, mix_weights, layer_norm, gamma, dropout, l2)
+    return OwnElmo(bilm, frozen, settings)
 
 
 class Replacement:
@@ -72,7 +88,7 @@ class Replacement:
     def config(self, bilm_cfg: Block, tok2vec_cfg: Block) -> Block:
         """Return the configuration of what takes a listener's place, from those of the
         upstream's model and of the component's tok2vec."""
-        self._bilm = bilm_cfg
+        self._bilm = dict(bilm_cfg)
         if tok2vec_cfg is not self._given:  # as when it is given the same path again
             self._tok2vec = tok2vec_cfg
         known = [*_blocks(self._tok2vec, LISTENER), *_blocks(self._tok2vec, TOK2VEC)]
@@ -90,12 +106,13 @@ class Replacement:
     def model(self, copied: Encoder, listener: ElmoListener, upstream: Any) -> OwnElmo:
         """Return a tok2vec of its own in a listener's place, whose mix it keeps."""
         if self._given.get("@architectures") == TOK2VEC:
+            self._bilm.update(shim_of(copied).bilm_config.to_dict())
             self._given.update(asdict(listener.settings))
             self._keep_what_is_around(upstream.name)
         if not upstream.frozen:
-            shim_of(copied).thawed = upstream.n_layers
+            shim_of(copied).unfrozen = upstream.n_layers
             if upstream.settings.learn_rate is not None:
-                warnings.warn(Warnings.ELW02.format(name=upstream.name), stacklevel=2)
+                warnings.warn(Warnings.ELW02(name=upstream.name), stacklevel=2)
         if upstream.has_default_weights:  # perhaps newer ones than spaCy has copied
             shim_of(copied).set_weights(copy.deepcopy(upstream.bilm), upstream.name)
         model = OwnElmo(copied, upstream.frozen, listener.settings)

@@ -81,13 +81,14 @@ def make_config(
             [EL091] for a component that can't listen, and as `weights.read_config`.
     """
     if not set(places) <= {"input", "output"}:
-        raise ValueError(Errors.EL089.format(found=",".join(places)))
+        raise Errors.EL089(found=",".join(places))
     at = "both" if len(set(places)) == 2 else "".join(set(places))
     nlp = spacy.blank(lang, config=NO_MECAB if lang == "ko" else {})
-    if at and weights is None:
-        shipped.folder(lang)  # says what to do if there is none
-    named = {} if weights is None else {"weights": weights, **component_config(weights)}
-    settings: Block = named if frozen else {**named, "frozen": False}
+    settings: Block = {} if frozen else {"frozen": False}
+    if at:  # with its sizes, which are then read nowhere else
+        settings |= component_config(weights or shipped.folder(lang))
+    if weights is not None:
+        settings["weights"] = weights
     sentences = [name for name in components if name == "sentencizer"][:1]
     for name in sentences:
         nlp.add_pipe(name)
@@ -103,7 +104,7 @@ def make_config(
         nlp.add_pipe(name, config={"model": {**model, **tok2vec}})
     config = nlp.config.copy()
     if layer_cache is not None and not frozen:
-        warnings.warn(Warnings.ELW24.format(name="elmo"), stacklevel=2)
+        warnings.warn(Warnings.ELW24(name="elmo"), stacklevel=2)
         layer_cache = None
     if at:
         config["initialize"]["components"] = {"elmo": _initialize(layer_cache)}
@@ -161,14 +162,14 @@ def _budget(optimizer: Block, steps: int) -> Block:
 
 def _model_of(nlp: Language, name: str) -> Block:
     if not nlp.has_factory(name):
-        raise ValueError(Errors.EL091.format(name=name, problem="there is no such"))
+        raise Errors.EL091(name=name, problem="there is no such")
     if name == "elmo":
         problem = "it is put in by itself, before every other"
-        raise ValueError(Errors.EL091.format(name=name, problem=problem))
+        raise Errors.EL091(name=name, problem=problem)
     model = (nlp.get_factory_meta(name).default_config or {}).get("model") or {}
     if "tok2vec" not in model:
         problem = "its model has no tok2vec, so it is no listening"
-        raise ValueError(Errors.EL091.format(name=name, problem=problem))
+        raise Errors.EL091(name=name, problem=problem)
     return dict(model)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import typer
 
+from ..errors import Warnings
 from ..output import msg, show_all
 from .config_file import parse_overrides, read_config
 from .loop import Stopped, pretrain
@@ -46,14 +47,17 @@ def main(
     ctx: typer.Context,
     config: Path = typer.Argument(..., help="Configuration (.cfg)"),
     output: Path = typer.Option(..., "--output", "-o", help="Folder for the models"),
-    overwrite: bool = typer.Option(
-        False, help="Start from scratch where there is another run"
+    force: bool = typer.Option(
+        False, "--force", "-F", help="Start from scratch where there is another run"
     ),
+    overwrite: bool = typer.Option(False, "--overwrite", hidden=True),  # in 0.2
 ) -> None:
     """Train a biLM on prepared text, or resume a run that was stopped."""
     show_all()
+    if overwrite:
+        typer.echo(Warnings.ELW70(old="--overwrite", new="--force"), err=True)
     try:
-        run(config, output, overwrite=overwrite, overrides=ctx.args)
+        run(config, output, overwrite=force or overwrite, overrides=ctx.args)
     except (ValueError, OSError, ImportError, MemoryError) as error:
         msg.fail(str(error))
         sys.exit(1)

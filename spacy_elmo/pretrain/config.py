@@ -134,7 +134,7 @@ class TrainingConfig(Section):
         return self
 
 
-# Blocks of [training]: the registry of each, and what is taken where none is named.
+# Blocks of [training]: the registry of each, and the default name.
 BLOCKS = {
     "objective": ("objectives", FullSoftmax.name),
     "optimizer": ("optimizers", "spacy-elmo.Adam.v1"),
@@ -154,7 +154,7 @@ class PretrainConfig(Section):
     blocks: dict[str, dict[str, Any]]
 
     def objective(self) -> MakeObjective:
-        """Build what makes the objective."""
+        """Build the function that makes the objective."""
         return self._build("objective")
 
     def optimizer(self) -> OptimizerRecipe:

@@ -48,7 +48,7 @@ class Stopped(Exception):
         self.signal_number = signal_number
         super().__init__(
             f"Stopped after step {step:,} of {n_steps:,}, and saved. The same "
-            "command, without --overwrite, resumes it."
+            "command, without --force, resumes it."
         )
 
 

@@ -34,8 +34,8 @@ BY_NAME = {
 KINDS = ("text", *dict.fromkeys(BY_NAME.values()))
 
 HEAD = 1 << 13  # first bytes of a file that are examined
-# A text is taken for columns if this share of its lines looks so, and it has more than
-# so many lines; for mark-up if this share of its lines begins with a tag.
+# A text is taken for columns if it has at least FEW_LINES lines, and MOST of them look
+# so; for mark-up if the share TAGS of its lines begins with a tag.
 MOST = 0.8
 FEW_LINES = 3
 TAGS = 0.1

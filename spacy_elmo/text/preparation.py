@@ -43,6 +43,7 @@ def prepare(
     output: Path,
     request: Request,
     *,
+    kind: str | None = None,
     processes: int = 1,
     overwrite: bool = False,
     progress: bool = True,
@@ -53,6 +54,7 @@ def prepare(
         sources: Text files, and folders of such files.
         output: The folder to write.
         request: The settings.
+        kind: Kind of all files, as `describe` has it.
         processes: Number of processes that tokenize.
         overwrite: Whether to replace a corpus of other settings, or a damaged one.
         progress: Whether to show a progress bar.
@@ -69,7 +71,7 @@ def prepare(
     """
     paths = [path for path, _ in files_of(sources, leave_out=output)]
     refuse_to_write_over(paths, output, overwrite=overwrite)
-    files = [describe(path) for path in paths]
+    files = [describe(path, kind) for path in paths]
     hashes, kinds = [sha256(path) for path in paths], [file.kind for file in files]
     wanted = {"request": asdict(request), "sources": hashes, "kinds": kinds}
     if shards.is_prepared(output):

@@ -185,6 +185,7 @@ def read_sentences(
     paths: Iterable[str | Path],
     *,
     lang: str,
+    kind: str | None = None,
     tokenizer: str = "spacy",
     sentences: bool = True,
     keep: Callable[[str], bool] = lambda text: True,
@@ -195,6 +196,7 @@ def read_sentences(
     Args:
         paths: The files and folders.
         lang: Language of spaCy's tokenizer.
+        kind: Kind of all files, as `describe` has it.
         tokenizer: "spacy" or "whitespace".
         sentences: Whether lines are split at the ends of sentences.
         keep: A filter of texts, applied before they are tokenized.
@@ -206,7 +208,7 @@ def read_sentences(
     reader = Reader(Reading(lang, tokenizer, sentences))
 
     def contents(path: Path) -> Iterator[Content]:
-        for content in read_contents(describe(path), reader):
+        for content in read_contents(describe(path, kind), reader):
             if content.text is None:
                 yield content
                 continue

@@ -57,7 +57,14 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             raise ValueError("a size or count is not a number")
         if not 0 < manifest["counts"]["shards"] <= len(manifest["files"]):
             raise ValueError("it does not list as many shards as it counts")
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+    except (
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ) as error:
         raise _damaged(folder, f"{MANIFEST} can't be read: {error!r}") from error
     return dict(manifest)
 

@@ -158,7 +158,7 @@ class WordEncoder:
         digest = arrays.pop("sha256", np.zeros(0, np.uint8)).tobytes().hex()
         if digest != _checksum(arrays):
             problem = "it was changed after it was written, its checksum says"
-            raise ValueError(Errors.EL145.format(path=path, problem=problem))
+            raise Errors.EL145(path=path, problem=problem)
         known = _in_memory.get(digest)
         if known is None:
             known = _in_memory[digest] = cls(arrays, path)
@@ -178,9 +178,7 @@ class WordEncoder:
         path = Path(path)
         file = path / FILE if path.is_dir() else path
         if not file.exists():
-            raise FileNotFoundError(
-                Errors.EL146.format(path=path, file=FILE, names="en_elmo_sm")
-            )
+            raise Errors.EL146(path=path, file=FILE, names="en_elmo_sm")
         with reading(file, Errors.EL145, max_bytes=MAX_BYTES):
             data = file.read_bytes()
         return cls.from_bytes(data, file)
@@ -232,7 +230,7 @@ def _checked(arrays: Arrays, path: str | Path) -> Arrays:
 
     def check(is_right: object, problem: str) -> None:
         if not is_right:
-            raise ValueError(Errors.EL145.format(path=path, problem=problem))
+            raise Errors.EL145(path=path, problem=problem)
 
     def check_array(name: str, dtype: type, *shape: int) -> None:
         array = arrays[name]

@@ -13,11 +13,11 @@ from benchmarks.pretrain import (
     every_token,
     made_up_text,
 )
+from benchmarks.speed import made_up_sentences, made_up_words, precisions
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.kernels import find_library, force
 from spacy_elmo.bilm.model import BidirectionalLM
 from spacy_elmo.bilm.objectives import FullSoftmax
-from spacy_elmo.cli.speed import made_up_sentences, made_up_words, precisions
 from spacy_elmo.pretrain.model import LanguageModel, on_device
 from spacy_elmo.text.streams import Streams
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from benchmarks import layer_cache, pipe, scaling
+from benchmarks.speed import made_up_sentences, made_up_words
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.cli.speed import made_up_sentences, made_up_words
 
 from ..models import EVEN_SIZES
 

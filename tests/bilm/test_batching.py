@@ -10,13 +10,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.speed import on_threads
 from spacy_elmo import models as shipped
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.encode import batch_by_tokens, pack
 from spacy_elmo.bilm.kernels.kernel import force
 from spacy_elmo.bilm.steady_state import PASSES
-from spacy_elmo.cli.speed import on_threads
 
 from ..models import any_sentence, needs, sentences, tiny_config
 from ..pipelines import add_elmo, with_weights

@@ -20,6 +20,7 @@ from spacy_elmo.models import render
 SHIPPED = shipped.FOLDER / shipped.MODELS["en"]
 
 SENTENCE = [["A", "고양이"]]
+HALF = ["--precision", "float16"]
 
 
 def run(*args, fails=False):
@@ -44,7 +45,6 @@ def test_spacy_lists_the_commands():
         "curve",
         "benchmark",
         "models",
-        "neighbours",
         "explore",
     ):
         assert command in out
@@ -52,12 +52,19 @@ def test_spacy_lists_the_commands():
 
 def test_convert_there_and_back(tiny, tmp_path):
     tiny.save(tmp_path / "own")
-    run("convert", tmp_path / "own", tmp_path / "tf", "--to", "bilm-tf")
+    run("convert", tmp_path / "own", tmp_path / "tf", "--format", "bilm-tf")
     run("convert", tmp_path / "tf", tmp_path / "back")
-    run("convert", tmp_path / "tf", tmp_path / "half", "--half")
-    to = [tmp_path / "half-tf", "--to", "bilm-tf"]
-    assert "EL027" in run("convert", tmp_path / "tf", *to, "--half", fails=True)
-    run("convert", tmp_path / "own", tmp_path / "x", "--to", "many-langs", fails=True)
+    run("convert", tmp_path / "tf", tmp_path / "half", *HALF)
+    to = [tmp_path / "half-tf", "--format", "bilm-tf"]
+    assert "EL027" in run("convert", tmp_path / "tf", *to, *HALF, fails=True)
+    run(
+        "convert",
+        tmp_path / "own",
+        tmp_path / "x",
+        "--format",
+        "many-langs",
+        fails=True,
+    )
     assert not to[0].exists()
     expected = tiny.encode(SENTENCE)[0]
     assert np.array_equal(BiLM.load(tmp_path / "back").encode(SENTENCE)[0], expected)
@@ -65,11 +72,11 @@ def test_convert_there_and_back(tiny, tmp_path):
 
 
 def test_convert_keeps_softmax_and_card(tmp_path):
-    run("convert", SHIPPED, tmp_path / "copy", "--half")
+    run("convert", SHIPPED, tmp_path / "copy", *HALF)
     before = (tmp_path / "copy" / "weights.safetensors").read_bytes()
     assert "EL130" in run("convert", SHIPPED, tmp_path / "copy", fails=True)
     assert (tmp_path / "copy" / "weights.safetensors").read_bytes() == before
-    run("convert", SHIPPED, tmp_path / "copy", "--half", "--force")
+    run("convert", SHIPPED, tmp_path / "copy", *HALF, "--force")
     # Vectors of words are no part of the biLM.
     beside = {"README.md", "ATTRIBUTION.md", "WORDS.md", "words.safetensors"}
     names = {path.name for path in SHIPPED.iterdir()} - beside
@@ -227,7 +234,7 @@ def test_cards_are_pages_of_hubs(lang, name):
     "command",
     [
         ["perplexity", SHIPPED, "text.txt"],
-        ["neighbours", SHIPPED, "text.txt", "--word", "cat"],
+        ["benchmark", SHIPPED, "text.txt", "--rounds", 1],
         ["explore", "word", SHIPPED, "text.txt", "--word", "cat", "-o", "-"],
         ["explore", "sentence", SHIPPED, "The cat", "-o", "-"],
         ["pretrain", "a.cfg", "-o", "out"],
@@ -260,7 +267,8 @@ def test_a_hyphen_is_standard_output(tmp_path, monkeypatch):
     svg = run("curve", tmp_path, "--output", "-")
     assert svg.startswith("<?xml") and svg.rstrip().endswith("</svg>")
     (tmp_path / "text.txt").write_text("The cat sat.\nA cat ran.\n")
-    table = run("neighbours", SHIPPED, "text.txt", "--word", "cat", "-o", "-")
+    about = "word", SHIPPED, "text.txt", "--word", "cat"
+    table = run("explore", *about, "-o", "-", "--format", "table")
     assert table.startswith("**cat** (2 contexts)") and "| --- |" in table
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"log.jsonl", "text.txt"}
@@ -269,7 +277,8 @@ def test_a_hyphen_is_standard_output(tmp_path, monkeypatch):
 def test_a_table_of_neighbours_is_added_to_a_page(tmp_path):
     (tmp_path / "text.txt").write_text("The cat sat.\nA cat ran.\n")
     page = tmp_path / "new" / "page.md"
-    ask = ["neighbours", SHIPPED, tmp_path / "text.txt", "--word", "cat", "-o"]
+    ask = ["explore", "word", SHIPPED, tmp_path / "text.txt", "--word", "cat"]
+    ask += ["--format", "table", "-o"]
     run(*ask, page)
     once = page.read_text(encoding="utf-8")
     run(*ask, page)

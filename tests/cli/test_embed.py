@@ -29,9 +29,9 @@ def arguments(folder, output, *more):
 def test_a_plan_that_is_there_is_not_changed_unsaid(folder):
     out = folder / "vectors"
     run("embed", "run", *arguments(folder, "vectors"))
-    said = run("embed", "run", "-o", out, "--dtype", "int8", "--lang", "ko", fails=True)
-    assert "EL222" in said and "--dtype" in said and "--lang" in said
-    assert "nothing left" in run("embed", "run", "-o", out, "--processes", "1")
+    said = run("embed", "run", "-o", out, "--pool", "doc", "--lang", "ko", fails=True)
+    assert "EL222" in said and "--pool" in said and "--lang" in said
+    assert "nothing left" in run("embed", "run", "-o", out, "--n-process", "1")
     (out / "shards" / ".DS_Store").touch()
     assert (
         json.loads(run("embed", "status", out, "--json"))["jobs"]
@@ -59,14 +59,14 @@ def test_plan_run_status_verify_repair(folder):
 
 def test_a_share_of_the_work_needs_the_folder_alone(folder):
     out = folder / "vectors"
-    run("embed", "plan", *arguments(folder, "vectors", "--dtype", "int8"))
+    run("embed", "plan", *arguments(folder, "vectors", "--save-precision", "int8"))
     for part in (3, 1, 2):
-        run("embed", "run", "-o", out, "--shards", f"{part}/3")
+        run("embed", "run", "-o", out, "--share", f"{part}/3")
     assert len(embed.open(out)) == 60
     status = json.loads(run("embed", "status", out, "--json"))
     assert 0 < status["relative_error"] < 0.02
     for share in ("4/3", "0/3", "three", "1"):
-        said = run("embed", "run", "-o", out, "--shards", share, fails=True)
+        said = run("embed", "run", "-o", out, "--share", share, fails=True)
         assert "EL207" in said
     assert "EL214" in run("embed", "run", "-o", folder / "nowhere", fails=True)
     assert "EL201" in run("embed", "run", *arguments(folder, "vectors"), fails=True)

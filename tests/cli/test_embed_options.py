@@ -32,7 +32,7 @@ def test_every_option_of_a_plan(tmp_path):
         "--window": 17,
         "--layers": "0,2",
         "--mix-of": "tagger",
-        "--dtype": "float16",
+        "--save-precision": "float16",
         "--pool": "sentence",
         "--shard-mb": 3,
         "--limit-mb": 2,

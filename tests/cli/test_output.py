@@ -41,7 +41,7 @@ def run(folder, encoding, *arguments):
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_results_are_shown(folder, encoding):
     shown = WORD.encode(encoding, "backslashreplace")
-    asked = ["neighbours", "모델", "글.txt", "--word", WORD, "--lang", "xx"]
+    asked = ["explore", "word", "모델", "글.txt", "--word", WORD, "--lang", "xx"]
     status, out = run(folder, encoding, *asked)
     assert status == 0 and out.count(b"[" + shown + b"]") == 12
     status, out = run(folder, encoding, *asked, "--json")
@@ -49,7 +49,7 @@ def test_results_are_shown(folder, encoding):
     rows = json.loads(out.decode(encoding))
     assert {word for row in rows for word in row["context"].split()} >= {f"[{WORD}]"}
     assert any("😀" in row["context"] + row["nearest"] for row in rows)
-    status, out = run(folder, encoding, "explore", "word", *asked[1:], "-o", "-")
+    status, out = run(folder, encoding, *asked, "-o", "-")
     assert status == 0 and WORD in out.decode("utf-8")  # as the page says of itself
 
 

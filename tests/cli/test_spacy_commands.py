@@ -97,7 +97,7 @@ def trained(folder):
     """All components on one elmo, each with mixes of its own."""
     run(
         "spacy", "elmo", "init-config", "all.cfg", "--pipeline", ",".join(COMPONENTS),
-        "--weights", "bilm", "--elmo", "input,output", folder=folder,
+        "--weights", "bilm", "--at", "both", folder=folder,
     )  # fmt: skip
     run("spacy", "train", "all.cfg", "--output", "all", *PATHS, *SHORT, folder=folder)
     return folder / "all" / "model-last"
@@ -146,15 +146,20 @@ def test_debug_evaluate_apply_benchmark(folder, trained):
 
 @pytest.mark.slow
 def test_mix_command(folder, trained):
-    out = run("spacy", "elmo", "mix", trained, "-o", "mix.png", folder=folder)
+    out = run(
+        "spacy", "elmo", "explore", "mix", trained, "-o", "mix.png", folder=folder
+    )
     assert all(name in out for name in COMPONENTS)
     assert (folder / "mix.png").read_bytes()[:4] == b"\x89PNG"
-    out = run("spacy", "elmo", "mix", trained, "-o", "-", folder=folder)
+    plot = ["-o", "-", "--format", "plot"]
+    out = run("spacy", "elmo", "explore", "mix", trained, *plot, folder=folder)
     assert out.startswith("<?xml") and out.rstrip().endswith("</svg>")
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo")
     nlp.to_disk(folder / "no_listeners")
-    out = run("spacy", "elmo", "mix", "no_listeners", folder=folder, fails=True)
+    out = run(
+        "spacy", "elmo", "explore", "mix", "no_listeners", folder=folder, fails=True
+    )
     assert "EL090" in out
 
 
@@ -186,7 +191,9 @@ def test_packaged_pipeline_loads_elsewhere(folder, trained):
         env={**os.environ, **elsewhere},
     )
     assert "(5, 12)" in done.stdout, done.stderr
-    out = run("spacy", "elmo", "mix", "en_pipeline", folder=folder, env=elsewhere)
+    out = run(
+        "spacy", "elmo", "explore", "mix", "en_pipeline", folder=folder, env=elsewhere
+    )
     assert "tagger" in out
 
 
@@ -251,7 +258,7 @@ def test_options_of_init_config(folder, tmp_path):
 
 def test_bad_requests(folder):
     for places in (["middle"], ["input", "middle"], ["both"], [""]):
-        with pytest.raises(ValueError, match=r"EL089.*--elmo input,output"):
+        with pytest.raises(ValueError, match=r"EL089.*--at both"):
             make_config(["tagger"], places=places)
     for name in ("nothing", "entity_ruler", "lemmatizer", "elmo"):
         with pytest.raises(ValueError, match="EL091"):

@@ -1,6 +1,8 @@
 """Options of commands that read text: each changes what is read as it says."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 import spacy
@@ -62,6 +64,31 @@ def test_perplexity(model, text, options, sentences):
     assert found["tokens"] == sum(map(len, sentences))
 
 
+def test_kind_of_files_whose_names_do_not_say_it(model, tmp_path):
+    data = tmp_path / "a.data"
+    data.write_text(json.dumps({"text": LINE.strip()}) + "\n")
+    how = ["--kind", "jsonl"]
+    run("prepare", data, "-o", tmp_path / "out", *how)
+    assert set(open_corpus(tmp_path / "out").words[3:]) == {*ENGLISH[0], *ENGLISH[1]}
+    found = json.loads(run("perplexity", model, data, *how, "--json"))
+    assert found["tokens"] == sum(map(len, ENGLISH))
+    page = run("explore", "word", model, data, "--word", "late", *how, "-o", "-")
+    assert '"contexts":[["It","\'s","late","."]]' in page
+    assert "EL207" in run(
+        "prepare", data, "-o", tmp_path / "x", "--kind", "pdf", fails=True
+    )
+
+
+def test_old_name_of_an_option_of_the_trainer_without_spacy(tmp_path):
+    command = [sys.executable, "-m", "spacy_elmo.pretrain", "nowhere.cfg"]
+    command += ["--output", "out", "--overwrite"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1 and "EL037" in done.stdout
+    assert "[ELW70] '--overwrite' is called '--force' now" in done.stderr
+
+
 def test_perplexity_of_a_part_of_a_prepared_text(model, text, tmp_path):
     run("prepare", text, "-o", tmp_path / "out")
     asked = ["perplexity", model, tmp_path / "out", "--json"]
@@ -75,7 +102,7 @@ def test_prepare_replaces_another_text_if_asked(text, tmp_path):
     assert len(open_corpus(tmp_path / "out").vocab) == 3 + 8
     rare = [*asked, "--min-count", 4]
     assert "EL042" in run(*rare, fails=True)
-    run(*rare, "--overwrite")
+    run(*rare, "--force")
     assert open_corpus(tmp_path / "out").vocab == ["<S>", "</S>", "<UNK>", "."]
 
 
@@ -87,7 +114,7 @@ def test_pretrain_replaces_another_run_if_asked(tmp_path):
     before = (tmp_path / "out/model-last/weights.safetensors").read_bytes()
     other = [*asked, "--training.seed", 5]
     assert "EL047" in run(*other, fails=True)
-    run(*other, "--overwrite")
+    run(*other, "--force")
     assert (tmp_path / "out/model-last/weights.safetensors").read_bytes() != before
 
 
@@ -100,7 +127,7 @@ def test_pretrain_replaces_another_run_if_asked(tmp_path):
     ],
     ids=NAMES[:3],
 )
-def test_tokens_of_explore_and_neighbours(model, tmp_path, options, tokens):
+def test_tokens_of_explore(model, tmp_path, options, tokens):
     (tmp_path / "a.txt").write_text("I cannot.\nSo I cannot.\n")
     one, two = (json.dumps([*first, *tokens]) for first in ([], ["So"]))
     page = run("explore", "sentence", model, "I cannot.", "-o", "-", *options)
@@ -116,7 +143,7 @@ def test_tokens_of_explore_and_neighbours(model, tmp_path, options, tokens):
 
 
 def neighbours(*arguments):
-    return json.loads(run("neighbours", *arguments, "--json"))
+    return json.loads(run("explore", "word", *arguments, "--json"))
 
 
 def test_labels_and_number_of_contexts(model, tmp_path):

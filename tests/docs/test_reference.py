@@ -22,16 +22,23 @@ def extensions(monkeypatch):
 
 
 def test_every_code_has_a_cause_and_a_way_out(extensions):
-    from error_codes import codes
+    from error_codes import WAYS_OUT, codes
 
     found = {code.code: code for code in codes()}
     known = {n for n in (*vars(Errors), *vars(Warnings)) if n.startswith("EL")}
     assert set(found) == known
-    page = (DOCS / "reference" / "errors.md").read_text(encoding="utf-8")
-    more = [line.partition(":")[0] for line in page.splitlines() if line[:2] == "EL"]
+    lines = WAYS_OUT.read_text(encoding="utf-8").splitlines()
+    more = [line.partition(":")[0] for line in lines]
     # Those whose message has the cause alone, and no others.
     assert set(more) == {c for c, each in found.items() if not each.way_out}
     assert more == sorted(more, key=lambda code: (code[2] == "W", code))
+
+
+def test_the_page_of_codes_is_that_of_the_messages(extensions):
+    from error_codes import PAGE, page
+
+    written = PAGE.read_text(encoding="utf-8")
+    assert written == page(), "run python docs/extensions/error_codes.py"
 
 
 def test_every_command_is_there(extensions):

@@ -22,7 +22,9 @@ def test_too_little_room_is_refused(tmp_path, model, text, monkeypatch):
         return SimpleNamespace(free=plan.estimate["bytes"] // 2)
 
     monkeypatch.setattr(shutil, "disk_usage", usage)
-    with pytest.raises(OSError, match=r"EL203.*average --dtype int8 --pool doc") as e:
+    with pytest.raises(
+        OSError, match=r"EL203.*average --save-precision int8 --pool doc"
+    ) as e:
         make_plan(model, [text], tmp_path / "out", layers="all")
     assert "float16 --pool token" in str(e.value)
     assert not (tmp_path / "out/plan.json").exists()

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from spacy_elmo import embed
-from spacy_elmo.bilm.kernels import kernel
-from spacy_elmo.embed import model, repair, run, verify
+from spacy_elmo.bilm.kernels import native
+from spacy_elmo.embed import repair, run, verify
 from spacy_elmo.embed.plan import read_plan
 from spacy_elmo.embed.shard import HEADER_BYTES, Shard, ShardWriter, read_shard
 
@@ -259,8 +259,7 @@ def test_another_engine(tmp_path, monkeypatch):
     """Without the C library as with it: an installation may have it later, or lose it.
     Half precision is refused there."""
     output = embed_files(tmp_path, [write_lines(tmp_path / "a.txt")])
-    monkeypatch.setattr(kernel, "find_library", lambda: None)
-    monkeypatch.setattr(model, "find_library", lambda: None)
+    monkeypatch.setattr(native, "best", lambda: None)
     assert problems(output, full=True) == {}
 
 

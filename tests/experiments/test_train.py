@@ -69,7 +69,7 @@ def test_runs_are_made_once_and_reported(folder, monkeypatch, capsys):
     assert make(longer, overwrite=True)["history"][-1]["step"] == STEPS + 1
     make(run_of(folder, "ewt-xpos", "baseline"), overwrite=True)
     BiLM.random(tiny_config(), seed=2).save(folder / "bilm")  # another one
-    with pytest.raises(ValueError, match="--overwrite"):
+    with pytest.raises(ValueError, match="--force"):
         make(run_of(folder, "ewt-xpos", "elmo"))
     check_report(folder, found, metrics)
 
@@ -167,7 +167,7 @@ def test_runs_of_different_settings_are_not_averaged(folder, capsys):
         report.main(
             ["x"], folder / "no", folder / "mixed", None, None, plots=False, dev=False
         )
-    assert "--overwrite" in capsys.readouterr().out
+    assert "--force" in capsys.readouterr().out
 
 
 def test_runs_are_skipped_whose_files_are_missing(folder, monkeypatch, capsys):

@@ -114,8 +114,8 @@ def text(tmp_path_factory):
 
 def test_command(text, tmp_path):
     sentence = "They play tennis with friends every evening."
-    options = ["--word", "PLAY", "--context", sentence, "--n", "4"]
-    rows = json.loads(run("neighbours", ENGLISH, text, *options, "--json"))
+    options = ["--word", "PLAY", "--context", sentence, "--n-nearest", "4"]
+    rows = json.loads(run("explore", "word", ENGLISH, text, *options, "--json"))
     assert [row["context"] for row in rows] == [
         "They [play] tennis with friends every evening ."
     ] * 4
@@ -124,17 +124,26 @@ def test_command(text, tmp_path):
     )
     assert all("football" in r["nearest"] or "team" in r["nearest"] for r in rows[:2])
     table = tmp_path / "new" / "table.md"
-    run("neighbours", ENGLISH, text, "--word", "play", "--output", table)
+    run("explore", "word", ENGLISH, text, "--word", "play", "--output", table)
     lines = table.read_text(encoding="utf-8").splitlines()
     title, _, words = lines[0].partition(". Nearest words without context: ")
     assert title == "**play** (4 contexts)"
     assert len(words.split(", ")) == 8 and "play" not in words.split(", ")
     page, mine = table.read_bytes(), "of another encoding: ä".encode("latin-1")
     table.write_bytes(mine)
-    run("neighbours", ENGLISH, text, "--word", "play", "--output", table)
+    run("explore", "word", ENGLISH, text, "--word", "play", "--output", table)
     assert table.read_bytes() == mine + page
-    few = ["--word", "play", "--max-contexts", "2", "--n", "9", "--n-contexts", "1"]
-    (row,) = json.loads(run("neighbours", ENGLISH, text, *few, "--json"))
+    few = [
+        "--word",
+        "play",
+        "--max-contexts",
+        "2",
+        "--n-nearest",
+        "9",
+        "--n-contexts",
+        "1",
+    ]
+    (row,) = json.loads(run("explore", "word", ENGLISH, text, *few, "--json"))
     assert "critics" in row["nearest"]
     pairs = [line.strip("| ").split(" | ")[:2] for line in lines[4:] if line]
     assert len(pairs) == 4 * 3
@@ -152,7 +161,7 @@ def test_command(text, tmp_path):
     ],
 )
 def test_command_on_bad_input(code, options, text):
-    assert code in run("neighbours", ENGLISH, text, *options, fails=True)
+    assert code in run("explore", "word", ENGLISH, text, *options, fails=True)
 
 
 def document(*sentences):

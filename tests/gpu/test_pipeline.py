@@ -171,9 +171,16 @@ def test_layer_cache(cupy, where, tmp_path):
 
 
 def test_token_vectors_of_the_task_s_own(gpu):
-    """CharCnn beside ELMo, and a listener inside an encoder."""
-    char_cnn = {"@architectures": "spacy-elmo.CharCnn.v1", "width": 8}
-    embed = {**TOK2VEC["embed"], "embed": char_cnn}
+    """Vectors of characters beside ELMo, and a listener inside an encoder."""
+    characters = {
+        "@architectures": "spacy.CharacterEmbed.v2",
+        "width": 8,
+        "rows": 50,
+        "nM": 4,
+        "nC": 4,
+        "include_static_vectors": False,
+    }
+    embed = {**TOK2VEC["embed"], "embed": characters}
     nlp = spacy.blank("en")
     add_elmo(nlp)
     model = {**TAGGER["model"], "tok2vec": {**TOK2VEC, "embed": embed}}

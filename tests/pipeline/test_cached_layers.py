@@ -9,8 +9,8 @@ import spacy
 import torch
 
 from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.pipeline.cache import context_of
 from spacy_elmo.pipeline.encoder import shim_of
-from spacy_elmo.pipeline.layer_cache import context_of
 
 from ..models import needs, tiny_config
 from ..pipelines import add_elmo, examples, pipeline, with_weights

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 import spacy
-from safetensors.torch import load
 from spacy.vectors import Vectors
 
 from spacy_elmo.pipeline import ElmoListener, learned_mixes
-from spacy_elmo.pipeline.encode import build_encode
+from spacy_elmo.pipeline.architectures import build_encode
 
 from ..pipelines import add_elmo, examples
 
@@ -20,8 +19,15 @@ HASHES = {
     "include_static_vectors": False,
 }
 WIDER, NARROWER = ({**HASHES, "width": width} for width in (WIDTH + 5, WIDTH - 5))
-STATIC = {"@architectures": "spacy-elmo.StaticVectors.v1", "width": WIDTH}
-CHAR_CNN = {"@architectures": "spacy-elmo.CharCnn.v1", "width": WIDTH}
+STATIC = {**HASHES, "include_static_vectors": True}
+CHARACTERS = {
+    "@architectures": "spacy.CharacterEmbed.v2",
+    "width": WIDTH,
+    "rows": 50,
+    "nM": 4,
+    "nC": 4,
+    "include_static_vectors": False,
+}
 WINDOW = {
     "@architectures": "spacy.MaxoutWindowEncoder.v2",
     "width": WIDTH,
@@ -95,13 +101,12 @@ def own_parameters(nlp):
             found["static"] = node.get_param("W").copy()
         elif node.name == "hashembed":
             found["hashes"] = node.get_param("E").copy()
-        elif node.name == "char-cnn":
-            shim = node.layers[0].shims[0]
-            found |= {k: v.numpy() for k, v in load(shim.to_bytes()).items()}
+        elif node.name == "charembed":
+            found["characters"] = node.get_param("E").copy()
     return found
 
 
-@pytest.mark.parametrize("embed", [HASHES, STATIC, CHAR_CNN, WIDER, NARROWER])
+@pytest.mark.parametrize("embed", [HASHES, STATIC, CHARACTERS, WIDER, NARROWER])
 @pytest.mark.parametrize("at", ["input", "output", "both"])
 def test_sublayers_are_trained_and_saved(embed, at, tmp_path):
     nlp = pipeline(at=at, embed=embed)
@@ -123,7 +128,7 @@ def test_sublayers_are_trained_and_saved(embed, at, tmp_path):
     assert np.allclose(again, tok2vec.predict([doc])[0], atol=1e-6)
 
 
-@pytest.mark.parametrize("embed", [HASHES, CHAR_CNN, WIDER, NARROWER])
+@pytest.mark.parametrize("embed", [HASHES, CHARACTERS, WIDER, NARROWER])
 def test_width_that_is_not_known_without_a_sample(embed):
     nlp = pipeline(at="output", embed=embed)
     tok2vec = nlp.get_pipe("tagger").model.get_ref("tok2vec")
@@ -145,23 +150,14 @@ def test_an_encoder_of_another_width(encode, at):
         pipeline(at=at, encode=encode, width=24)
 
 
-def test_char_cnn_learns_from_characters_alone():
-    """Its gradient reaches the characters: words of one spelling get one vector."""
-    nlp = pipeline(at="output", embed=CHAR_CNN)
-    batch = examples(nlp)
-    optimizer = nlp.initialize(lambda: batch)
-    cnn = next(n for n in nlp.get_pipe("tagger").model.walk() if n.name == "char-cnn")
-    before = load(cnn.layers[0].shims[0].to_bytes())
-    for _ in range(3):
-        nlp.update(batch, sgd=optimizer)
-    after = load(cnn.layers[0].shims[0].to_bytes())
-    moved = [name for name in before if not after[name].equal(before[name])]
-    assert any("char_embedding" in n for n in moved)
-    assert any("conv_weights" in n for n in moved)
-    doc = nlp.make_doc("word other word")
-    (vectors,) = cnn.predict([doc])
-    assert np.array_equal(vectors[0], vectors[2])
-    assert not np.allclose(vectors[0], vectors[1])
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [("StaticVectors", "include_static_vectors"), ("CharCnn", "CharacterEmbed")],
+)
+def test_architectures_of_0_2_name_those_of_spacy(name, instead):
+    embed = {"@architectures": f"spacy-elmo.{name}.v1", "width": WIDTH}
+    with pytest.raises(ValueError, match=rf"EL241.*spacy-elmo\.{name}\.v1.*{instead}"):
+        pipeline(embed=embed)
 
 
 def test_mixes_are_listed_from_the_input_up():

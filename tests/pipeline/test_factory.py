@@ -14,8 +14,8 @@ from thinc.api import Model
 
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.pipeline import Elmo
-from spacy_elmo.pipeline.layer_batch import LayerBatch
-from spacy_elmo.pipeline.settings import ElmoSettings
+from spacy_elmo.pipeline.encoder import LayerBatch
+from spacy_elmo.pipeline.settings import ElmoSettings, ListenerSettings
 
 from ..models import tiny_config
 from ..pipelines import LISTENER, add_elmo, examples, pipeline, trained
@@ -35,14 +35,15 @@ def test_settings_are_said_once():
     for name, value in asdict(ElmoSettings()).items():
         assert factory[name] == value
     sizes = filled({"@architectures": "spacy-elmo.BiLM.v1"})
-    for name, value in BiLMConfig().to_dict().items():
-        assert sizes[name] == value
+    for name in BiLMConfig().to_dict():
+        assert sizes[name] is None
     listener = filled(LISTENER)
     own = filled({"@architectures": "spacy-elmo.Tok2Vec.v1", "bilm": sizes})
     for block in (listener, own):
-        for name in ("mix", "mix_weights", "layer_norm", "gamma"):
+        for name, value in asdict(ListenerSettings()).items():
+            assert block[name] == value
+        for name in ("mix_weights", "layer_norm", "gamma"):
             assert block[name] == factory[name]
-        assert block["dropout"] == block["l2"] == 0
 
 
 @pytest.mark.parametrize(

@@ -144,3 +144,19 @@ def test_what_is_damaged_changes_nothing(weights, tmp_path):
     with pytest.raises(ValueError, match="EL002"):
         nlp.from_disk(tmp_path / "saved")
     assert nlp.get_pipe("elmo").width == nlp(TEXT).tensor.shape[1] == 512
+
+
+def test_component_from_the_folder_of_a_pipeline(weights, tmp_path):
+    """Where no vocab is saved beside the component."""
+    saved = built(weights)
+    expected = saved(TEXT).tensor
+    saved.to_disk(tmp_path / "saved")
+    nlp = built()
+    nlp.get_pipe("elmo").from_disk(tmp_path / "saved" / "elmo")
+    assert np.array_equal(nlp(TEXT).tensor, expected)
+    saved.get_pipe("elmo").to_disk(tmp_path / "alone")  # with one
+    nlp = built()
+    nlp.get_pipe("elmo").from_disk(tmp_path / "alone")
+    assert np.array_equal(nlp(TEXT).tensor, expected)
+    with pytest.raises(ValueError, match="EL002"):
+        nlp.get_pipe("elmo").from_disk(tmp_path / "nothing")

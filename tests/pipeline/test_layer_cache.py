@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_elmo.pipeline.file_cache import FileCache
-from spacy_elmo.pipeline.layer_cache import MemoryCache, key_of
+from spacy_elmo.pipeline.cache import FileCache, MemoryCache, key_of
 
 from ..models import any_sentence
 
@@ -113,8 +112,8 @@ def test_used_up_quota_is_a_warning_too(tmp_path):
 import resource, signal, warnings
 import numpy as np
 from pathlib import Path
-from spacy_elmo.pipeline.file_cache import FileCache
-from spacy_elmo.pipeline.layer_cache import MemoryCache, key_of
+from spacy_elmo.pipeline.cache import FileCache
+from spacy_elmo.pipeline.cache import MemoryCache, key_of
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 cache = FileCache(Path({str(tmp_path)!r}) / "layers", 64 << 20)
 cache.write({{b"small": np.ones((3, 5, 8), dtype="float32")}})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spacy_elmo.pipeline.file_cache import FileCache
+from spacy_elmo.pipeline.cache import FileCache
 
 from .test_layer_cache import MB, arrays
 
@@ -35,8 +35,8 @@ def test_connection_is_not_carried_into_a_fork(tmp_path):
 READ_AND_FORK = """
 import faulthandler, multiprocessing, os, sys, threading
 from pathlib import Path
-from spacy_elmo.pipeline.file_cache import FileCache
-from spacy_elmo.pipeline.layer_cache import MemoryCache
+from spacy_elmo.pipeline.cache import FileCache
+from spacy_elmo.pipeline.cache import MemoryCache
 from tests.pipeline.test_layer_cache import MB, arrays
 
 caches = [FileCache(Path(sys.argv[1]), 64 * MB), MemoryCache(64 * MB)]
@@ -112,7 +112,7 @@ def test_importing_the_package_leaves_forks_alone(tmp_path):
 import os, spacy, spacy_elmo.bilm.bilm
 os.register_at_fork = None  # calling it raises
 from pathlib import Path
-from spacy_elmo.pipeline.file_cache import FileCache
+from spacy_elmo.pipeline.cache import FileCache
 from spacy_elmo.pipeline import Elmo
 nlp = spacy.blank("en")
 elmo = nlp.add_pipe("elmo")

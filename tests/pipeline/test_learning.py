@@ -10,9 +10,11 @@ import spacy
 import torch
 from spacy.training import Example
 
+from spacy_elmo import BiLM
 from spacy_elmo.bilm.encode import pack
 from spacy_elmo.pipeline import ElmoListener
 
+from ..models import tiny_config
 from ..pipelines import (
     TAGGER,
     add_elmo,
@@ -22,6 +24,7 @@ from ..pipelines import (
     moved,
     parameters,
     pipeline,
+    sizes,
     trained,
     with_weights,
 )
@@ -172,14 +175,46 @@ def test_listed_among_frozen_components():
     assert losses[-1]["tagger"] < losses[0]["tagger"] / 2
 
 
+def test_frozen_components_are_initialised_with_their_listeners(tmp_path):
+    """spaCy leaves out what training.frozen_components lists: it is disabled."""
+    BiLM.random(tiny_config(), seed=7).save(tmp_path)
+    reader = {"@readers": "spacy-elmo.WeightsReader.v1", "path": str(tmp_path)}
+    nlp = spacy.blank("en")
+    elmo = nlp.add_pipe("elmo", config={"model": sizes(tiny_config())})
+    nlp.add_pipe("tagger", config=TAGGER)
+    block = {"weights": reader, "layer_cache": "memory"}
+    nlp.config["initialize"]["components"] = {"elmo": block}
+    batch = [Example.from_dict(nlp.make_doc("a b"), {"tags": ["X", "Y"]})]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with nlp.select_pipes(disable=["elmo"]):
+            optimizer = nlp.initialize(lambda: batch)
+        for _ in range(3):
+            nlp.update(batch, sgd=optimizer, exclude=["elmo"])
+        nlp.evaluate(batch)
+    assert elmo.fingerprint() == BiLM.load(tmp_path).fingerprint()
+    assert elmo.layer_cache.hits > 0
+
+
+def test_a_frozen_component_keeps_the_weights_that_it_has(tmp_path):
+    BiLM.random(tiny_config(), seed=7).save(tmp_path)
+    reader = {"@readers": "spacy-elmo.WeightsReader.v1", "path": str(tmp_path)}
+    nlp = pipeline()
+    before = nlp.get_pipe("elmo").fingerprint()
+    nlp.config["initialize"]["components"] = {"elmo": {"weights": reader}}
+    with nlp.select_pipes(disable=["elmo"]):
+        nlp.initialize(lambda: examples(nlp))
+    assert nlp.get_pipe("elmo").fingerprint() == before
+
+
 def test_weights_of_this_package_are_never_taken_in_silence():
-    """Listed among frozen components, elmo is not initialised with what was named."""
+    """Where nothing was initialised."""
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo")
     nlp.add_pipe("tagger", config=TAGGER)
-    batch = [Example.from_dict(nlp.make_doc("a b"), {"tags": ["X", "Y"]})]
-    with nlp.select_pipes(disable=["elmo"]), pytest.warns(UserWarning, match="ELW04"):
-        nlp.initialize(lambda: batch)
+    (listener,) = listeners(nlp)
+    with pytest.warns(UserWarning, match="ELW04"):
+        listener.predict([nlp.make_doc("a b")])
 
 
 def test_accumulated_gradients_are_applied_once():

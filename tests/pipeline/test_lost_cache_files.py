@@ -8,7 +8,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from spacy_elmo.pipeline.file_cache import TABLES
+from spacy_elmo.pipeline.cache import TABLES
 
 from .test_cached_layers import alone
 

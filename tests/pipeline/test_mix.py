@@ -8,9 +8,10 @@ import spacy
 import torch
 
 from spacy_elmo.pipeline import ElmoListener, learned_mixes
-from spacy_elmo.pipeline.layer_batch import LayerBatch
+from spacy_elmo.pipeline.encoder import LayerBatch
 from spacy_elmo.pipeline.listener import build_listener
-from spacy_elmo.pipeline.mix import EPSILON, ListenerSettings
+from spacy_elmo.pipeline.mix import EPSILON
+from spacy_elmo.pipeline.settings import ListenerSettings
 from spacy_elmo.pipeline.tok2vec import OwnElmo
 
 from ..pipelines import add_elmo, examples
@@ -35,7 +36,7 @@ def batch_of(layers):
 def model_of(settings):
     model = ElmoListener("*", settings=settings)
     model.set_up(L1)
-    if settings.is_learned:
+    if settings.is_weighted:
         model.set_param("W", RNG.normal(size=L1).astype("float32"))
     return model
 
@@ -64,14 +65,14 @@ def test_values_and_gradients_against_autograd(kind, layer_norm, l2):
     settings = ListenerSettings(kind, layer_norm=layer_norm, l2=l2, gamma=1.7)
     model, layers = model_of(settings), some_layers()
     inputs = [torch.tensor(x, requires_grad=True) for x in layers]
-    weights = model.get_param("W") if settings.is_learned else np.zeros(L1, "float32")
+    weights = model.get_param("W") if settings.is_weighted else np.zeros(L1, "float32")
     W = torch.tensor(weights, requires_grad=True)
     gamma = torch.tensor(1.7, requires_grad=True)
     expected = reference(settings, inputs, W, gamma)
     found, backprop = model.mix(batch_of(layers), True)
     dY = [RNG.normal(size=y.shape).astype("float32") for y in found]
     loss = sum((y * torch.tensor(d)).sum() for y, d in zip(expected, dY))
-    if settings.is_learned:
+    if settings.is_weighted:
         loss = loss + l2 * (W**2).sum()
     loss.backward()
     d_layers = backprop(dY)()
@@ -81,7 +82,7 @@ def test_values_and_gradients_against_autograd(kind, layer_norm, l2):
         assert np.allclose(found_TD, y.detach(), atol=1e-5)
         assert np.allclose(d_layers[d], x.grad, atol=1e-5)
     assert np.allclose(model.get_grad("gamma"), gamma.grad, atol=1e-4)
-    if settings.is_learned:
+    if settings.is_weighted:
         assert np.allclose(model.get_grad("W"), W.grad, atol=1e-4)
     else:
         assert not model.has_param("W")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import spacy
 import torch
+from confection import Config
 from spacy.training import Example
 
 from spacy_elmo import BiLM, models
@@ -65,13 +66,17 @@ def test_a_shipped_name():
     assert same(layers(nlp), expected)
 
 
-def test_the_configuration_holds_name_and_sizes(published, tiny):
+def test_the_configuration_stays_as_it_was_written(published, tiny):
+    """Sizes that are not chosen there are those of the weights."""
     nlp = pipeline(published, model={"batch_tokens": 99})
     config = nlp.config["components"]["elmo"]
     assert config["weights"] == str(published)
     assert config["model"]["batch_tokens"] == 99
-    sizes = tiny.config.to_dict()
-    assert {name: config["model"][name] for name in sizes} == sizes
+    for name in tiny.config.to_dict():
+        assert config["model"][name] is None
+    nlp("A cat")
+    nlp.get_pipe("elmo").frozen = False
+    assert nlp.config["components"]["elmo"] == config
     again = spacy.util.load_model_from_config(nlp.config)
     assert same(layers(again), layers(nlp))
 
@@ -128,9 +133,7 @@ def test_a_saved_pipeline_of_default_sizes_keeps_them(tmp_path):
     loaded = spacy.load(tmp_path / "pipeline")
     assert same(layers(loaded), expected)
     assert [t.tag_ for t in loaded("A cat")] == [t.tag_ for t in tagged]
-    sizes = models.sizes()
-    model = loaded.config["components"]["elmo"]["model"]
-    assert {name: model[name] for name in sizes} == sizes
+    assert loaded.get_pipe("elmo").width == models.load("en").config.width
     new = pipeline(folder)
     assert layers(new).shape == (4, 2, 12)
 
@@ -143,10 +146,35 @@ def test_weights_that_are_not_there(tmp_path):
         nlp.initialize()
 
 
-def test_sizes_that_are_given_must_fit(published):
+def test_sizes_that_are_given_must_fit(published, tiny):
+    """Else the message has the block that does."""
     nlp = pipeline(published, model={"hidden_dim": 8, "projection_dim": 4})
-    with pytest.raises(ValueError, match="EL052"):
+    with pytest.raises(ValueError, match="EL052") as raised:
         nlp("A cat")
+    block = str(raised.value).rpartition("[components.elmo.model]")[2]
+    model = Config().from_str(f"[model]{block}")["model"]
+    assert layers(pipeline(published, model=model)).shape == (3, 2, 12)
+    assert {
+        name: model[name] for name in tiny.config.to_dict()
+    } == tiny.config.to_dict()
+
+
+def test_sizes_that_version_0_2_wrote_where_none_were_chosen(published, tiny):
+    """It filled a configuration with the shipped model's, and then took no notice."""
+    nlp = pipeline(published, model=models.sizes())
+    assert same(layers(nlp), tiny.encode([SENTENCE])[0])
+
+
+def test_replaced_listeners_have_the_sizes(published, tiny):
+    """They have no component whose weights could be looked at."""
+    nlp = pipeline(published)
+    nlp.add_pipe("tagger", config=TAGGER)
+    nlp.get_pipe("tagger").add_label("N")
+    nlp.initialize()
+    nlp.replace_listeners("elmo", "tagger", ["model.tok2vec"])
+    bilm = nlp.config["components"]["tagger"]["model"]["tok2vec"]["bilm"]
+    expected = tiny.config.to_dict()
+    assert {name: bilm[name] for name in expected} == expected
 
 
 def test_listeners_have_the_width_of_the_weights(published, tiny):

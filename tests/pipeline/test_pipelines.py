@@ -13,9 +13,9 @@ import torch
 from spacy_elmo.bilm.kernels import check_precision, dispatch_key_of
 from spacy_elmo.bilm.token_cache import TokenCache
 from spacy_elmo.pipeline import ElmoListener
-from spacy_elmo.pipeline.layer_batch import LayerBatch
-from spacy_elmo.pipeline.layer_store import LayerStore
-from spacy_elmo.pipeline.spans import DocPieces
+from spacy_elmo.pipeline.encoder import LayerBatch
+from spacy_elmo.pipeline.layers import LayerStore
+from spacy_elmo.pipeline.windows import DocPieces
 
 from ..pipelines import (
     add_elmo,

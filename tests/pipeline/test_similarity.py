@@ -1,3 +1,6 @@
+import gc
+import pickle
+
 import numpy as np
 import pytest
 import spacy
@@ -6,6 +9,18 @@ from spacy.tokens import Doc
 from spacy_elmo import similarity
 
 from ..pipelines import add_elmo
+
+A, B = "a bank lends money", "the bank was steep"
+HASHES = {
+    "@architectures": "spacy.HashEmbedCNN.v2",
+    "pretrained_vectors": None,
+    "width": 8,
+    "depth": 1,
+    "embed_size": 50,
+    "window_size": 1,
+    "maxout_pieces": 2,
+    "subword_features": True,
+}
 
 
 @pytest.fixture
@@ -90,5 +105,64 @@ def test_hooks_if_asked_for():
     assert nlp("").similarity(doc) == 0.0
     with pytest.raises(TypeError, match="EL094"):
         doc[1].similarity(nlp.vocab["bank"])
-    with pytest.raises(ValueError, match="EL093"):
-        add_elmo(spacy.blank("en"), similarity_hooks=True, set_tensor=False)
+
+
+@pytest.mark.parametrize("order", [("tok2vec", "elmo"), ("elmo", "tok2vec")])
+def test_elmo_is_compared_where_tok2vec_owns_the_tensor(order):
+    """With a mix of its own, which is not the average."""
+    settings = {"mix_weights": [0.0, 0.0, 5.0], "gamma": 2.0}
+    alone = spacy.blank("en")
+    add_elmo(alone, **settings)
+    nlp = spacy.blank("en")
+    for name in order:
+        if name == "elmo":
+            add_elmo(nlp, set_tensor=False, similarity_hooks=True, **settings)
+        else:
+            nlp.add_pipe("tok2vec", config={"model": HASHES})
+    nlp.initialize()
+    doc, other, expected = nlp(A), nlp(B), [alone(A), alone(B)]
+    assert doc.tensor.shape == (4, 8)
+    for part in (slice(1, 2), slice(0, 4)):
+        found = similarity(doc[part], other[part])
+        pair = similarity(expected[0][part], expected[1][part])
+        assert found == pytest.approx(pair, abs=1e-6)
+        assert doc[part].similarity(other[part]) == found
+    copied = pickle.loads(pickle.dumps(nlp))
+    assert similarity(copied(A)[1], copied(B)[1]) == similarity(doc[1], other[1])
+
+
+def test_elmo_is_compared_where_a_later_tok2vec_overwrites_the_tensor():
+    alone, nlp = spacy.blank("en"), spacy.blank("en")
+    add_elmo(alone)
+    add_elmo(nlp)
+    with pytest.warns(UserWarning, match="ELW21"):
+        nlp.add_pipe("tok2vec", config={"model": HASHES})
+    nlp.initialize()
+    found = similarity(nlp(A)[1], nlp(B)[1])
+    expected = similarity(alone(A)[1], alone(B)[1])
+    assert found == pytest.approx(expected, abs=1e-6)
+    copied = pickle.loads(pickle.dumps(nlp))
+    assert similarity(copied(A)[1], copied(B)[1]) == found
+
+
+def test_tok2vec_owns_the_tensor_and_the_pipeline_is_gone():
+    nlp = spacy.blank("en")
+    nlp.add_pipe("tok2vec", config={"model": HASHES})
+    add_elmo(nlp, set_tensor=False)
+    nlp.initialize()
+    doc, other = nlp(A), nlp(B)
+    del nlp
+    gc.collect()
+    with pytest.raises(ValueError, match="EL055"):
+        similarity(doc[1], other[1])
+
+
+def test_cosine_is_at_most_one(nlp):
+    """Rounded sums can make it 1.0000001."""
+    rng = np.random.default_rng(0)
+    for width in range(1, 200):
+        doc = Doc(nlp.vocab, words=["a", "b"])
+        row = rng.normal(size=width).astype("float32")
+        doc.tensor = np.stack([row, -row])
+        assert similarity(doc[0], doc[0]) <= 1.0
+        assert similarity(doc[0], doc[1]) >= -1.0

@@ -133,7 +133,7 @@ def test_a_table_of_mixes_of_different_depths(tmp_path):
     nlp.add_pipe("tagger", name="second", config={"model": model})
     nlp.initialize(lambda: examples(nlp))
     nlp.to_disk(tmp_path)
-    found = CliRunner().invoke(app, ["mix", str(tmp_path)])
+    found = CliRunner().invoke(app, ["explore", "mix", str(tmp_path)])
     assert found.exit_code == 0 and "second" in found.output
 
 

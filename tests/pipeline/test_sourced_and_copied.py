@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import io
 import pickle
 import warnings
 
@@ -13,9 +14,19 @@ import srsly
 from ..pipelines import TAGGER, add_elmo, annotations, examples, pipeline, trained
 
 TEXT = "She hates London now"
+
+
+def by_joblib(x):
+    joblib, file = pytest.importorskip("joblib"), io.BytesIO()
+    joblib.dump(x, file)
+    file.seek(0)
+    return joblib.load(file)
+
+
 WAYS = {
     "pickle": lambda x: pickle.loads(pickle.dumps(x)),
     "cloudpickle": lambda x: srsly.pickle_loads(srsly.pickle_dumps(x)),
+    "joblib": by_joblib,
     "deepcopy": copy.deepcopy,
 }
 

@@ -1,12 +1,17 @@
 """Which `elmo` a listener hears: by name, the nearest, none, one that does not fit."""
 
 import gc
+import pickle
 import warnings
 
+import numpy as np
 import pytest
 import spacy
 from spacy.kb import InMemoryLookupKB
 from spacy.training import Example
+
+from spacy_elmo import similarity
+from spacy_elmo.bilm import BiLM
 
 from ..models import tiny_config
 from ..pipelines import (
@@ -123,7 +128,41 @@ def add_stock(nlp, order, **settings):
             nlp.add_pipe("tagger", config={"model": model})
 
 
-def test_stock_tok2vec_whose_tensor_is_overwritten():
+def test_stock_tok2vec_whose_tensor_is_read_later(tmp_path):
+    """spaCy's listeners read it at prediction, so elmo leaves it as it is."""
+    nlp = spacy.blank("en")
+    add_stock(nlp, ["tok2vec", "tagger"])
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    for _ in range(3):
+        nlp.update(batch, sgd=optimizer)
+    expected = nlp("I like London")
+    nlp.add_pipe("sentencizer", first=True)
+    with pytest.warns(UserWarning, match=r"ELW22.*'tagger' listens.*'elmo' leaves"):
+        add_elmo_after(nlp, "tok2vec")
+
+    def check(nlp):
+        doc = nlp("I like London")
+        assert [t.tag_ for t in doc] == [t.tag_ for t in expected]
+        assert np.array_equal(doc.tensor, expected.tensor)
+        assert doc._.elmo.layers.shape == (3, 3, 12)
+        alone = spacy.blank("en")
+        add_elmo(alone)
+        pair, found = alone("I like London"), similarity(doc[0], doc[1])
+        assert found == pytest.approx(similarity(pair[0], pair[1]), abs=1e-6)
+
+    check(nlp)
+    nlp.to_disk(tmp_path)
+    with pytest.warns(UserWarning, match="ELW22"):
+        loaded = spacy.load(tmp_path)
+    check(pickle.loads(pickle.dumps(loaded)))  # spaCy's tok2vec, until it is trained
+    check(loaded)
+    nlp.update(batch, sgd=optimizer)
+    nlp.remove_pipe("tagger")
+    assert nlp("I like London").tensor.shape == (3, 12)  # nothing reads it any more
+
+
+def test_order_in_which_a_pipeline_is_built_does_not_matter():
     nlp = spacy.blank("en")
     with pytest.warns(UserWarning, match=r"ELW22.*'tagger' listens.*'elmo'"):
         add_stock(nlp, ["tok2vec", "elmo", "tagger"])
@@ -137,6 +176,12 @@ def test_stock_tok2vec_whose_tensor_is_overwritten():
     doc = apart("I like London")
     assert doc.tensor.shape == (3, 8) and doc[0].tag_
     assert doc._.elmo.layers.shape == (3, 3, 12)
+
+
+def add_elmo_after(nlp, name):
+    model = {**sizes(tiny_config())}
+    elmo = nlp.add_pipe("elmo", after=name, config={"model": model})
+    with_weights(elmo, BiLM.random(tiny_config(), seed=1))
 
 
 def test_stock_tok2vec_that_overwrites_the_tensor():

@@ -6,7 +6,7 @@ import pytest
 import spacy
 from spacy.language import Language
 
-from spacy_elmo.pipeline.words import build_words
+from spacy_elmo.pipeline.architectures import build_words
 
 from ..pipelines import add_elmo, examples
 from ..words import tiny_encoder

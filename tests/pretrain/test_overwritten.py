@@ -21,7 +21,7 @@ def folder(tmp_path):
 
 def test_models_without_a_checkpoint_are_not_written_over(folder):
     """As people remove the large file of a run that is over; nor is a pipeline of spaCy
-    in their place, of which --overwrite leaves what is not of a run."""
+    in their place, of which --force leaves what is not of a run."""
     output = folder / "out"
     config = read_config(write_config(folder))
     pretrain(config, output)

@@ -59,6 +59,13 @@ def test_words_that_are_not_utf_8(folder):
         open_corpus(folder)
 
 
+@pytest.mark.parametrize("manifest", ["[" * 100_000, "[]", "{}", '{"format": 3}'])
+def test_manifest_that_is_none(folder, manifest):
+    (folder / "manifest.json").write_text(manifest)
+    with pytest.raises(ValueError, match=r"EL041.*manifest\.json"):
+        open_corpus(folder)
+
+
 def _sign(folder, name):
     """Make a changed file one that the manifest lists."""
     path = folder / "manifest.json"

@@ -71,8 +71,12 @@ class FastBiLM:
             kernel = TOKEN_KERNELS[choose_token_encoder(key, config)]
             return kernel, kernel.prepare(encoder, key)
 
+        kept, forced = self._prepared.tokens, forced_kernels()
         with _float32_mode(key):
-            kernel, weights = self._kept(self._prepared.tokens, encoder, prepare, key)
+            if key.gradient:
+                kernel, weights = prepare()
+            else:
+                kernel, weights = kept(encoder, prepare, key, forced)
             if len(ids) == 1:
                 return kernel.encode(encoder, weights, ids[0], word_ids_V)
             if kernel is char_cnn:
@@ -134,30 +138,18 @@ class FastBiLM:
         return model.join(x_VH[word_N], ahead, back, reversed_N), state
 
     def _lstm(self, key: DispatchKey, batch_sizes: Sequence[int]) -> tuple[Any, Any]:
-        """Return the kernel of the LSTM layers, and its prepared weights."""
+        """Return the kernel of the LSTM layers, and its prepared weights. Both are kept
+        until the weights, the dispatch key or the forced kernels change."""
         model, rows = self._model, sum(batch_sizes) / len(batch_sizes)
 
         def prepare() -> tuple[Any, Any]:
             kernel = LSTM_KERNELS[choose_lstm(key, model.config, rows)]
             return kernel, kernel.prepare(model, key)
 
-        many = key.device == "cuda" and rows > MOST_BY_ONE_OPERATOR
-        return self._kept(self._prepared.layers, model, prepare, key, many)
-
-    def _kept(
-        self,
-        prepared: "Prepared[T]",
-        module: nn.Module,
-        prepare: Callable[[], T],
-        key: DispatchKey,
-        *settings: object,
-    ) -> T:
-        """Call `prepare` and return its result. Where no gradient is asked for, return
-        the result of the last call until the weights, the dispatch key, the forced
-        kernels or the settings change."""
         if key.gradient:
             return prepare()
-        return prepared(module, prepare, key, forced_kernels(), *settings)
+        many = key.device == "cuda" and rows > MOST_BY_ONE_OPERATOR
+        return self._prepared.layers(model, prepare, key, forced_kernels(), many)
 
     def dispatch_key(self) -> DispatchKey:
         """Return the dispatch key of the model, in this thread and now."""

@@ -61,8 +61,8 @@ class DispatchKey(NamedTuple):
 
 def dispatch_key_of(weight: Tensor, precision: Precision) -> DispatchKey:
     """Return the dispatch key of a model with this weight, in this thread and now."""
-    traced = is_traced()
-    library = None if traced else find_library()
+    traced, forced = is_traced(), forced_kernels().get("instructions")
+    library = None if traced else _library(forced)
     return DispatchKey(
         weight.device.type,
         precision,
@@ -199,7 +199,10 @@ def find_library() -> Library | None:
     """Return the C library with the best instruction set of this processor, or with the
     forced one. Return None if the library was not built, or if "none" is forced. Raises
     ValueError [EL150] if the forced instruction set can't run."""
-    forced = forced_kernels().get("instructions")
+    return _library(forced_kernels().get("instructions"))
+
+
+def _library(forced: str | None) -> Library | None:
     if forced is None:
         return native.best()
     return None if forced == "none" else native.load(forced)

@@ -155,8 +155,10 @@ def _read(
     if sum(batch_sizes) != N or list(batch_sizes) != sorted(batch_sizes)[::-1]:
         raise ValueError(f"batch sizes of {sum(batch_sizes)} rows for {N}")
     x_VH = checked_floats(x_VH, len(x_VH), H)
-    before = [checked_rows(rows, len(x_VH), N) for rows in read_rows]
-    after = [checked_rows(rows, N, N) for rows in write_rows]
+    read_ahead = checked_rows(read_rows[0], len(x_VH), N)
+    read_back = checked_rows(read_rows[1], len(x_VH), N)
+    write_ahead = checked_rows(write_rows[0], N, N)
+    write_back = checked_rows(write_rows[1], N, N)
     if state is None:
         h = [x_VH.new_zeros(L, B, H), x_VH.new_zeros(L, B, H)]
         c = [x_VH.new_zeros(L, B, C), x_VH.new_zeros(L, B, C)]
@@ -180,15 +182,14 @@ def _read(
         proj_clip=_limit(config.proj_clip),
         layers=list(weights.layers),
         x=x_VH,
-        read_rows=list(map(address, before)),
-        write_rows=list(map(address, after)),
+        read_rows=[address(read_ahead), address(read_back)],
+        write_rows=[address(write_ahead), address(write_back)],
         out=layers,
         h=list(map(address, h)),
         c=list(map(address, c)),
     )
     library.call("read", task)
-    forward, backward = (LstmState(*pair) for pair in zip(h, c))
-    return layers, BiLMState(forward, backward)
+    return layers, BiLMState(LstmState(h[0], c[0]), LstmState(h[1], c[1]))
 
 
 def _limit(clip: float | None) -> float:

@@ -88,8 +88,7 @@ def choose_training_matmul(device: str, before: str | None = None) -> str:
         return before
     now = pick("training_matmul", _first(can_run), can_run)
     if before is not None:
-        message = Warnings.ELW55.format(before=before, now=now)
-        warnings.warn(message, stacklevel=3)
+        warnings.warn(Warnings.ELW55(before=before, now=now), stacklevel=3)
     return now
 
 
@@ -125,8 +124,7 @@ def check_precision(precision: Precision, key: DispatchKey) -> None:
         "tf32": key.device == "cuda",
     }
     if not known[precision]:
-        message = Errors.EL077.format(precision=precision, device=key.device)
-        raise ValueError(message)
+        raise Errors.EL077(precision=precision, device=key.device)
 
 
 def check_training_precision(precision: str, device: torch.device) -> None:
@@ -134,7 +132,7 @@ def check_training_precision(precision: str, device: torch.device) -> None:
     if device.type != "cpu" or precision == "float32":
         return
     if precision == "tf32" or not has_bfloat16_products():
-        raise ValueError(Errors.EL077.format(precision=precision, device="cpu"))
+        raise Errors.EL077(precision=precision, device="cpu")
 
 
 def _first(can_run: dict[str, bool]) -> str:

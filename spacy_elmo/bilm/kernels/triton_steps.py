@@ -1,8 +1,9 @@
-"""The steps of gpu_steps.py as Triton kernels, each for both directions in one launch.
+"""The steps of gpu_steps.py as Triton kernels, for both directions in one launch.
 
-Rows of a tensor (2, B, columns) lie one behind the other; from one direction to the
-other it is as far as its first stride says, since all steps of a direction are one
-tensor. Arithmetic is in float32, whatever the tensors are stored in.
+Arguments of a kernel are addresses of tensors (2, B, columns) with the names and shapes
+of gpu_steps.py, then the strides between the two directions, named as the tensor with
+`_2`, then sizes. The rows of a step lie one after another in memory. CLIP says whether
+there is a clip. Arithmetic is in float32, for any dtype of the tensors.
 """
 
 from typing import Any
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from .gpu_steps import Clip, Steps
 
-BLOCK = 256  # columns of a row that one program of the pointwise kernels takes
+BLOCK = 256  # columns of a row that one program of a pointwise kernel computes
 # Rows, columns and terms of the sum of one tile of the projection.
 TILE_B, TILE_H, TILE_C = 32, 64, 64
 
@@ -34,7 +35,7 @@ def cell_kernel(
     gates, r, before, c, low_m, gates_2, r_2, before_2, c_2, m_2, B, C, clip,
     CLIP: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Write the cell, o tanh(c) and activated gates of one row's block of columns."""
+    """Write c, o tanh(c) and the activated gates, for a block of columns of one row."""
     direction = (tl.program_id(0) // B).to(tl.int64)
     row = tl.program_id(0) % B
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -61,8 +62,8 @@ def cell_backward_kernel(
     d_m, gates, before, c, d_c, low_d_z, m_2, gates_2, before_2, c_2, d_c_2, z_2, B, C,
     clip, CLIP: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Write the gradients of one row's gates, and of the cell before in the
-    place of the cell's."""
+    """Write the gradient of the gates, and replace the gradient of the cell by that of
+    the cell before, for a block of columns of one row."""
     direction = (tl.program_id(0) // B).to(tl.int64)
     row = tl.program_id(0) % B
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -94,7 +95,7 @@ def project_kernel(
     CLIP: tl.constexpr, IEEE: tl.constexpr,
     TILE_B: tl.constexpr, TILE_H: tl.constexpr, TILE_C: tl.constexpr,
 ):  # fmt: skip
-    """Write one tile of m W_p, clipped."""
+    """Write a tile of m W_p, clipped, in two dtypes."""
     direction = tl.program_id(2).to(tl.int64)
     row = tl.program_id(0) * TILE_B + tl.arange(0, TILE_B)
     column = tl.program_id(1) * TILE_H + tl.arange(0, TILE_H)
@@ -123,7 +124,7 @@ def project_backward_kernel(
     d_y, d_h, y, low_d_p, d_y_2, d_h_2, y_2, d_p_2, B, H, clip,
     CLIP: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Write the gradient of one row of m W_p."""
+    """Write the gradient of m W_p, for a block of columns of one row."""
     direction = (tl.program_id(0) // B).to(tl.int64)
     row = tl.program_id(0) % B
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -140,7 +141,7 @@ def project_backward_kernel(
 def cell(
     gates: Tensor, r: Tensor, before: Tensor, clip: Clip, c: Tensor, low_m: Tensor
 ) -> None:
-    """Compute gpu_steps.cell."""
+    """Compute `gpu_steps.cell` on a GPU."""
     _pointwise(cell_kernel, c, clip, gates, r, before, c, low_m)
 
 
@@ -153,16 +154,16 @@ def cell_backward(
     d_c: Tensor,
     low_d_z: Tensor,
 ) -> None:
-    """Compute gpu_steps.cell_backward."""
+    """Compute `gpu_steps.cell_backward` on a GPU."""
     tensors = low_d_m, gates, before, c, d_c, low_d_z
     _pointwise(cell_backward_kernel, c, clip, *tensors)
 
 
 def project(low_m: Tensor, low_w: Tensor, clip: Clip, y: Tensor, low_y: Tensor) -> None:
-    """Compute gpu_steps.project."""
+    """Compute `gpu_steps.project` on a GPU."""
     _, B, C = low_m.shape
     H = y.shape[2]
-    # TF32 only where torch may use it in its own multiplications.
+    # TF32 is used where torch uses it in its own multiplications.
     tf32 = torch.backends.cuda.matmul.fp32_precision == "tf32"
     ieee = low_m.dtype == torch.float32 and not tf32
     project_kernel[triton.cdiv(B, TILE_B), triton.cdiv(H, TILE_H), 2](
@@ -174,12 +175,12 @@ def project(low_m: Tensor, low_w: Tensor, clip: Clip, y: Tensor, low_y: Tensor) 
 def project_backward(
     d_y: Tensor, low_d_h: Tensor, y: Tensor, clip: Clip, low_d_p: Tensor
 ) -> None:
-    """Compute gpu_steps.project_backward."""
+    """Compute `gpu_steps.project_backward` on a GPU."""
     _pointwise(project_backward_kernel, y, clip, d_y, low_d_h, y, low_d_p)
 
 
 def _pointwise(kernel: Any, like: Tensor, clip: Clip, *tensors: Tensor) -> None:
-    """Run a kernel on all blocks of columns of all rows of a tensor's shape."""
+    """Run a pointwise kernel on tensors of the shape of `like`, (2, B, C)."""
     _, B, C = like.shape
     kernel[2 * B, triton.cdiv(C, BLOCK)](
         *tensors, *_strides(*tensors), B, C, clip or 0.0, clip is not None, BLOCK

@@ -76,14 +76,14 @@ class AdaptiveSoftmax(Objective):
         ]
 
     def forward(
-        self, h_NH: Tensor, target_N: Tensor, known: list[list[Tensor]] | None = None
+        self, h_NH: Tensor, target_N: Tensor, rows: list[list[Tensor]] | None = None
     ) -> Tensor:
         """Return the log-probability of every target, (N,).
 
         Args:
             h_NH: Outputs of the top layer.
             target_N: Numbers of the words to predict.
-            known: The result of `prepare` for these targets. Without it the CPU waits
+            rows: The result of `prepare` for these targets. Without it the CPU waits
                 for a GPU once.
         """
         if kernel.can_run(h_NH):
@@ -91,9 +91,9 @@ class AdaptiveSoftmax(Objective):
             clusters = list(zip(tail[::2], tail[1::2]))
             head = self.clusters.head.weight, self.clusters.head.bias
             return kernel.log_p(h_NH, target_N, self.cutoffs, head, clusters)
-        if known is None:
-            known = self.prepare(target_N.cpu().numpy(), h_NH.device)
-        return in_chunks(self._log_p, h_NH, target_N, self.logits_per_prediction, known)
+        if rows is None:
+            rows = self.prepare(target_N.cpu().numpy(), h_NH.device)
+        return in_chunks(self._log_p, h_NH, target_N, self.logits_per_prediction, rows)
 
     def _log_p(self, h_NH: Tensor, target_N: Tensor, rows: list[Tensor]) -> Tensor:
         """Return log-probabilities as `torch.nn.AdaptiveLogSoftmaxWithLoss`, but

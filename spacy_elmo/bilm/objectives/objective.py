@@ -107,7 +107,7 @@ def in_chunks(
     h_NH: Tensor,
     target_N: Tensor,
     n_logits: int,
-    known: Iterable[Any] | None = None,
+    prepared: Iterable[Any] | None = None,
 ) -> Tensor:
     """Return log_p(h_NH, target_N), computed for some predictions at a time.
 
@@ -119,11 +119,11 @@ def in_chunks(
         h_NH: Outputs of the top layer.
         target_N: Numbers of the words to predict.
         n_logits: Number of logits of a prediction.
-        known: A third argument of log_p for each chunk, None for no such argument.
+        prepared: A third argument of log_p for each chunk; None for no such argument.
     """
     size = chunk_size(n_logits, h_NH.device)
     parts: list[Iterable[Any]] = [h_NH.split(size), target_N.split(size)]
-    chunks = zip(*parts, *([] if known is None else [known]))
+    chunks = zip(*parts, *([] if prepared is None else [prepared]))
     if len(h_NH) <= size or not torch.is_grad_enabled():
         return torch.cat([log_p(*chunk) for chunk in chunks])
     again = partial(checkpoint, log_p, use_reentrant=False, preserve_rng_state=False)

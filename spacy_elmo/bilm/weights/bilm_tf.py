@@ -136,11 +136,8 @@ def _shapes(
     file: Hdf5File, path: Path
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
     """Return two dictionaries by standard name: the shape of each array, and its name
-    in the file. Raises ValueError [EL006] if two arrays have the same standard name."""
-    theirs = {standard_name(name): name for name in file.shapes}
-    if len(theirs) < len(file.shapes):
-        problem = "has arrays twice, under names of two versions of TensorFlow"
-        raise Errors.EL006(path=path, problem=problem)
+    in the file. Raises ValueError [EL006] as `by_standard_name`."""
+    theirs = by_standard_name({name: standard_name(name) for name in file.shapes}, path)
     return {name: file.shapes[there] for name, there in theirs.items()}, theirs
 
 
@@ -231,6 +228,16 @@ def standard_name(name: str) -> str:
     array = _CELL_ARRAYS.get(cell["array"], cell["array"])
     layer = int(cell["layer"] or 0)
     return f"{cell['rnn']}/RNN/MultiRNNCell/Cell{layer}/LSTMCell/{array}"
+
+
+def by_standard_name(names: Mapping[str, str], path: Path) -> dict[str, str]:
+    """Return the names of arrays in a file by standard name, from their standard names
+    by name. Raises ValueError [EL006] if two arrays have the same standard name."""
+    found = {standard: name for name, standard in names.items()}
+    if len(found) < len(names):
+        problem = "has arrays twice, under names of two versions of TensorFlow"
+        raise Errors.EL006(path=path, problem=problem)
+    return found
 
 
 def read_weights(

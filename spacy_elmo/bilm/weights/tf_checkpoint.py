@@ -25,6 +25,7 @@ from .bilm_tf import (
     BYTES,
     OPTIONS,
     VOCAB,
+    by_standard_name,
     read_sizes,
     read_weights,
     sizes_of,
@@ -64,10 +65,7 @@ class _Arrays:
         self.path = self.bundle.path
         names = _names(self.bundle, scope)
         self.shapes = self.bundle.shapes(names)
-        self._theirs = {inside: name for name, inside in names.items()}
-        if len(self._theirs) < len(names):
-            problem = "has arrays twice, under names of two versions of TensorFlow"
-            raise Errors.EL006(path=self.path, problem=problem)
+        self._theirs = by_standard_name(names, self.path)
 
     def read(self, name: str) -> np.ndarray:
         return self.bundle.read(self._theirs[name])

@@ -2,7 +2,7 @@
 
 Each sentence is a dataset named by its number: (T, D), or (layers, T, D) where several
 layers are kept. The dataset `sentence_to_index` holds a JSON object from sentences to
-these numbers. What else a shard holds are attributes of the file.
+these numbers. The header of the shard is an attribute of the file.
 """
 
 import json

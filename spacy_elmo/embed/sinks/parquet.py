@@ -2,7 +2,7 @@
 
 Columns: document (id), position (in the input), sentence (number in the shard) and
 vector, a list; for tokens also token, start and end; scale where vectors are int8. The
-footer holds the header, and ids, positions and offsets, compressed.
+metadata have the header of the shard.
 """
 
 import json
@@ -16,8 +16,6 @@ from ...registry import registry
 from ..shard import Shard
 
 ROWS = 8192  # of a row group
-# Bytes. Beyond 100 MB no reader takes a footer, in which Arrow repeats this, longer.
-MAX_FOOTER = 32 << 20
 
 
 @registry.sinks("parquet")
@@ -34,8 +32,7 @@ class Parquet:
             raise Errors.EL211(name="pyarrow", extra="arrow", error=error) from error
 
     def write(self, shard: Shard, path: Path) -> None:
-        """Write a shard to a new file. Raises ValueError [EL207] if it has too many
-        documents for one."""
+        """Write a shard to a new file."""
         import pyarrow.parquet as pq
 
         columns = _columns(shard)

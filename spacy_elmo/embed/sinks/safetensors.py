@@ -1,4 +1,4 @@
-"""Shards as they are stored, as an export: those of int8 or of version 0.2, too."""
+"""Safetensors as an export: for shards that version 0.2 stored in another format."""
 
 from pathlib import Path
 

@@ -14,6 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.speed import on_threads
 from spacy_elmo import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.encode import pack
@@ -24,7 +25,6 @@ from spacy_elmo.bilm.kernels.native import (
     _load,
     checked_rows,
 )
-from spacy_elmo.cli.speed import on_threads
 from spacy_elmo.models import find
 
 from ...models import SENTENCES, any_token, tiny_config

@@ -7,10 +7,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from spacy_elmo.bilm.kernels.forced import force
 
 from spacy_elmo import BiLM
 from spacy_elmo.bilm.kernels import native
+from spacy_elmo.bilm.kernels.kernel import force
 from spacy_elmo.bilm.kernels.native.build import FLAGS, HERE, SOURCES
 
 from .test_native import LARGE, ODD, TEXT, same
@@ -19,7 +19,7 @@ COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(native.find_library() is None, reason="nothing to compare with"),
+    pytest.mark.skipif(native.best() is None, reason="nothing to compare with"),
     pytest.mark.skipif(
         not (shutil.which(COMPILER) and shutil.which(EMULATOR)),
         reason=f"there is no {COMPILER}, or no {EMULATOR}",

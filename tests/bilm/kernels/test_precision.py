@@ -9,7 +9,7 @@ from spacy_elmo.bilm.encode import pack
 from spacy_elmo.bilm.kernels import DispatchKey, force
 from spacy_elmo.bilm.kernels.plan import choose_lstm
 from spacy_elmo.machine import float32_mode
-from spacy_elmo.pipeline import layer_cache
+from spacy_elmo.pipeline import cache
 from spacy_elmo.pipeline.encoder import build_bilm, shim_of
 from spacy_elmo.pretrain.config import TrainingConfig
 from spacy_elmo.pretrain.workers import torch_settings
@@ -92,12 +92,12 @@ def test_layers_are_kept_for_a_precision_and_a_gpu(monkeypatch):
     needs("half")
     shim = shim_of(build_bilm(**tiny_config().to_dict()))
     shim.set_weights(BiLM.random(tiny_config()), "test")
-    found = [layer_cache.context_of(shim)]
+    found = [cache.context_of(shim)]
     shim.bilm.set_precision("half")
-    found.append(layer_cache.context_of(shim))
+    found.append(cache.context_of(shim))
     gpu = torch.device("cuda")
     monkeypatch.setattr(BiLM, "device", gpu)
     for name in ("NVIDIA H100", "NVIDIA A100"):
         monkeypatch.setattr(torch.cuda, "get_device_name", lambda _, name=name: name)
-        found.append(layer_cache.context_of(shim))
+        found.append(cache.context_of(shim))
     assert len(set(found)) == 4

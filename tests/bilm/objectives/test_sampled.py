@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_elmo.bilm.objectives.sampled import SampledSoftmax, sample_log_uniform
-from spacy_elmo.machine import processor
+from spacy_elmo.machine import transfer
 
 V, H, S = 30, 5, 9
 
@@ -51,8 +51,8 @@ def test_equals_the_plain_estimate_with_its_gradients(n, seed, chunk):
     softmax, (h, target) = make(seed), inputs(n, seed)
     softmax.begin_step(seed, 3, target.numpy())
     sampled = softmax.sampled_S.tolist()
-    before = processor.CPU_AT_ONCE
-    processor.CPU_AT_ONCE = before._replace(logits=chunk)  # in one piece or many
+    before = transfer.CPU_AT_ONCE
+    transfer.CPU_AT_ONCE = before._replace(logits=chunk)  # in one piece or many
     try:
         found = softmax(h, target)
         expected = plain(softmax, h, target, sampled, softmax.n_draws)
@@ -64,7 +64,7 @@ def test_equals_the_plain_estimate_with_its_gradients(n, seed, chunk):
             for log_p in (found, expected)
         )
     finally:
-        processor.CPU_AT_ONCE = before
+        transfer.CPU_AT_ONCE = before
     for a, b in zip(ours, theirs):
         assert torch.allclose(a.to_dense(), b, atol=1e-5)
     used = set(sampled) | set(target.tolist())

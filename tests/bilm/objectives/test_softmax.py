@@ -5,7 +5,7 @@ import torch
 
 from spacy_elmo.bilm.objectives import AdaptiveSoftmax, FullSoftmax
 from spacy_elmo.bilm.objectives.adaptive import adaptive_softmax
-from spacy_elmo.machine import processor
+from spacy_elmo.machine import transfer
 
 
 def make_softmax(width, n_words, cutoffs=()):
@@ -34,8 +34,8 @@ def test_full_softmax_in_chunks(monkeypatch):
     expected = torch.log_softmax(h @ softmax.weight.t() + softmax.bias, 1)[
         range(7), target
     ]
-    two = processor.CPU_AT_ONCE._replace(logits=40)
-    monkeypatch.setattr(processor, "CPU_AT_ONCE", two)
+    two = transfer.CPU_AT_ONCE._replace(logits=40)
+    monkeypatch.setattr(transfer, "CPU_AT_ONCE", two)
     assert torch.allclose(softmax(h, target), expected, atol=1e-6)
 
 

@@ -229,7 +229,7 @@ def test_commands(folder, tmp_path):
         page = tmp_path / "page.html"
         run("explore", "sentence", model, "The ball fell .", "--output", page)
         assert '"surprise":null' not in page.read_text().replace(" ", "")
-    assert "without context" in run("neighbours", folder, text, "--word", "the")
+    assert "without context" in run("explore", "word", folder, text, "--word", "the")
 
 
 def test_training_goes_on(folder, tmp_path):

@@ -86,7 +86,8 @@ class Library:
         struct = ffi.new(f"{kind} *")
         for name, value in fields.items():
             is_tensor = isinstance(value, Tensor)
-            setattr(struct, name, address(value) if is_tensor else value)
+            at = ffi.cast("void *", value.data_ptr()) if is_tensor else value
+            setattr(struct, name, at)
         return struct
 
     def array(self, kind: str, values: Any) -> Any:
@@ -100,6 +101,7 @@ class Library:
             raise Errors.EL096()
 
 
+@cache
 def best() -> Library | None:
     """Return the library with the best instruction set of this processor. Return None
     if the library was not built, or if the processor has none of INSTRUCTIONS."""
@@ -152,7 +154,7 @@ def checked_rows(rows: Tensor, n_rows: int, *shape: int) -> Tensor:
         raise TypeError(f"{shape} numbers expected, not {tuple(rows.shape)}")
     rows = rows.to("cpu", torch.int64).contiguous()
     if rows.numel():
-        least, most = (int(bound) for bound in rows.aminmax())
-        if least < 0 or most >= n_rows:
-            raise IndexError(f"rows {least} to {most} of {n_rows}")
+        least, most = rows.aminmax()
+        if int(least) < 0 or int(most) >= n_rows:
+            raise IndexError(f"rows {int(least)} to {int(most)} of {n_rows}")
     return rows

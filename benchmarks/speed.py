@@ -1,8 +1,4 @@
-"""What speed is measured with: text, models, a clock, tables, and the machine's name.
-
-For `spacy elmo benchmark` and for the benchmarks that are run from a clone of the
-repository (`benchmarks/README.md`). It needs no spaCy.
-"""
+"""Text, models, a clock and tables for all benchmarks. It needs no spaCy."""
 
 import copy
 import math
@@ -12,20 +8,19 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from ..bilm import PUBLISHED, BiLM, TokenCache
-from ..bilm.kernels import check_precision, dispatch_key_of
-from ..machine import PRECISIONS
-from ..models import find
-from ..output import msg, write_json
-from ..pretrain import processor
-from ..text import BOS_ID, EOS_ID, open_corpus
+from spacy_elmo.bilm import PUBLISHED, BiLM, TokenCache
+from spacy_elmo.bilm.kernels import check_precision, dispatch_key_of
+from spacy_elmo.machine import PRECISIONS
+from spacy_elmo.models import find
+from spacy_elmo.output import msg, write_json
+from spacy_elmo.pretrain import processor
+from spacy_elmo.text import BOS_ID, EOS_ID, open_corpus
 
 Sentences = list[list[str]]
 Run = Callable[[], float]  # does some work, and returns how many units it was
@@ -33,7 +28,6 @@ Run = Callable[[], float]  # does some work, and returns how many units it was
 MADE_UP_WORDS = 50_000
 SENTENCE_TOKENS = 20  # of made-up text, and of the sentences whose latency is measured
 LATENCY_RUNS = 20
-FEW = (1, 2, 4, 8, 16)  # sentences at once
 
 # -- what is read, and by which model ---------------------------------------------
 
@@ -188,20 +182,6 @@ def latency(bilms: Mapping[str, Any], sentences: Sentences) -> dict[str, float]:
     rank = math.ceil(0.95 * len(single)) - 1
     tail = {f"{name}, p95": sorted(ms)[rank] for name, ms in times.items()}
     return found | tail
-
-
-def few_sentences(
-    bilms: Mapping[str, BiLM], sentences: Sentences
-) -> list[dict[str, Any]]:
-    """Return a row of milliseconds for each number of sentences that are encoded at
-    once, by all models in turn, which have read before."""
-    rows = []
-    for n in FEW:
-        runs = {k: partial(encode_all, b, sentences[:n], n) for k, b in bilms.items()}
-        tokens = sum(map(len, sentences[:n]))
-        found = in_turn(runs, 2, warm_up=False).items()
-        rows.append({"sentences": n} | {k: 1000 * tokens / v for k, v in found})
-    return rows
 
 
 def machine() -> str:

@@ -1,4 +1,9 @@
-"""The layers of Docs: held for listeners and users, from a layer cache, or computed."""
+"""The layers of Docs: held for listeners and users, from a layer cache, or computed.
+
+They live beside the Docs, in weak dictionaries of the component: nothing is written
+into a Doc but `doc.tensor`, so layers never travel in `user_data`, to other processes
+or into files.
+"""
 
 import warnings
 import weakref
@@ -14,10 +19,19 @@ from thinc.types import Floats3d
 from ..bilm import BiLM
 from ..errors import Errors, Warnings
 from ..machine import ProcessLock, prepare_for_forks
-from .encoder import Encoder, cut, docs_at_once, shim_of
-from .layer_batch import LayerBatch
-from .layer_cache import LayerCache, read_through
-from .spans import DocPieces, Pieces, tokens_of
+from .cache import LayerCache, context_of, key_of
+from .encoder import (
+    Encoder,
+    LayerBatch,
+    Sentences,
+    as_batch,
+    cut,
+    docs_at_once,
+    sentences_of,
+    shim_of,
+)
+from .shim import to_array
+from .windows import DocPieces, Pieces, tokens_of
 
 USER = 0  # in the place of a listener's id: layers that a user asked for
 
@@ -173,26 +187,74 @@ class LayerReader:
         return self._store
 
     def read(self, docs: Iterable[Doc | DocPieces]) -> Reading:
-        """Return the layers of Docs, from the cache or computed; warn [ELW26] if the
+        """Return the layers of Docs, from the cache or computed. Warn [ELW26] if the
         cache was removed or damaged meanwhile, and do without it from then on."""
         prepare_for_forks()
         cut_docs = cut(self.model, list(docs))
-        if self.cache is not None:
+        sentences, lengths = sentences_of(cut_docs)
+        if self.cache is None:
+            layers_LND = self.model.layers[0].predict(sentences)
+        else:
             try:
-                layers = read_through(self.cache, self.model, cut_docs)
-                return Reading(cut_docs, layers)
+                layers_LND = self._read_through(self.cache, sentences)
             except (Errors.EL086, Errors.EL087) as error:
                 self.cache = None  # a cache is not needed
-                warnings.warn(Warnings.ELW26.format(error=error), stacklevel=2)
-        return Reading(cut_docs, self.model.predict(cut_docs))
+                warnings.warn(Warnings.ELW26(error=error), stacklevel=2)
+                return self.read(cut_docs)
+        return Reading(cut_docs, as_batch(layers_LND, sentences, lengths))
+
+    def _read_through(self, cache: LayerCache, sentences: Sentences) -> Floats3d:
+        """Return the layers of sentences, (L+1, N, D): known ones from the cache. Keep
+        the others there, unless another thread changed the weights meanwhile."""
+        shim = shim_of(self.model)
+        weights = list(shim.bilm.parameters())  # kept alive, see `BiLMShim.state`
+        before, context = shim.state(), context_of(shim)
+        cache.use(key_of(context, []))
+        tokens, rows, n_rows = sentences
+        # By the words as they are read: both Unicode forms of a word have one vector.
+        keys = [key_of(context, shim.bilm.as_read(sentence)) for sentence in tokens]
+        known = cache.read(keys)
+        new = [s for s, key in enumerate(keys) if key not in known]
+        layers_LND: Any = self.model.layers[0].predict(
+            Sentences([tokens[s] for s in new], [rows[s] for s in new], n_rows)
+        )
+        device = shim.bilm.device
+        computed: dict[bytes, Any] = {}
+        if new:
+            kept_once = {keys[s]: rows[s] for s in new}
+            from_N = to_array(np.concatenate(list(kept_once.values())), device)
+            own = LayerBatch(layers_LND[:, from_N], list(map(len, kept_once.values())))
+            computed = dict(zip(kept_once, own))
+        old = [s for s, key in enumerate(keys) if key in known]
+        if old:
+            kept = [known[keys[s]] for s in old]
+            if any(each.shape[1] != len(rows[s]) for each, s in zip(kept, old)):
+                problem = "a sentence has layers of another length"
+                raise Errors.EL086(where=cache.where, error=problem)
+            if isinstance(kept[0], np.ndarray):  # of a file
+                kept_LND = to_array(np.concatenate(kept, axis=1), device)
+            else:
+                kept_LND = self.model.ops.xp.concatenate(kept, axis=1)
+            to_N = to_array(np.concatenate([rows[s] for s in old]), device)
+            layers_LND[:, to_N] = kept_LND
+        if weights and shim.state() == before:
+            cache.write(computed)
+        # Of a GPU, those of the cache came there before they were looked at.
+        return layers_LND
 
     def for_listener(
         self, listener: int, docs: Sequence[Doc], listeners: set[int]
     ) -> Iterator[LayerBatch]:
-        """Yield the layers of Docs in order, as many Docs at once as stand together in
-        memory. They are released when every listener, of those whose ids they were held
-        for, has had them; layers of Docs that were never read are held for all
-        listeners. The Docs may have other tokens than when they were read."""
+        """Yield the layers of Docs in order, one array for each run of Docs that were
+        encoded together. A batch is released once all its listeners have read it. Docs
+        that were not encoded, or have other tokens since, are encoded now, and kept for
+        all listeners.
+
+        Args:
+            listener: Id of the listener that asks.
+            docs: Docs that the component has read, or not.
+            listeners: Ids of all listeners.
+        """
         for run, layers in self.store.runs(docs):
             if layers is not None:
                 self.store.was_read(run, listener)
@@ -211,7 +273,7 @@ class LayerReader:
         if released and not self._has_warned:
             self._has_warned = True
             mb = self.store.max_bytes >> 20
-            warnings.warn(Warnings.ELW23.format(mb=mb), stacklevel=2)
+            warnings.warn(Warnings.ELW23(mb=mb), stacklevel=2)
         reading = self.read(map(_as_cut_before, docs, records))
         # A user gets the layers of a Doc alone, see below.
         waiting = set[int]().union(*(each.waiting for each in records))
@@ -244,3 +306,72 @@ class LayerReader:
 def _as_cut_before(doc: Doc, record: Record) -> Doc | DocPieces:
     """Return a Doc with the pieces it was read in, whatever was annotated since."""
     return doc if record.pieces is None else DocPieces(doc, record.pieces)
+
+
+# -- doc._.elmo ------------------------------------------------------------------
+
+
+class _Reader(NamedTuple):
+    """A component that has read a Doc, and whether its vectors are in `doc.tensor`."""
+
+    component: "weakref.ref[Any]"
+    owns_tensor: bool
+
+
+# The components that each Doc went through, by name, the last one at the end.
+_components: "weakref.WeakKeyDictionary[Doc, dict[str, _Reader]]"
+_components = weakref.WeakKeyDictionary()
+
+
+def remember(doc: Doc, component: Any) -> None:
+    """Let `doc._.elmo` ask a component, which the Doc went through."""
+    known = _components.setdefault(doc, {})
+    known.pop(component.name, None)  # so that it counts as the last
+    known[component.name] = _Reader(weakref.ref(component), component.owns_tensor)
+
+
+def vectors_of(doc: Doc) -> Any:
+    """Return `doc.tensor`, or, if a stock `tok2vec` owns that, the vectors (T, D) that
+    the last `elmo` component would have written there. Raises ValueError [EL055] if the
+    component is gone."""
+    known = _components.get(doc, {})
+    if not known or any(reader.owns_tensor for reader in known.values()):
+        return doc.tensor
+    return _component(doc, next(reversed(known))).vectors_of(doc)
+
+
+def _component(doc: Doc, name: str) -> Any:
+    reader = _components.get(doc, {}).get(name)
+    component = reader.component() if reader else None
+    if component is None:
+        raise Errors.EL055(name=name)
+    return component
+
+
+class ElmoLayers:
+    """What `doc._.elmo` gives."""
+
+    def __init__(self, doc: Doc) -> None:
+        self._doc = doc
+
+    @property
+    def layers(self) -> Floats3d:
+        """Layers of the last `elmo` component that the Doc went through, float32
+        (L+1, T, D): the token layer first, row i for token i, zeros for white space.
+
+        Raises:
+            ValueError: [EL055] if no component here has seen the Doc.
+        """
+        return self[next(reversed(_components.get(self._doc, {})), "elmo")]
+
+    def __getitem__(self, name: str) -> Floats3d:
+        """Return the layers by the component of a name.
+
+        Raises:
+            ValueError: [EL055] if no such component here has seen the Doc.
+        """
+        return _component(self._doc, name).layers_of(self._doc)
+
+
+if not Doc.has_extension("elmo"):
+    Doc.set_extension("elmo", getter=ElmoLayers)

@@ -1,15 +1,21 @@
-"""A layer cache in one SQLite file.
+"""Layers of sentences, kept for the next epoch or the next run.
 
-Several processes can use a file at once, a write is whole or not there, and SQLite
-itself sees to it that the file grows no larger than it may.
+With a frozen biLM a sentence always has the same layers, so a corpus that is read many
+times need be encoded once. Layers are kept in memory, or in one SQLite file: several
+processes can use it at once, a write is whole or not there, and SQLite itself sees to
+it that the file grows no larger than it may.
+
+Shapes: L1 layers (the token layer included), T tokens of a sentence, D width.
 """
 
+import hashlib
 import os
 import sqlite3
 import time
 import warnings
 import weakref
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -18,12 +24,138 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from thinc.api import to_numpy
 
 from ..bilm import check_at_least
+from ..bilm.kernels import choose_all
 from ..errors import Errors, Warnings
 from ..machine import ProcessLock
-from .layer_cache import LayerCache, MemoryCache
+from .shim import BiLMShim
+
+# The version of this package that last changed a bit of any vector. What a cache holds
+# of other versions is not found.
+VECTORS_OF = "0.1.0"
+
+
+class LayerCache(ABC):
+    """Where layers of sentences are kept, each float32 (L1, T, D).
+
+    When it is full it takes no more, since what an epoch reads is read again in the
+    same order, and the oldest would always be gone when its turn comes.
+
+    Args:
+        where: It is, for messages.
+        max_bytes: Size of it at most.
+    """
+
+    def __init__(self, where: str, max_bytes: int) -> None:
+        self.where, self.max_bytes = where, max_bytes
+        self.hits = self.misses = 0  # sentences that were found, and that were not
+        self._is_full = False
+
+    @abstractmethod
+    def use(self, context: bytes) -> None:
+        """Prepare for keys of a context."""
+
+    def read(self, keys: Sequence[bytes]) -> dict[bytes, Any]:
+        """Return the layers that are there."""
+        wanted = list(dict.fromkeys(keys))
+        found = self._find(wanted)
+        self.hits += len(found)
+        self.misses += len(wanted) - len(found)
+        return found
+
+    def write(self, layers: Mapping[bytes, Any]) -> None:
+        """Keep layers; warn [ELW07], once, when there is no more room."""
+        if not self._is_full:
+            self._keep(layers)
+
+    @abstractmethod
+    def _find(self, keys: Sequence[bytes]) -> dict[bytes, Any]: ...
+
+    @abstractmethod
+    def _keep(self, layers: Mapping[bytes, Any]) -> None: ...
+
+    def _warn_full(self, error: object) -> None:
+        self._is_full = True
+        mb = self.max_bytes >> 20
+        warnings.warn(
+            Warnings.ELW07(where=self.where, mb=mb, error=error), stacklevel=4
+        )
+
+
+class MemoryCache(LayerCache):
+    """A layer cache in memory, on the device that the layers are on."""
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__("in memory", max_bytes)
+        self._context = b""
+        self._clear()
+
+    def _clear(self) -> None:
+        self._layers: dict[bytes, Any] = {}
+        self._n_bytes = 0
+        self._is_full = False
+
+    def use(self, context: bytes) -> None:
+        """Forget what belongs to another context: other weights, or settings."""
+        if context != self._context:
+            self._context = context
+            self._clear()
+
+    def _find(self, keys: Sequence[bytes]) -> dict[bytes, Any]:
+        return {key: self._layers[key] for key in keys if key in self._layers}
+
+    def _keep(self, layers: Mapping[bytes, Any]) -> None:
+        n_bytes = sum(layers_LTD.nbytes for layers_LTD in layers.values())
+        fits = self._n_bytes + n_bytes <= self.max_bytes
+        for key, layers_LTD in layers.items():
+            if key in self._layers:
+                continue
+            if self._n_bytes + layers_LTD.nbytes > self.max_bytes:
+                self._warn_full("full")
+                return
+            # They are parts of one array, which would stay in memory as a whole.
+            self._layers[key] = layers_LTD if fits else layers_LTD.copy()
+            self._n_bytes += layers_LTD.nbytes
+
+
+def key_of(context: str, tokens: Sequence[str]) -> bytes:
+    """Return the key of a sentence, whose layers depend on a context and its tokens."""
+    digest = hashlib.sha256(context.encode())
+    for token in tokens:
+        data = token.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.digest()
+
+
+def context_of(shim: BiLMShim) -> str:
+    """Return what layers depend on beside the tokens: the weights, and how they are
+    computed with, down to the rounding."""
+    with torch.no_grad():
+        kernels = choose_all(shim.bilm.fast.dispatch_key(), shim.bilm_config, 1)
+    parts = (
+        VECTORS_OF,
+        shim.fingerprint(),
+        "",  # a part of the keys of older caches
+        shim.bilm.precision,
+        _device_name(shim.bilm.device),
+        torch.__version__,
+        torch.backends.cpu.get_cpu_capability(),
+        *kernels.values(),
+    )
+    return " ".join(map(str, parts))
+
+
+def _device_name(device: torch.device) -> str:
+    """Return the type of a device, and which GPU it is: they round differently."""
+    if device.type == "cuda":
+        return f"cuda {torch.cuda.get_device_name(device)}"
+    return device.type
+
+
+# -- in a file -------------------------------------------------------------------
 
 PAGE_BYTES = 1 << 16  # SQLite's largest: layers of a sentence take a few of them
 MAPPED_BYTES = 1 << 31  # of the file, which is SQLite's most; the rest is read

@@ -1,17 +1,14 @@
-"""What a model's speed is compared with: a large product, and reading its weights.
+"""A large matrix product, which a model's speed is compared with.
 
 Shapes: C cells, H projection, S filters.
 """
 
-from collections.abc import Mapping, Sequence
-
 import torch
 
-from ..bilm import BiLM, BiLMConfig
-from ..machine import Precision
-from .speed import Run, Sentences, in_turn, on_threads
+from spacy_elmo.bilm import BiLM, BiLMConfig
+from spacy_elmo.machine import Precision
 
-BYTES = {"float32": 4, "half": 2}  # of a weight
+from .speed import Run, Sentences, in_turn
 
 
 @torch.no_grad()
@@ -70,43 +67,3 @@ def encoder_flops(sizes: BiLMConfig, batch: Sentences) -> float:
         for word in words
     )
     return len(words) * per_word + windows * per_window
-
-
-def sentence_floors(
-    sizes: BiLMConfig, sentence: Sequence[str], peaks: Mapping[str, float]
-) -> dict[str, float]:
-    """Return the milliseconds that a sentence takes at least: each step reads all
-    recurrent weights of both directions, as fast as one thread here reads so much as
-    a layer has; and, but for "warm", large multiplications of the token encoder, by the
-    FLOP a second of each precision."""
-    H, C = sizes.projection_dim, sizes.hidden_dim
-    n_weights = H * 4 * C + (C * H if sizes.lstm_projection else 0)
-    reads = (len(sentence) + 2) * 2 * sizes.n_layers
-    encoder, floors = encoder_flops(sizes, [list(sentence)]), {}
-    for precision, peak in peaks.items():
-        n_bytes = n_weights * BYTES[precision]
-        with on_threads(1):
-            reading = 1000 * reads * n_bytes / read_bandwidth(n_bytes)
-        if precision == "float32":
-            floors["warm"] = reading
-        kind = "cold" if precision == "float32" else precision
-        floors[kind] = reading + 1000 * encoder / peak
-    return floors
-
-
-def read_bandwidth(n_bytes: int) -> float:
-    """Return the bytes a second at which a thread reads so many, again and again."""
-    values = torch.ones(n_bytes // 4)
-    times = max(1, (64 << 20) // n_bytes)
-
-    def dot() -> float:
-        for _ in range(times):
-            torch.dot(values, values)  # which reads each value once from memory
-        return float(times * n_bytes)
-
-    def total() -> float:
-        for _ in range(times):
-            values.sum()
-        return float(times * n_bytes)
-
-    return max(in_turn({"dot": dot, "sum": total}, 5).values())
