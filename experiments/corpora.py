@@ -11,15 +11,20 @@ from collections.abc import Iterable, Iterator
 from io import StringIO
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import spacy
 import typer
 from spacy.tokens import Doc, DocBin
+from spacy.training import biluo_to_iob, iob_to_biluo
 from spacy.training.converters import conllu_to_docs
 from spacy.vocab import Vocab
 from wasabi import msg
 
 from .table import PARTS, read_table
+
+# Of newspapers: ends of sentences, their longest length, and entities.
+ENDS, LONGEST, KINDS = {".", "!", "?"}, 60, {"PER", "LOC", "ORG"}
 
 
 def uner_to_docs(text: str) -> Iterator[Doc]:
@@ -46,6 +51,31 @@ def columns_to_docs(text: str) -> Iterator[Doc]:
             yield Doc(vocab, words=list(words), ents=[tag.strip() for tag in tags])
 
 
+def newspapers_to_docs(text: str) -> Iterator[Doc]:
+    """Yield Docs of the Europeana corpora of old newspapers: a word and its tag a line,
+    without an end of a sentence, and tags that begin with I where no entity of the kind
+    is before. A sentence ends with a mark, or after `LONGEST` words."""
+    vocab = Vocab()
+    words: list[str] = []
+    tags: list[str] = []
+    for line in text.split("\n"):
+        word, _, tag = line.strip().rpartition(" ")
+        if not word or line.startswith("#"):
+            continue
+        words.append(word)
+        tags.append(tag if tag[2:] in KINDS else "O")
+        if word in ENDS or len(words) == LONGEST:
+            yield Doc(vocab, words=words, ents=_begun(tags))
+            words, tags = [], []
+    if words:
+        yield Doc(vocab, words=words, ents=_begun(tags))
+
+
+def _begun(tags: list[str]) -> list[str]:
+    """Return tags of which the first one of each entity begins with B."""
+    return biluo_to_iob(iob_to_biluo(tags))
+
+
 def categories_to_docs(text: str) -> Iterator[Doc]:
     """Yield Docs of a table (CSV) with columns text and category, one of all that the
     table has."""
@@ -58,35 +88,44 @@ def categories_to_docs(text: str) -> Iterator[Doc]:
         yield doc
 
 
-def read_docs(path: Path) -> Iterable[Doc]:
-    """Return the Docs of a file, by its ending."""
+def read_docs(path: Path, *, as_written: bool = False) -> Iterable[Doc]:
+    """Return the Docs of a file, by its ending. as_written: Words that a treebank takes
+    apart, such as "zum", are one token, as in the text."""
     text = path.read_text(encoding="utf-8").strip("\n")
     if path.suffix == ".conllu":
-        return conllu_to_docs(text, n_sents=1, no_print=True)
+        merge = {"merge_subtokens": as_written}
+        return conllu_to_docs(text, n_sents=1, no_print=True, **merge)
+    if path.suffix == ".bio":
+        return newspapers_to_docs(text)
     if path.suffix == ".iob2":
         return uner_to_docs(text)
     if path.suffix in (".conll", ".annotated", ".tsv"):
         return columns_to_docs(text)
     if path.suffix == ".csv":
         return categories_to_docs(text)
-    raise ValueError(f"{path}: not a .conllu, .iob2, .conll, .tsv or .csv file")
+    raise ValueError(f"{path}: not a .conllu, .iob2, .bio, .conll, .tsv or .csv file")
 
 
-def convert(
-    source: Path,
-    target: Path,
-    *,
-    universal_tags: bool = False,
-    of_both: str | None = None,
-) -> None:
-    """Write a file of a corpus as a .spacy file; of one that holds train and dev, every
-    tenth sentence for "dev", or the others for "train"."""
-    docs = list(read_docs(source))
-    if of_both:
-        is_dev = of_both == "dev"
-        docs = [doc for n, doc in enumerate(docs) if (n % 10 == 0) == is_dev]
-    for token in (token for doc in docs if universal_tags for token in doc):
-        token.tag_ = token.pos_
+def part_of(docs: list[Doc], part: str, row: dict[str, Any]) -> list[Doc]:
+    """Return the Docs of a part. Where train and dev are one file, every tenth sentence
+    is dev's; where test is that file, too, its last tenth is test's."""
+    if row["train"] != row["dev"]:
+        return docs
+    if row["test"] == row["train"]:
+        end = len(docs) * 9 // 10
+        docs = docs[end:] if part == "test" else docs[:end]
+    if part == "test":
+        return docs
+    return [doc for n, doc in enumerate(docs) if (n % 10 == 0) == (part == "dev")]
+
+
+def convert(source: Path, target: Path, part: str, row: dict[str, Any]) -> None:
+    """Write a part of a corpus, a row of the table, as a .spacy file."""
+    read = read_docs(source, as_written=row.get("as_written", False))
+    docs = part_of(list(read), part, row)
+    if row.get("universal_tags"):
+        for token in (token for doc in docs for token in doc):
+            token.tag_ = token.pos_
     target.parent.mkdir(parents=True, exist_ok=True)
     DocBin(docs=docs, store_user_data=True).to_disk(target)
     n_entities = sum(len(doc.ents) for doc in docs)
@@ -102,14 +141,8 @@ def main(folder: Path = typer.Argument(..., help="Folder with the corpora")) -> 
             msg.warn(f"{name} is left out: there is no {', '.join(missing)}")
             continue
         n_converted += 1
-        both = row["train"] == row["dev"]
         for part in PARTS:
-            convert(
-                folder / row[part],
-                folder / name / f"{part}.spacy",
-                universal_tags=row.get("universal_tags", False),
-                of_both=part if both and part != "test" else None,
-            )
+            convert(folder / row[part], folder / name / f"{part}.spacy", part, row)
     if not n_converted:
         msg.fail(f"'{folder}' has the files of no corpus", exits=1)
 

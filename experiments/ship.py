@@ -1,6 +1,7 @@
-"""Put a trained biLM where the package looks for it: in half precision, with its
-softmax, for who goes on training it, and its card, as JSON and as Markdown. The sources
-of the text are written beside it by hand, in ATTRIBUTION.md.
+"""Put a trained biLM where its package has it: in half precision, with its softmax,
+for who goes on training it, and its card, as JSON and as Markdown. English and Korean
+are in the package itself, others in packages of their own, in the folder `models`. The
+sources of the text are written beside it by hand, in ATTRIBUTION.md.
 
     python . ship en_elmo_sm
 
@@ -40,18 +41,25 @@ def main(name: str = typer.Argument(..., help="Model of experiments.yml")) -> No
         card[f"{part}_perplexity"] = found.to_dict()
         msg.good(f"{part}: perplexity {found}")
     card |= {"version": row["version"], "limits": row["limits"]}
-    folder = shipped.FOLDER / name
+    folder = folder_of(name)
     model.bilm.save(folder, dtype="float16", softmax=model.softmax, card=card)
     write_page(name)
     size = sum(path.stat().st_size for path in folder.iterdir())
     msg.good(f"{folder}: {size:,} bytes")
 
 
+def folder_of(name: str) -> Path:
+    """Return the folder that a model is put into."""
+    if name in shipped.MODELS.values():
+        return shipped.FOLDER / name
+    return Path(__file__).parents[1] / "models" / name / name
+
+
 def write_page(name: str) -> None:
     """Write the card of a shipped model as Markdown."""
-    (lang,) = (lang for lang, model in shipped.MODELS.items() if model == name)
-    folder = shipped.FOLDER / name
-    page = "".join(model_card.render(name, lang, read_card(folder) or {}))
+    lang, folder = name.partition("_")[0], folder_of(name)
+    package = "spacy-elmo" if lang in shipped.MODELS else shipped.PACKAGES[lang]
+    page = "".join(model_card.render(name, lang, read_card(folder) or {}, package))
     (folder / model_card.FILE).write_text(page, encoding="utf-8")
 
 

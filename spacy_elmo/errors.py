@@ -369,10 +369,20 @@ class Errors(metaclass=_Table):
         FileNotFoundError,
     )
     EL081 = _error(
-        "No biLM for the language '{lang}' is in this package; it has {known}. Name "
+        "No biLM for the language '{lang}' is installed; there is {known}. Name "
         "one in the component's section (weights = FOLDER OR NAME; --weights of "
         "init-config), or load it with nlp.get_pipe('elmo').load_weights(FOLDER OR "
         "NAME). 'spacy elmo pretrain' trains one on plain text of any language."
+    )
+    EL190 = _error(
+        "The package '{package}' says that the biLM '{name}' is in its module "
+        "'{module}', which is not there. Install it again: pip install "
+        "--force-reinstall --no-deps {package}",
+        FileNotFoundError,
+    )
+    EL191 = _error(
+        "The biLM for the language '{lang}' is in a package of its own, which is not "
+        "installed. Install it: pip install {package}"
     )
     EL052 = _error(
         "The weights from '{source}' don't fit the configuration: {sizes}. Leave all "

@@ -4,12 +4,14 @@ import argparse
 import importlib
 from pathlib import Path
 
-from . import seen
+from . import heldout, seen
 from .build import build
-from .evaluation import make_evaluation
+from .evaluation import CORPORA, make_evaluation
 from .lines import copy_lines
 from .parts import build_part, pin
 from .source import Source
+
+LANGUAGES = ("english", "korean", "german", "french", "spanish", "portuguese")
 
 
 def table_of(language: str) -> tuple[tuple[Source, ...], dict[str, int]]:
@@ -31,12 +33,16 @@ def make_parser() -> argparse.ArgumentParser:
         ("build", "write the corpus of a language"),
         ("part", "write some parts of it only, before the filters"),
         ("pin", "list again which files the sources read"),
+        ("heldout", "write the held-out texts of a language from its parts"),
         ("seen", "number again the runs of words of the evaluation texts"),
     ):
         command = commands.add_parser(name, help=about)
-        command.add_argument("language", choices=("english", "korean"))
+        command.add_argument("language", choices=LANGUAGES)
         if name == "seen":
             command.add_argument("--evaluation", type=Path, required=True)
+            continue
+        if name == "heldout":
+            command.add_argument("--output", type=Path, default=Path("corpus"))
             continue
         command.add_argument("--sources", type=Path, required=True)
         if name != "pin":
@@ -58,6 +64,8 @@ def make_parser() -> argparse.ArgumentParser:
     )
     evaluation.add_argument("--sources", type=Path, required=True)
     evaluation.add_argument("--output", type=Path, default=Path("corpus"))
+    names = [corpus.path for corpus in CORPORA]
+    evaluation.add_argument("--only", nargs="+", choices=names)
     lines = commands.add_parser("lines", help="copy some lines of a text")
     lines.add_argument("text", type=Path)
     lines.add_argument("output", type=Path)
@@ -72,13 +80,16 @@ def main() -> None:
         print(*seen.write(options.language, options.evaluation))
         return
     if options.command == "evaluation":
-        print(*make_evaluation(options.sources, options.output), sep="\n")
+        print(*make_evaluation(options.sources, options.output, options.only), sep="\n")
         return
     if options.command == "lines":
         copied = copy_lines(options.text, options.output, options.skip, options.limit)
         print(f"{copied:,} lines")
         return
     sources, even = table_of(options.language)
+    if options.command == "heldout":
+        print(heldout.write(options.language, sources, options.output))
+        return
     if options.command == "build":
         report = build(
             options.language,

@@ -1,15 +1,17 @@
 """Evaluation corpora that are put together from public repositories.
 
-The training parts of the English Web Treebank are too large for some mirrors as single
-files, and are made from smaller ones; the sense corpora are packed.
+The training parts of the English Web Treebank and of the Portuguese Bosque are too
+large for some mirrors as single files, and are made from smaller ones; the sense
+corpora are packed.
 """
 
 import hashlib
 import io
 import lzma
 import os
+import re
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +30,11 @@ _SENSES = Repository(
     "894bf257296d1994df55c17fde0b09192644c74f",
     r"",
 )
+_BOSQUE = Repository(
+    "UniversalDependencies/UD_Portuguese-Bosque",
+    "5de7ac34028ff6d1718031a4b0ae895717ed8dbe",
+    r"^not-to-release/(?:documents/.*\.conllu|pt_bosque-ud-\w*\.txt)$",
+)
 
 
 class Corpus(NamedTuple):
@@ -39,8 +46,11 @@ class Corpus(NamedTuple):
     make: Callable[[Path], tuple[bytes, str]]
 
 
-def make_evaluation(sources: Path, output: Path) -> list[Path]:
-    """Write the corpora below `output`; return their paths.
+def make_evaluation(
+    sources: Path, output: Path, only: Collection[str] | None = None
+) -> list[Path]:
+    """Write the corpora below `output`, those of the names `only` or all; return their
+    paths.
 
     Raises:
         FileNotFoundError: There is no mirror; the message says how to get it.
@@ -48,6 +58,8 @@ def make_evaluation(sources: Path, output: Path) -> list[Path]:
     """
     written = []
     for corpus in CORPORA:
+        if only is not None and corpus.path not in only:
+            continue
         data, digest = corpus.make(sources)
         if digest != corpus.sha256:
             raise ValueError(f"{corpus.path}: SHA-256 {digest}, not {corpus.sha256}")
@@ -66,6 +78,24 @@ def _treebank(sources: Path) -> tuple[bytes, str]:
     folder = "not-to-release/"
     names = files[f"{folder}file-lists/files.train"].decode().split()
     data = b"".join(files[f"{folder}sources/{name}"] for name in names)
+    return data, hashlib.sha256(data).hexdigest()
+
+
+def _bosque(sources: Path, part: str = "train") -> tuple[bytes, str]:
+    """The sentences of a part, in the order of the treebank's own list, from the files
+    of its documents. Raises KeyError if one is in none. (Dev and test made so have the
+    words, tags and trees of the published files.)"""
+    files = _files(_BOSQUE, sources)
+    folder = "not-to-release/"
+    sentences = {}
+    for name, data in files.items():
+        if name.endswith(".conllu"):
+            for sentence in data.decode("utf-8").strip().split("\n\n"):
+                found = re.search(r"^# sent_id = (.*)$", sentence, re.MULTILINE)
+                if found:
+                    sentences[found[1].strip()] = sentence.strip("\n")
+    names = files[f"{folder}pt_bosque-ud-{part}.txt"].decode().split()
+    data = "".join(f"{sentences[name]}\n\n" for name in names).encode()
     return data, hashlib.sha256(data).hexdigest()
 
 
@@ -128,5 +158,11 @@ CORPORA = (
         "CC BY 4.0",
         "2146387d65a1747543118af7535eba94e1d7e1a41663e3b2f23527dad14a5882",
         _senses,
+    ),
+    Corpus(
+        "pt_bosque-ud-train.conllu",
+        "CC BY-SA 4.0",
+        "1bfae99aba4ce6bf36ae54a68921690964ddb622b345a4a42fcc7b54ae95e6a6",
+        _bosque,
     ),
 )

@@ -41,6 +41,41 @@ FILES = {
         "ko-gsd-pos/ko_gsd-ud-dev.conllu",
         "ko-gsd-pos/ko_gsd-ud-test.conllu",
     ),
+    # Of UD_German-GSD the files of at most 4 MiB; UD_German-PUD, UNER_German-PUD;
+    # ixa-ehu/ner-evaluation-corpus-europarl; EuropeanaNewspapers/ner-corpora.
+    "german": (
+        "de_gsd-ud-dev.conllu",
+        "de_gsd-ud-test.conllu",
+        "de_pud-ud-test.conllu",
+        "de_pud-ud-test.iob2",
+        "de-europarl.test.conll02",
+        "enp_DE.lft.bio",
+        "enp_DE.onb.bio",
+        "enp_DE.sbb.bio",
+    ),
+    # UD_French-Sequoia and UD_French-PUD; EuropeanaNewspapers/ner-corpora.
+    "french": (
+        "fr_sequoia-ud-train.conllu",
+        "fr_sequoia-ud-dev.conllu",
+        "fr_sequoia-ud-test.conllu",
+        "fr_pud-ud-test.conllu",
+        "enp_FR.bnf.bio",
+    ),
+    # Of UD_Spanish-GSD the files of at most 4 MiB; UD_Spanish-PUD;
+    # ixa-ehu/ner-evaluation-corpus-europarl.
+    "spanish": (
+        "es_gsd-ud-dev.conllu",
+        "es_gsd-ud-test.conllu",
+        "es_pud-ud-test.conllu",
+        "es-europarl.test.conll02",
+    ),
+    # UD_Portuguese-Bosque, which UNER_Portuguese-Bosque annotates; UD_Portuguese-PUD.
+    "portuguese": (
+        "pt_bosque-ud-train.conllu",
+        "pt_bosque-ud-dev.conllu",
+        "pt_bosque-ud-test.conllu",
+        "pt_pud-ud-test.conllu",
+    ),
 }
 
 
@@ -90,6 +125,10 @@ def sentences(path: Path) -> Iterator[str]:
         for line in path.read_text("utf-8").splitlines():
             if line.startswith("# text = "):
                 yield line.removeprefix("# text = ")
+    elif path.suffix == ".bio":
+        # Words of newspapers without an end of a sentence: one long line.
+        rows = path.read_text("utf-8").splitlines()
+        yield _joined([row.split(" ")[0] for row in rows if row[:2].strip() != "#"])
     else:
         column = 1 if path.suffix == ".iob2" else 0
         tokens: list[str] = []

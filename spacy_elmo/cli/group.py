@@ -117,7 +117,7 @@ def _bilm_of_pipeline(name: Path) -> "tuple[BiLM, Path | None]":
 
     from ..bilm import weights
     from ..errors import Errors
-    from ..models import FOLDER, MODELS
+    from ..models import installed
     from ..pipeline import Elmo
 
     nlp = spacy.load(name)
@@ -125,9 +125,9 @@ def _bilm_of_pipeline(name: Path) -> "tuple[BiLM, Path | None]":
     if elmo is None:
         raise Errors.EL215(name="elmo", source=name)
     bilm, source = elmo.bilm, elmo.named_weights
-    shipped = nlp.meta.get("elmo", {}).get(elmo.name, {}).get("weights")
-    if source is None and shipped in MODELS.values():
-        source = FOLDER / shipped
+    found = installed().get(nlp.meta.get("elmo", {}).get(elmo.name, {}).get("weights"))
+    if source is None and found is not None:
+        source = found.folder
     if source is None or not source.exists():
         return bilm, None
     stored = weights.load(source)

@@ -1,4 +1,4 @@
-"""spacy elmo models, info, convert: what ships, what a model is, other formats."""
+"""spacy elmo models, info, convert: what is installed, what a model is, formats."""
 
 import json
 from pathlib import Path
@@ -24,27 +24,33 @@ def models_cli(
     name: str | None = typer.Argument(None, help="Show this one's card"),
     as_json: AsJson = False,
 ) -> None:
-    """The biLMs inside this package: what they are for and how they were made."""
-    from .. import models as shipped
-    from ..models import read_card, render
+    """The biLMs that are installed, inside this package or as packages of their own:
+    what they are for and how they were made."""
+    from ..models import folder, installed, read_card, render
 
     cards: dict[str, Any] = {}
-    for lang, model in shipped.MODELS.items():
-        if name in (None, model, lang):
-            cards[model] = {"lang": lang, **(read_card(shipped.folder(lang)) or {})}
+    for model in installed().values():
+        if name in (None, model.name, model.lang):
+            found = {"lang": model.lang, "package": model.package}
+            cards[model.name] = found | (read_card(model.folder) or {})
     if not cards:
-        shipped.folder(str(name))  # says what there is
+        folder(str(name))  # says what there is
     if as_json:
         write_json(cards, indent=2)
         return
     if name is None:
         marks = [f"{t}, {m.replace('_', ' ')}" for t in TEXTS for m in MARKS]
-        header = ("name", "lang", "version", "parameters", "tokens seen", *marks)
-        rows = [_row(model, card) for model, card in cards.items()]
+        about = ("name", "lang", "package", "version", "parameters", "tokens seen")
+        header = (*about, *marks)
+        rows = [_row(model_name, card) for model_name, card in cards.items()]
         msg.table(rows, header=header, divider=True)
         return
-    for model, card in cards.items():
-        write(render(model, card["lang"], card)[1] + "\n")
+    for model_name, card in cards.items():
+        if "limits" in card:  # as `ship` has made it
+            page = render(model_name, card["lang"], card, card["package"])[1]
+            write(page + "\n")
+        else:
+            write_json(card, indent=2)
 
 
 def _row(model: str, card: dict[str, Any]) -> tuple[str, ...]:
@@ -53,7 +59,8 @@ def _row(model: str, card: dict[str, Any]) -> tuple[str, ...]:
     numbers = f"{card.get('parameters', 0):,}", f"{tokens_read(card):,}"
     perplexities = [card.get(f"{text}_perplexity", {}) for text in TEXTS]
     marks = (f"{p.get(m, float('nan')):.2f}" for p in perplexities for m in MARKS)
-    return model, card["lang"], card.get("version", ""), *numbers, *marks
+    about = model, card["lang"], card["package"], card.get("version", "")
+    return *about, *numbers, *marks
 
 
 @app.command("info")

@@ -17,7 +17,7 @@ from ..bilm import BiLM
 from ..bilm.kernels import forced_kernels
 from ..errors import Errors
 from ..files import new_checksum, publish
-from ..models import FOLDER, MODELS
+from ..models import installed
 from ..text import Reading, TextFile, describe, files_of, hash_of_pipeline
 from .estimate import estimate, refuse_without_room
 from .folder import Workspace
@@ -180,8 +180,8 @@ def make_encoder(
             [EL207] if the vectors are projected, which only version 0.2 did.
     """
     if bilm is None:  # a plan has absolute paths, or names of what is installed
-        is_shipped = plan.model in MODELS.values()
-        model = str(FOLDER / plan.model) if is_shipped else plan.model
+        found = installed().get(plan.model)
+        model = plan.model if found is None else str(found.folder)
         bilm = load_model(model, plan.mix_of)[0]
     if plan.format_version == OF_VERSION_0_2:
         bilm.form = None  # words were read as they are

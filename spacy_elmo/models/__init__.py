@@ -1,4 +1,5 @@
-"""The biLMs in this package: one for each language, all with the same sizes."""
+"""The installed biLMs: those in this package, one for each language and all with the
+same sizes, and those of other packages."""
 
 import json
 from contextlib import suppress
@@ -7,6 +8,7 @@ from typing import Any
 
 from ..bilm import BiLM, BiLMConfig, weights
 from ..errors import Errors
+from . import packages
 from .model_card import (
     ancestors,
     name_and_version,
@@ -15,16 +17,21 @@ from .model_card import (
     started_from,
     tokens_read,
 )
+from .packages import (
+    FOLDER,
+    LANG,
+    MODELS,
+    PACKAGES,
+    Installed,
+    default_model,
+    installed,
+)
 
 __all__ = [
-    "FOLDER", "LANG", "MODELS", "ancestors", "find", "folder", "load",
-    "name_and_version", "read_card", "render", "sizes", "started_from", "tokens_read",
+    "FOLDER", "LANG", "MODELS", "PACKAGES", "Installed", "ancestors", "find", "folder",
+    "installed", "load", "name_and_version", "read_card", "render", "sizes",
+    "started_from", "tokens_read",
 ]  # fmt: skip
-
-FOLDER = Path(__file__).parent
-# The model of each language. The component has the sizes of the first.
-MODELS = {"en": "en_elmo_sm", "ko": "ko_elmo_sm"}
-LANG = next(iter(MODELS))
 
 
 def sizes() -> dict[str, Any]:
@@ -32,17 +39,20 @@ def sizes() -> dict[str, Any]:
     file is missing or damaged. spaCy calls this whenever it starts, so the error is
     left to `load`."""
     try:
-        text = (FOLDER / MODELS[LANG] / "config.json").read_text(encoding="utf-8")
+        text = (packages.FOLDER / MODELS[LANG] / "config.json").read_text(
+            encoding="utf-8"
+        )
         return BiLMConfig.from_dict(json.loads(text)["bilm"]).to_dict()
     except (OSError, ValueError, KeyError, TypeError):
         return BiLMConfig().to_dict()
 
 
 def find(name_or_path: str | Path) -> Path:
-    """Return an existing path, or else the folder of the shipped model with this name.
+    """Return an existing path, or else the folder of the installed model with this
+    name.
 
     Raises:
-        FileNotFoundError: [EL001] There is neither.
+        FileNotFoundError: [EL001] There is neither. [EL190] Its package is damaged.
         ValueError: [EL002] The system can't look for the path.
     """
     path = Path(name_or_path)
@@ -52,30 +62,42 @@ def find(name_or_path: str | Path) -> Path:
         raise Errors.EL002(path=path, format="a biLM", error=error) from error
     if is_there:
         return path
-    if str(name_or_path) not in MODELS.values():
-        raise weights.not_found(path, list(MODELS.values()))
-    return FOLDER / str(name_or_path)
+    models = installed()
+    if str(name_or_path) not in models:
+        raise weights.not_found(path, list(models))
+    return models[str(name_or_path)].folder
 
 
 def locate(name_or_path: str | Path, working_folder: Path = Path()) -> Path:
     """Return the absolute path for a name or a path relative to a working folder. If
-    there is nothing at the path, and a shipped model has this name, return its folder.
-    The path need not exist."""
+    there is nothing at the path, and an installed model has this name, return its
+    folder. The path need not exist. Raises FileNotFoundError [EL190] if the package of
+    the model is damaged."""
     path = (working_folder / name_or_path).absolute()
     with suppress(OSError):  # too long, no permission: what reads it says so
-        if str(name_or_path) in MODELS.values() and not path.exists():
-            return FOLDER / str(name_or_path)
-    return path
+        if path.exists():
+            return path
+    model = installed().get(str(name_or_path))
+    return path if model is None else model.folder
 
 
 def folder(lang: str) -> Path:
-    """Return the folder of the model for a language. Raises ValueError [EL081] if there
-    is no model for it, FileNotFoundError [EL051] if the package was built without
-    it."""
-    if lang not in MODELS:
-        known = ", ".join(f"'{name}' for '{lang}'" for lang, name in MODELS.items())
+    """Return the folder of the model for a language.
+
+    Raises:
+        ValueError: [EL081] There is none. [EL191] There is one, in a package that is
+            not installed.
+        FileNotFoundError: [EL051] This package was built without it. [EL190] Its own
+            package is damaged.
+    """
+    model = default_model(lang)
+    if model is None and lang in PACKAGES:
+        raise Errors.EL191(lang=lang, package=PACKAGES[lang])
+    if model is None:
+        found = installed().values()
+        known = ", ".join(f"'{model.name}' for '{model.lang}'" for model in found)
         raise Errors.EL081(lang=lang, known=known)
-    path = FOLDER / MODELS[lang]
+    path = model.folder
     if not path.exists():
         raise Errors.EL051(path=path)
     return path

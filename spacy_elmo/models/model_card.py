@@ -7,6 +7,7 @@ from typing import Any
 
 from ..bilm.weights import CARD, folder_of, read_own_json
 from ..errors import Errors
+from .packages import installed
 
 FILE = "README.md"
 TEXTS = ("dev", "test")
@@ -45,7 +46,7 @@ PAGE = """\
 
 A bidirectional language model (ELMo) of {parameters:,} parameters. It gives each token
 of a sentence a vector for each layer. Language: `{lang}`. It is in the package
-(`pip install spacy-elmo`):
+(`pip install {package}`):
 
 ```python
 import spacy
@@ -116,7 +117,7 @@ def read_card(folder: Path) -> dict[str, Any] | None:
 
 
 def name_and_version(name_or_path: str | Path) -> dict[str, Any]:
-    """Return the name of a shipped model or of a model folder, as "weights", and the
+    """Return the name of an installed model or of a model folder, as "weights", and the
     version that its card says, if it says one, as "version"; both of the model that its
     training started from too, if it did from one, as "started_from"."""
     path = Path(name_or_path)
@@ -139,18 +140,23 @@ def started_from(name_or_path: str | Path) -> dict[str, Any]:
 
 
 def _card_of(path: Path) -> dict[str, Any]:
-    """Return the card of a model folder or of a shipped model, or {}."""
-    folder = path if path.exists() else Path(__file__).parent / path.name
-    return (read_card(folder) if folder.exists() else None) or {}
+    """Return the card of a model folder or of an installed model, or {}."""
+    if not path.exists():
+        model = installed().get(path.name)
+        path = path if model is None else model.folder
+    return (read_card(path) if path.exists() else None) or {}
 
 
-def render(name: str, lang: str, card: dict[str, Any]) -> tuple[str, str]:
+def render(
+    name: str, lang: str, card: dict[str, Any], package: str = "spacy-elmo"
+) -> tuple[str, str]:
     """Return the front matter, in YAML, and the page of a shipped model's card.
 
     Args:
         name: Name of the model.
         lang: Its language.
         card: The content of `card.json`, with `limits` and `test_perplexity`.
+        package: The package that the model is installed with.
     """
     text, found = card["text"], {split: card[f"{split}_perplexity"] for split in TEXTS}
     results = "".join(
@@ -170,6 +176,7 @@ def render(name: str, lang: str, card: dict[str, Any]) -> tuple[str, str]:
     hours, minutes = divmod(round(card["seconds"] / 60), 60)
     blank = BLANK.get(lang, f'"{lang}"')
     values = {**card, "name": name, "lang": lang, "blank": blank, "table": table}
+    values["package"] = package
     values["before"] = "".join(
         BEFORE.format(model=_of_version(before), **before) for before in ancestors(card)
     )

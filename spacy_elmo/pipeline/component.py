@@ -270,7 +270,8 @@ class Elmo(TrainablePipe):
 
     def _take_named_or_shipped(self) -> None:
         if self.named_weights is None:
-            self._take(shipped.load(self.lang), shipped.MODELS[self.lang])
+            folder = shipped.folder(self.lang)
+            self._take(BiLM.load(folder), folder)
         else:
             path = shipped.find(self.named_weights)
             self._take(BiLM.load(path), path)

@@ -264,7 +264,7 @@ def test_bad_requests(folder):
         with pytest.raises(ValueError, match="EL091"):
             make_config([name])
     with pytest.raises(ValueError, match="EL081"):
-        make_config(["tagger"], lang="de")
+        make_config(["tagger"], lang="sv")
     none, there = folder / "none.cfg", folder / "there.cfg"
     run_here("init-config", none, "--layer-cache", "none")
     assert "layer_cache = null" in none.read_text(encoding="utf-8")

@@ -34,6 +34,72 @@ def test_two_columns(tmp_path):
     assert [t.text for t in second] == ["It"] and not second.ents
 
 
+NEWSPAPER = """\
+# file: F_1
+Zu O
+Gries B-LOC
+bei O
+Bozen B-LOC
+. O
+Herr O
+L a O
+worden
+Andreas I-PER
+Hofer I-PER
+Tirol I-LOC
+"""
+
+
+def test_newspapers(tmp_path):
+    """Words with spaces in them and lines without a tag are there; a tag may begin with
+    I."""
+    path = tmp_path / "some.bio"
+    path.write_text(NEWSPAPER, encoding="utf-8")
+    first, second = read_docs(path)
+    assert [t.text for t in first] == ["Zu", "Gries", "bei", "Bozen", "."]
+    found = [(e.text, e.label_) for doc in (first, second) for e in doc.ents]
+    persons = [("Andreas Hofer", "PER"), ("Tirol", "LOC")]
+    assert found == [("Gries", "LOC"), ("Bozen", "LOC"), *persons]
+    assert [t.text for t in second][:2] == ["Herr", "L a"]
+
+
+def test_a_sentence_of_a_newspaper_has_a_longest_length(tmp_path):
+    path = tmp_path / "some.bio"
+    path.write_text("und O\n" * 150, encoding="utf-8")
+    assert [len(doc) for doc in read_docs(path)] == [60, 60, 30]
+
+
+def test_words_are_as_they_are_written(tmp_path):
+    rows = (
+        "1-2 Zum _ _ _ _ _ _ _ _",
+        "1 Zu zu ADP APPR _ 3 case _ _",
+        "2 dem der DET ART _ 3 det _ _",
+        "3 Glück Glück NOUN NN _ 0 root _ _",
+    )
+    path = tmp_path / "some.conllu"
+    path.write_text("\n".join("\t".join(row.split()) for row in rows) + "\n\n")
+    (doc,) = read_docs(path, as_written=True)
+    assert [(t.text, t.pos_, t.head.text) for t in doc] == [
+        ("Zum", "ADP", "Glück"),
+        ("Glück", "NOUN", "Glück"),
+    ]
+    (doc,) = read_docs(path)
+    assert [t.text for t in doc] == ["Zu", "dem", "Glück"]
+
+
+def test_a_file_can_hold_all_parts(tmp_path):
+    path = tmp_path / "enp_FR.bnf.bio"
+    path.write_text("".join(f"{n} O\n. O\n" for n in range(40)), encoding="utf-8")
+    corpora.main(tmp_path)
+    found = {}
+    for part in PARTS:
+        docs = DocBin().from_disk(tmp_path / "fr-europeana" / f"{part}.spacy")
+        docs = docs.get_docs(spacy.blank("fr").vocab)
+        found[part] = [int(doc[0].text) for doc in docs]
+    assert found["test"] == [36, 37, 38, 39] and found["dev"] == [0, 10, 20, 30]
+    assert sorted(n for numbers in found.values() for n in numbers) == list(range(40))
+
+
 def test_categories_of_texts(tmp_path):
     path = tmp_path / "some.csv"
     path.write_text('text,category\n"Where is\nmy card?",card\nA fee?,fee\n')
@@ -106,6 +172,6 @@ def test_the_table_names_only_what_it_has():
     for setups in table["tables"].values():
         assert all(find_setup(name) for name in setups)
     for name, row in table["corpora"].items():
-        assert set(row) - {"universal_tags"} == set(PARTS), name
+        assert set(row) - {"universal_tags", "as_written"} == set(PARTS), name
     with pytest.raises(ValueError, match="'big' is none of the experiments"):
         find_experiment("big")

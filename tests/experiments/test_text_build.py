@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from experiments.text import build as build_module
-from experiments.text import join, judge, mirrors, parts, seen
+from experiments.text import heldout, join, judge, mirrors, parts, seen
 from experiments.text.build import build
 from experiments.text.source import Repository, Source
 
@@ -216,3 +216,23 @@ def test_limits_that_were_recorded_give_the_same_text_again(world):
     build(*inputs, limits={"posts": 500})
     with pytest.raises(ValueError, match="english_limited posts=1000 has the SHA-256"):
         build(*inputs, limits={"posts": 1000})
+
+
+def test_held_out_texts_are_drawn_of_every_source(world):
+    """An excerpt is held out; its whole document is no part of the corpus."""
+    folder, sources = world
+    for source in sources:
+        parts.build_part(source, folder / "mirrors", folder / "out")
+    words = heldout.write("english", sources, folder / "out", words=1_000)
+    first = [judge.held_out_lines("english", part) for part in ("valid", "test")]
+    heldout.write("english", sources, folder / "out", words=1_000)
+    found = [judge.held_out_lines("english", part) for part in ("valid", "test")]
+    assert found == first and not set(found[0]) & set(found[1])
+    judge.avoided.cache_clear()
+    report = build("english", sources, folder / "mirrors", folder / "out")
+    held = report["sources"]["posts"]["held-out documents"]
+    assert held >= 2
+    text = (folder / "out" / "english_train.txt").read_text()
+    for part, lines in zip(("valid", "test"), found):
+        assert words[part] == sum(len(line.split()) for line in lines) > 100
+        assert not [line for line in lines if line in text]

@@ -30,9 +30,12 @@ RELEASED = """# text = An Iraqi in New York .
 """
 
 
+BOSQUE = "# sent_id = B-1\nz\n\n# sent_id = A-2\ny\n\n"
+
+
 @pytest.fixture
 def sources(tmp_path, monkeypatch):
-    """A folder with small repositories of the three corpora."""
+    """A folder with small repositories of the four corpora."""
     folder = tmp_path / "mirrors"
     treebank = {
         "not-to-release/file-lists/files.train": "b/two.conllu\na/one.conllu\n",
@@ -50,6 +53,16 @@ def sources(tmp_path, monkeypatch):
     senses = {"semcor/a.xml": "<a/>", "masc/b.xml": "<b/>", "semcor/empty": ""}
     commit = make_repository(folder / "someone" / "senses", senses)
     _set(monkeypatch, "_SENSES", Repository("someone/senses", commit, ""))
+    documents = "not-to-release/documents"
+    bosque = {
+        "not-to-release/pt_bosque-ud-train.txt": "B-1\nA-2\n",
+        f"{documents}/A.conllu": "# sent_id = A-1\nx\n\n# sent_id = A-2\ny\n\n",
+        f"{documents}/B.conllu": "# sent_id = B-1\nz\n\n",
+        "pt_bosque-ud-train.conllu": "too large",
+    }
+    commit = make_repository(folder / "someone" / "bosque", bosque)
+    paths = evaluation._BOSQUE.paths  # noqa: SLF001
+    _set(monkeypatch, "_BOSQUE", Repository("someone/bosque", commit, paths))
     listed = "".join(
         f"{hashlib.sha256(text.encode()).hexdigest()}  {name}\n"
         for name, text in sorted(senses.items())
@@ -58,6 +71,7 @@ def sources(tmp_path, monkeypatch):
         hashlib.sha256(x.encode()).hexdigest() for x in ("two\n\none\n\n", RELEASED)
     ]
     sums.append(hashlib.sha256(listed.encode()).hexdigest())
+    sums.append(hashlib.sha256(BOSQUE.encode()).hexdigest())
     corpora = [c._replace(sha256=s) for c, s in zip(evaluation.CORPORA, sums)]
     _set(monkeypatch, "CORPORA", tuple(corpora))
     return folder
@@ -67,8 +81,10 @@ def _set(monkeypatch, name, value):
     monkeypatch.setattr(evaluation, name, value)
 
 
-def test_the_three_corpora(sources, tmp_path):
-    treebank, entities, senses = evaluation.make_evaluation(sources, tmp_path / "out")
+def test_the_corpora(sources, tmp_path):
+    made = evaluation.make_evaluation(sources, tmp_path / "out")
+    treebank, entities, senses, bosque = made
+    assert bosque.read_text() == BOSQUE
     assert treebank.read_text() == "two\n\none\n\n"
     assert entities.read_text() == RELEASED
     with tarfile.open(senses) as files:
@@ -79,9 +95,9 @@ def test_the_three_corpora(sources, tmp_path):
         ]
         assert files.extractfile("wsd-noad/masc/b.xml").read() == b"<b/>"
     again = evaluation.make_evaluation(sources, tmp_path / "again")
-    assert [x.read_bytes() for x in again] == [
-        x.read_bytes() for x in (treebank, entities, senses)
-    ]
+    assert [x.read_bytes() for x in again] == [x.read_bytes() for x in made]
+    (one,) = evaluation.make_evaluation(sources, tmp_path / "one", [bosque.name])
+    assert list((tmp_path / "one").iterdir()) == [one]
 
 
 def test_another_sum_is_told(sources, tmp_path, monkeypatch):

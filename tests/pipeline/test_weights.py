@@ -174,7 +174,7 @@ def test_a_flipped_bit_in_a_mix(tmp_path):
 
 
 def test_package_without_its_model(monkeypatch, tmp_path):
-    monkeypatch.setattr(shipped, "FOLDER", tmp_path / "gone")
+    monkeypatch.setattr("spacy_elmo.models.packages.FOLDER", tmp_path / "gone")
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo", config={"model": sizes(BiLMConfig())})
     with pytest.raises(FileNotFoundError, match="EL051"):
@@ -186,7 +186,7 @@ def test_package_without_its_model(monkeypatch, tmp_path):
 def installed(monkeypatch, tmp_path):
     """The package's models, where they can be damaged."""
     shutil.copytree(shipped.FOLDER, tmp_path / "models")
-    monkeypatch.setattr(shipped, "FOLDER", tmp_path / "models")
+    monkeypatch.setattr("spacy_elmo.models.packages.FOLDER", tmp_path / "models")
     return tmp_path / "models" / shipped.MODELS["en"]
 
 

@@ -1,0 +1,1 @@
+"""The German biLM of spacy-elmo: its weights lie in this folder."""
