@@ -119,13 +119,13 @@ def read_card(folder: Path) -> dict[str, Any] | None:
 def name_and_version(name_or_path: str | Path) -> dict[str, Any]:
     """Return the name of an installed model or of a model folder, as "weights", and the
     version that its card says, if it says one, as "version"; both of the model that its
-    training started from too, if that has a version, as "started_from"."""
+    training started from, as "started_from", if it has no version itself."""
     path = Path(name_or_path)
     card = _card_of(path)
     name = "/".join(path.parts[-2:]) if path.name in _OF_EVERY_RUN else path.name
     found = {"weights": name, "version": card.get("version")}
-    before = card.get("started_from") or {}
-    if before.get("version") is not None:  # or it was a stage of the same training
+    before = card.get("started_from")
+    if before and found["version"] is None:  # a version says more
         found["started_from"] = {key: before.get(key) for key in found}
     return found
 
