@@ -9,10 +9,11 @@ zeros. Names of bilm-tf stay in this file.
 import json
 import re
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -25,7 +26,6 @@ from ...registry import registry
 from ..config import BiLMConfig
 from ..objectives import Objective
 from .format import folder_of
-from .hdf5 import Hdf5File, open_file
 from .stored import StoredBiLM, check_shapes, check_words, empty_arrays
 from .text_files import (
     check_can_be_read_again,
@@ -33,6 +33,9 @@ from .text_files import (
     read_vocab_beside,
     vocab_text,
 )
+
+if TYPE_CHECKING:
+    from .hdf5 import Hdf5File
 
 _HDF5 = (".hdf5", ".h5")  # endings of the weights
 OPTIONS, WEIGHTS, VOCAB = "options.json", "weights.hdf5", "vocab.txt"
@@ -86,13 +89,13 @@ class BilmTfFormat:
     def read_config(self, path: Path) -> BiLMConfig:
         """Return the sizes, by the options and the shapes of the arrays."""
         options_path, path = _pair(path)
-        with open_file(path) as file:
+        with _open(path) as file:
             return read_sizes(options_path, _shapes(file, path)[0], path)
 
     def load(self, path: Path) -> StoredBiLM:
         """Read a model."""
         options_path, path = _pair(path)
-        with open_file(path) as file:
+        with _open(path) as file:
             shapes, theirs = _shapes(file, path)
             config = read_sizes(options_path, shapes, path)
             vocab = read_vocab_beside(path.parent / VOCAB, config)
@@ -132,8 +135,15 @@ class BilmTfFormat:
         write_files(folder, contents, remove=[VOCAB])
 
 
+def _open(path: Path) -> AbstractContextManager["Hdf5File"]:
+    """Open an HDF5 file. Raises as `hdf5.open_file`."""
+    from .hdf5 import open_file  # pyfive takes a while to import; most models need none
+
+    return open_file(path)
+
+
 def _shapes(
-    file: Hdf5File, path: Path
+    file: "Hdf5File", path: Path
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
     """Return two dictionaries by standard name: the shape of each array, and its name
     in the file. Raises ValueError [EL006] as `by_standard_name`."""
