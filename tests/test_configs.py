@@ -47,7 +47,13 @@ def test_pipelines_train(path, corpus, tmp_path):
     assert (tmp_path / "model-best" / "config.cfg").exists()
 
 
-@pytest.mark.parametrize("path", PRETRAINING, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(p, id=p.stem, marks=pytest.mark.slow if p in OF_MODELS else ())
+        for p in PRETRAINING
+    ],
+)
 def test_pretraining_trains(path, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)  # the demo's goes on from the shipped model
     text = tmp_path / "text.txt"

@@ -9,7 +9,12 @@ import pytest
 
 from ..explore.views import tiny_bilm, tiny_softmax
 
-ENCODINGS = ("cp949", "cp1252", "ascii", "utf-8")
+ENCODINGS = [
+    "cp949",
+    "ascii",
+    pytest.param("cp1252", marks=pytest.mark.slow),
+    pytest.param("utf-8", marks=pytest.mark.slow),
+]
 WORD = "배가"
 
 
@@ -53,7 +58,9 @@ def test_results_are_shown(folder, encoding):
     assert status == 0 and WORD in out.decode("utf-8")  # as the page says of itself
 
 
-@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
+@pytest.mark.parametrize(
+    "encoding", ["cp1252", pytest.param("ascii", marks=pytest.mark.slow)]
+)
 def test_messages_are_shown(folder, encoding):
     def escaped(text):
         return text.encode(encoding, "backslashreplace")

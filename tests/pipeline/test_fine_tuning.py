@@ -147,6 +147,7 @@ def test_dropout_is_on_the_inputs_of_lstm_layers_while_they_learn():
     assert np.allclose(whole, layers_in_update(0.5), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_default_settings_are_stable():
     """After hundred updates the biLM's top layer reads other sentences much as it did,
     the others just as they did; with a rate that is usual for a task it would not."""
