@@ -23,6 +23,7 @@ from spacy_elmo.embed.estimate import readable, size_on_disk
 from spacy_elmo.embed.folder import SHARDS
 from spacy_elmo.embed.keep import Kept
 from spacy_elmo.embed.plan import Plan, read_plan
+from spacy_elmo.embed.shard import read_shard
 from spacy_elmo.text import Reading, TextFile
 
 from .speed import (
@@ -60,8 +61,7 @@ def planned(model: str, text: str, output: Path, **options: Any) -> Path:
 def steady(output: Path, n_workers: int) -> float:
     """Return tokens/s from when each worker has made a shard to the last."""
     found = sorted((path.stat().st_mtime, path) for path in (output / SHARDS).iterdir())
-    plan = read_plan(output)
-    counts = [plan.format.read(path).header["counts"]["tokens"] for _, path in found]
+    counts = [read_shard(path).header["counts"]["tokens"] for _, path in found]
     first = n_workers - 1
     return sum(counts[n_workers:]) / (found[-1][0] - found[first][0])
 
@@ -196,7 +196,7 @@ def sizes(folder: Path, n_tokens: int) -> Rows:
         files = list((output / SHARDS).iterdir())
         counts: Counter[str] = Counter()
         for path in files:
-            counts.update(plan.format.read(path).header["counts"])
+            counts.update(read_shard(path).header["counts"])
         found = sum(path.stat().st_size for path in files)
         expected = size_on_disk(plan.kept, counts, len(files))
         what = {"pool": pool, "dtype": dtype, "tokens": counts["tokens"]}
