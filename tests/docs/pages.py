@@ -171,7 +171,7 @@ def with_parents(text: str) -> str:
 def prepare(folder: Path) -> None:
     """Put a reader into a folder: in the repository, with weights and corpora of their
     own."""
-    for part in ("configs", "assets", "examples", "experiments"):
+    for part in ("configs", "assets", "examples", "experiments", "benchmarks"):
         (folder / part).symlink_to(ROOT / part)
     sizes = BiLMConfig(hidden_dim=12, projection_dim=6, filters=((1, 4), (2, 5)))
     BiLM.random(sizes, seed=1).save(folder / "published", format="bilm-tf")
