@@ -24,9 +24,6 @@ from ..errors import Errors, Warnings
 from ..machine import default_settings, safe_from_forks, to_device, to_host
 from .words import BOS, EOS
 
-# Rows whose layers are joined at once on a CPU: few enough to stay in its cache.
-ROWS_AT_ONCE = 512
-
 S = TypeVar("S")
 T = TypeVar("T")
 
@@ -194,21 +191,35 @@ def check_finite(
         sentences: Each a list of tokens.
         rows: The rows of each sentence's tokens.
     """
+    if layers_LND.device.type == "cpu":
+        layers = layers_LND.detach().float().numpy()
+        if not _is_finite(layers):
+            _find_what_is_not(layers, sentences, rows)
+        return lambda: None
     # One sum in the order of the memory, which NaN and infinity survive.
     sum_of_all = to_host(layers_LND.transpose(0, 1).sum(dtype=torch.float32))
 
     def check() -> None:
-        if sum_of_all().isfinite():
-            return
-        finite_N = layers_LND.isfinite().all(dim=2).all(dim=0).cpu().numpy()
-        for sentence, rows_T in zip(sentences, rows):
-            if not finite_N[rows_T].all():
-                words = repr(" ".join(sentence[:12])[:200])
-                raise Errors.EL078(sentence=words)
+        if not sum_of_all().isfinite():
+            _find_what_is_not(layers_LND.float().cpu().numpy(), sentences, rows)
 
-    if layers_LND.device.type == "cpu":
-        check()
     return check
+
+
+def _is_finite(numbers: np.ndarray) -> bool:
+    with np.errstate(all="ignore"):  # NaN and infinity survive a sum
+        total = numbers.sum(dtype=np.float32)
+    return bool(np.isfinite(total) or np.isfinite(numbers).all())
+
+
+def _find_what_is_not(
+    layers_LND: np.ndarray,
+    sentences: Sequence[Sequence[str]],
+    rows: Sequence[np.ndarray],
+) -> None:
+    for sentence, rows_T in zip(sentences, rows):
+        if not np.isfinite(layers_LND[:, rows_T]).all():
+            raise Errors.EL078(sentence=repr(" ".join(sentence[:12])[:200]))
 
 
 def on_the_host(
@@ -228,19 +239,26 @@ def on_the_host(
         ValueError: [EL078] As `check_finite`.
     """
     device = layers_LND.device
+    if device.type == "cpu":
+        return _on_a_cpu(layers_LND, sentences, rows)
+    ends = np.cumsum([len(rows_T) for rows_T in rows])
+    places = np.split(np.arange(ends[-1]), ends[:-1])
+    with default_settings(), safe_from_forks():
+        rows_LND = layers_LND.index_select(1, to_device(np.concatenate(rows), device))
+        check = check_finite(rows_LND, sentences, places)
+        layers = to_host(rows_LND.float())().numpy()
+        check()
+    return [part.copy() for part in np.split(layers, ends[:-1], axis=1)]
 
-    def make(some: Sequence[int]) -> list[np.ndarray]:
-        ends = np.cumsum([len(rows[b]) for b in some])
-        places = np.split(np.arange(ends[-1]), ends[:-1])
-        with default_settings(), safe_from_forks():
-            rows_N = to_device(np.concatenate([rows[b] for b in some]), device)
-            some_LND = layers_LND.index_select(1, rows_N)
-            check = check_finite(some_LND, [sentences[b] for b in some], places)
-            layers = to_host(some_LND.float())().numpy()
-            check()
-        return [part.copy() for part in np.split(layers, ends[:-1], axis=1)]
 
-    if device.type != "cpu":
-        return make(range(len(rows)))
-    few = _grouped(range(len(rows)), list(map(len, rows)), ROWS_AT_ONCE)
-    return (layers for some in few for layers in make(some))
+def _on_a_cpu(
+    layers_LND: Tensor, sentences: Sequence[Sequence[str]], rows: Sequence[np.ndarray]
+) -> Iterator[np.ndarray]:
+    """Yield the layers of each sentence, by NumPy. Threads of torch that have copied
+    rows look for more work for a while, and the library's threads would wait."""
+    layers = layers_LND.detach().float().numpy()
+    for sentence, rows_T in zip(sentences, rows):
+        found = np.take(layers, rows_T, axis=1)
+        if not _is_finite(found):
+            _find_what_is_not(layers, [sentence], [rows_T])
+        yield found

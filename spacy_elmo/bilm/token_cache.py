@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..machine import ProcessLock, to_device
+from ..machine import ProcessLock, take_rows, to_device
 from .kernels import Prepared
 
 # Words whose token vectors are kept by default: 25 MB at the small published size.
@@ -81,7 +81,7 @@ class TokenCache:
             return new_MH
         row = {word: i for i, word in enumerate([*known, *missing])}
         both_VH = torch.cat([known_KH, new_MH])
-        return both_VH[to_device([row[word] for word in words], both_VH.device)]
+        return take_rows(both_VH, [row[word] for word in words])
 
 
 class _Rows:
@@ -96,7 +96,7 @@ class _Rows:
         for word in words:
             self.numbers.move_to_end(word)
         numbers = [self.numbers[word] for word in words]
-        return self.vectors_KH[to_device(numbers, self.vectors_KH.device)]
+        return take_rows(self.vectors_KH, numbers)
 
     def keep(self, words: Sequence[str], new_MH: Tensor, size: int) -> None:
         """Keep new words in place of those that were not used for longest."""

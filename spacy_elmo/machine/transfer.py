@@ -32,6 +32,15 @@ def at_once(device: torch.device) -> AtOnce:
     return GPU_AT_ONCE if device.type == "cuda" else CPU_AT_ONCE
 
 
+def take_rows(x_ND: Tensor, numbers: Sequence[int]) -> Tensor:
+    """Return some rows of a matrix. NumPy copies those of a CPU: threads that torch
+    wakes for it would look for more work for a while, and take the processors that the
+    C library's threads need."""
+    if x_ND.device.type == "cpu" and x_ND.dtype == torch.float32:
+        return torch.from_numpy(np.take(x_ND.detach().numpy(), numbers, axis=0))
+    return x_ND[to_device(numbers, x_ND.device)]
+
+
 def to_device(numbers: np.ndarray | Sequence[int], device: torch.device) -> Tensor:
     """Return an array, or a list of integers, as a tensor on a device. On a CPU the
     tensor shares the memory of the array."""

@@ -68,12 +68,19 @@ class Library:
             columns: The columns to pack, -1 for a column of zeros.
             mode: How the library multiplies by it.
         """
-        pairs = 1 if mode == FLOAT32 else 2
-        panel = int(self._functions.panel) * self.vector
-        rows = weight_KN.new_zeros(-(-len(weight_KN) // pairs) * pairs, len(columns))
-        rows[: len(weight_KN)] = pick(weight_KN, columns)
-        packed = rows.view(-1, pairs, len(columns) // panel, panel).permute(2, 0, 3, 1)
-        return packed.to(torch.float32 if pairs == 1 else torch.bfloat16).contiguous()
+        pairs, dtype = (1, torch.float32) if mode == FLOAT32 else (2, torch.bfloat16)
+        width = int(self._functions.panel) * self.vector
+        K, n_panels = len(weight_KN), len(columns) // width
+        packed = weight_KN.new_zeros(
+            n_panels, -(-K // pairs), width, pairs, dtype=dtype
+        )
+        # One panel after another: copies of the whole matrix would take memory.
+        for panel, its_columns in zip(packed, columns.split(width)):
+            rows_KW = pick(weight_KN, its_columns)
+            for i in range(pairs):
+                of_pairs = rows_KW[i::pairs]
+                panel[: len(of_pairs), :, i] = of_pairs
+        return packed.squeeze(-1) if pairs == 1 else packed
 
     def new(self, kind: str, **fields: Any) -> Any:
         """Return a struct of elmo.h.
