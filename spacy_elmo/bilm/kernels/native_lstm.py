@@ -45,6 +45,7 @@ def can_run(key: DispatchKey, config: BiLMConfig) -> bool:
     return key.is_native
 
 
+@torch.no_grad()
 def prepare(model: BidirectionalLM, key: DispatchKey) -> Weights:
     """Return the packed weights of both directions."""
     library = native.load(key.instructions)
@@ -66,13 +67,13 @@ def _pack(library: Library, layer: Any, mode: int) -> dict[str, Tensor]:
     has the four gates of the same cells, so a step of these cells needs no other."""
     gates = library.columns(layer.config.hidden_dim, 4)
     packed = {
-        "weight_x": library.pack(layer.weight_x.detach(), gates, mode),
-        "weight_h": library.pack(layer.weight_h.detach(), gates, mode),
-        "bias": pick(gate_bias(layer.bias.detach(), layer.config.forget_bias), gates),
+        "weight_x": library.pack(mode, gates, layer.weight_x),
+        "weight_h": library.pack(mode, gates, layer.weight_h),
+        "bias": pick(gates, gate_bias(layer.bias, layer.config.forget_bias)),
     }
     if layer.weight_p is not None:
         columns = library.columns(layer.config.projection_dim)
-        packed["weight_p"] = library.pack(layer.weight_p.detach(), columns, mode)
+        packed["weight_p"] = library.pack(mode, columns, layer.weight_p)
     return packed
 
 

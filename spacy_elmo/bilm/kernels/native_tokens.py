@@ -94,8 +94,8 @@ def _matrix(
 ) -> Matrix:
     K, N = weights[0].shape
     columns = library.columns(N, len(weights))
-    packed = library.pack(torch.cat(list(weights), dim=1), columns, mode)
-    return Matrix(packed, pick(torch.cat(list(biases)), columns), K, N)
+    packed = library.pack(mode, columns, *weights)
+    return Matrix(packed, pick(columns, *biases), K, N)
 
 
 def _filters(library: Library, mode: int, encoder: CharCnnEncoder) -> Filters:
@@ -125,7 +125,7 @@ def _filters(library: Library, mode: int, encoder: CharCnnEncoder) -> Filters:
     for g in range(n_groups):
         rows = max(widths[4 * g : 4 * g + 4]) * d_even
         of_group = columns_N[4 * g * vector : 4 * (g + 1) * vector]
-        groups.append(library.pack(joined[:rows], of_group, mode).flatten())
+        groups.append(library.pack(mode, of_group, joined[:rows]).flatten())
     table = _longer(encoder.char_embedding.t(), d_even).t().contiguous()
     is_tanh = encoder.activation is torch.tanh
     return Filters(

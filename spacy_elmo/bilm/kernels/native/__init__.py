@@ -59,24 +59,22 @@ class Library:
         columns = first + N * torch.arange(n_matrices)[:, None]
         return torch.where(first < N, columns, -1).flatten()
 
-    def pack(self, weight_KN: Tensor, columns: Tensor, mode: int) -> Tensor:
+    def pack(self, mode: int, columns: Tensor, *weights_KN: Tensor) -> Tensor:
         """Return a packed matrix: (panels, K, columns) in float32, (panels, K / 2,
         columns, 2) in bfloat16.
 
         Args:
-            weight_KN: The matrix.
-            columns: The columns to pack, -1 for a column of zeros.
             mode: How the library multiplies by it.
+            columns: The columns to pack, -1 for a column of zeros.
+            weights_KN: The matrix, in parts that stand side by side.
         """
         pairs, dtype = (1, torch.float32) if mode == FLOAT32 else (2, torch.bfloat16)
         width = int(self._functions.panel) * self.vector
-        K, n_panels = len(weight_KN), len(columns) // width
-        packed = weight_KN.new_zeros(
-            n_panels, -(-K // pairs), width, pairs, dtype=dtype
-        )
+        K, n_panels = len(weights_KN[0]), len(columns) // width
+        packed = torch.zeros(n_panels, -(-K // pairs), width, pairs, dtype=dtype)
         # One panel after another: copies of the whole matrix would take memory.
         for panel, its_columns in zip(packed, columns.split(width)):
-            rows_KW = pick(weight_KN, its_columns)
+            rows_KW = pick(its_columns, *weights_KN)
             for i in range(pairs):
                 of_pairs = rows_KW[i::pairs]
                 panel[: len(of_pairs), :, i] = of_pairs
@@ -140,10 +138,16 @@ def address(tensor: Tensor) -> Any:
     return ffi.cast("void *", tensor.data_ptr())
 
 
-def pick(values_N: Tensor, columns: Tensor) -> Tensor:
-    """Return values at these places of the last dimension, and 0 for -1."""
-    picked = values_N.index_select(-1, columns.clamp(min=0))
-    return picked.masked_fill_(columns < 0, 0)
+def pick(columns: Tensor, *values_N: Tensor) -> Tensor:
+    """Return these columns of tensors that stand side by side, and zeros for -1."""
+    picked = values_N[0].new_zeros(*values_N[0].shape[:-1], len(columns))
+    first = 0
+    for values in values_N:
+        within = columns - first
+        is_here = (within >= 0) & (within < values.shape[-1])
+        picked[..., is_here] = values[..., within[is_here]]
+        first += values.shape[-1]
+    return picked
 
 
 def checked_floats(x: Tensor, *shape: int) -> Tensor:
