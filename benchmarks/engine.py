@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import click
 import typer
 
 from .revisions import ROOT, Tree, check_out
@@ -30,6 +31,14 @@ SENTENCES_AT_ONCE = [64, 4, 1]
 TOKENS = 1_400  # 64 sentences of English
 # Times that a case is measured in a round: about a tenth of a second of the old one.
 TIMES = {64: 1, 4: 3, 1: 10}
+# What limits torch's libraries to the instructions of other processors.
+LIMITS = {
+    "avx2": {
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    }
+}
 IMPORT = "import time; t = time.perf_counter(); import spacy_elmo; spacy_elmo.BiLM; "
 
 
@@ -66,12 +75,17 @@ class Worker:
 
 
 @contextmanager
-def trees(revision: str) -> Iterator[tuple[Tree, Tree]]:
-    """Unpack another revision. Yield it, and this tree."""
+def trees(revision: str, instructions: str | None) -> Iterator[tuple[Tree, Tree]]:
+    """Unpack another revision. Yield it, and this tree, limited to instructions."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         source = check_out(revision, folder / "revision")
-        yield Tree(source, folder / "then"), Tree(ROOT, folder / "now")
+        then, now = Tree(source, folder / "then"), Tree(ROOT, folder / "now")
+        if instructions:
+            then.environment |= LIMITS[instructions]
+            now.environment |= LIMITS[instructions]
+            now.environment["SPACY_ELMO_KERNELS"] = f"instructions={instructions}"
+        yield then, now
 
 
 @contextmanager
@@ -136,6 +150,11 @@ def run(
     rounds: int = typer.Option(7, min=1, help="Times that each is measured, in turn"),
     threads: bool = typer.Option(False, help="Compare two threads with one as well"),
     pipe: bool = typer.Option(False, help="Compare nlp.pipe, import, memory as well"),
+    instructions: str | None = typer.Option(
+        None,
+        click_type=click.Choice(sorted(LIMITS)),
+        help="The instructions to take",
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON"),
 ) -> None:
     """Compare the speed of reading with another revision's."""
@@ -144,7 +163,7 @@ def run(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "sentences.json"
         path.write_text(json.dumps(sentences))
-        with trees(revision) as pair:
+        with trees(revision, instructions) as pair:
             with workers(pair, path) as (then, now):
                 cases = all_cases(model, precision)
                 tables[f"reading, {revision} and now"] = measure(

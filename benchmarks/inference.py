@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.encode import pack
+from spacy_elmo.bilm.lstm import BiLMState
 from spacy_elmo.bilm.model import BidirectionalLM
 from spacy_elmo.bilm.token_cache import TokenCache
 from spacy_elmo.machine import float32_mode, to_device
@@ -45,9 +46,9 @@ BATCH_SIZE = 64  # of what is measured once for each model
 class Definition:
     """A biLM's definition, which reads all characters of every token."""
 
-    def __init__(self, bilm: BiLM) -> None:
+    def __init__(self, bilm: BiLM, dtype: torch.dtype = torch.float32) -> None:
         self.bilm = bilm
-        self.model = BidirectionalLM(bilm.config).to(bilm.device)
+        self.model = BidirectionalLM(bilm.config).to(bilm.device, dtype)
         self.model.load_state_dict(bilm.state_dict())
 
     @torch.no_grad()
@@ -59,7 +60,8 @@ class Definition:
             self.bilm.character_ids(tokens), np.arange(len(tokens)), batch.reversed_N
         )  # fmt: skip
         ids_NC, numbers_N, reversed_N = (to_device(array, device) for array in arrays)
-        state = self.bilm.zero_state(len(sentences))
+        like = next(self.model.parameters())
+        state = BiLMState.zeros(self.bilm.config, len(sentences), like)
         with float32_mode("float32", device.type):
             layers, _ = self.model(
                 [ids_NC], numbers_N, reversed_N, batch.batch_sizes, state

@@ -4,8 +4,10 @@
 
 It prints GFLOP/s of the matrix multiplications of 64 sentences whose tokens were not
 read before, and their share of torch's own large multiplication in the same precision;
-milliseconds of these sentences, and of one of 20 tokens that were read before. All is
-measured on one thread, in turn. Without the library ("none") PyTorch computes.
+milliseconds of these sentences, and of one of 20 tokens that were read before; the
+largest error of their layers against the definition in float64, as a share of the
+largest number. All is measured on one thread, in turn. Without the library ("none")
+PyTorch computes.
 """
 
 from functools import partial
@@ -18,6 +20,7 @@ from spacy_elmo.bilm import BiLM, TokenCache
 from spacy_elmo.bilm.kernels import find_library, force
 from spacy_elmo.bilm.kernels.kernel import KERNELS
 
+from .inference import Definition
 from .speed import (
     Run,
     Sentences,
@@ -67,13 +70,21 @@ def read(bilm: BiLM, instructions: str, batches: list[Sentences]) -> float:
     return 1.0
 
 
+def error(bilm: BiLM, instructions: str, sentences: Sentences) -> float:
+    """Return the largest error of the layers, as a share of the largest number."""
+    expected = torch.cat(Definition(bilm, torch.float64).encode(sentences), dim=1)
+    with force(instructions=instructions):
+        found = torch.cat(list(map(torch.tensor, bilm.encode(sentences))), dim=1)
+    return float((found - expected).abs().max() / expected.abs().max())
+
+
 def measure(name: str, rounds: int) -> list[Row]:
     """Return a row for each of the instructions and precisions."""
     sentences = made_up_sentences(made_up_words(50_000), 20 * SENTENCES)
     single = single_sentences(sentences)
     n_flops = sum(map(len, sentences))
     n_flops *= flops_per_token(load_model(name), sentences, SENTENCES)
-    cases, runs = [], dict[str, Run]()
+    cases, runs, errors = [], dict[str, Run](), list[float]()
     for instructions in instructions_here():
         with force(instructions=instructions):
             cases += [(instructions, precision) for precision in precisions()]
@@ -81,6 +92,7 @@ def measure(name: str, rounds: int) -> list[Row]:
         cold, warm = (
             reader(name, precision, instructions, warm=warm) for warm in (False, True)
         )
+        errors.append(error(cold, instructions, sentences))
         runs[f"{i} many"] = partial(read, cold, instructions, [sentences])
         runs[f"{i} one"] = partial(read, warm, instructions, single)
     for precision in {precision for _, precision in cases}:
@@ -99,6 +111,7 @@ def measure(name: str, rounds: int) -> list[Row]:
                 "of torch's product": n_flops * many / found[precision],
                 "ms of 64": 1000 / many,
                 "ms of one": 1000 / one / len(single),
+                "error": errors[i],
             }
         )
     return rows
