@@ -17,7 +17,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import click
 import typer
 
 from .revisions import ROOT, Tree, check_out
@@ -31,13 +30,11 @@ SENTENCES_AT_ONCE = [64, 4, 1]
 TOKENS = 1_400  # 64 sentences of English
 # Times that a case is measured in a round: about a tenth of a second of the old one.
 TIMES = {64: 1, 4: 3, 1: 10}
-# What limits torch's libraries to the instructions of other processors.
-LIMITS = {
-    "avx2": {
-        "ATEN_CPU_CAPABILITY": "avx2",
-        "ONEDNN_MAX_CPU_ISA": "AVX2",
-        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
-    }
+# What limits torch's libraries to AVX2.
+AVX2 = {
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "MKL_ENABLE_INSTRUCTIONS": "AVX2",
 }
 IMPORT = "import time; t = time.perf_counter(); import spacy_elmo; spacy_elmo.BiLM; "
 
@@ -75,16 +72,15 @@ class Worker:
 
 
 @contextmanager
-def trees(revision: str, instructions: str | None) -> Iterator[tuple[Tree, Tree]]:
-    """Unpack another revision. Yield it, and this tree, limited to instructions."""
+def trees(revision: str, avx2: bool) -> Iterator[tuple[Tree, Tree]]:
+    """Unpack another revision. Yield it, and this tree; both with AVX2 alone if so."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         source = check_out(revision, folder / "revision")
         then, now = Tree(source, folder / "then"), Tree(ROOT, folder / "now")
-        if instructions:
-            then.environment |= LIMITS[instructions]
-            now.environment |= LIMITS[instructions]
-            now.environment["SPACY_ELMO_KERNELS"] = f"instructions={instructions}"
+        if avx2:
+            then.environment |= AVX2
+            now.environment |= AVX2 | {"SPACY_ELMO_KERNELS": "instructions=avx2"}
         yield then, now
 
 
@@ -150,11 +146,7 @@ def run(
     rounds: int = typer.Option(7, min=1, help="Times that each is measured, in turn"),
     threads: bool = typer.Option(False, help="Compare two threads with one as well"),
     pipe: bool = typer.Option(False, help="Compare nlp.pipe, import, memory as well"),
-    instructions: str | None = typer.Option(
-        None,
-        click_type=click.Choice(sorted(LIMITS)),
-        help="The instructions to take",
-    ),
+    avx2: bool = typer.Option(False, help="Compute with AVX2 alone"),
     as_json: bool = typer.Option(False, "--json", help="Print JSON"),
 ) -> None:
     """Compare the speed of reading with another revision's."""
@@ -163,7 +155,7 @@ def run(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "sentences.json"
         path.write_text(json.dumps(sentences))
-        with trees(revision, instructions) as pair:
+        with trees(revision, avx2) as pair:
             with workers(pair, path) as (then, now):
                 cases = all_cases(model, precision)
                 tables[f"reading, {revision} and now"] = measure(

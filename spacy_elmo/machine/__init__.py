@@ -19,15 +19,17 @@ from .transfer import (
     GPU_AT_ONCE,
     AtOnce,
     at_once,
+    copy_rows,
     take_rows,
     to_device,
     to_host,
+    zeros,
 )
 
 __all__ = [
     "CPU_AT_ONCE", "GPU_AT_ONCE", "INSTRUCTIONS", "PRECISIONS", "AtOnce", "Precision",
-    "ProcessLock", "at_once", "check_name", "cpu_model", "default_settings",
-    "float32_mode", "has_bfloat16_products", "instructions", "onednn_is_on",
-    "prepare_for_forks", "safe_from_forks", "take_rows", "thread_count", "to_device",
-    "to_host",
+    "ProcessLock", "at_once", "check_name", "copy_rows", "cpu_model",
+    "default_settings", "float32_mode", "has_bfloat16_products", "instructions",
+    "onednn_is_on", "prepare_for_forks", "safe_from_forks", "take_rows", "thread_count",
+    "to_device", "to_host", "zeros",
 ]  # fmt: skip

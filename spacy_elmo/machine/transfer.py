@@ -32,13 +32,32 @@ def at_once(device: torch.device) -> AtOnce:
     return GPU_AT_ONCE if device.type == "cuda" else CPU_AT_ONCE
 
 
+# On a CPU NumPy makes and copies the rows below, since the threads that torch wakes for
+# more than 32,768 numbers look for more work for a while, and the C library's threads
+# would have to wait for a processor.
+
+
+def zeros(shape: tuple[int, ...], device: torch.device) -> Tensor:
+    """Return a float32 tensor of zeros."""
+    if device.type == "cpu":
+        return torch.from_numpy(np.zeros(shape, np.float32))
+    return torch.zeros(shape, dtype=torch.float32, device=device)
+
+
 def take_rows(x_ND: Tensor, numbers: Sequence[int]) -> Tensor:
-    """Return some rows of a matrix. NumPy copies those of a CPU: threads that torch
-    wakes for it would look for more work for a while, and take the processors that the
-    C library's threads need."""
+    """Return some rows of a matrix."""
     if x_ND.device.type == "cpu" and x_ND.dtype == torch.float32:
         return torch.from_numpy(np.take(x_ND.detach().numpy(), numbers, axis=0))
     return x_ND[to_device(numbers, x_ND.device)]
+
+
+def copy_rows(x_ND: Tensor, from_N: Tensor, y_MD: Tensor, to_N: Tensor) -> None:
+    """Copy some rows of a matrix into rows of another."""
+    if x_ND.device.type == "cpu" and x_ND.dtype == y_MD.dtype == torch.float32:
+        rows_ND = np.take(x_ND.numpy(), from_N.numpy(), axis=0)
+        y_MD.numpy()[to_N.numpy()] = rows_ND
+    else:
+        y_MD.index_copy_(0, to_N, x_ND.index_select(0, from_N).to(y_MD.dtype))
 
 
 def to_device(numbers: np.ndarray | Sequence[int], device: torch.device) -> Tensor:

@@ -33,7 +33,14 @@ from ..bilm import (
 )
 from ..errors import Errors
 from ..files import bytes_with_checksum, parsing, read_bytes, write_files
-from ..machine import Precision, default_settings, prepare_for_forks, to_device
+from ..machine import (
+    Precision,
+    copy_rows,
+    default_settings,
+    prepare_for_forks,
+    to_device,
+    zeros,
+)
 from .shim import SAVED, SAVED_AS, BiLMShim
 from .windows import DocPieces, SpanGetter, configure_windows, docs_by_tokens
 
@@ -339,7 +346,7 @@ def _forward_sentences(
     options = {"dropout": model.attrs["dropout_rate"]} if is_train else {}
     # Layers of all sentences in one array, which every batch is written into.
     shape = config.n_layers + 1, n_rows, 2 * config.projection_dim
-    layers_LND = torch.zeros(shape, dtype=torch.float32, device=device)
+    layers_LND = zeros(shape, device)
     computed: list[Computed] = []
 
     def compute(some: Sequence[int], batch: PackedBatch) -> Computed:
@@ -371,5 +378,4 @@ def _forward_sentences(
 def _copy_rows(source: Tensor, from_N: Tensor, target: Tensor, to_N: Tensor) -> None:
     """Copy rows of every layer; layer by layer, which fits a CPU's cache."""
     for source_ND, target_ND in zip(source, target):
-        rows_ND = source_ND.index_select(0, from_N)
-        target_ND.index_copy_(0, to_N, rows_ND.to(target_ND.dtype))
+        copy_rows(source_ND, from_N, target_ND, to_N)
