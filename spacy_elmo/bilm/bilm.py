@@ -132,7 +132,7 @@ class BiLM(BidirectionalLM):
 
         Raises:
             ValueError: [EL073] There is no such precision. [EL077] This device does not
-                have it. [EL097] int8 is gone.
+                have it. [EL097] int8 was removed.
         """
         self.fast.precision = precision
         self.token_cache.clear()

@@ -111,7 +111,7 @@ def refuse_without_room(
         path=output,
         needed=readable(needed),
         free=readable(free),
-        smaller="; ".join(smaller) or "none of the reductions does",
+        smaller="; ".join(smaller) or "none",
     )
 
 

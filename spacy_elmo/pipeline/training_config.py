@@ -162,13 +162,13 @@ def _budget(optimizer: Block, steps: int) -> Block:
 
 def _model_of(nlp: Language, name: str) -> Block:
     if not nlp.has_factory(name):
-        raise Errors.EL091(name=name, problem="there is no such")
+        raise Errors.EL091(name=name, problem="there is no such component")
     if name == "elmo":
-        problem = "it is put in by itself, before every other"
+        problem = "it is added by itself, before all other components"
         raise Errors.EL091(name=name, problem=problem)
     model = (nlp.get_factory_meta(name).default_config or {}).get("model") or {}
     if "tok2vec" not in model:
-        problem = "its model has no tok2vec, so it is no listening"
+        problem = "its model has no tok2vec"
         raise Errors.EL091(name=name, problem=problem)
     return dict(model)
 

@@ -106,9 +106,9 @@ class SentenceAdvice:
             if doc.has_annotation("SENT_START"):
                 continue
             if len(pieces) > 1:
-                how = f"in windows, {len(pieces)} of them"
+                how = f"in {len(pieces)} windows"
             elif (end := _end_inside(doc)) is not None:
-                how = f"as one sentence, though one ends at token {end} of {len(doc)}"
+                how = f"as one sentence, though a sentence ends at token {end} of {len(doc)}"
             else:
                 continue
             self.is_given = True

@@ -128,7 +128,7 @@ def check_fits(plan: Plan, available: int, n_processes: int = 1) -> None:
         parts = next(k for k in count(least) if plan.n_streams % k == 0)
         advice = (
             f"A batch_size of {n} for each process fits, or the same batch with "
-            f"accumulate = {parts} times what it is"
+            f"accumulate multiplied by {parts}"
         )
     else:
         alone = replace(plan, n_streams=1)
