@@ -18,7 +18,7 @@ from torch import Tensor
 from ..errors import Errors, Warnings
 from ..machine import (
     Precision,
-    at_once,
+    batch_limits,
     default_settings,
     prepare_for_forks,
     safe_from_forks,
@@ -239,7 +239,7 @@ class BiLM(BidirectionalLM):
         prepare_for_forks()
         check_sentences(sentences)
         if batch_tokens is None:
-            batch_tokens = at_once(self.device).tokens
+            batch_tokens = batch_limits(self.device).tokens
         check_at_least(1, batch_tokens=batch_tokens)
         if start not in get_args(Start):
             raise Errors.EL021(start=start)

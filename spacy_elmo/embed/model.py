@@ -157,8 +157,9 @@ class Encoder:
         pages = mmap(-1, max(1, 4 * math.prod(shape)))
         rows = np.frombuffer(pages, np.float32, math.prod(shape)).reshape(shape)
         found = np.split(rows, np.cumsum(lengths))[:-1]
-        at_once = self.computing.batch_tokens
+        batch_tokens = self.computing.batch_tokens
         with force(**dict(self.computing.kernels)):
-            for s, layers in self.bilm.encode_each(sentences, batch_tokens=at_once):
+            layers_of = self.bilm.encode_each(sentences, batch_tokens=batch_tokens)
+            for s, layers in layers_of:
                 found[s][:] = self.kept.combine(layers)
         return found

@@ -15,19 +15,19 @@ from .processor import (
 )
 from .threads import thread_count
 from .transfer import (
-    CPU_AT_ONCE,
-    GPU_AT_ONCE,
-    AtOnce,
-    at_once,
+    CPU_BATCH_LIMITS,
+    GPU_BATCH_LIMITS,
+    BatchLimits,
+    batch_limits,
     take_rows,
     to_device,
     to_host,
 )
 
 __all__ = [
-    "CPU_AT_ONCE", "GPU_AT_ONCE", "INSTRUCTIONS", "PRECISIONS", "AtOnce", "Precision",
-    "ProcessLock", "at_once", "check_name", "cpu_model", "default_settings",
-    "float32_mode", "has_bfloat16_products", "instructions", "onednn_is_on",
-    "prepare_for_forks", "safe_from_forks", "take_rows", "thread_count", "to_device",
-    "to_host",
+    "CPU_BATCH_LIMITS", "GPU_BATCH_LIMITS", "INSTRUCTIONS", "PRECISIONS", "BatchLimits",
+    "Precision", "ProcessLock", "batch_limits", "check_name", "cpu_model",
+    "default_settings", "float32_mode", "has_bfloat16_products", "instructions",
+    "onednn_is_on", "prepare_for_forks", "safe_from_forks", "take_rows", "thread_count",
+    "to_device", "to_host",
 ]  # fmt: skip

@@ -27,7 +27,7 @@ from ..machine import default_settings
 from ..models import name_and_version
 from .cache import LayerCache, open_cache
 from .doc_similarity import install_hooks
-from .encoder import Encoder, LayerBatch, cut, docs_at_once, nothing, shim_of
+from .encoder import Encoder, LayerBatch, cut, group_docs, nothing, shim_of
 from .fine_tuning import FineTuning, ForwardPass
 from .layers import LayerReader, Reading, remember
 from .listener import ElmoListener, infer_widths_of_residuals
@@ -543,7 +543,7 @@ class Elmo(TrainablePipe):
             except Exception as error:  # noqa: BLE001 (spaCy's handlers get all)
                 handle(unchecked, error)
 
-        for group in docs_at_once(self.model, stream, batch_size):
+        for group in group_docs(self.model, stream, batch_size):
             docs: Sequence[Doc] = group
             parts = compute_what_fits([docs], self._annotate, len)
             while docs:

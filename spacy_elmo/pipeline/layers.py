@@ -26,7 +26,7 @@ from .encoder import (
     Sentences,
     as_batch,
     cut,
-    docs_at_once,
+    group_docs,
     sentences_of,
     shim_of,
 )
@@ -260,7 +260,7 @@ class LayerReader:
                 self.store.was_read(run, listener)
                 yield layers
             else:
-                for some in docs_at_once(self.model, run):
+                for some in group_docs(self.model, run):
                     yield self._read_again(some, listener, listeners)
 
     def _read_again(

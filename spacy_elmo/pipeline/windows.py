@@ -108,7 +108,7 @@ class SentenceAdvice:
             if len(pieces) > 1:
                 how = f"in {len(pieces)} windows"
             elif (end := _end_inside(doc)) is not None:
-                how = f"as one sentence, though a sentence ends at token {end} of {len(doc)}"
+                how = f"as one sentence, though one ends at token {end} of {len(doc)}"
             else:
                 continue
             self.is_given = True

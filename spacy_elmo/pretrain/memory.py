@@ -12,7 +12,7 @@ import psutil
 import torch
 
 from ..errors import Errors
-from ..machine import CPU_AT_ONCE, GPU_AT_ONCE
+from ..machine import CPU_BATCH_LIMITS, GPU_BATCH_LIMITS
 from ..text import SPECIALS
 from .model import LanguageModel
 
@@ -85,8 +85,8 @@ class Plan:
             (width for width, _ in sizes.filters), default=0
         )
         encoder = words * S * (length + 8 * (1 + sizes.n_highway))
-        at_once = GPU_AT_ONCE if self.on_gpu else CPU_AT_ONCE
-        logits = 3 * min(at_once.logits, positions * n_logits)
+        limits = GPU_BATCH_LIMITS if self.on_gpu else CPU_BATCH_LIMITS
+        logits = 3 * min(limits.logits, positions * n_logits)
         return FLOAT * (lstm + encoder + logits)
 
 
