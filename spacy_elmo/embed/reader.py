@@ -42,7 +42,7 @@ class EmbeddedDocument:
 
     @property
     def id(self) -> str:
-        """The id in the input; or else its number and the position in it: `0:1234`."""
+        """The id in the input, or the input's number and the position in it: `0:1234`."""
         shard, number = self.pieces[0]
         return shard.texts("document_ids", number, number + 1)[0]
 
