@@ -18,7 +18,7 @@ from .folder import SHARDS, names_of_shards
 from .plan import Plan, read_plan
 from .shard import Shard
 
-OPEN_SHARDS = 64
+OPEN_SHARDS = 64  # most shards that a corpus keeps open
 
 
 class EmbeddedSentence(NamedTuple):
@@ -42,7 +42,7 @@ class EmbeddedDocument:
 
     @property
     def id(self) -> str:
-        """The id in the input, or the input's number and the position in it: `0:1234`."""
+        """The id in the input, or else the input's number and the position, `0:12`."""
         shard, number = self.pieces[0]
         return shard.texts("document_ids", number, number + 1)[0]
 

@@ -40,8 +40,8 @@ from ..files import bytes_of, new_checksum, reading
 from .keep import unpack
 
 SUFFIX = ".safetensors"
-ROWS_AT_ONCE = 2048
-HEADER_BYTES = 1 << 13
+ROWS_AT_ONCE = 2048  # rows of a write or of a check: 4 MB of 512 floats
+HEADER_BYTES = 1 << 13  # size of a header; `pack_header` refuses larger ones
 METADATA = "__metadata__"
 TYPES = {
     "float32": "F32",

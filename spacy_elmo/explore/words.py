@@ -22,7 +22,7 @@ WINDOW = 200  # tokens that are read on each side of the word
 AROUND = 16  # tokens that are shown on each side
 N_NEAREST = 10  # nearest contexts of a context
 N_COMPONENTS = 16  # principal components that points are clustered by
-FEWEST_CLUSTERS, MOST_CLUSTERS = 3, 7
+FEWEST_CLUSTERS, MOST_CLUSTERS = 3, 7  # numbers of clusters that are compared
 ROUNDS = 50  # most iterations of k-means
 TYPICAL = 3  # words that describe a cluster
 

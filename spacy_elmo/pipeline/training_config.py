@@ -15,9 +15,9 @@ from .factory import component_config
 
 Block = dict[str, Any]
 
-EMBEDDING_WIDTH = 96
-# Width and depth of the encoder: spaCy's own, and what reads ELMo's vectors. They know
-# their context, so it is wider, and one layer is enough.
+EMBEDDING_WIDTH = 96  # of hash embeddings, as in spaCy's default pipelines
+# Width and depth of the encoder: spaCy's default, and the one above ELMo's vectors.
+# These know their context, so one wide layer is enough.
 HASH_EMBED_CNN, ELMO = (96, 4), (256, 1)
 # The budget of the tables in docs/guides/results.md: updates, evaluations on the
 # development set, and the learning rate at its highest.

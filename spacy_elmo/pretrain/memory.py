@@ -18,8 +18,8 @@ from .model import LanguageModel
 
 FLOAT = 4  # bytes
 CGROUP = Path("/sys/fs/cgroup")
-LIBRARIES = 400 << 20  # of Python and torch themselves
-WORD_LENGTH = 24  # bytes of a word longer than most words of a batch
+LIBRARIES = 400 << 20  # bytes of Python and torch themselves, an estimate
+WORD_LENGTH = 24  # bytes of a word; most words of a batch are shorter
 # Distinct words of a batch, as a share of its positions: half in small batches of
 # English, fewer in larger ones.
 DISTINCT = 0.5
