@@ -90,42 +90,47 @@ class Errors(metaclass=_Table):
     # Model folders and files
     EL001 = _error(
         "No biLM found in '{path}'. A model is a folder, or a file in one, that holds "
-        "{layouts}. In Python, spacy_elmo.models.find(NAME) is the folder of a model "
-        "that ships.{names}",
+        "{layouts}. In Python, spacy_elmo.models.find(NAME) returns the folder of a "
+        "shipped model.{names}",
         FileNotFoundError,
     )
     EL002 = _error(
         "Can't read '{path}' as {format}: {error}. The file is damaged or holds "
-        "something else; take an undamaged copy."
+        "something else; use an undamaged copy."
     )
     EL003 = _error(
-        "'{path}': {problem}. The file is damaged, or belongs to another model; take "
-        "an undamaged copy, and all files of a model from one place."
+        "'{path}': {problem}. The file is damaged or belongs to another model; use "
+        "undamaged files that come from one model."
     )
     EL005 = _error(
-        "'{path}' holds several models: {names}. Give the path of a file of the one "
-        "that is meant, or a folder for each."
+        "'{path}' holds several models: {names}. Give the path of a file of the model "
+        "that you mean, or move each model into a folder of its own."
     )
     EL006 = _error(
-        "'{path}' {problem}. These are not the weights of this model; take weights and "
-        "configuration from one place."
+        "'{path}' {problem}. These are not the weights of this model; use weights and "
+        "configuration of the same model."
     )
     EL007 = _error(
         "Array '{name}' in '{path}' has shape {found}, but the sizes in the "
-        "configuration ask for {expected}."
+        "configuration require {expected}."
     )
     EL008 = _error(
-        "Array '{name}' in '{path}' holds NaN or infinite values. Vectors made from it "
-        "would be meaningless; take an undamaged copy of the weights."
+        "Array '{name}' in '{path}' holds NaN or infinite values. Its vectors would be "
+        "meaningless; use an undamaged copy of the weights."
     )
     EL009 = _error(
         "Array '{name}' in '{path}' is {problem}. Only plain floating-point arrays "
-        "stored in the file itself are read; save the model again as such."
+        "that are stored in the file itself are read; save the model again in this "
+        "form."
     )
-    EL010 = _error("Can't read '{path}' as safetensors: {error}. The file is damaged.")
+    EL010 = _error(
+        "Can't read '{path}' as safetensors: {error}. The file is damaged; use an "
+        "undamaged copy."
+    )
     EL012 = _error(
-        "The weights in '{path}' have fingerprint {found}, but '{config}' has "
-        "{expected}. One of the files was changed: restore both from the same save."
+        "The weights in '{path}' have the fingerprint {found}, but '{config}' records "
+        "{expected}. One of the two files was changed; restore both from the same copy "
+        "of the model."
     )
     EL013 = _error(
         "Can't write '{path}': {error}. What was there before is unchanged; free some "
@@ -133,53 +138,59 @@ class Errors(metaclass=_Table):
         OSError,
     )
     EL014 = _error(
-        "'{path}' was written by a newer format ({found}) than this version of "
-        "spacy-elmo reads ({known}). Upgrade spacy-elmo."
+        "'{path}' has format version {found}, and this version of spacy-elmo reads "
+        "format versions up to {known}. Upgrade spacy-elmo."
     )
     EL016 = _error(
-        "'{path}' holds a model of another format ('{name}'). Save into a folder of "
-        "its own, or one would be read for the other."
+        "'{path}' holds a model of another format ('{name}'). Save into another "
+        "folder: if one folder holds both, the wrong model may be read."
     )
     EL019 = _error(
         "Array '{name}' holds values that are not finite as {dtype}, so the model is "
-        "not saved. If they are merely large, save it as float32."
+        "not saved. In float16, no number is above 65,504: save a model with larger "
+        "ones as float32."
     )
     # The biLM
     EL020 = _error("biLM configuration: {problem}.")
     EL021 = _error("Unknown start state '{start}'. Choose 'zeros' or 'boundary'.")
     EL022 = _error(
-        "'{path}' has word-embedding input, which needs the vocabulary that its rows "
-        "stand for: a text file 'vocab.txt', one word a line, beside the weights."
+        "The model in '{path}' has a word embedding, but the vocabulary of its rows is "
+        "missing. Put it beside the weights, as a text file 'vocab.txt' with one word "
+        "on each line."
     )
     EL025 = _error(
         "encode() takes a list of sentences, each a list of strings; found {found}. "
-        "Split the text into tokens first."
+        "Split the text into sentences and tokens first."
     )
     EL026 = _error("{name} must be a number, at least {least}; found {found!r}.")
     EL078 = _error(
-        "The sentence {sentence} has vectors that are NaN or infinite. The weights are "
-        "finite, but so large that sums of them are not: take an undamaged copy, or a "
-        "model from before its training diverged."
+        "The vectors of the sentence {sentence} are NaN or infinite. The weights are "
+        "finite, but so large that their sums overflow; use an undamaged copy, or a "
+        "model saved before its training diverged."
     )
     EL027 = _error("The format {format} can't hold this model: {problem}.")
     EL029 = _error(
-        "The cutoffs {cutoffs} don't fit: they must rise, and each cluster has vectors "
-        "4 times narrower than the one before, of {width} columns. Leave out the last."
+        "The cutoffs {cutoffs} don't fit. They must rise and stay below the size of "
+        "the vocabulary. Their number is limited, too: vectors have {width} columns, "
+        "and those of each cluster are 4 times narrower than those of the one before. "
+        "Leave out the last cutoff."
     )
     # Training text and trainer
     EL030 = _error("Can't read the text file '{path}': {error}.", OSError)
     EL031 = _error(
-        "'{path}' is not UTF-8 text (near line {line}: {error}). If it is text, "
-        "convert it first, for instance with 'iconv -t UTF-8'."
+        "'{path}' is not UTF-8 text (near line {line}: {error}). If it is text in "
+        "another encoding, convert it first, for instance with 'iconv -t UTF-8'."
     )
     EL032 = _error(
-        "No tokenizer '{lang}': {error}. 'xx' is spaCy's for any language that sets "
-        "words apart by spaces, and 'whitespace' splits there alone."
+        "There is no tokenizer '{lang}': {error}. For any language with spaces between "
+        "words, choose lang = 'xx', or tokenizer = 'whitespace' to split at spaces "
+        "alone."
     )
-    EL033 = _error("There is no text: every file is empty or only white space.")
+    EL033 = _error("There is no text: every file is empty or holds only white space.")
     EL017 = _error(
-        "No word of the dev text is in the vocabulary, so it would say nothing. Is it "
-        "of the same language, and tokenised alike?"
+        "No word of the dev text is in the vocabulary, so its perplexity would mean "
+        "nothing. Use dev text in the language of the training text, tokenised in the "
+        "same way."
     )
     EL018 = _error(
         "The processes of this run don't all see the checkpoint in '{path}'. They need "
@@ -189,74 +200,81 @@ class Errors(metaclass=_Table):
         "The vocabulary of '{path}' starts with {found}, not with <S>, </S>, <UNK>."
     )
     EL035 = _error(
-        "The text has {tokens} tokens, boundaries of sentences among them, too few for "
-        "{batch} streams. Take more text, or a batch_size of {fits} at most."
+        "The text is too short for {batch} streams: it has {tokens} tokens, sentence "
+        "boundaries included. Use more text, or a batch_size of at most {fits}."
     )
     EL036 = _error(
         "'{path}' has no softmax ('vocab.txt' and 'softmax.safetensors'), so it can't "
         "predict words. Published weights come without one: train one with 'spacy elmo "
         "pretrain' and 'init' set to this folder. Training checkpoints of bilm-tf have "
-        "it: name the folder with 'model.ckpt-....index'. A pipeline is read with the "
-        "softmax of the weights that it names, which must still be there."
+        "a softmax: name the folder with 'model.ckpt-....index'. For a pipeline, the "
+        "softmax is read from the weights that the pipeline names, so they must still "
+        "be there."
     )
     EL037 = _error("Training configuration '{path}': {problem}.")
     EL038 = _error(
-        "The loss became {loss} up to step {step}. The checkpoint and the models in "
-        "'{output}', if there are some yet, are the last good ones. Lower the learning "
-        "rate or clip_norm, and start again with another --output or --force."
+        "The loss became {loss} by step {step}. A checkpoint and models in '{output}', "
+        "if there are any, were saved before that. Lower the learning rate or "
+        "clip_norm, and start again with another --output or --force."
     )
-    EL039 = _error("The vocabulary of '{path}' holds a word twice. It is damaged.")
+    EL039 = _error(
+        "The vocabulary of '{path}' holds a word twice. The file is damaged; use an "
+        "undamaged copy."
+    )
     EL040 = _error(
-        "'{path}', line {line}: not a JSON object with text or tokens ({error}). Files "
-        'named .jsonl hold one such object a line: {{"text": "..."}} or '
-        '{{"tokens": ["..."]}}. Write such a file; where other fields hold them, '
-        "'embed' takes their names (--text-field, --tokens-field)."
+        "'{path}', line {line} is not a JSON object with text or tokens ({error}). A "
+        'file named .jsonl has one such object on each line: {{"text": "..."}} or '
+        '{{"tokens": ["..."]}}. Write such a file. If other fields hold the text or '
+        "tokens, 'embed' takes their names (--text-field, --tokens-field)."
     )
     EL041 = _error(
-        "Text prepared in '{path}' is damaged: {problem}. Prepare it with --force."
+        "The prepared text in '{path}' is damaged: {problem}. Prepare it again with "
+        "--force."
     )
     EL042 = _error(
         "'{path}' holds other files, or text that was prepared from other files or "
-        "with other settings. Choose another folder, or replace them with --force; "
-        "a source is never replaced."
+        "with other settings. Choose another folder, or replace what is there with "
+        "--force. A source file is never replaced."
     )
     EL043 = _error(
-        "'{path}' was made by 'spacy elmo prepare', and such a folder is a text of its "
-        "own: name it alone, without other files or folders."
+        "'{path}' was made by 'spacy elmo prepare' and can't be combined with other "
+        "text. Name this folder alone, without other files or folders."
     )
     EL045 = _error(
-        "A sampled softmax needs more words than it samples, and the vocabulary has "
-        "{words:,} for {samples:,} samples. Take fewer samples, or the full softmax, "
-        "which costs no more then."
+        "A sampled softmax needs more words than samples, but the vocabulary has "
+        "{words:,} words for {samples:,} samples. Use fewer samples, or the full "
+        "softmax, which costs no more here."
     )
     EL046 = _error(
-        "Can't resume from '{path}': {error}. If damaged, start again with --force."
+        "Can't resume from '{path}': {error}. If the checkpoint is damaged, start "
+        "again with --force."
     )
     EL047 = _error(
-        "'{path}' holds another run: {differs}. Choose another --output, set these as "
-        "they were to resume it, or start again with --force."
+        "'{path}' holds a run that can't be resumed like this: {differs}. Choose "
+        "another --output, set these as they were to resume the run, or start again "
+        "with --force."
     )
     EL121 = _error(
-        "'{path}' is not the log of a run: a line of it has no step, tokens and loss. "
-        "Choose another folder, or move that file."
+        "'{path}' is not the log of a run: one of its lines does not have a step, "
+        "tokens and loss. Choose another folder, or move that file."
     )
     EL048 = _error(
-        "This needs about {needed} of memory, and {available} are free. {advice}; a "
+        "This needs about {needed} of memory, and {available} is free. {advice}; a "
         "sampled softmax needs no memory for the logits of a large vocabulary."
     )
     EL123 = _error(
-        "The optimizers train '{name}' {found} times a step. Every parameter must be "
-        "in one param_group of one of them: those with dense gradients, and those with "
-        "sparse ones, which a sampled softmax has (spacy-elmo.SampledSoftmax.v1)."
+        "The optimizers update '{name}' {found} times in each step. Every parameter "
+        "must be in exactly one param_group of one optimizer, with dense gradients or "
+        "with the sparse ones of a sampled softmax (spacy-elmo.SampledSoftmax.v1)."
     )
     EL124 = _error(
-        "Another process trains in '{path}'. Wait for it, stop it, or choose another "
-        "--output."
+        "Another process is training in '{path}'. Wait for it, stop it, or choose "
+        "another --output."
     )
     EL125 = _error(
         "The processes of this run would not train the same model: their settings, "
-        "texts or first weights differ. Start all with the same configuration, and the "
-        "same files, or files on a disk that all nodes share."
+        "texts or first weights differ. Start all of them with the same configuration "
+        "and the same files, or with files on a disk that all nodes share."
     )
     EL120 = _error(
         "Can't save the optimizer: its state_dict() must hold nothing but tensors, "
@@ -267,91 +285,92 @@ class Errors(metaclass=_Table):
         ImportError,
     )
     EL044 = _error(
-        "A process that tokenises text was ended from outside, most often for want of "
-        "memory. Run the same command again, which keeps what was done, with fewer "
-        "processes than {processes}. In a script, what starts them has to stand under "
-        "'if __name__ == \"__main__\":'.",
+        "A process that tokenises text was killed from outside, most often because "
+        "memory ran out. Run the same command again with fewer than {processes} "
+        "processes; what was done is kept. In a script, the call that starts processes "
+        "must stand under 'if __name__ == \"__main__\":'.",
         OSError,
     )
     EL076 = _error(
-        "The GPU ran out of memory. Close what else uses it, or, to pretrain, start "
-        "again with a smaller batch_size, or the same one in parts (accumulate = 2, 4 "
-        "...), which may also change on the way.",
+        "The GPU ran out of memory. Close other programs that use it. In pretraining, "
+        "start again with a smaller batch_size, or compute each batch in parts "
+        "(accumulate = 2, 4 ...); accumulate may also change when a run resumes.",
         MemoryError,
     )
     EL077 = _error(
-        "precision = '{precision}' is not for this {device}. For inference, half needs "
-        "a GPU or, on a CPU, the compiled library ('spacy elmo info MODEL --kernels' "
-        "says whether it is there); tf32 needs a GPU. For training, bfloat16 needs a "
-        "GPU or a CPU with AVX512-BF16 or AMX. Choose another, or 'float32'."
+        "precision = '{precision}' is not available on this {device}. For inference, "
+        "half needs a GPU or, on a CPU, the compiled library ('spacy elmo info MODEL "
+        "--kernels' says whether it is there); tf32 needs a GPU. For training, "
+        "bfloat16 needs a GPU or a CPU with AVX512-BF16 or AMX. Choose another "
+        "precision, or 'float32'."
     )
     EL097 = _error(
-        "precision = 'int8' is gone: 'half' is faster now, and ten times as exact. Set "
-        "precision = 'half' ('float32' where there is no half)."
+        "precision = 'int8' was removed: 'half' is faster now, and ten times as exact. "
+        "Set precision = 'half', or 'float32' where half is not available."
     )
     EL096 = _error(
-        "There is no memory for what is computed at once. Set a smaller batch_tokens, "
-        "or read fewer sentences at once.",
+        "There is not enough memory for this batch. Set a smaller batch_tokens, or "
+        "read fewer sentences at once.",
         MemoryError,
     )
     EL161 = _error(
-        "The softmax of '{path}' has {rows} rows, and the words that they stand for "
-        "are not there. Put the vocabulary that it was trained with beside it, as "
-        "'vocab.txt', one word a line."
+        "The softmax of '{path}' has {rows} rows, but there is no vocabulary of their "
+        "words. Put the vocabulary that it was trained with beside it, as 'vocab.txt' "
+        "with one word on each line."
     )
     EL162 = _error(
-        "'{path}' has {found} words, and the softmax beside it {rows} rows. Put the "
-        "vocabulary there that the model was trained with."
+        "'{path}' has {found} words, but the softmax beside it has {rows} rows. "
+        "Replace it by the vocabulary that the model was trained with."
     )
     EL165 = _error(
-        "'{path}' names '{name}' in 'config.json', which is not there, and the arrays "
-        "alone don't say how it was trained. Find that file where the model comes from "
-        "and put it into '{path}'. Without it, write '{path}/{name}' with {content}: "
-        "the sizes are those of the arrays, but cell_clip, proj_clip, activation and "
-        "max_characters_per_token are those of the published models; correct them if "
-        "yours was trained with others."
+        "'config.json' in '{path}' names the file '{name}', which is missing, and the "
+        "arrays alone don't say how the model was trained. Find that file where the "
+        "model comes from, and put it into '{path}'. If you can't, write "
+        "'{path}/{name}' with {content}. These sizes are those of the arrays, but "
+        "cell_clip, proj_clip, activation and max_characters_per_token are those of "
+        "the published models: correct them if your model was trained with others."
     )
     EL166 = _error(
-        "'{path}' is not there, which the model needs: '{sizes}' says {kind}_dim = "
+        "The model needs '{path}', which is missing: '{sizes}' says {kind}_dim = "
         "{dim}. Put the file there that was made when the model was trained."
     )
     EL167 = _error(
         "'{path}' says bidirectional = false: the model has one direction, and a biLM "
-        "needs two. No other file of it has the second; take a model that was trained "
-        "with bidirectional = true."
+        "needs two. No other file of the model has the second direction; use a model "
+        "that was trained with bidirectional = true."
     )
     EL168 = _error(
-        "'{path}' is packed. Unpack it first, with 'gunzip' or what the system has for "
-        "it, and name the folder that the file is in."
+        "'{path}' is compressed. Decompress it first, with 'gunzip' or a similar "
+        "program, and name the folder of the decompressed file."
     )
     EL169 = _error(
-        "'{path}' can't be read as a zip of a model: {error}. Unpack it, and name the "
-        "folder."
+        "'{path}' can't be read as a zip file of a model: {error}. Unpack it, and name "
+        "the folder."
     )
     EL164 = _error(
-        "'{path}' has a softmax, which is left out: the words that its rows stand for "
-        "are not there. To keep it, put the vocabulary that it was trained with beside "
-        "it, as 'vocab.txt', one word a line, and convert again with --force."
+        "The softmax of '{path}' is left out, because there is no vocabulary of its "
+        "words. To keep it, put the vocabulary that it was trained with beside it, as "
+        "'vocab.txt' with one word on each line, and convert again with --force."
     )
     EL163 = _error(
-        "'{path}' has a table of {found} characters, where a model that reads the "
-        "bytes of UTF-8 has 261. It reads characters of its own, and no file says "
-        "which ones, so it can't be read."
+        "'{path}' has a table of {found} characters, but a model that reads the bytes "
+        "of UTF-8 has 261. It reads an alphabet of its own, and no file lists that "
+        "alphabet, so the model can't be read."
     )
     EL080 = _error(
-        "The GPU's memory does not hold {tokens} tokens read at once. Read them in "
-        "shorter pieces (get_spans = spacy-elmo.Windows.v1, length = {fits}) or on the "
-        "CPU.",
+        "The GPU's memory does not hold {tokens} tokens in one piece. Cut Docs into "
+        "shorter pieces (get_spans = spacy-elmo.Windows.v1, length = {fits}), or use "
+        "the CPU.",
         MemoryError,
     )
     EL130 = _error(
-        "'{path}' exists. Replace it with --force, or write to another file.",
+        "'{path}' exists already. Replace it with --force, or write to another file.",
         ValueError,
         FileExistsError,
     )
     EL150 = _error(
         "The kernel '{name}' can't compute the {part} here. 'spacy elmo info MODEL "
-        "--kernels' lists those that can."
+        "--kernels' lists the kernels that can."
     )
     EL151 = _error(
         "There is no GPU {gpu_id}: PyTorch finds {n}. Choose another --gpu-id, or -1 "
@@ -359,13 +378,13 @@ class Errors(metaclass=_Table):
     )
     # In spaCy
     EL050 = _error(
-        "'{name}' has no weights. Name some in its section (weights = PATH), load some "
+        "'{name}' has no weights. Name them in its section (weights = PATH), load them "
         "with nlp.get_pipe('{name}').load_weights(PATH), or name them in "
-        "[initialize.components.{name}.weights] and initialise it."
+        "[initialize.components.{name}.weights] and call nlp.initialize()."
     )
     EL051 = _error(
         "The biLM of this package is missing from '{path}': the package was built "
-        "without it. Install an official wheel, or load weights of your own.",
+        "without it. Install an official wheel, or load your own weights.",
         FileNotFoundError,
     )
     EL081 = _error(
@@ -376,7 +395,7 @@ class Errors(metaclass=_Table):
     )
     EL190 = _error(
         "The package '{package}' says that the biLM '{name}' is in its module "
-        "'{module}', which is not there. Install it again: pip install "
+        "'{module}', which is missing. Install the package again: pip install "
         "--force-reinstall --no-deps {package}",
         FileNotFoundError,
     )
@@ -386,77 +405,79 @@ class Errors(metaclass=_Table):
     )
     EL052 = _error(
         "The weights from '{source}' don't fit the configuration: {sizes}. Leave all "
-        "sizes out of [components.elmo.model], and they are those of the weights, or "
-        "write these there:\n\n{block}"
+        "sizes out of [components.elmo.model] to have those of the weights, or write "
+        "these sizes there:\n\n{block}"
     )
     EL053 = _error(
-        "A listener finds no 'elmo' component (upstream '{upstream}'). Add one before "
-        "the components that listen to it, under that name."
+        "A listener finds no 'elmo' component (upstream '{upstream}'). Add one under "
+        "that name, before the components that listen to it."
     )
     EL054 = _error(
-        "A listener is configured for width {found}, but '{name}' gives {expected}. "
-        "Set width = {expected}, or null, where spacy-elmo.ElmoListener.v1 is."
+        "A listener is configured for width {found}, but '{name}' has vectors of width "
+        "{expected}. Set width = {expected}, or null, in the block of "
+        "spacy-elmo.ElmoListener.v1."
     )
     EL055 = _error(
-        "This Doc has been through no component '{name}' that is still here. Docs from "
-        "another process or from a file, or whose pipeline is gone, keep only "
-        "doc.tensor; run the component on it again."
+        "This Doc has no layers of a component '{name}'. A Doc that came from another "
+        "process or a file, or whose pipeline is gone, keeps only doc.tensor; run the "
+        "component on it again."
     )
-    EL056 = _error("Windows.v1: length must be at least 1, found {found}.")
+    EL056 = _error("Windows.v1: length must be at least 1; found {found}.")
     EL057 = _error(
-        "mix_weights has {found} values for {expected} layers (with the token layer)."
+        "mix_weights has {found} values for {expected} layers (the token layer "
+        "included)."
     )
-    EL058 = _error("{found} vectors for a Doc of {expected} tokens.")
+    EL058 = _error("There are {found} vectors for a Doc of {expected} tokens.")
     EL059 = _error(
         "'{name}' has no labels: it makes vectors for other components.",
         NotImplementedError,
     )
     EL060 = _error(
-        "A listener was trained on {found}, but '{name}' has {expected}. That is "
-        "another biLM: use the one it was trained on, or train the component again."
+        "A listener was trained on {found}, but '{name}' has {expected}. This is "
+        "another biLM: use the one that the listener was trained on, or train its "
+        "component again."
     )
     EL085 = _error("The mix of a component or of its listener: {problem}.")
     EL086 = _error(
-        "The layer cache {where} is damaged, or the file is something else: {error}. "
-        "Choose another path, or remove a damaged cache; what it held is computed "
-        "again."
+        "The layer cache {where} is damaged, or is another kind of file: {error}. "
+        "Choose another path, or remove a damaged cache; its layers are computed again."
     )
     EL087 = _error(
-        "The layer cache {where} can't be used: {error}. Choose a place that can be "
-        "written, on a disk of this machine that has room, or leave layer_cache out.",
+        "The layer cache {where} can't be used: {error}. Choose a writable place with "
+        "free space on a disk of this machine, or leave layer_cache out.",
         OSError,
     )
     EL088 = _error(
-        "'{name}' has a layer_cache, but frozen = false: layers of a biLM that is "
-        "trained are never the same again. Leave layer_cache out."
+        "'{name}' has a layer_cache, but frozen = false: the layers of a biLM change "
+        "while it is trained. Leave layer_cache out."
     )
     EL089 = _error(
-        "ELMo can't stand at '{found}'. The places are 'input', 'output' and both of "
-        "them (at = 'both', --at both)."
+        "ELMo can't stand at '{found}'. Choose 'input', 'output' or, for the two of "
+        "them, 'both' (at = 'both', --at both)."
     )
     EL090 = _error(
-        "No component of this pipeline listens to an 'elmo', so there are no mixes. A "
-        "listener is spacy-elmo.ElmoListener.v1 in a component's model."
+        "No component of this pipeline listens to an 'elmo' component, so there are no "
+        "mixes. A listener is spacy-elmo.ElmoListener.v1 in a component's model."
     )
     EL091 = _error(
-        "'{name}' can't listen to 'elmo': {problem} component. Choose from tagger, "
+        "'{name}' can't listen to 'elmo': {problem}. Choose from tagger, "
         "morphologizer, ner, parser, senter, textcat, spancat, trainable_lemmatizer or "
         "any other factory whose model has a tok2vec."
     )
     EL094 = _error(
-        "Similarity in context is of tokens, spans and Docs, not of a {found}.",
+        "Similarity in context compares tokens, spans and Docs, but not a {found}.",
         TypeError,
     )
     EL095 = _error(
-        "spacy-elmo.Tok2Vec.v1 has no weights: they are saved with its component, "
-        "whose listeners were replaced, and do not come with the configuration. Take "
-        "the component from the pipeline that has it (source = PATH), or train it on "
-        "an 'elmo' component, with spacy-elmo.ElmoListener.v1 in this place."
+        "spacy-elmo.Tok2Vec.v1 has no weights. They are not in the configuration, but "
+        "are saved with the component whose listeners were replaced. Take that "
+        "component from its pipeline (source = PATH), or train it on an 'elmo' "
+        "component, with spacy-elmo.ElmoListener.v1 in this place."
     )
     EL141 = _error(
-        "spacy-elmo.Encode.v1 was initialised without Docs, so it does not know that "
-        "its own vectors have {found} columns, not {expected}. Initialise the pipeline "
-        "with examples, or set width = {found} there and in its encoder."
+        "spacy-elmo.Encode.v1 was initialised without Docs, and so for vectors of "
+        "{expected} columns, but its own have {found}. Initialise the pipeline with "
+        "examples, or set width = {found} there and in its encoder."
     )
     EL144 = _error(
         "spacy-elmo.Encode.v1 has width = {found}, but its encoder reads vectors of "
@@ -464,69 +485,68 @@ class Errors(metaclass=_Table):
     )
     EL140 = _error(
         "doc.tensor has {found} vectors for {expected} tokens: tokens were merged or "
-        "split after 'elmo' had read the Doc. Let elmo read it again, doc = "
+        "split after 'elmo' had read the Doc. Let 'elmo' read it again, doc = "
         "nlp.get_pipe('elmo')(doc), or name a layer to compare."
     )
     EL142 = _error(
-        "Vectors of widths {widths} can't be compared: they are of two models. Read "
+        "Vectors of widths {widths} can't be compared: they come from two models. Read "
         "both Docs with the same pipeline, or name a layer to compare."
     )
     EL143 = _error(
-        "'{name}' is no 'elmo' component, so it keeps no layers. Name one in "
+        "'{name}' is not an 'elmo' component, so it has no layers to keep. Name one in "
         'spacy-elmo.UseLayerCache.v1 (name = "elmo").'
     )
     EL145 = _error(
-        "Can't read '{path}' as vectors of words: {problem}. The file is damaged or "
-        "holds something else; take an undamaged copy."
+        "Can't read '{path}' as word vectors: {problem}. The file is damaged or holds "
+        "something else; use an undamaged copy."
     )
     EL146 = _error(
-        "There are no vectors of words in '{path}', which would be a file '{file}'. "
-        "Name a model that has some; of those that ship, {names} does.",
+        "There are no word vectors in '{path}': the file '{file}' is missing. Name a "
+        "model that has word vectors; of the shipped models, {names} does.",
         FileNotFoundError,
     )
     EL147 = _error(
-        "'spacy-elmo.Words.v1' has no vectors yet. Call nlp.initialize(), which reads "
-        "them, or load a pipeline that was saved with them."
+        "'spacy-elmo.Words.v1' has no vectors yet. Call nlp.initialize() to read them, "
+        "or load a pipeline that was saved with them."
     )
     # Vectors of whole corpora
     EL201 = _error(
-        "'{path}' has another plan; what differs: {differs}. Choose another --output, "
-        "or repeat what the plan was made with."
+        "The plan in '{path}' has other settings: {differs}. Choose another --output, "
+        "or repeat the settings that the plan was made with."
     )
     EL202 = _error(
-        "'{path}' is damaged: {error}. Without its plan a folder can't be "
-        "continued; start in another one."
+        "The plan '{path}' is damaged: {error}. Without its plan a folder can't be "
+        "continued; start again in another folder."
     )
     EL203 = _error(
-        "'{path}' needs about {needed}, and {free} are free. What would fit in a new "
+        "'{path}' needs about {needed}, and {free} is free. Options that fit, in a new "
         "folder: {smaller}.",
         OSError,
     )
     EL204 = _error(
-        "'{path}' has other contents than when the plan was made. Restore it as it "
-        "was, or make a new plan in another folder."
+        "'{path}' has changed since the plan was made. Restore the file, or make a new "
+        "plan in another folder."
     )
     EL205 = _error(
-        "'{path}', line {line}: {problem}. Mend or remove the line: none is skipped in "
-        "silence."
+        "'{path}', line {line}: {problem}. Correct or remove the line; no line is "
+        "skipped silently."
     )
     EL206 = _error(
-        "There is no text to embed: no input is named, or all are empty. Name files, "
-        "or - for standard input. To continue a plan, leave out the model, too."
+        "There is no text to embed: no input is named, or all inputs are empty. Name "
+        "files, or - for standard input. To continue a plan, leave out the model, too."
     )
-    EL207 = _error("{name} = '{found}' is not possible. Choose from: {known}.")
+    EL207 = _error("{name} = '{found}' is not allowed. Allowed: {known}.")
     EL208 = _error(
-        "'{path}' is not a whole shard: {error}. 'spacy elmo embed repair' makes "
-        "it again."
+        "'{path}' is not a whole shard: {error}. 'spacy elmo embed repair' writes it "
+        "again."
     )
     EL209 = _error(
         "The model '{model}' is not the one that the plan was made with: its "
-        "fingerprint is another. Restore it, or make a new plan in another "
-        "folder."
+        "fingerprint differs. Restore that model, or make a new plan in another folder."
     )
     EL210 = _error(
-        "A vector has values that are not finite as {dtype}. Keep them as float32; if "
-        "it is so there too, the weights are damaged."
+        "A vector has values that are not finite as {dtype}. Write the vectors as "
+        "float32; if they are not finite there either, the weights are damaged."
     )
     EL211 = _error(
         "This needs {name}, which is missing: pip install 'spacy-elmo[{extra}]' "
@@ -534,14 +554,15 @@ class Errors(metaclass=_Table):
         ImportError,
     )
     EL212 = _error(
-        "Processes end before they begin. Most often memory is what they lack: run the "
-        "same command again with fewer processes than {processes}. In a script, what "
-        "starts them has to stand under 'if __name__ == \"__main__\":'.",
+        "Processes end before they start to work, most often because memory has run "
+        "out. Run the same command again with fewer than {processes} processes. In a "
+        "script, the call that starts processes must stand under 'if __name__ == "
+        '"__main__":\'.',
         OSError,
     )
     EL213 = _error(
-        "{n} documents in '{path}' have the id '{key}', where one is asked for. Ask by "
-        "number: the first document is 0.",
+        "{n} documents in '{path}' have the id '{key}', but an id must stand for one. "
+        "Use the document's number: the first document is 0.",
         KeyError,
     )
     EL214 = _error(
@@ -550,69 +571,69 @@ class Errors(metaclass=_Table):
         FileNotFoundError,
     )
     EL215 = _error(
-        "No mix of layers of '{name}' can be taken from '{source}'. It needs a "
-        "pipeline with an 'elmo' component and, for a component's mix, one listener in "
-        "it; the layers of a mix of the kind 'concat' are not added up: take 'all'."
+        "No mix of layers can be taken from '{name}' of '{source}'. The pipeline needs "
+        "an 'elmo' component, and a component whose mix is taken needs exactly one "
+        "listener. The layers of a mix of the kind 'concat' are not added up: take "
+        "'all' layers."
     )
     EL216 = _error(
-        "Document '{key}' has other tokens than this Doc. Tokenise the same text as "
-        "the plan does."
+        "Document '{key}' has other tokens than this Doc. Make the Doc from the same "
+        "text, with the tokenizer of the plan."
     )
     EL217 = _error(
-        "'{path}' is not finished: {left} jobs are not done. 'spacy elmo embed run' "
-        "makes what is missing."
+        "'{path}' is not finished: {left} jobs are left. 'spacy elmo embed run' does "
+        "them."
     )
     EL218 = _error(
-        "This needs one vector of each token. The folder has one of each {pool}, and "
-        "{n} layers side by side. Write another one with --pool token, and --layers "
-        "average, top or mix."
+        "This needs one vector for each token, but the folder has {n} for each {pool}. "
+        "Write another folder with --pool token, and with --layers average, top or mix."
     )
     EL222 = _error(
-        "Without a model and inputs the plan in '{path}' is continued as it is. Leave "
-        "out what would change it: {options}."
+        "Without a model and inputs, the plan in '{path}' is continued as it is. Leave "
+        "out the options that would change it: {options}."
     )
     EL223 = _error(
-        "'{path}' has files that end in '{suffix}'. Replace those that are named as "
-        "shards with --force, or write to another folder."
+        "'{path}' has files that end in '{suffix}'. Replace the files that have the "
+        "names of shards with --force, or write to another folder."
     )
     # Files of text
     EL230 = _error(
-        "'{path}' is not running text: it is {what}. To read what it says, {way_out}."
+        "'{path}' is not running text: it is {what}. To read its content, {way_out}."
     )
     EL231 = _error(
-        "'{path}' is named as CoNLL-U and has {problem}: {line!r}. Give it another "
-        "ending if it is text; {way_out}."
+        "'{path}' has the file name of CoNLL-U, but has {problem}: {line!r}. If it is "
+        "text, give it another ending; {way_out}."
     )
-    EL232 = _error(
-        "The folder '{path}' has no files of text (hidden ones are not read)."
-    )
+    EL232 = _error("The folder '{path}' has no text files (hidden files are not read).")
     # Looking into a biLM
-    EL082 = _error("'{pattern}' is not a word or regular expression: {error}.")
+    EL082 = _error("'{pattern}' is neither a word nor a regular expression: {error}.")
     EL083 = _error(
-        "There is no layer {layer}: the token layer is 0, the last one {last}."
+        "There is no layer {layer}: the token layer is 0, and the last layer is {last}."
     )
-    EL084 = _error("No '{word}' in '{where}', so there are no contexts to compare.")
+    EL084 = _error(
+        "The word '{word}' is not in '{where}', so there are no contexts to compare."
+    )
     EL220 = _error(
-        "Can't read '{path}' as a corpus of Docs: {error}. 'spacy convert' makes such "
-        "'.spacy' files; text has another ending."
+        "Can't read '{path}' as a corpus of Docs: {error}. 'spacy convert' writes such "
+        "'.spacy' files. A file of plain text needs another ending."
     )
     EL221 = _error(
-        "A page shows sentences of 1 to {limit} tokens; this one has {found}. Take a "
+        "A page shows sentences of 1 to {limit} tokens; this one has {found}. Use a "
         "part of it."
     )
     # What is gone
-    EL240 = _error("'{name}' is gone: {instead}.")
+    EL240 = _error("'{name}' was removed: {instead}.")
     EL241 = _error(
-        "The architecture 'spacy-elmo.{name}' is gone, since spaCy has its own. Write "
-        "{instead} in its place, and train the component again. Version 0.2 of "
-        "spacy-elmo loads what was trained with it."
+        "The architecture 'spacy-elmo.{name}' was removed, since spaCy has its own. "
+        "Write {instead} in its place, and train the component again. Version 0.2 of "
+        "spacy-elmo loads components that were trained with it."
     )
     # Benchmarks and plots
     EL061 = _error(
-        "'{path}' is of another program: its model is not replaced. Choose another "
-        "folder, or remove that file."
+        "'{path}' was written by another program, and its model is not replaced. "
+        "Choose another folder, or remove that file."
     )
-    EL073 = _error("'{found}' is not known here. Choose from: {known}.")
+    EL073 = _error("'{found}' is unknown. Choose from: {known}.")
     EL074 = _error("Can't draw '{path}': {problem}.")
     EL075 = _error(
         'Plots need matplotlib: pip install "spacy-elmo[plot]" ({error}).', ImportError
@@ -625,13 +646,13 @@ class Warnings(metaclass=_Table):
     ELW01 = _warning(
         "A Doc without sentence boundaries is read by '{name}' {how}. Put a "
         "'sentencizer', 'senter' or 'parser' before '{name}', so that each sentence is "
-        "read whole and by itself."
+        "read alone and whole."
     )
     ELW64 = _warning(
-        "A Doc without sentence boundaries came to '{name}', though '{setter}' stands "
-        "before it. In training, only the components of [training] "
-        "annotating_components annotate Docs: add '{setter}' there (or to annotates of "
-        "nlp.update), so that sentences are read as they are at prediction."
+        "'{name}' got a Doc without sentence boundaries, though '{setter}' stands "
+        "before it. In training, only the components in [training] "
+        "annotating_components annotate Docs. Add '{setter}' there, or to `annotates` "
+        "of nlp.update, so that training reads sentences as prediction does."
     )
     ELW02 = _warning(
         "'{name}' is fine-tuned at a rate of its own. The copies that replace its "
@@ -639,107 +660,109 @@ class Warnings(metaclass=_Table):
         "give it a small rate, or replace listeners of a frozen biLM."
     )
     ELW03 = _warning(
-        "'{name}' starts from random weights, since none were named for it, and is "
-        "trained only through the components that listen to it."
+        "'{name}' starts from random weights, since no weights are named for it. It is "
+        "trained only through the components that listen to it. Name weights (weights "
+        "= PATH) unless you want to train it from scratch."
     )
     ELW04 = _warning(
         "'{name}' was not initialised and had no weights when a listener asked for its "
-        "layers, so it took those of this package. Call nlp.initialize first, or name "
-        "weights in its section."
+        "layers, so it loaded the weights of this package. Call nlp.initialize first, "
+        "or name weights in its section."
     )
     ELW05 = _warning(
         "'{path}', line {line} has more than {length:,} characters, and is read in "
-        "pieces of about that length. Text is best given a sentence or paragraph a "
-        "line."
+        "pieces of about that length. Put one sentence or paragraph on each line."
     )
     ELW07 = _warning(
-        "The layer cache {where} takes no more: it has reached layer_cache_mb = {mb}, "
-        "or the disk is full ({error}). What is not in it is computed again each time; "
-        "if it holds sentences of other weights, remove it to start again."
+        "The layer cache {where} takes no more layers: it has reached layer_cache_mb = "
+        "{mb}, or the disk is full ({error}). Other layers are computed again each "
+        "time. If the cache holds layers of other weights, remove it to start again."
     )
     ELW08 = _warning(
         "The layer cache {where} holds only layers of other weights or settings, which "
-        "are not used. Several biLMs can share a file. If nothing needs the others any "
-        "more, remove it, since they take its room."
+        "are not used. Several biLMs can share a file. If no other biLM needs these "
+        "layers any more, remove the file to free their space."
     )
     ELW06 = _warning(
-        "The GPU's memory does not hold {tokens} tokens at once, so they are computed "
-        "in smaller batches, after a failure each time. Set batch_tokens = {fits}, or "
-        "read fewer Docs at once."
+        "The GPU's memory does not hold {tokens} tokens at once, so each such batch "
+        "fails first and is then computed in smaller ones. Set batch_tokens = {fits}, "
+        "or read fewer Docs at once."
     )
     ELW20 = _warning(
         "A mix that listens to '{name}' was trained with other weights than '{name}' "
-        "has: vectors mean something else there, though their sizes fit. Use the biLM "
-        "that it was trained with, or train the component again."
+        "has. The sizes fit, but the vectors mean something else. Use the biLM that "
+        "the mix was trained with, or train its component again."
     )
     ELW21 = _warning(
         "'{other}' stands after '{name}' and overwrites its doc.tensor, so that "
-        "token.vector is a vector of '{other}'. Put '{other}' "
-        "before '{name}' if nothing listens to it; or set set_tensor = false in "
-        "[components.{name}] if that is meant. spacy_elmo.similarity compares the "
-        "vectors of '{name}' all the same."
+        "token.vector is a vector of '{other}'. If nothing listens to '{other}', put "
+        "it before '{name}'. If this is what you want, set set_tensor = false in "
+        "[components.{name}]. Either way, spacy_elmo.similarity compares the vectors "
+        "of '{name}'."
     )
     ELW22 = _warning(
         "'{other}' listens to a tok2vec that stands before '{name}', and reads "
         "doc.tensor at prediction. So '{name}' leaves doc.tensor as it is, as with "
-        "set_tensor = false, and doc._.elmo.layers and spacy_elmo.similarity have its "
-        "vectors. To have them in doc.tensor, put '{name}' after '{other}'."
+        "set_tensor = false; its vectors are in doc._.elmo.layers, and "
+        "spacy_elmo.similarity compares them. To have them in doc.tensor, put '{name}' "
+        "after '{other}'."
     )
     ELW23 = _warning(
-        "Layers were released before all listeners had read them, since they take more "
-        "than max_layers_mb = {mb}, and are computed again. Read fewer Docs at once, "
+        "Layers took more than max_layers_mb = {mb}, so some were released before all "
+        "listeners had read them, and are computed again. Read fewer Docs at once, "
         "nlp.pipe(..., batch_size=...), or raise max_layers_mb."
     )
     ELW24 = _warning(
-        "'{name}' has a layer cache and is trained now (frozen = false). Layers of a "
-        "biLM that is trained are never the same again, so the cache is given up."
+        "'{name}' has a layer cache, but is trained now (frozen = false). The layers "
+        "of a biLM change while it is trained, so the cache is not used any more."
     )
     ELW25 = _warning(
-        "'{name}' was sourced or loaded, and so not initialised: nothing of "
-        "[initialize.components.{name}] is used for this training, and no layer cache. "
-        "nlp.get_pipe('{name}').use_layer_cache("
-        "'memory') keeps layers for the next epoch, with None for none; in a "
-        'configuration, @callbacks = "spacy-elmo.UseLayerCache.v1" in '
-        "[initialize.before_init] does."
+        "'{name}' was sourced or loaded, and so not initialised. This training uses "
+        "nothing of [initialize.components.{name}], and no layer cache. To keep layers "
+        "for the next epoch, call nlp.get_pipe('{name}').use_layer_cache('memory'), or "
+        'write @callbacks = "spacy-elmo.UseLayerCache.v1" into '
+        "[initialize.before_init]. Ignore this warning if one epoch is enough."
     )
     ELW26 = _warning(
-        "{error} Until then, layers are computed again each time: the cache is not "
-        "used any more."
+        "{error} Until then the cache is not used, and layers are computed again each "
+        "time."
     )
     ELW27 = _warning(
-        "The biLM does not learn from a component, since that reads other Docs than "
-        "the update has. entity_linker does so, which makes Docs of sentences; "
-        "nlp.rehearse; and nlp.update if it excludes 'elmo'. Or tokens were merged or "
-        "split after "
-        "'elmo' had read them: put 'elmo' after the component that does it. Otherwise "
-        "freeze the biLM, or ignore the warning if other components train it."
+        "The biLM does not learn from a component that reads other Docs than the "
+        "update has. That happens with entity_linker, which makes a Doc of each "
+        "sentence, with nlp.rehearse, and with nlp.update if it excludes 'elmo'. It "
+        "also happens where tokens were merged or split after 'elmo' had read them: "
+        "put 'elmo' after the component that does it. Otherwise freeze the biLM, or "
+        "ignore the warning if other components train it."
     )
     ELW61 = _warning(
         "The model is read without its vocabulary: {error} Vectors do not depend on "
-        "it, a softmax does. Replace that file, or remove it."
+        "the vocabulary, but a softmax does. Replace that file, or remove it."
     )
     ELW62 = _warning(
-        "The vocabulary of '{path}' has no <UNK>, so words that it does not have are "
-        "read as its first one, {first!r}. In 'vocab.txt' name the entry that stands "
-        "for unknown words <UNK>."
+        "The vocabulary of '{path}' has no <UNK>, so unknown words are read as its "
+        "first word, {first!r}. In 'vocab.txt', change the entry for unknown words to "
+        "<UNK>."
     )
     ELW60 = _warning(
-        "'{path}' comes with a mix of its layers that was trained, and '{name}' makes "
-        "the plain average. For the trained one set mix_weights = {weights} and gamma "
-        "= {gamma} in [components.{name}], as 'spacy elmo info {path} --config' prints."
+        "'{path}' comes with a trained mix of its layers, but '{name}' makes the plain "
+        "average. To use the trained mix, set mix_weights = {weights} and gamma = "
+        "{gamma} in [components.{name}], as 'spacy elmo info {path} --config' prints "
+        "them."
     )
     ELW52 = _warning(
-        "'{path}' has no checksum, because it was edited or made by another program: "
-        "damage to it is not noticed. Load it and save it again for one."
+        "'{path}' has no checksum, because it was edited or made by another program, "
+        "so damage to it is not noticed. To add a checksum, load it and save it again."
     )
     ELW51 = _warning(
-        "The state that empty sentences lead to is not reached in {passes} passes: "
-        "cells of a model without cell_clip may grow for ever. start = 'boundary' is "
-        "the state after these passes; start = 'zeros' does not depend on their number."
+        "The LSTM states do not converge in {passes} passes over an empty sentence: "
+        "cells of a model without cell_clip may grow for ever. With start = "
+        "'boundary', sentences begin with the state after these passes; start = "
+        "'zeros', the default, does not depend on them."
     )
     ELW53 = _warning(
-        "The biLM is on the CPU: on {device}, which spaCy prefers here, its recurrent "
-        "steps would wait for each other. Other components use {device}."
+        "The biLM runs on the CPU, because its recurrent steps would wait for each "
+        "other on {device}, which spaCy prefers here. Other components use {device}."
     )
     ELW57 = _warning(
         "set_exact does nothing any more: on a CPU a sentence always has the same "
@@ -747,21 +770,21 @@ class Warnings(metaclass=_Table):
         DeprecationWarning,
     )
     ELW56 = _warning(
-        "The corpora of this run were split into words in different ways, so words of "
-        "one may be unknown in another: {how}. Prepare them with the same --lang, "
-        "--tokenizer and --sentences, which [text] sets for files."
+        "The texts of this run were tokenised in different ways, so words of one may "
+        "be unknown in another: {how}. Prepare them with the same --lang, --tokenizer "
+        "and --sentences; for files, set these in [text]."
     )
     ELW63 = _warning(
-        "'{path}' looks like {what}, and is read as running text, line by line: "
-        "{line!r}. If it is not text, convert it first."
+        "'{path}' looks like {what}, but is read as running text, line by line: "
+        "{line!r}. If it is not running text, convert it first."
     )
     ELW70 = _warning(
         "'{old}' is called '{new}' now. The old name works until version 0.4."
     )
     ELW55 = _warning(
-        "Matrices were multiplied by '{before}' until this checkpoint, which does not "
-        "run on this device or with this torch. The run goes on by '{now}', so what is "
-        "computed from here on is rounded differently."
+        "Until this checkpoint, matrices were multiplied by '{before}', which does not "
+        "run on this device or with this version of PyTorch. The run goes on with "
+        "'{now}', so further results are rounded differently."
     )
 
 

@@ -29,7 +29,7 @@ to do. Parts in `<...>` stand for what the message names.
 <!-- Written by `python docs/extensions/error_codes.py`: change spacy_elmo/errors.py or
 ways_out.txt, not this page. -->
 """
-PLACE = re.compile(r"\{(\w*)[^}]*\}")
+PLACE = re.compile(r"\{\{|\}\}|\{(\w+)[^}]*\}")
 COMMENT = re.compile(r"    # (.+)")
 CODE = re.compile(r"    (ELW?\d+) = ")
 
@@ -67,7 +67,7 @@ def codes() -> Iterator[Code]:
 
 
 def _place(match: re.Match[str]) -> str:
-    return f"<{match[1]}>" if match[1] else "..."
+    return f"<{match[1]}>" if match[1] else match[0][0]  # {{ stands for {
 
 
 def _sentences(message: str) -> list[str]:

@@ -18,7 +18,7 @@ from torch import Tensor
 from ..errors import Errors, Warnings
 from ..machine import (
     Precision,
-    at_once,
+    batch_limits,
     default_settings,
     prepare_for_forks,
     safe_from_forks,
@@ -41,16 +41,16 @@ Start = Literal["zeros", "boundary"]
 
 
 class BiLM(BidirectionalLM):
-    """A bidirectional language model over characters: the definition, computed by the
-    kernels that suit the device, with the words that it reads.
+    """A bidirectional language model over characters, with the words that it reads. The
+    kernels that suit the device compute it.
 
     Args:
         config: All sizes.
-        vocab: The words of its softmax, or of its word-embedding input; None if they
-            are not known.
+        vocab: The words of its softmax or of its word embedding; None if they are not
+            known.
         alphabet: Its characters, if it does not read bytes.
-        form: The Unicode form of all text that it has read, to which it turns words;
-            None to read them as they are.
+        form: The Unicode form of its training text, to which words are converted; None
+            to read words as they are.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class BiLM(BidirectionalLM):
     def random(
         cls, config: BiLMConfig, *, seed: int = 0, vocab: Sequence[str] | None = None
     ) -> "BiLM":
-        """Return a biLM with random weights, as training starts from."""
+        """Return a biLM with random weights, to start a training from."""
         prepare_for_forks()
         bilm = cls(config, vocab)
         draw_weights(bilm, torch.Generator().manual_seed(seed))
@@ -132,7 +132,7 @@ class BiLM(BidirectionalLM):
 
         Raises:
             ValueError: [EL073] There is no such precision. [EL077] This device does not
-                have it. [EL097] int8 is gone.
+                have it. [EL097] int8 was removed.
         """
         self.fast.precision = precision
         self.token_cache.clear()
@@ -183,9 +183,17 @@ class BiLM(BidirectionalLM):
     def forward(  # type: ignore[override]  # words in place of their ids
         self, batch: PackedBatch, state: BiLMState | None = None, dropout: float = 0.0
     ) -> tuple[Tensor, BiLMState]:
-        """Return the layers of a packed batch, (L+1, N, D), and the state after it.
-        state: what both directions start from, rows in packed order; None for zeros.
-        dropout: rate on the input of every LSTM layer while training."""
+        """Compute the layers of a batch.
+
+        Args:
+            batch: The sentences, packed by `pack` into N rows.
+            state: The state that both directions start from, its rows in packed order;
+                None for zeros.
+            dropout: Dropout rate on the input of every LSTM layer while training.
+
+        Returns:
+            The layers, (L+1, N, D), and the state after the batch.
+        """
         device = self.device
         with safe_from_forks():
             word_N = to_device(batch.word_N, device)
@@ -206,16 +214,16 @@ class BiLM(BidirectionalLM):
         batch_tokens: int | None = None,
         start: Start = "zeros",
     ) -> list[np.ndarray]:
-        """Return the layers of sentences: for each, in order, float32 (L+1, T, D).
+        """Return the layers of each sentence, in order, as float32 (L+1, T, D).
 
-        A sentence's vectors depend on nothing but the sentence.
+        The vectors of a sentence depend on that sentence alone.
 
         Args:
             sentences: Each a list of tokens.
-            batch_tokens: Tokens computed at once at most, which bounds memory; a longer
-                sentence is computed alone. None for 4,096 on a CPU, 32,768 on a GPU.
-            start: The state that each sentence starts from: "zeros", or "boundary",
-                which empty sentences lead to and which is nearer to running text.
+            batch_tokens: Most tokens of a batch, which bounds memory. A longer sentence
+                is a batch of its own. None for 4,096 on a CPU, 32,768 on a GPU.
+            start: The state that each sentence starts from: "zeros", or "boundary", the
+                state after many empty sentences, which is nearer to running text.
 
         Raises:
             ValueError: [EL021, EL025, EL026] The start, sentences or batch_tokens.
@@ -239,7 +247,7 @@ class BiLM(BidirectionalLM):
         prepare_for_forks()
         check_sentences(sentences)
         if batch_tokens is None:
-            batch_tokens = at_once(self.device).tokens
+            batch_tokens = batch_limits(self.device).tokens
         check_at_least(1, batch_tokens=batch_tokens)
         if start not in get_args(Start):
             raise Errors.EL021(start=start)
@@ -266,20 +274,20 @@ class BiLM(BidirectionalLM):
         self, sentences: Sequence[Sequence[str]], state: BiLMState | None = None
     ) -> tuple[list[np.ndarray], BiLMState]:
         """Return the layers of one batch, and the state after it. Row b continues row b
-        of a carried state, as in AllenNLP and bilm-tf from call to call. A smaller
-        batch continues the first rows, and the others are kept for a later one; in a
-        larger batch the rows that are new start from zeros.
+        of the state, as AllenNLP and bilm-tf do from call to call. A smaller batch
+        continues the first rows, and the other rows are kept. In a larger batch, the
+        new rows start from zeros.
 
         Args:
             sentences: The batch, each sentence a list of tokens.
-            state: What the call before returned; None for zeros.
+            state: The state that the previous call returned; None for zeros.
 
         Returns:
-            The layers of each sentence, float32 (L+1, T, D), and the state, of as many
-            rows as the largest batch so far had.
+            The layers of each sentence, float32 (L+1, T, D), and the state. It has as
+            many rows as the largest batch so far.
 
         Raises:
-            ValueError: [EL025] These are no sentences.
+            ValueError: [EL025] The sentences are not lists of strings.
         """
         prepare_for_forks()
         check_sentences(sentences)
@@ -326,8 +334,8 @@ class BiLM(BidirectionalLM):
         return StoredBiLM(self.config, *words, arrays, self.mix, self.form)
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of everything that the vectors depend on, but for the
-        Unicode form, which changes no text that is in it."""
+        """Return a SHA-256 of everything that the vectors depend on, except the Unicode
+        form: it does not change text that is in this form."""
         return self.stored().fingerprint
 
     @classmethod
@@ -346,8 +354,21 @@ class BiLM(BidirectionalLM):
         softmax: Objective | None = None,
         card: Mapping[str, Any] | None = None,
     ) -> str:
-        """Write the biLM into a folder, with the objective that it was trained with and
-        the card that says where it comes from, if given. Arguments, fingerprint that is
-        returned, and errors are those of `weights.save`."""
+        """Write the biLM into a folder. All files of a model there are replaced, or
+        none.
+
+        Args:
+            path: The folder.
+            format: Registered name of a format that can be written.
+            dtype: Dtype of the arrays in the files. They are read as float32.
+            softmax: The objective of the training, so that training can go on.
+            card: The origin of the model.
+
+        Returns:
+            The fingerprint of the files.
+
+        Raises:
+            ValueError, OSError: As `weights.save`.
+        """
         stored, kinds = self.stored(), {"format": format, "dtype": dtype}
         return weights.save(stored, path, objective=softmax, card=card, **kinds)

@@ -25,7 +25,7 @@ from .group import (
 if TYPE_CHECKING:
     from ..bilm import BiLM
 
-AT_ONCE = 64  # sentences
+BATCH_SIZE = 64  # sentences
 ALONE = 20  # sentences that are read one by one
 NAMES = ("tokens/s, new words", "tokens/s, known words", "ms a sentence")
 
@@ -125,7 +125,8 @@ def _measure(bilm: "BiLM", sentences: list[list[str]]) -> tuple[float, float, fl
             bilm.encode(batch)
         return time.perf_counter() - started
 
-    batches = [sentences[i : i + AT_ONCE] for i in range(0, len(sentences), AT_ONCE)]
+    starts = range(0, len(sentences), BATCH_SIZE)
+    batches = [sentences[i : i + BATCH_SIZE] for i in starts]
     alone = [[sentence] for sentence in sentences[:ALONE]]
     n_tokens = sum(map(len, sentences))
     seconds(batches[:1])  # which prepares the weights

@@ -15,8 +15,8 @@ from .model import Encoder
 from .plan import Plan
 from .shard import HEADER_BYTES
 
-SAMPLES, SAMPLE_BYTES = 8, 1 << 14  # places that are looked at, and bytes of each
-TIMED_TOKENS = 1000
+SAMPLES, SAMPLE_BYTES = 8, 1 << 14  # places of an input that are read, bytes of each
+TIMED_TOKENS = 1000  # tokens that are encoded to estimate the time of all
 # Bytes beside the vectors: of a token its text, offsets in it and in the source; of a
 # sentence one offset; of a document its id, position and offsets.
 TOKEN_BYTES, SENTENCE_BYTES, DOCUMENT_BYTES = 22, 8, 36
@@ -111,7 +111,7 @@ def refuse_without_room(
         path=output,
         needed=readable(needed),
         free=readable(free),
-        smaller="; ".join(smaller) or "none of the reductions does",
+        smaller="; ".join(smaller) or "none",
     )
 
 

@@ -27,10 +27,10 @@ class Computing:
     """How vectors are computed.
 
     Attributes:
-        precision: As of `BiLM.set_precision`.
+        precision: "float32", "half", or "tf32" on a GPU, as in `BiLM.set_precision`.
         device: "cpu" or "cuda".
         threads: Threads of each process.
-        batch_tokens: Tokens of a batch at most.
+        batch_tokens: Most tokens of a batch.
         block_tokens: Tokens that are read before they are sorted into batches.
         exact: Whether a sentence has the same vectors, bit for bit, in any batch. Then
             it can be verified alone; otherwise a shard is verified as a whole.
@@ -52,12 +52,12 @@ def load_model(
     """Return a biLM and, from a pipeline, a trained mix of its layers.
 
     Args:
-        source: Name of a model that ships, a folder or file of weights, or a pipeline,
+        source: Name of a shipped model, folder or file of weights, or a pipeline,
             installed or in a folder.
-        mix_of: Component of the pipeline whose mix is taken; None for `elmo` itself.
+        mix_of: Component of the pipeline whose mix is used; None for `elmo` itself.
 
     Raises:
-        ValueError: [EL215] if there is no such mix.
+        ValueError: [EL215] There is no such mix.
         Exception: As `BiLM.load`.
     """
     if not spacy.util.is_package(source):
@@ -157,8 +157,9 @@ class Encoder:
         pages = mmap(-1, max(1, 4 * math.prod(shape)))
         rows = np.frombuffer(pages, np.float32, math.prod(shape)).reshape(shape)
         found = np.split(rows, np.cumsum(lengths))[:-1]
-        at_once = self.computing.batch_tokens
+        batch_tokens = self.computing.batch_tokens
         with force(**dict(self.computing.kernels)):
-            for s, layers in self.bilm.encode_each(sentences, batch_tokens=at_once):
+            layers_of = self.bilm.encode_each(sentences, batch_tokens=batch_tokens)
+            for s, layers in layers_of:
                 found[s][:] = self.kept.combine(layers)
         return found

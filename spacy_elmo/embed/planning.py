@@ -32,16 +32,19 @@ AT_LEAST_ONE = ("threads", "batch_tokens", "block_tokens")
 
 @dataclass(frozen=True)
 class Options:
-    """What a user can choose.
+    """The options of a plan.
 
     Attributes:
-        reading: How text becomes sentences.
+        reading: How text is split into tokens and sentences.
         computing: How vectors are computed.
-        mix_of: As of `load_model`.
-        kind: Kind of all inputs; None to go by their names.
-        layers: As of `parse_layers`.
-        dtype: As in `Kept`.
-        pool: As in `Kept`.
+        mix_of: The component of a pipeline whose mix of layers is used; None for the
+            mix of `elmo` itself.
+        kind: Kind of all inputs, such as "text" or "conllu"; None to tell the kind of
+            each from its file name.
+        layers: "average", "top", "all", numbers such as "0,2", or "mix" for the mix of
+            a pipeline.
+        dtype: "float32", "float16", or "int8" with a scale for each vector.
+        pool: "token" for a vector of each token; "sentence" or "doc" for means.
         shard_mb: Megabytes of text for each shard.
         limit_mb: Megabytes of each input that are read; None for all.
         one_per_file: Whether a file of plain text is one document. Its id is the name
@@ -71,17 +74,17 @@ def make_plan(
     """Return the plan of a folder and its encoder. Write the plan if there is none.
 
     Args:
-        model: As of `load_model`.
-        inputs: Files, folders of files, "-" for standard input.
-        output: The folder.
-        options: Everything else that can be chosen.
-        gpu_id: Number of the GPU that measures and encodes, where the device is "cuda".
+        model: Name of a shipped model, folder or file of weights, or a pipeline.
+        inputs: Files, folders of files, or "-" for standard input.
+        output: The folder of the plan.
+        options: All other options; None for the defaults.
+        gpu_id: Number of the GPU, if the device is "cuda".
 
     Raises:
-        ValueError: [EL201] if the folder has another plan, [EL206] if there is no text,
-            [EL032, EL151, EL207, EL215] for a setting that is not possible.
-        OSError: [EL203] if there is not enough room, [EL013] if the folder can't be
-            written, [EL030] if an input can't be read.
+        ValueError: [EL201] The folder has another plan. [EL206] There is no text.
+            [EL032, EL151, EL207, EL215] A setting has a value that is not allowed.
+        OSError: [EL203] The disk has too little room. [EL013] The folder can't be
+            written. [EL030] An input can't be read.
     """
     output, names = Path(output), [inputs] if isinstance(inputs, str) else inputs
     bilm, plan = _plan(model, names, output, options or Options())

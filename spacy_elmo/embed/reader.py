@@ -18,11 +18,12 @@ from .folder import SHARDS, names_of_shards
 from .plan import Plan, read_plan
 from .shard import Shard
 
-OPEN_SHARDS = 64
+OPEN_SHARDS = 64  # most shards that a corpus keeps open
 
 
 class EmbeddedSentence(NamedTuple):
-    """Text of the tokens, and vectors (T, ..., D); of a pooled sentence (..., D)."""
+    """The text of the tokens of a sentence, and their vectors (T, ..., D). A pooled
+    sentence has one vector, (..., D)."""
 
     tokens: list[str]
     vectors: np.ndarray
@@ -32,8 +33,8 @@ class EmbeddedDocument:
     """A document with its vectors.
 
     Args:
-        pieces: Shards, each with the number of the document in it. A long document can
-            lie in several.
+        pieces: The shards of the document, each with its number there. A long document
+            can be in several shards.
     """
 
     def __init__(self, pieces: list[tuple[Shard, int]]) -> None:
@@ -41,7 +42,7 @@ class EmbeddedDocument:
 
     @property
     def id(self) -> str:
-        """The id in the input, or number of the input and position in it: `0:1234`."""
+        """The id in the input, or else the input's number and the position, `0:12`."""
         shard, number = self.pieces[0]
         return shard.texts("document_ids", number, number + 1)[0]
 
@@ -209,7 +210,7 @@ class Corpus:
         doc.tensor[words] = vectors
 
     def torch_dataset(self) -> "Dataset[Any]":
-        """Return a Dataset of the documents' vectors, as tensors of their own."""
+        """Return a Dataset that has a tensor of vectors for each document."""
         return _Vectors(str(self.output))
 
 

@@ -31,30 +31,30 @@ def run(
     ray: str | None = None,
     progress: bool = False,
 ) -> Outcome:
-    """Make the missing shards of a folder's plan.
+    """Write the missing shards of a plan.
 
-    However it is interrupted, it leaves only whole shards, and the next run makes the
-    others. In the main thread a first Ctrl-C or SIGTERM stops it after the block of
-    sentences that is being computed.
+    An interrupted run leaves only whole shards, and the next run writes the others. In
+    the main thread, a first Ctrl-C or SIGTERM stops the run after the current block of
+    sentences.
 
     Args:
-        output: The folder.
-        encoder: The plan's encoder, if there is one already.
-        processes: Largest number of processes; on Ray, of actors, where 1 means as many
-            as there is room for. A script that asks for several needs `if __name__ ==
-            "__main__":`, since each of them imports it.
-        share: (3, 64) for the third of 64 equal shares of the work.
-        gpu_id: As of `Encoder`.
+        output: The folder of the plan.
+        encoder: The encoder of the plan; None to make it.
+        processes: Largest number of processes. With Ray it is the number of actors, and
+            1 means as many as there is room for. A script that starts several needs `if
+            __name__ == "__main__":`, since each process imports the script.
+        share: The share of the work, such as (3, 64) for the third of 64 equal ones.
+        gpu_id: Number of the GPU, if the device is "cuda".
         ray: "auto", "local" or the address of a Ray cluster; None for no Ray.
-        progress: Whether to show a bar.
+        progress: Whether to show a progress bar.
 
     Raises:
-        ValueError: [EL207] for a share or number of processes that is not possible; as
+        ValueError: [EL207] The share or the number of processes is not allowed. Also as
             `Worker.make`.
-        OSError: [EL203] if there is not enough room, [EL212] if no process can start;
-            as `Worker.make`.
-        ImportError: [EL211] if Ray is missing.
-        KeyboardInterrupt: After Ctrl-C; Terminated, which is one, after SIGTERM.
+        OSError: [EL203] The disk has too little room. [EL212] No process can start.
+            Also as `Worker.make`.
+        ImportError: [EL211] Ray is missing.
+        KeyboardInterrupt: Ctrl-C was pressed. Its subclass Terminated: SIGTERM came.
     """
     output = Path(output).absolute()
     plan = read_plan(output)

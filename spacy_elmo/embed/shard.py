@@ -40,8 +40,8 @@ from ..files import bytes_of, new_checksum, reading
 from .keep import unpack
 
 SUFFIX = ".safetensors"
-ROWS_AT_ONCE = 2048
-HEADER_BYTES = 1 << 13
+ROWS_AT_ONCE = 2048  # rows of a write or of a check: 4 MB of 512 floats
+HEADER_BYTES = 1 << 13  # size of a header; `pack_header` refuses larger ones
 METADATA = "__metadata__"
 TYPES = {
     "float32": "F32",
@@ -55,11 +55,12 @@ TYPES = {
 
 @dataclass(frozen=True)
 class Shard:
-    """A shard that was opened.
+    """An open shard.
 
     Attributes:
-        header: As above.
-        arrays: As above.
+        header: Its plan, counts and checksums.
+        arrays: The arrays beside the vectors, by name: ids and offsets of documents,
+            offsets of sentences, text and places of tokens.
         read_rows: A function that returns rows start:stop in the type that is stored.
     """
 
@@ -73,7 +74,8 @@ class Shard:
         return int(self.header["arrays"]["vectors"]["shape"][0])
 
     def vectors(self, start: int, stop: int) -> np.ndarray:
-        """Return rows as float32, without a copy if they are stored so."""
+        """Return rows start:stop as float32, (stop - start, ..., D). Rows that are
+        stored as float32 are not copied."""
         scales = self.arrays.get("scales")
         rows = self.read_rows(start, stop)
         return unpack(rows, None if scales is None else scales[start:stop])

@@ -64,21 +64,21 @@ def verify(
     seed: int = 0,
     gpu_id: int = 0,
 ) -> Report:
-    """Check every shard of a folder's plan against its inputs, which are read again.
+    """Read the inputs of a plan again, and check every shard against them.
 
     Args:
-        output: The folder.
-        sample: Share of the sentences, or pooled documents, that are recomputed and
-            compared: about 100 at least. If vectors of a shard depend on one another,
-            it is a share of the shards: one at least.
-        full: Whether to recompute all.
-        seed: Seed of the choice.
-        gpu_id: As of `Encoder`.
+        output: The folder of the plan.
+        sample: Share of the sentences, or pooled documents, that are computed again and
+            compared; about 100 at least. If the vectors of a shard depend on one
+            another, it is a share of the shards, and one at least.
+        full: Whether to compute all vectors again.
+        seed: Seed of the random choice.
+        gpu_id: Number of the GPU, if the device is "cuda".
 
     Raises:
-        ValueError: [EL207] for a sample that is no share; [EL204, EL205, EL209] if an
-            input, the model or the pipeline is not what it was.
-        OSError: [EL030] if an input can't be read, or a shard that is there.
+        ValueError: [EL207] The sample is not from 0 to 1. [EL204, EL205, EL209] An
+            input, the model or the pipeline has changed.
+        OSError: [EL030] An input, or a shard that exists, can't be read.
     """
     if not 0.0 <= sample <= 1.0:
         raise Errors.EL207(name="sample", found=sample, known="0 to 1")

@@ -14,7 +14,7 @@ from ..bilm import BiLM
 from ..errors import Errors
 from ..machine import default_settings
 
-AT_ONCE = 1024  # sentences that are encoded at once, which bounds memory
+BATCH_SIZE = 1024  # sentences of a batch, which bounds memory
 AROUND = 12  # tokens that are shown on each side
 
 
@@ -152,8 +152,8 @@ def unit_layers(
     D)."""
     shape = len(layers), len(contexts), bilm.config.width
     found_LND = np.empty(shape, dtype=np.float32)
-    for start in range(0, len(contexts), AT_ONCE):
-        some = contexts[start : start + AT_ONCE]
+    for start in range(0, len(contexts), BATCH_SIZE):
+        some = contexts[start : start + BATCH_SIZE]
         encoded = bilm.encode([context.sentence for context in some])
         for n, (context, layers_LTD) in enumerate(zip(some, encoded), start):
             found_LND[:, n] = layers_LTD[layers, context.position]

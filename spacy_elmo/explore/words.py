@@ -15,14 +15,14 @@ import numpy as np
 from ..bilm import BiLM
 from ..errors import Errors
 from ..machine import default_settings
-from .neighbours import AT_ONCE, Context, unit_layers
+from .neighbours import BATCH_SIZE, Context, unit_layers
 from .page import View, visible
 
 WINDOW = 200  # tokens that are read on each side of the word
 AROUND = 16  # tokens that are shown on each side
 N_NEAREST = 10  # nearest contexts of a context
 N_COMPONENTS = 16  # principal components that points are clustered by
-FEWEST_CLUSTERS, MOST_CLUSTERS = 3, 7
+FEWEST_CLUSTERS, MOST_CLUSTERS = 3, 7  # numbers of clusters that are compared
 ROUNDS = 50  # most iterations of k-means
 TYPICAL = 3  # words that describe a cluster
 
@@ -177,9 +177,9 @@ def _nearest(unit_ND: np.ndarray, sentence_N: np.ndarray) -> dict[str, Any]:
     """
     n = min(N_NEAREST, len(unit_ND) - 1)
     near, cosines = [], []
-    for start in range(0, len(unit_ND), AT_ONCE):
-        cosine_MN = unit_ND[start : start + AT_ONCE] @ unit_ND.T
-        own_M = sentence_N[start : start + AT_ONCE]
+    for start in range(0, len(unit_ND), BATCH_SIZE):
+        cosine_MN = unit_ND[start : start + BATCH_SIZE] @ unit_ND.T
+        own_M = sentence_N[start : start + BATCH_SIZE]
         cosine_MN[own_M[:, None] == sentence_N] = -2  # below any cosine
         best_Mn = np.argsort(-cosine_MN, axis=1, kind="stable")[:, :n]
         found_Mn = np.take_along_axis(cosine_MN, best_Mn, axis=1)

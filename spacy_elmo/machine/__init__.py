@@ -15,10 +15,10 @@ from .processor import (
 )
 from .threads import thread_count
 from .transfer import (
-    CPU_AT_ONCE,
-    GPU_AT_ONCE,
-    AtOnce,
-    at_once,
+    CPU_BATCH_LIMITS,
+    GPU_BATCH_LIMITS,
+    BatchLimits,
+    batch_limits,
     copy_rows,
     take_rows,
     to_device,
@@ -27,9 +27,9 @@ from .transfer import (
 )
 
 __all__ = [
-    "CPU_AT_ONCE", "GPU_AT_ONCE", "INSTRUCTIONS", "PRECISIONS", "AtOnce", "Precision",
-    "ProcessLock", "at_once", "check_name", "copy_rows", "cpu_model",
-    "default_settings", "float32_mode", "has_bfloat16_products", "instructions",
+    "CPU_BATCH_LIMITS", "GPU_BATCH_LIMITS", "INSTRUCTIONS", "PRECISIONS", "BatchLimits",
+    "Precision", "ProcessLock", "batch_limits", "check_name", "copy_rows",
+    "cpu_model", "default_settings", "float32_mode", "has_bfloat16_products", "instructions",
     "onednn_is_on", "prepare_for_forks", "safe_from_forks", "take_rows", "thread_count",
     "to_device", "to_host", "zeros",
 ]  # fmt: skip

@@ -13,23 +13,23 @@ import torch
 from torch import Tensor
 
 
-class AtOnce(NamedTuple):
-    """The limits of a batch: tokens that a device reads at once, and logits of a
-    softmax that it computes at once."""
+class BatchLimits(NamedTuple):
+    """The most tokens that a device reads in one batch, and the most logits that it
+    computes in one multiplication."""
 
     tokens: int
     logits: int
 
 
-# Cache and memory bound a CPU: 128 MB of logits. A GPU needs more rows to be busy, and
-# to read a large softmax seldom: 1 GB. Calculated, not timed (docs/kernels.md).
-CPU_AT_ONCE = AtOnce(4096, 1 << 25)
-GPU_AT_ONCE = AtOnce(32_768, 1 << 28)
+# A CPU is bound by its cache and memory: 128 MB of logits. A GPU needs more rows to be
+# busy, and to read a large softmax seldom: 1 GB. Calculated (docs/kernels.md).
+CPU_BATCH_LIMITS = BatchLimits(4096, 1 << 25)
+GPU_BATCH_LIMITS = BatchLimits(32_768, 1 << 28)
 
 
-def at_once(device: torch.device) -> AtOnce:
+def batch_limits(device: torch.device) -> BatchLimits:
     """Return the limits of a batch on a device."""
-    return GPU_AT_ONCE if device.type == "cuda" else CPU_AT_ONCE
+    return GPU_BATCH_LIMITS if device.type == "cuda" else CPU_BATCH_LIMITS
 
 
 # On a CPU NumPy makes and copies the rows below, since the threads that torch wakes for

@@ -27,13 +27,13 @@ WORDS_OF = "en_elmo_sm"
 
 @registry.architectures("spacy-elmo.Embed.v1")
 def build_embed(embed: TokenVectors, elmo: TokenVectors, width: int) -> TokenVectors:
-    """Return vectors of the task's own and of ELMo, side by side, and one layer down to
-    the width of the encoder above.
+    """Concatenate the component's own vectors and ELMo's, and project them to the width
+    of the encoder above.
 
     Args:
-        embed: The task's own, `spacy.MultiHashEmbed.v2` for instance.
+        embed: The component's own vectors, `spacy.MultiHashEmbed.v2` for instance.
         elmo: `spacy-elmo.ElmoListener.v1`.
-        width: Of the vectors that come out, (T, width) for each Doc.
+        width: Width of the output, (T, width) for each Doc.
     """
     model: TokenVectors = chain(concatenate(embed, elmo), _projection(width))
     model.set_dim("nO", width)
@@ -48,24 +48,24 @@ def build_encode(
     width: int,
     at: Where = "both",
 ) -> Model[list[Doc], list[Floats2d]]:
-    """Return a whole tok2vec: the task's own vectors x_k and its encoder, with ELMo at
-    the input, [x_k; ELMo_k], at the output, [h_k; ELMo_k], or at both, each with a mix
-    of its own.
+    """Return a whole tok2vec: the component's own vectors x_k and its encoder, with
+    ELMo at the input, [x_k; ELMo_k], at the output, [h_k; ELMo_k], or at both. Each
+    place has a mix of its own (Peters et al. 2018, section 3.3).
 
     Args:
-        embed: The task's own vectors, as in `spacy-elmo.Embed.v1`.
+        embed: The component's own vectors, as in `spacy-elmo.Embed.v1`.
         encode: `spacy.MaxoutWindowEncoder.v2`, `spacy.TorchBiLSTMEncoder.v1` (the
-            paper's) or any other that keeps the width.
-        elmo: `spacy-elmo.ElmoListener.v1`; the one at the output is a copy of it (and
-            `nlp.replace_listeners` is to be given its path twice).
-        width: Of what the encoder reads. What comes out is as wide as the encoder's
-            output, and where ELMo is at the output wider by ELMo's width.
+            encoder of the paper) or another one that keeps the width.
+        elmo: `spacy-elmo.ElmoListener.v1`. The listener at the output is a copy of it,
+            so `nlp.replace_listeners` needs its path twice.
+        width: Width of the vectors that the encoder reads. The output is as wide as the
+            encoder's, and ELMo at the output adds ELMo's width.
         at: "input", "output" or "both".
 
     Raises:
-        ValueError: [EL089] for another place, [EL144] if the encoder reads vectors of
-            another width; [EL141], when it is initialised, if its own vectors do not
-            have it.
+        ValueError: [EL089] There is no such place. [EL144] The encoder reads vectors of
+            another width. [EL141] The component's own vectors have another width, which
+            is noticed when they are first computed.
     """
     if at not in get_args(Where):
         raise Errors.EL089(found=at)
@@ -158,13 +158,13 @@ def shipped_words(lang: str) -> str | None:
 def build_words(
     embed: TokenVectors | None = None, weights: str | Path = WORDS_OF
 ) -> TokenVectors:
-    """Return static vectors of words by their spelling, which are not trained.
+    """Return static word vectors, computed from the spelling. They are not trained.
 
     Args:
-        embed: The task's own vectors, `spacy.MultiHashEmbed.v2` for instance, which
-            stand before them in each row; None for the words' alone.
-        weights: Model folder or file with vectors of words, or a shipped name. They are
-            read by `nlp.initialize`, and saved with the pipeline.
+        embed: The component's own vectors, `spacy.MultiHashEmbed.v2` for instance,
+            which come first in each row; None for word vectors alone.
+        weights: Model folder or file with word vectors, or name of a shipped model.
+            `nlp.initialize` reads them, and the pipeline saves them.
     """
     shim = WordsShim()
     words: TokenVectors = Model(

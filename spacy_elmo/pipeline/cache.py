@@ -161,7 +161,7 @@ PAGE_BYTES = 1 << 16  # SQLite's largest: layers of a sentence take a few of the
 MAPPED_BYTES = 1 << 31  # of the file, which is SQLite's most; the rest is read
 WRITTEN_BYTES = 8 << 20  # at once, about: what is not yet in its place takes room too
 WAIT = 60.0  # seconds for another process's write
-AT_ONCE = 500  # keys in one question, which is faster than one each
+KEYS_PER_QUERY = 500  # one query with many keys is faster than many queries
 NO_ROOM = "full", "disk I/O error"  # SQLite's words, the second for quotas
 COLUMNS = "checksum INTEGER, n_layers INTEGER, width INTEGER, data BLOB"
 TABLES = (
@@ -228,8 +228,8 @@ class FileCache(LayerCache):
     def _find(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
         found: dict[bytes, np.ndarray] = {}
         with self._database() as db:
-            for start in range(0, len(keys), AT_ONCE):
-                some = keys[start : start + AT_ONCE]
+            for start in range(0, len(keys), KEYS_PER_QUERY):
+                some = keys[start : start + KEYS_PER_QUERY]
                 marks = ",".join("?" * len(some))
                 question = f"SELECT * FROM layers WHERE key IN ({marks})"  # noqa: S608 (marks)
                 for key, checksum, n_layers, width, data in db.execute(question, some):

@@ -27,7 +27,7 @@ from ..machine import default_settings
 from ..models import name_and_version
 from .cache import LayerCache, open_cache
 from .doc_similarity import install_hooks
-from .encoder import Encoder, LayerBatch, cut, docs_at_once, nothing, shim_of
+from .encoder import Encoder, LayerBatch, cut, group_docs, nothing, shim_of
 from .fine_tuning import FineTuning, ForwardPass
 from .layers import LayerReader, Reading, remember
 from .listener import ElmoListener, infer_widths_of_residuals
@@ -42,17 +42,19 @@ _LINKS = "_later_tok2vecs", "_tensor_readers"
 
 
 class Elmo(TrainablePipe):
-    """Satisfies `spacy.ty.ListenedToComponent` and `listener.Upstream`.
+    """The component `elmo`: it reads Docs with a biLM, and gives the layers to
+    listeners. It satisfies `spacy.ty.ListenedToComponent` and `listener.Upstream`.
 
     Args:
-        vocab: Of the pipeline.
+        vocab: Vocab of the pipeline.
         model: `spacy-elmo.BiLM.v1`, whose L+1 layers have width D.
-        name: Of the component.
-        settings: What `[components.elmo]` holds beside the model; None for defaults.
-        lang: Of the pipeline, whose biLM ships with this package, perhaps.
+        name: Name of the component.
+        settings: The settings of `[components.elmo]` except the model; None for the
+            defaults.
+        lang: Language of the pipeline, to find its shipped biLM.
 
     Raises:
-        ValueError: [EL057, EL083] The mix fits no such biLM.
+        ValueError: [EL057, EL083] The mix does not fit the biLM.
     """
 
     # Returns the pipeline that it was made for, None if that is gone.
@@ -129,7 +131,7 @@ class Elmo(TrainablePipe):
 
     @property
     def is_trainable(self) -> bool:
-        """Whether it learns itself, and so has a column of losses in logs."""
+        """Whether the component is trained, and so has a column of losses in logs."""
         return not self.frozen
 
     @property
@@ -181,10 +183,11 @@ class Elmo(TrainablePipe):
         return self._with_weights().fingerprint()
 
     def load_weights(self, path: str | Path) -> None:
-        """Take weights from a model folder in any format, or a shipped model by name.
+        """Load weights from a model folder in any format, or from a shipped model by
+        name.
 
         Raises:
-            ValueError: [EL052] if its sizes are not those of the component, and as
+            ValueError: [EL052] The weights have other sizes than the component. Also as
                 `BiLM.load`.
         """
         bilm = BiLM.load(shipped.find(path))
@@ -202,16 +205,17 @@ class Elmo(TrainablePipe):
         layer_cache: str | None = None,
         layer_cache_mb: int = 4096,
     ) -> None:
-        """Load the weights, and keep layers if a layer_cache is named.
+        """Load the weights, and use a layer cache if one is named.
 
         Args:
             get_examples: Not used.
             nlp: Not used.
-            weights: From `spacy-elmo.WeightsReader.v1`. Without it: those loaded, or
-                named, or of this package if they fit, or, to be trained, random ones.
-            layer_cache: As `where` of `use_layer_cache`, which raises [EL088]. None
-                for the cache that there is, if there is one.
-            layer_cache_mb: As `mb` of it.
+            weights: A function that returns the biLM (`spacy-elmo.WeightsReader.v1`).
+                None for the weights that are loaded, or else named, or else shipped if
+                they fit, or else, if the biLM is trained, random ones.
+            layer_cache: As `where` of `use_layer_cache`. None keeps the present cache,
+                if there is one.
+            layer_cache_mb: As `mb` of `use_layer_cache`.
 
         Raises:
             ValueError: [EL050, EL081] There are no weights. [EL052] They don't fit.
@@ -296,20 +300,20 @@ class Elmo(TrainablePipe):
 
     def use_layer_cache(self, where: str | Path | None, mb: int = 4096) -> None:
         """Keep the layers of sentences from now on, so that a text that is read many
-        times is encoded once. The cache does not travel with the pipeline.
+        times is encoded once. The cache is not saved with the pipeline.
 
-        On a CPU sentences have the same vectors in any batch, bit for bit, so nothing
-        changes but the time.
+        On a CPU a sentence has the same vectors in any batch, bit for bit, so a cache
+        changes nothing but the time.
 
         Args:
-            where: A file, which other processes and later runs can use too; "memory",
+            where: A file, which other processes and later runs can use, too; "memory";
                 or None for no cache.
-            mb: Its size at most.
+            mb: Largest size of the cache, in megabytes.
 
         Raises:
-            ValueError: [EL088] The biLM is not frozen. [EL086] The file is no layer
-                cache, or damaged. [EL026] mb is below 0.
-            OSError: [EL087] if the file can't be used.
+            ValueError: [EL088] The biLM is not frozen. [EL086] The file is damaged, or
+                is not a layer cache. [EL026] mb is below 0.
+            OSError: [EL087] The file can't be used.
         """
         self._cache_advice = False
         if where is not None and not self.frozen:
@@ -470,7 +474,7 @@ class Elmo(TrainablePipe):
 
     @default_settings()
     def layers_of(self, doc: Doc) -> Floats3d:
-        """Return the layers of a Doc that the component has seen, (L+1, T, D)."""
+        """Return the layers of a Doc that the component has read, (L+1, T, D)."""
         self._tuning.complete_before([doc])
         self._with_weights()
         return self._reader.of_doc(doc)
@@ -483,7 +487,7 @@ class Elmo(TrainablePipe):
 
     @property
     def held_bytes(self) -> int:
-        """Size of the layers that are held for listeners and users."""
+        """Bytes of the layers that are kept for listeners and users."""
         return self._reader.store.held_bytes
 
     # -- prediction ---------------------------------------------------------------
@@ -543,7 +547,7 @@ class Elmo(TrainablePipe):
             except Exception as error:  # noqa: BLE001 (spaCy's handlers get all)
                 handle(unchecked, error)
 
-        for group in docs_at_once(self.model, stream, batch_size):
+        for group in group_docs(self.model, stream, batch_size):
             docs: Sequence[Doc] = group
             parts = compute_what_fits([docs], self._annotate, len)
             while docs:

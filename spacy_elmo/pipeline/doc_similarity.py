@@ -18,23 +18,23 @@ from .layers import vectors_of
 def similarity(
     a: Token | Span | Doc, b: Token | Span | Doc, *, layer: int | None = None
 ) -> float:
-    """Return the cosine of two tokens' contextual vectors, from -1 to 1; 0 for white
-    space and empty Docs, which have none. Of spans and Docs the mean of their tokens'
-    vectors counts.
+    """Return the cosine of the contextual vectors of two tokens, spans or Docs, from -1
+    to 1. The vector of a span or Doc is the mean of its tokens' vectors. White space
+    and empty Docs have no vector, and a similarity of 0.
 
     Args:
         a: A token, span or Doc.
         b: Another.
-        layer: Number of a biLM layer, 0 being the token layer. None for the vectors
-            that `elmo` writes into `doc.tensor`, also where a stock `tok2vec` has
-            written its own there. A Doc from a file or another process has
-            `doc.tensor` alone, whoever wrote it.
+        layer: Number of a biLM layer; 0 is the token layer. None for the vectors that
+            `elmo` writes into `doc.tensor`, even if a stock `tok2vec` has overwritten
+            them. A Doc from a file or another process has only `doc.tensor`, whichever
+            component wrote it.
 
     Raises:
-        ValueError: [EL055] if a Doc has not been through `elmo`, [EL140] if its tokens
-            are others since, [EL083] if it has no such layer, [EL142] if the vectors
-            are of two models of other widths.
-        TypeError: [EL094] for a lexeme, which stands in no context.
+        ValueError: [EL055] A Doc has not been through `elmo`. [EL140] Its tokens were
+            changed afterwards. [EL083] There is no such layer. [EL142] The vectors have
+            different widths, so they come from two models.
+        TypeError: [EL094] One of them is a lexeme, which has no context.
     """
     u, v = _vector(a, layer), _vector(b, layer)
     if not (u.ndim and v.ndim):  # the tensor of an empty Doc has no width

@@ -284,11 +284,12 @@ def cut(encoder: Encoder, docs: Sequence[Doc | DocPieces]) -> list[DocPieces]:
     ]
 
 
-def docs_at_once(
+def group_docs(
     encoder: Encoder, docs: Iterable[Doc], batch_size: int | None = None
 ) -> Iterator[list[Doc]]:
-    """Yield Docs in order, in groups of batch_size Docs or some batches of the biLM:
-    enough to batch sentences of like length, few enough that long Docs take little."""
+    """Yield Docs in order, in groups of batch_size Docs at most. A group has about two
+    batches of the biLM: enough to batch sentences of similar length, and few enough to
+    keep little of long Docs in memory."""
     n_tokens = max(PIPE_TOKENS, 2 * shim_of(encoder).batch_tokens)
     return docs_by_tokens(docs, n_tokens, batch_size)
 

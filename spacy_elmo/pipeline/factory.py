@@ -119,9 +119,9 @@ def _warn_of_mix(name: str, settings: ElmoSettings) -> None:
 
 
 def component_config(path: str | Path) -> dict[str, Any]:
-    """Return the configuration of an `elmo` component that fits the weights in a model
-    folder or of a shipped model's name, for `nlp.add_pipe("elmo", config=...)`; with
-    the mix of layers that was trained with them, if they have one.
+    """Return the configuration of an `elmo` component for a model, to be used in
+    `nlp.add_pipe("elmo", config=...)`. If a mix of layers was trained with the model,
+    the configuration has it, too. path: a model folder, or the name of a shipped model.
 
     Raises:
         ValueError, FileNotFoundError: As `weights.read_config`.

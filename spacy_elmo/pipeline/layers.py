@@ -26,7 +26,7 @@ from .encoder import (
     Sentences,
     as_batch,
     cut,
-    docs_at_once,
+    group_docs,
     sentences_of,
     shim_of,
 )
@@ -260,7 +260,7 @@ class LayerReader:
                 self.store.was_read(run, listener)
                 yield layers
             else:
-                for some in docs_at_once(self.model, run):
+                for some in group_docs(self.model, run):
                     yield self._read_again(some, listener, listeners)
 
     def _read_again(
@@ -349,26 +349,27 @@ def _component(doc: Doc, name: str) -> Any:
 
 
 class ElmoLayers:
-    """What `doc._.elmo` gives."""
+    """The value of `doc._.elmo`: the layers of a Doc, by component."""
 
     def __init__(self, doc: Doc) -> None:
         self._doc = doc
 
     @property
     def layers(self) -> Floats3d:
-        """Layers of the last `elmo` component that the Doc went through, float32
-        (L+1, T, D): the token layer first, row i for token i, zeros for white space.
+        """The layers of the last `elmo` component that has read the Doc, float32
+        (L+1, T, D). The token layer is the first. Row i belongs to token i, and is zero
+        for white space.
 
         Raises:
-            ValueError: [EL055] if no component here has seen the Doc.
+            ValueError: [EL055] No component of this process has read the Doc.
         """
         return self[next(reversed(_components.get(self._doc, {})), "elmo")]
 
     def __getitem__(self, name: str) -> Floats3d:
-        """Return the layers by the component of a name.
+        """Return the layers of the component with a name.
 
         Raises:
-            ValueError: [EL055] if no such component here has seen the Doc.
+            ValueError: [EL055] No such component of this process has read the Doc.
         """
         return _component(self._doc, name).layers_of(self._doc)
 

@@ -15,11 +15,11 @@ class MixSettings:
     Args:
         mix: "learned", "average", "top", "concat", or the number of a layer, 0 being
             the token layer.
-        mix_weights: Softmax weights w of a learned mix, one a layer, to begin with;
-            zeros, so equal shares, by default.
+        mix_weights: First softmax weights w of a learned mix, one for each layer. By
+            default they are zeros, which gives equal shares.
         layer_norm: Give each token's vector in each layer mean 0 and variance 1 before
-            (paper, section 3.2).
-        gamma: Scale of the mix, to begin with.
+            layers are mixed (Peters et al. 2018, section 3.2).
+        gamma: First scale of the mix.
 
     Raises:
         ValueError: [EL085] for a setting that means nothing.
@@ -36,12 +36,12 @@ class MixSettings:
             known = f"{', '.join(MIXES)}, nor the number of a layer"
             self._refuse(f"mix = {self.mix!r} is none of {known}")
         if self.mix_weights is not None and not self.is_weighted:
-            self._refuse(f"mix_weights are of mix = 'learned', not of {self.mix!r}")
+            self._refuse(f"mix_weights need mix = 'learned', not {self.mix!r}")
         weights = [] if self.mix_weights is None else self.mix_weights
         if not isinstance(weights, (list, tuple)) or not all(
             isinstance(weight, (int, float)) for weight in weights
         ):
-            self._refuse(f"mix_weights = {weights!r} is no list of numbers")
+            self._refuse(f"mix_weights = {weights!r} is not a list of numbers")
 
     def _refuse(self, problem: str) -> None:
         raise Errors.EL085(problem=problem)
@@ -73,10 +73,10 @@ class ListenerSettings(MixSettings):
     """The settings of a mix that is trained.
 
     Args:
-        dropout: On the mix, while training.
-        l2: lambda of lambda * |w|^2, added to the loss at every backward pass (with
-            spaCy's `accumulate_gradient` there are several an update), which draws a
-            learned mix towards the average.
+        dropout: Dropout rate on the mix, while training.
+        l2: Factor lambda of lambda * |w|^2, which every backward pass adds to the loss.
+            It draws a learned mix towards the average. With `accumulate_gradient` of
+            spaCy an update has several backward passes.
     """
 
     dropout: float = 0.0
@@ -99,25 +99,25 @@ class ElmoSettings(MixSettings):
     that a weighted average. ("learned" is what version 0.2 called it.)
 
     Args:
-        weights: Model folder or file in any format, or the name of a shipped model,
-            that weights are loaded from at first use; a relative path is of the folder
-            that the process works in when it is named. None for the biLM that ships for
-            the language, or for weights that are loaded otherwise.
+        weights: Model folder or file in any format, or the name of a shipped model. The
+            weights are loaded at first use. A relative path starts from the working
+            folder at the time when it is named. None for the shipped biLM of the
+            language, or for weights that are loaded otherwise.
         frozen: Don't train the biLM. It is still initialised and loaded, and listeners
             still train their mixes. False fine-tunes it through the listeners.
-        set_tensor: Set `doc.tensor`, which components that listen to a stock `tok2vec`
-            read, too.
-        max_layers_mb: Layers that wait for listeners are held up to this size; beyond
-            it they are computed again when they are asked for.
+        set_tensor: Set `doc.tensor`. Components that listen to a stock `tok2vec` read
+            it, too.
+        max_layers_mb: Most megabytes of layers that are kept until all listeners have
+            read them. Further layers are computed again when a listener needs them.
         learn_rate: Of the biLM, by an Adam of its own, if it is not frozen: its highest
             rate, which falls as that of the optimizer of the other components does.
             None for that optimizer.
         unfreeze_every: Updates after which one more layer of the biLM learns, the top
             one first; 0 for all from the start. With the rate, it keeps a biLM from
             forgetting what it was trained on.
-        similarity_hooks: Whether `similarity` of tokens, spans and Docs is that of
-            their vectors in context (not of Docs that come back from other processes,
-            which leave hooks behind).
+        similarity_hooks: Let `similarity` of tokens, spans and Docs compare their
+            vectors in context. Docs that come back from other processes lose the
+            hooks.
 
     Raises:
         ValueError: [EL085] for a mix that means nothing, [EL026] for a number below 0.

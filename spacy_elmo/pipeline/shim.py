@@ -45,7 +45,7 @@ from ..errors import Errors, Warnings
 from ..files import MAX_WORDS, parsing
 from ..machine import (
     Precision,
-    at_once,
+    batch_limits,
     check_name,
     default_settings,
     float32_mode,
@@ -233,7 +233,7 @@ class BiLMShim(TorchShim):
     @property
     def batch_tokens(self) -> int:
         """Tokens computed at once at most."""
-        return self._batch_tokens or at_once(self._model.device).tokens
+        return self._batch_tokens or batch_limits(self._model.device).tokens
 
     @property
     def max_bytes(self) -> int:

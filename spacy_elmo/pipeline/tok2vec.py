@@ -13,7 +13,7 @@ from thinc.types import Floats2d
 
 from ..errors import Errors, Warnings
 from ..machine import default_settings
-from .encoder import Encoder, docs_at_once, shim_of
+from .encoder import Encoder, group_docs, shim_of
 from .listener import ElmoListener
 from .mix import MixModel
 from .settings import ListenerSettings
@@ -169,7 +169,7 @@ def _forward(
         raise Errors.EL095()
     if not is_train:
         vectors: list[Floats2d] = []
-        for group in docs_at_once(encoder, docs):
+        for group in group_docs(encoder, docs):
             vectors += model.mix(encoder.predict(group), False)[0]
         return vectors, lambda dY: []
     layers, backprop_encoder = encoder(docs, not model.frozen)

@@ -15,9 +15,9 @@ from .factory import component_config
 
 Block = dict[str, Any]
 
-EMBEDDING_WIDTH = 96
-# Width and depth of the encoder: spaCy's own, and what reads ELMo's vectors. They know
-# their context, so it is wider, and one layer is enough.
+EMBEDDING_WIDTH = 96  # of hash embeddings, as in spaCy's default pipelines
+# Width and depth of the encoder: spaCy's default, and the one above ELMo's vectors.
+# These know their context, so one wide layer is enough.
 HASH_EMBED_CNN, ELMO = (96, 4), (256, 1)
 # The budget of the tables in docs/guides/results.md: updates, evaluations on the
 # development set, and the learning rate at its highest.
@@ -162,13 +162,13 @@ def _budget(optimizer: Block, steps: int) -> Block:
 
 def _model_of(nlp: Language, name: str) -> Block:
     if not nlp.has_factory(name):
-        raise Errors.EL091(name=name, problem="there is no such")
+        raise Errors.EL091(name=name, problem="there is no such component")
     if name == "elmo":
-        problem = "it is put in by itself, before every other"
+        problem = "it is added by itself, before all other components"
         raise Errors.EL091(name=name, problem=problem)
     model = (nlp.get_factory_meta(name).default_config or {}).get("model") or {}
     if "tok2vec" not in model:
-        problem = "its model has no tok2vec, so it is no listening"
+        problem = "its model has no tok2vec"
         raise Errors.EL091(name=name, problem=problem)
     return dict(model)
 

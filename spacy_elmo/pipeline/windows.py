@@ -106,7 +106,7 @@ class SentenceAdvice:
             if doc.has_annotation("SENT_START"):
                 continue
             if len(pieces) > 1:
-                how = f"in windows, {len(pieces)} of them"
+                how = f"in {len(pieces)} windows"
             elif (end := _end_inside(doc)) is not None:
                 how = f"as one sentence, though one ends at token {end} of {len(doc)}"
             else:

@@ -12,14 +12,14 @@ import psutil
 import torch
 
 from ..errors import Errors
-from ..machine import CPU_AT_ONCE, GPU_AT_ONCE
+from ..machine import CPU_BATCH_LIMITS, GPU_BATCH_LIMITS
 from ..text import SPECIALS
 from .model import LanguageModel
 
 FLOAT = 4  # bytes
 CGROUP = Path("/sys/fs/cgroup")
-LIBRARIES = 400 << 20  # of Python and torch themselves
-WORD_LENGTH = 24  # bytes of a word longer than most words of a batch
+LIBRARIES = 400 << 20  # bytes of Python and torch themselves, an estimate
+WORD_LENGTH = 24  # bytes of a word; most words of a batch are shorter
 # Distinct words of a batch, as a share of its positions: half in small batches of
 # English, fewer in larger ones.
 DISTINCT = 0.5
@@ -85,8 +85,8 @@ class Plan:
             (width for width, _ in sizes.filters), default=0
         )
         encoder = words * S * (length + 8 * (1 + sizes.n_highway))
-        at_once = GPU_AT_ONCE if self.on_gpu else CPU_AT_ONCE
-        logits = 3 * min(at_once.logits, positions * n_logits)
+        limits = GPU_BATCH_LIMITS if self.on_gpu else CPU_BATCH_LIMITS
+        logits = 3 * min(limits.logits, positions * n_logits)
         return FLOAT * (lstm + encoder + logits)
 
 
@@ -128,7 +128,7 @@ def check_fits(plan: Plan, available: int, n_processes: int = 1) -> None:
         parts = next(k for k in count(least) if plan.n_streams % k == 0)
         advice = (
             f"A batch_size of {n} for each process fits, or the same batch with "
-            f"accumulate = {parts} times what it is"
+            f"accumulate multiplied by {parts}"
         )
     else:
         alone = replace(plan, n_streams=1)

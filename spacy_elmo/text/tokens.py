@@ -60,7 +60,7 @@ def tokenizer_of(
         ValueError: [EL032] There is no such language or tokenizer.
     """
     if tokenizer not in ("spacy", "whitespace"):
-        problem = "the tokenizer is 'spacy' or 'whitespace'"
+        problem = "a tokenizer is 'spacy' or 'whitespace'"
         raise Errors.EL032(lang=tokenizer, error=problem)
     ends_at = _sentence_ends() if split else None
     if tokenizer == "whitespace":

@@ -28,7 +28,7 @@ FORMAT_VERSION = 1
 MAX_BYTES = 256 << 20  # most bytes of a file
 LARGEST = 127  # largest weight and activation
 MAX_COLUMNS = 1 << 10  # most inputs of a product: 1024 * 127 * 127 is below 2**24
-AT_ONCE = 2_000  # words that are computed at once, which bounds memory
+BATCH_SIZE = 2_000  # words of a batch, which bounds memory
 CACHE_WORDS = 50_000  # most words in the cache: 32 MB
 MAX_KEPT = 100  # most characters of a word in the cache
 
@@ -100,8 +100,8 @@ class WordEncoder:
         kept = self._kept
         missing = [word for word in dict.fromkeys(words) if word not in kept]
         found: dict[str, np.ndarray] = {}
-        for first in range(0, len(missing), AT_ONCE):
-            some = missing[first : first + AT_ONCE]
+        for first in range(0, len(missing), BATCH_SIZE):
+            some = missing[first : first + BATCH_SIZE]
             found.update(zip(some, self._encode(some), strict=True))
         rows = [found[word] if word in found else kept[word] for word in words]
         if len(kept) + len(found) > CACHE_WORDS:

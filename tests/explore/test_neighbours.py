@@ -63,7 +63,7 @@ def test_sentences_that_come_again_push_out_no_other(bilm):
 
 def test_no_such_layer(bilm):
     for layer in (3, -4):
-        with pytest.raises(ValueError, match=r"EL083.*last one 2"):
+        with pytest.raises(ValueError, match=r"EL083.*last layer is 2"):
             unit_vectors(bilm, [], layer)
 
 

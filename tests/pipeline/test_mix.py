@@ -141,14 +141,16 @@ def pipeline(**settings):
 
 @pytest.mark.parametrize("layer", [3, -4])
 def test_layer_that_does_not_exist(layer):
-    with pytest.raises(ValueError, match=r"EL083.*last one 2"):
+    with pytest.raises(ValueError, match=r"EL083.*last layer is 2"):
         pipeline(mix=layer)
 
 
 def test_widths():
     nlp = pipeline(mix="concat", width=36)
     nlp.initialize(lambda: examples(nlp))
-    with pytest.raises(ValueError, match=r"EL054.*12, but 'elmo' gives 36"):
+    with pytest.raises(
+        ValueError, match=r"EL054.*12, but 'elmo' has vectors of width 36"
+    ):
         pipeline(mix="concat", width=12).initialize()
 
 

@@ -136,8 +136,8 @@ def test_what_comes_to_a_gpu_was_pinned_and_is_not_waited_for(monkeypatch):
 @pytest.mark.parametrize("n", [0, 1, 2, 30])
 @pytest.mark.parametrize("chunk", [40, 1 << 20])
 def test_clusters_found_on_the_host_give_the_bits_of_torch(n, chunk, monkeypatch):
-    few = transfer.CPU_AT_ONCE._replace(logits=chunk)
-    monkeypatch.setattr(transfer, "CPU_AT_ONCE", few)
+    few = transfer.CPU_BATCH_LIMITS._replace(logits=chunk)
+    monkeypatch.setattr(transfer, "CPU_BATCH_LIMITS", few)
     torch.manual_seed(0)
     softmax = AdaptiveSoftmax(16, 20, [4, 9])
     h, target = torch.randn(n, 16, requires_grad=True), torch.randint(20, (n,))

@@ -16,7 +16,7 @@ from torch import Tensor
 from .gpu_steps import Clip, Steps
 
 BLOCK = 256  # columns of a row that one program of a pointwise kernel computes
-# Rows, columns and terms of the sum of one tile of the projection.
+# Rows, columns and terms of the sum of one tile of the projection (docs/kernels.md).
 TILE_B, TILE_H, TILE_C = 32, 64, 64
 
 

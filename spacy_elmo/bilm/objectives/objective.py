@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from ...machine import at_once
+from ...machine import batch_limits
 
 
 class Objective(nn.Module):
@@ -137,4 +137,4 @@ def chunk_size(n_logits: int, device: torch.device) -> int:
         n_logits: Number of logits of a prediction.
         device: The device.
     """
-    return max(1, at_once(device).logits // n_logits)
+    return max(1, batch_limits(device).logits // n_logits)

@@ -149,7 +149,7 @@ def save(
     """
     writer, folder = writable_format(format), Path(folder)
     if dtype not in writer.dtypes:
-        problem = f"of type {dtype}; it has {', '.join(writer.dtypes)}"
+        problem = f"its type is {dtype}, and the format has {', '.join(writer.dtypes)}"
         raise Errors.EL027(format=format, problem=problem)
     if not (writer.keeps_training or (objective is None and card is None)):
         problem = "it has no place for an objective or a card"

@@ -154,7 +154,7 @@ def check_shapes(
             raise Errors.EL007(path=path, name=name, **shapes)
     unknown = sorted(set(found) - set(expected))
     if unknown:
-        problem = f"has arrays that the model has not: {', '.join(unknown[:5])}"
+        problem = f"has arrays that the model does not have: {', '.join(unknown[:5])}"
         raise Errors.EL006(path=path, problem=problem)
 
 

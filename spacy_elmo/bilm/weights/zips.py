@@ -22,7 +22,7 @@ from .stored import StoredBiLM
 # Endings of the files of a model.
 ENDINGS = (".json", ".hdf5", ".h5", ".txt", ".dic", ".pkl", ".safetensors")
 _NOTHING = "it holds no model in a known format"
-MAX_FILES = 1000
+MAX_FILES = 1000  # most files in a zip
 MAX_COMPRESSION = 100  # largest ratio of a model's size to the size of its zip
 
 

@@ -54,22 +54,22 @@ def find_sink(name: str) -> Sink:
 def export(
     output: str | Path, target: str | Path, sink: str, *, force: bool = False
 ) -> int:
-    """Write the shards of a folder in another format. Return their number.
+    """Write the shards of a folder in another format. Return the number of shards.
 
     Args:
-        output: The folder.
-        target: A folder, for one file a shard; or one file for all, where the format
-            can join shards and the name ends as its files do.
+        output: The folder of the plan.
+        target: A folder, which gets one file for each shard. Or one file for all
+            shards, if the format can join them and the name has the format's ending.
         sink: Registered name of the format.
-        force: Whether to replace what is there: the file, or in the folder all files of
-            the format that are named as shards.
+        force: Whether to replace the file, or the files of the format in the folder
+            that have the names of shards.
 
     Raises:
-        ValueError: [EL207] if the format can't hold the vectors, [EL208] if a shard is
-            damaged, [EL217] if shards are missing, [EL130, EL223] if the file, or such
-            files in the folder, are there.
-        ImportError: [EL211] if a package is missing.
-        OSError: [EL013] if a file can't be written; it is whole or not there.
+        ValueError: [EL207] The format can't hold the vectors. [EL208] A shard is
+            damaged. [EL217] Shards are missing. [EL130, EL223] The file exists, or such
+            files in the folder.
+        ImportError: [EL211] A package is missing.
+        OSError: [EL013] A file can't be written. No part of it is left.
     """
     output, target = Path(output), Path(target)
     plan, to = read_plan(output), find_sink(sink)

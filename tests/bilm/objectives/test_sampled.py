@@ -51,8 +51,8 @@ def test_equals_the_plain_estimate_with_its_gradients(n, seed, chunk):
     softmax, (h, target) = make(seed), inputs(n, seed)
     softmax.begin_step(seed, 3, target.numpy())
     sampled = softmax.sampled_S.tolist()
-    before = transfer.CPU_AT_ONCE
-    transfer.CPU_AT_ONCE = before._replace(logits=chunk)  # in one piece or many
+    before = transfer.CPU_BATCH_LIMITS
+    transfer.CPU_BATCH_LIMITS = before._replace(logits=chunk)  # in one piece or many
     try:
         found = softmax(h, target)
         expected = plain(softmax, h, target, sampled, softmax.n_draws)
@@ -64,7 +64,7 @@ def test_equals_the_plain_estimate_with_its_gradients(n, seed, chunk):
             for log_p in (found, expected)
         )
     finally:
-        transfer.CPU_AT_ONCE = before
+        transfer.CPU_BATCH_LIMITS = before
     for a, b in zip(ours, theirs):
         assert torch.allclose(a.to_dense(), b, atol=1e-5)
     used = set(sampled) | set(target.tolist())

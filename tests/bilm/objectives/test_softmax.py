@@ -34,8 +34,8 @@ def test_full_softmax_in_chunks(monkeypatch):
     expected = torch.log_softmax(h @ softmax.weight.t() + softmax.bias, 1)[
         range(7), target
     ]
-    two = transfer.CPU_AT_ONCE._replace(logits=40)
-    monkeypatch.setattr(transfer, "CPU_AT_ONCE", two)
+    two = transfer.CPU_BATCH_LIMITS._replace(logits=40)
+    monkeypatch.setattr(transfer, "CPU_BATCH_LIMITS", two)
     assert torch.allclose(softmax(h, target), expected, atol=1e-6)
 
 

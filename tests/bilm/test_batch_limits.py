@@ -9,8 +9,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.objectives import AdaptiveSoftmax, FullSoftmax
-from spacy_elmo.machine import CPU_AT_ONCE, GPU_AT_ONCE, at_once, transfer
-from spacy_elmo.pipeline.encoder import docs_at_once
+from spacy_elmo.machine import (
+    CPU_BATCH_LIMITS,
+    GPU_BATCH_LIMITS,
+    batch_limits,
+    transfer,
+)
+from spacy_elmo.pipeline.encoder import group_docs
 from spacy_elmo.pretrain import perplexity
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.text.corpus import build_corpus
@@ -18,20 +23,20 @@ from spacy_elmo.text.corpus import build_corpus
 from ..models import tiny_config
 from ..pipelines import add_elmo
 
-SIZES = {"cpu": CPU_AT_ONCE, "cuda": GPU_AT_ONCE}
+SIZES = {"cpu": CPU_BATCH_LIMITS, "cuda": GPU_BATCH_LIMITS}
 on_each = pytest.mark.parametrize("device", SIZES)
 
 
 @pytest.fixture
 def sizes(device, monkeypatch):
     """Take the host for such a device."""
-    monkeypatch.setattr(transfer, "CPU_AT_ONCE", SIZES[device])
+    monkeypatch.setattr(transfer, "CPU_BATCH_LIMITS", SIZES[device])
     return SIZES[device]
 
 
 @on_each
 def test_it_is_the_type_of_device_that_says(device):
-    assert at_once(torch.device(device)) == SIZES[device]
+    assert batch_limits(torch.device(device)) == SIZES[device]
 
 
 @on_each
@@ -52,10 +57,10 @@ def test_docs(sizes, batch_tokens):
     nlp = spacy.blank("en")
     elmo = add_elmo(nlp, model={"batch_tokens": batch_tokens})
     docs = [nlp.make_doc("a " * 10_000)] * 30
-    groups = list(docs_at_once(elmo.model, docs))
+    groups = list(group_docs(elmo.model, docs))
     each = -(-max(16_384, 2 * (batch_tokens or sizes.tokens)) // 10_000)
     assert [len(group) for group in groups[:-1]] == [each] * (len(groups) - 1)
-    assert len(next(docs_at_once(elmo.model, docs, 1))) == 1
+    assert len(next(group_docs(elmo.model, docs, 1))) == 1
 
 
 class Rows(TorchDispatchMode):
