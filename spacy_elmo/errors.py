@@ -305,7 +305,7 @@ class Errors(metaclass=_Table):
         "precision, or 'float32'."
     )
     EL097 = _error(
-        "precision = 'int8' was removed: 'half' is faster now, and ten times as exact. "
+        "precision = 'int8' was removed: 'half' is several times as exact. "
         "Set precision = 'half', or 'float32' where half is not available."
     )
     EL096 = _error(
