@@ -48,9 +48,9 @@ def benchmark_cli(
 ) -> None:
     """Measure the speed of each precision and number of threads on a text.
 
-    Each row has the tokens per second of 64 sentences at once, whose words are new or
-    known, and the milliseconds of a sentence alone. All settings take their turn in
-    each round, and the median counts.
+    Each row has the tokens per second in batches of 64 sentences, with new and with
+    known words, and the milliseconds of a single sentence. Each round measures all
+    settings, and the median of the rounds is shown.
     """
     import torch
 

@@ -35,7 +35,7 @@ embed = typer.Typer(
 )
 app.add_typer(embed)
 
-MODEL = typer.Argument(None, help="Name that ships, folder of weights, or pipeline")
+MODEL = typer.Argument(None, help="Shipped model, folder of weights, or pipeline")
 INPUTS = typer.Argument(None, help=f"{TEXT}, '-' for standard input")
 OUTPUT = typer.Option(..., "--output", "-o", help="Folder of the vectors")
 FOLDER = typer.Argument(..., help="Folder of the vectors")
@@ -44,24 +44,24 @@ ONE = typer.Option(False, "--one-per-file", help="A file of text is one document
 TEXT_FIELD = typer.Option("text", help="Field of .jsonl with the text")
 ID_FIELD = typer.Option("id", help="Field of .jsonl with the id")
 TOKENS_FIELD = typer.Option("tokens", help="Field of .jsonl with tokens, if any")
-WINDOW = typer.Option(250, help="Tokens that the biLM reads at once at most")
+WINDOW = typer.Option(250, help="Most tokens that the biLM reads in one piece")
 LAYERS = typer.Option("average", help="mix, average, top, all, or numbers: 0,2")
-MIX_OF = typer.Option(None, help="Component of the pipeline whose mix it is")
-SAVED = typer.Option("float32", help="Of the vectors in files: float32, float16, int8")
+MIX_OF = typer.Option(None, help="Component of the pipeline whose mix is used")
+SAVED = typer.Option("float32", help="Precision of files: float32, float16, int8")
 POOL = typer.Option("token", help="A vector for each token, or a mean: sentence, doc")
 SHARD_MB = typer.Option(4.0, help="Text for each shard, in MB")
-LIMIT = typer.Option(None, help="MB that are read of each input at most")
-PRECISION = typer.Option("float32", help="Of the computation: float32 or half")
+LIMIT = typer.Option(None, help="Most MB that are read of each input")
+PRECISION = typer.Option("float32", help="Precision of computing: float32 or half")
 THREADS = typer.Option(1, help="Threads of each process")
-BATCH = typer.Option(2048, help="Tokens that are computed at once at most")
+BATCH = typer.Option(2048, help="Most tokens of a batch")
 RAY = typer.Option(
     None,
     metavar="[ADDRESS]",
     help="Ray cluster, or 'local'. Without an address Ray looks for one, or starts one",
 )
 SHARE = typer.Option("1/1", help="Part of the work: 3/64 is the third of 64")
-FULL = typer.Option(False, "--full", help="Recompute all vectors")
-SAMPLE = typer.Option(0.001, help="Share of the vectors that are recomputed")
+FULL = typer.Option(False, "--full", help="Compute all vectors again")
+SAMPLE = typer.Option(0.001, help="Share of vectors to compute again")
 SEED = typer.Option(0, help="Seed of the sample")
 
 
@@ -142,12 +142,12 @@ def _plan_or_run(*, is_run: bool) -> Any:
 embed.command(
     "run",
     cls=_CommandWithRay,
-    help="Write vectors. The same command again makes what is missing.",
+    help="Write vectors. The same command again writes the missing ones.",
 )(_plan_or_run(is_run=True))
 embed.command(
     "plan",
     cls=_CommandWithRay,
-    help="Write the plan, and show what it will take.",
+    help="Write the plan, and show the time and space that it needs.",
 )(_plan_or_run(is_run=False))
 
 
@@ -229,7 +229,7 @@ def _show_plan(plan: "Plan", output: Path, n_process: int) -> None:
 
 @embed.command("status")
 def status_cli(output: Path = FOLDER, as_json: AsJson = False) -> None:
-    """Show what is done, how fast it goes, and what rounding costs."""
+    """Show what is done, the speed, and the errors of rounding."""
     from dataclasses import asdict
 
     from tqdm import tqdm
@@ -298,7 +298,7 @@ def repair_cli(
     gpu_id: GpuId = -1,
     n_process: NProcess = 1,
 ) -> None:
-    """Verify, and make the shards with a problem again."""
+    """Verify, and write the shards with a problem again."""
     from ..embed import repair
 
     with clear_errors():

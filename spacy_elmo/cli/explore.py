@@ -55,13 +55,13 @@ def word_cli(
         "--output",
         "-o",
         help="HTML file to write, or Markdown file (.md) to add the table to; '-' is "
-        "standard output. Without it the table is shown",
+        "standard output. By default the table is printed",
     ),
     format: str | None = typer.Option(
         None, help="page or table, if the name of the file does not say it"
     ),
     context: list[str] = typer.Option(
-        [], help="Sentence with the word, for the table; else some of the text"
+        [], help="Sentence with the word, for the table; by default some of the text"
     ),
     n_contexts: int = typer.Option(
         4, min=1, help="Rows of the table, if none is given"
@@ -72,7 +72,7 @@ def word_cli(
     ),
     label: str = typer.Option("tag", help=LABEL),
     max_contexts: int = typer.Option(
-        5000, min=1, help="Contexts that are read, the first ones of the text"
+        5000, min=1, help="Most contexts that are read, from the start of the text"
     ),
     kind: Kind = None,
     lang: Lang = "en",
@@ -82,8 +82,8 @@ def word_cli(
 ) -> None:
     """Find the contexts in which a word has similar vectors.
 
-    A table shows the nearest contexts of some, as the paper's table 4. A page shows all
-    contexts as points of a plane, layer by layer.
+    A table shows the nearest contexts of some contexts, as in table 4 of Peters et al.
+    (2018). A page shows all contexts as points of a plane, layer by layer.
     """
     from ..explore import contexts_of, nearest_contexts, read_contexts, word_view
     from ..text import tokenizer_of
@@ -130,7 +130,7 @@ def sentence_cli(
     model: AnyModel,
     sentence: str = typer.Argument(..., help="A sentence"),
     other: str | None = typer.Argument(
-        None, help="Another to compare it with; without it, the sentence itself"
+        None, help="Another sentence to compare it with; by default the sentence itself"
     ),
     output: Path = typer.Option(
         ..., "--output", "-o", help="HTML file to write; '-' is standard output"
@@ -160,7 +160,7 @@ def mix_cli(
         "--output",
         "-o",
         help="HTML file or plot (.png, .svg, .pdf) to write; '-' is standard output. "
-        "Without it the table is shown",
+        "By default the table is printed",
     ),
     format: str | None = typer.Option(
         None, help="page or plot, if the name of the file does not say it"

@@ -26,8 +26,8 @@ def init_config_cli(
     lang: str = typer.Option("en", "--lang", "-l", help="Language of the pipeline"),
     weights: str | None = typer.Option(
         None,
-        help="biLM: model folder, file, or a name that ships. The default is the one "
-        "that ships for the language",
+        help="biLM: model folder, file, or name of a shipped model. The default is the "
+        "shipped model of the language",
     ),
     frozen: bool = typer.Option(
         True, "--frozen/--finetune", help="Keep the biLM as it is, or train it, too"
@@ -42,17 +42,17 @@ def init_config_cli(
     ),
     words: str | None = typer.Option(
         None,
-        help="Vectors of words beside ELMo: model folder, file, name, or 'none'. The "
-        "default is what ships for the language, beside the biLM that ships",
+        help="Word vectors beside ELMo: model folder, file, name, or 'none'. The "
+        "default is those that ship for the language, beside its shipped biLM",
     ),
     layer_cache: str | None = typer.Option(
         None,
-        help="Where layers are kept for later epochs: 'memory' (the default, if the "
-        "biLM is frozen), a file, or 'none'",
+        help="Layer cache for later epochs: 'memory' (the default, if the biLM is "
+        "frozen), a file, or 'none'",
     ),
     force: Force = False,
 ) -> None:
-    """A complete configuration for 'spacy train', with ELMo in every component."""
+    """Write a full configuration for 'spacy train', with ELMo in every component."""
     from ..errors import Errors
     from ..files import write_file
     from ..pipeline import make_config, shipped_words

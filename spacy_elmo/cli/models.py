@@ -24,8 +24,8 @@ def models_cli(
     name: str | None = typer.Argument(None, help="Show this one's card"),
     as_json: AsJson = False,
 ) -> None:
-    """The biLMs that are installed, inside this package or as packages of their own:
-    what they are for and how they were made."""
+    """Show the installed biLMs, in this package and in packages of their own: what they
+    are for, and how they were made."""
     from ..models import folder, installed, read_card, render
 
     cards: dict[str, Any] = {}
@@ -75,7 +75,7 @@ def info_cli(
         False, "--kernels", help="Print the kernels that compute it on this machine"
     ),
 ) -> None:
-    """Sizes, fingerprint and card of a biLM, or the kernels that compute it here."""
+    """Show sizes, fingerprint and card of a biLM, or the kernels that compute it."""
     from confection import Config
 
     from ..bilm import weights
@@ -152,11 +152,11 @@ def convert_cli(
     target: Path = typer.Argument(..., help="Folder to write"),
     format: str | None = typer.Option(
         None,
-        help="Format to write; the default is this package's own. An unknown name "
+        help="Format to write; by default this package's own. An unknown name "
         "lists all formats",
     ),
     precision: str = typer.Option(
-        "float32", help="Of the weights in the files: float32 or float16"
+        "float32", help="Precision of the files: float32 or float16"
     ),
     force: Force = False,
 ) -> None:

@@ -38,14 +38,12 @@ def prepare_cli(
     lang: Lang = "en",
     tokenizer: Tokenizer = "spacy",
     sentences: Sentences = True,
-    vocab_size: int = typer.Option(
-        50_000, min=1, help="Words in the vocabulary at most"
-    ),
+    vocab_size: int = typer.Option(50_000, min=1, help="Most words of the vocabulary"),
     min_count: int = typer.Option(
-        1, min=0, help="How often a word must occur to be in the vocabulary"
+        1, min=0, help="Least occurrences of a word of the vocabulary"
     ),
     max_tokens: int | None = typer.Option(
-        None, min=1, help="Stop after about so many tokens"
+        None, min=1, help="Stop after about this number of tokens"
     ),
     n_process: NProcess = 1,
     force: Force = False,
@@ -117,7 +115,7 @@ def perplexity_cli(
     tokenizer: Tokenizer = "spacy",
     sentences: Sentences = True,
     max_tokens: int | None = typer.Option(
-        None, min=1, help="Stop after so many tokens"
+        None, min=1, help="Stop after this number of tokens"
     ),
     gpu_id: GpuId = -1,
     silent: Silent = False,
