@@ -78,10 +78,10 @@ def test_a_plan_is_made_once(tmp_path, model, text):
         ({"computing": Computing(batch_tokens=7)}, "computing.batch_tokens"),
     ]:
         options = {"shard_mb": SMALL, **changed}
-        with pytest.raises(ValueError, match=rf"EL201.*differs: {name}\."):
+        with pytest.raises(ValueError, match=rf"EL201.*settings: {name}\."):
             make_plan(model, [text], tmp_path / "out", **options)
     other = write_lines(tmp_path / "b.txt", 9)
-    with pytest.raises(ValueError, match=r"EL201.*differs: inputs"):
+    with pytest.raises(ValueError, match=r"EL201.*settings: inputs"):
         make_plan(model, [text, other], tmp_path / "out", shard_mb=SMALL)
     assert not any((tmp_path / "out/shards").iterdir())
 

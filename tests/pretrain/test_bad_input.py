@@ -36,7 +36,7 @@ def test_empty_text(folder):
 
 def test_text_smaller_than_the_batch(folder):
     (folder / "train.txt").write_text("too short")
-    with pytest.raises(ValueError, match=r"EL035.*batch_size of 3"):
+    with pytest.raises(ValueError, match=r"EL035.*batch_size of at most 3"):
         pretrain(config(folder), folder / "out")
 
 
@@ -48,7 +48,7 @@ def test_dev_text_without_a_known_word(folder):
 
 def test_vocabulary_smaller_than_the_samples(folder):
     objective = {"@objectives": "spacy-elmo.SampledSoftmax.v1", "samples": 8192}
-    with pytest.raises(ValueError, match=r"EL045.*11 for 8,192"):
+    with pytest.raises(ValueError, match=r"EL045.*11 words for 8,192"):
         pretrain(config(folder, **{"training.objective": objective}), folder / "out")
 
 

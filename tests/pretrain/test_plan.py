@@ -73,7 +73,7 @@ def test_advice_can_be_followed():
     for available in (2 * GB, 3 * GB):
         with pytest.raises(ValueError, match="EL048") as raised:
             check_fits(big, available)
-        parts = int(re.search(r"accumulate = (\d+)", str(raised.value))[1])
+        parts = int(re.search(r"accumulate multiplied by (\d+)", str(raised.value))[1])
         assert 4096 % parts == 0
         check_fits(plan(n_streams=4096 // parts), available)
     with pytest.raises(ValueError, match=r"EL048.*\[model\]"):

@@ -289,7 +289,7 @@ def test_places_that_are_none_are_not_taken(tmp_path, token):
 
 
 def test_a_folder_without_files(tmp_path):
-    with pytest.raises(ValueError, match=r"EL232.*no files"):
+    with pytest.raises(ValueError, match=r"EL232.*no text files"):
         list(read_sentences([tmp_path], lang="en"))
 
 
