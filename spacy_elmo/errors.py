@@ -563,9 +563,8 @@ class Errors(metaclass=_Table):
         "makes what is missing."
     )
     EL218 = _error(
-        "This needs one vector of each token. The folder has one of each {pool}, and "
-        "{n} layers side by side. Write another one with --pool token, and --layers "
-        "average, top or mix."
+        "This needs one vector of each token, and the folder has {found}. Write "
+        "another one with {options}."
     )
     EL222 = _error(
         "Without a model and inputs the plan in '{path}' is continued as it is. Leave "
