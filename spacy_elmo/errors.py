@@ -585,8 +585,8 @@ class Errors(metaclass=_Table):
         "them."
     )
     EL218 = _error(
-        "This needs one vector for each token, but the folder has {n} for each {pool}. "
-        "Write another folder with --pool token, and with --layers average, top or mix."
+        "This needs one vector for each token, but the folder has {found}. Write "
+        "another folder with {options}."
     )
     EL222 = _error(
         "Without a model and inputs, the plan in '{path}' is continued as it is. Leave "

@@ -19,6 +19,7 @@ from spacy_elmo.pretrain import checkpoint
 from spacy_elmo.pretrain.config_file import read_config
 from spacy_elmo.pretrain.loop import pretrain
 
+from .cli.test_cli import run
 from .models import tiny_config
 from .pipelines import examples
 from .pretrain import runs
@@ -161,3 +162,69 @@ def test_embed(leave, expected, tmp_path):
     embed.run(tmp_path / "mine" / "shipped")
     embed.run(tmp_path / "mine" / "begun")
     assert same(embed.open(tmp_path / "mine" / "begun")[0].vectors, first)
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A home folder with a model and a text; another folder is the working folder."""
+    for name in ("home", "here"):
+        (tmp_path / name).mkdir()
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    BiLM.random(tiny_config(), seed=0).save(tmp_path / "home" / "elmo")
+    (tmp_path / "home" / "text.txt").write_text("The cat sat.\n" * 9)
+    monkeypatch.chdir(tmp_path / "here")
+    yield tmp_path / "home"
+    assert not any((tmp_path / "here").iterdir())  # no folder of the name "~"
+
+
+def test_the_home_folder_of_a_component(home, expected):
+    nlp = built(weights="~/elmo")
+    assert same(layers(nlp), expected)
+    elmo = nlp.get_pipe("elmo")
+    elmo.load_weights("~/elmo")
+    assert nlp.meta["elmo"]["elmo"]["weights"] == "elmo"
+    elmo.use_layer_cache("~/layers")
+    assert (home / "layers").exists()
+
+
+def test_the_home_folder_of_readers(home, expected):
+    nlp = built(weights="~/elmo")
+    reader = spacy.registry.readers.get("spacy-elmo.WeightsReader.v1")("~/elmo")
+    nlp.get_pipe("elmo").initialize(lambda: examples(nlp), weights=reader)
+    assert same(layers(nlp), expected)
+    spacy.registry.callbacks.get("spacy-elmo.UseLayerCache.v1")("~/layers")(nlp)
+    assert (home / "layers").exists()
+
+
+def test_the_home_folder_of_models_and_vectors(home, expected):
+    BiLM.load("~/elmo").save("~/copy")
+    assert models.find("~/copy") == home / "copy"
+    embed.make_plan("~/copy", ["~/text.txt"], "~/vectors")
+    embed.run("~/vectors")
+    assert not embed.verify("~/vectors").problems
+    embed.export("~/vectors", "~/vectors.hdf5", "hdf5")
+    assert len(embed.open("~/vectors")) == 9 and (home / "vectors.hdf5").is_file()
+
+
+def test_the_home_folder_of_a_training(home):
+    text = runs.without_model(runs.CONFIG.format(folder="~"))
+    text = text.replace("train.txt", "text.txt").replace("dev.txt", "text.txt")
+    (home / "run.cfg").write_text(text)
+    overrides = {"training.init": "~/elmo", "training.max_steps": 1}
+    best = pretrain(read_config(Path("~/run.cfg"), overrides), Path("~/out"))
+    assert best == home / "out" / "model-best"
+    assert read_card(best)["started_from"]["weights"] == "elmo"
+
+
+def test_the_home_folder_of_commands(home):
+    """`--output=~/x` reaches a command as it is written: no shell expands it."""
+    prepared = ["prepare", "~/text.txt", "--output=~/prepared", "--silent"]
+    converted = ["convert", "~/elmo", "~/converted"]
+    written = ["init-config", "~/ner.cfg", "--weights=~/elmo"]
+    for arguments in (prepared, converted, written):
+        run(*arguments)
+    for arguments in (converted, written):
+        assert "EL130" in run(*arguments, fails=True)
+    for name in ("prepared", "converted", "ner.cfg"):
+        assert (home / name).exists()

@@ -209,6 +209,7 @@ def _show_plan(plan: "Plan", output: Path, n_process: int) -> None:
     from tqdm import tqdm
 
     from ..embed import readable
+    from ..files import named_path
 
     known, n = plan.estimate, max(1, min(n_process, plan.n_jobs))
     seconds = known["tokens"] / max(1, known["tokens_per_second"]) / n
@@ -220,7 +221,7 @@ def _show_plan(plan: "Plan", output: Path, n_process: int) -> None:
         "tokens": f"about {known['tokens']:,}",
         "row": f"{plan.kept.row_shape} {plan.kept.dtype} for each {plan.kept.pool}",
         "on disk": f"about {readable(known['bytes'])}; "
-        f"{readable(shutil.disk_usage(output).free)} are free",
+        f"{readable(shutil.disk_usage(named_path(output)).free)} are free",
         "time": f"about {tqdm.format_interval(seconds)} with {n} processes of "
         f"{known['tokens_per_second']:,} tokens/s",
     }

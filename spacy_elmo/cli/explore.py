@@ -234,14 +234,15 @@ def _nearest_words(bilm: "BiLM", softmax: "Objective | None", word: str) -> str:
 
 def _add_table(title: str, rows: Sequence[Sequence[str]], output: Path) -> None:
     """Add a table in Markdown to the end of a file, or print it."""
-    from ..files import write_file
+    from ..files import named_path, write_file
 
     page = f"{title}\n\n{markdown_table([HEADER, *rows])}\n"
     if str(output) == "-":
         write(page)
         return
-    before = output.read_bytes() if output.is_file() else b""
-    write_file(output, lambda path: path.write_bytes(before + page.encode()))
+    file = named_path(output)
+    before = file.read_bytes() if file.is_file() else b""
+    write_file(file, lambda path: path.write_bytes(before + page.encode()))
 
 
 def _write(view: "View", output: Path) -> None:

@@ -54,7 +54,7 @@ def init_config_cli(
 ) -> None:
     """Write a full configuration for 'spacy train', with ELMo in every component."""
     from ..errors import Errors
-    from ..files import write_file
+    from ..files import named_path, write_file
     from ..pipeline import make_config, shipped_words
 
     if layer_cache is None and frozen:
@@ -74,7 +74,7 @@ def init_config_cli(
     if str(output) == "-":  # as in spaCy: the configuration and nothing else
         write(text)
         return
-    if output.exists() and not force:
+    if named_path(output).exists() and not force:
         raise Errors.EL130(path=output)
     write_file(output, text)
     msg.good(f"Wrote {output}")

@@ -163,8 +163,10 @@ def convert_cli(
     """Read a biLM and write it in another format, with the same vectors."""
     from ..bilm import weights
     from ..errors import Errors
+    from ..files import named_path
     from ..models import read_card
 
+    target = named_path(target)
     if not force and target.exists() and not _is_empty(target):
         raise Errors.EL130(path=target)
     writer = weights.writable_format(format or weights.OWN)

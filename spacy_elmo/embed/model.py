@@ -66,6 +66,7 @@ def load_model(
             if mix_of is not None:
                 raise Errors.EL215(name=mix_of, source=source)
             return BiLM.load(path), None
+        source = str(path)
     nlp = spacy.load(source)
     elmos = [pipe for _, pipe in nlp.components if isinstance(pipe, Elmo)]
     if not elmos:

@@ -18,7 +18,14 @@ from typing import Any, ClassVar, NamedTuple
 from pydantic import TypeAdapter
 
 from ..errors import Errors
-from ..files import MAX_WORDS, new_checksum, publish, reading
+from ..files import (
+    MAX_WORDS,
+    decode,
+    named_path,
+    new_checksum,
+    publish,
+    reading,
+)
 from ..text import MAX_PIECE, Reader, Reading, TextFile
 from .folder import SHARDS, Workspace, names_of_shards
 from .keep import Kept, choose
@@ -239,11 +246,11 @@ def read_plan(output: Path) -> Plan:
         FileNotFoundError: [EL214] if there is none.
         ValueError: [EL202] if it is damaged.
     """
-    path = output / PLAN
+    path = named_path(output) / PLAN
     if not path.exists():
         raise Errors.EL214(path=output)
     with reading(path, Errors.EL202, max_bytes=MAX_WORDS):
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(decode(path.read_bytes()))
         expected = data.pop("hash")
         plan = _JSON.validate_python(data)
         known = (OF_VERSION_0_2, FORMAT_VERSION)

@@ -16,7 +16,7 @@ from .. import __version__
 from ..bilm import BiLM
 from ..bilm.kernels import forced_kernels
 from ..errors import Errors
-from ..files import new_checksum, publish
+from ..files import named_path, new_checksum, publish
 from ..models import installed
 from ..text import Reading, TextFile, describe, files_of, hash_of_pipeline
 from .estimate import estimate, refuse_without_room
@@ -86,7 +86,7 @@ def make_plan(
         OSError: [EL203] The disk has too little room. [EL013] The folder can't be
             written. [EL030] An input can't be read.
     """
-    output, names = Path(output), [inputs] if isinstance(inputs, str) else inputs
+    output, names = named_path(output), [inputs] if isinstance(inputs, str) else inputs
     bilm, plan = _plan(model, names, output, options or Options())
     if not (output / PLAN).exists():
         _measure(plan, bilm, output, gpu_id).save(output)
@@ -116,11 +116,12 @@ def _plan(
     kept = Kept(weights, layers, width, options.dtype, options.pool, None, norm)
     reading, computing = options.reading, options.computing
     if reading.pipeline is not None:
-        nlp = spacy.load(reading.pipeline)
+        where = _absolute(reading.pipeline)
+        nlp = spacy.load(where)
         if output.resolve().is_relative_to(nlp.path.resolve()):
             known = "a folder outside of the pipeline, whose files are in its plan"
             raise Errors.EL207(name="output", found=output, known=known)
-        files, where = hash_of_pipeline(nlp), _absolute(reading.pipeline)
+        files = hash_of_pipeline(nlp)
         reading = replace(reading, pipeline=where, pipeline_hash=files)
     fits = BLOCK_BYTES // (4 * int(np.prod(kept.row_shape)))
     computing = replace(
@@ -154,7 +155,8 @@ def _bytes(name: str, megabytes: float) -> int:
 
 def _absolute(name: str) -> str:
     """Return the absolute path of a folder or file. Another name stays as it is."""
-    return str(Path(name).resolve()) if Path(name).exists() else name
+    path = named_path(name)
+    return str(path.resolve()) if path.exists() else name
 
 
 def _measure(plan: Plan, bilm: BiLM, output: Path, gpu_id: int) -> Plan:

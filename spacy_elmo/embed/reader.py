@@ -12,7 +12,8 @@ import torch
 from spacy.tokens import Doc
 from torch.utils.data import Dataset
 
-from ..errors import Errors
+from ..errors import ElmoError, Errors
+from ..files import named_path
 from ..text import MAX_TOKEN
 from .folder import SHARDS, names_of_shards
 from .plan import Plan, read_plan
@@ -109,7 +110,20 @@ class EmbeddedDocument:
 def _check(shard: Shard, array: str) -> None:
     """Raise ValueError [EL218] if a shard was written without an array."""
     if array not in shard.arrays:
-        raise Errors.EL218(pool=shard.header["pool"], n=1)
+        raise _no_vector_of_a_token(shard.header["pool"], n_layers=1)
+
+
+def _no_vector_of_a_token(pool: str, n_layers: int) -> ElmoError:
+    """Return the error [EL218] for a folder with other vectors than one a token."""
+    whole = {"doc": "document"}.get(pool, pool)
+    found = f"{n_layers} layers" if n_layers > 1 else "one vector"
+    options = {
+        "--pool token": pool != "token",
+        "--layers average, top or mix": n_layers > 1,
+    }
+    needed = [option for option, is_needed in options.items() if is_needed]
+    values = {"found": f"{found} of each {whole}", "options": ", and ".join(needed)}
+    return Errors.EL218(**values)
 
 
 def _rows(shard: Shard, start: int, stop: int) -> np.ndarray:
@@ -122,7 +136,7 @@ class Corpus:
     """The finished documents of a folder, in the order of the inputs."""
 
     def __init__(self, output: str | Path) -> None:
-        self.output = Path(output).absolute()  # shards are opened later
+        self.output = named_path(output).absolute()  # shards are opened later
         self.plan: Plan = read_plan(self.output)
         suffix, names = self.plan.suffix, names_of_shards(self.output)
         self._names = sorted(name for name in names if name.endswith(suffix))
@@ -201,7 +215,7 @@ class Corpus:
         """
         kept, document = self.plan.kept, self[key]
         if len(kept.row_shape) != 1:
-            raise Errors.EL218(pool=kept.pool, n=len(kept.layers))
+            raise _no_vector_of_a_token(kept.pool, len(kept.layers))
         words = [token.i for token in doc if not token.text.isspace()]
         if document.tokens != [doc[i].text[:MAX_TOKEN] for i in words]:
             raise Errors.EL216(key=key)

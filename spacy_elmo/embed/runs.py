@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 
 from ..errors import Errors
+from ..files import named_path
 from ..processes import StopSignals, Terminated
 from .estimate import refuse_without_room
 from .folder import Workspace, bytes_of_jobs, remove_leftovers
@@ -56,7 +57,7 @@ def run(
         ImportError: [EL211] Ray is missing.
         KeyboardInterrupt: Ctrl-C was pressed. Its subclass Terminated: SIGTERM came.
     """
-    output = Path(output).absolute()
+    output = named_path(output).absolute()
     plan = read_plan(output)
     choose("processes", processes, range(1, 1 << 16))
     part, parts = share

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import Errors
-from ..files import sync_folder
+from ..files import named_path, sync_folder
 from ..machine import default_settings
 from ..text import Source, open_source
 from .folder import SHARDS, names_of_shards
@@ -82,7 +82,7 @@ def verify(
     """
     if not 0.0 <= sample <= 1.0:
         raise Errors.EL207(name="sample", found=sample, known="0 to 1")
-    output = Path(output)
+    output = named_path(output)
     plan = read_plan(output)
     encoder = make_encoder(plan, output, gpu_id=gpu_id)
     names = names_of_shards(output)
@@ -109,7 +109,7 @@ def _at_least(plan: Plan, n_shards: int) -> float:
 def repair(output: str | Path, report: Report) -> int:
     """Remove the shards that have a problem, so that `run` makes them again. Return
     the number of removed files. Raises OSError [EL013] if one can't be removed."""
-    output, removed = Path(output), 0
+    output, removed = named_path(output), 0
     for problem in report.problems:
         path = output / SHARDS / problem.shard
         if path.exists():

@@ -4,6 +4,7 @@ atomic.py         files that replace others together, or not at all
 locks.py          files and folders that one process writes to
 checksums.py      checksums inside files, which find damage
 untrusted.py      limits, and one message, for what others made
+paths.py          paths as users write them
 hdf5.py, plots.py HDF5 and plots, written with the same care
 """
 
@@ -31,14 +32,16 @@ from .checksums import (
 )
 from .hdf5 import create_hdf5
 from .locks import held, lock
+from .paths import named_path
 from .plots import new_figure
 from .plots import save as save_figure
-from .untrusted import MAX_JSON, MAX_WORDS, check_plain, parsing, reading
+from .untrusted import MAX_JSON, MAX_WORDS, check_plain, decode, parsing, reading
 
 __all__ = [
     "MAX_JSON", "MAX_WORDS", "Writer", "add_entry", "bytes_of", "bytes_with_checksum",
-    "check_entry", "check_plain", "create_hdf5", "folder_that_counts", "held",
-    "json_with_checksum", "lock", "new_checksum", "new_figure", "parsing", "publish",
-    "read_bytes", "read_json", "reading", "recover", "save_figure", "sha256",
-    "sha256_of", "sync_folder", "write_file", "write_files", "write_text",
+    "check_entry", "check_plain", "create_hdf5", "decode", "folder_that_counts",
+    "held", "json_with_checksum", "lock", "named_path", "new_checksum", "new_figure",
+    "parsing", "publish", "read_bytes", "read_json", "reading", "recover",
+    "save_figure", "sha256", "sha256_of", "sync_folder", "write_file", "write_files",
+    "write_text",
 ]  # fmt: skip

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from ..errors import Errors
+from .paths import named_path
 from .untrusted import MAX_JSON, check_plain
 
 Writer = Callable[[Path], object]
@@ -78,7 +79,7 @@ def write_files(
 def write_file(path: str | Path, content: str | Writer) -> None:
     """Write one file that a user names, as `write_files` does. A link is followed; a
     device or a pipe is written to as it is."""
-    path = Path(path).resolve()
+    path = named_path(path).resolve()
     if path.is_file() or not path.exists():
         return write_files(path.parent, {path.name: content})
     try:

@@ -60,6 +60,7 @@ def json_with_checksum(entries: Mapping[str, Any]) -> str:
 def read_json(text: str, path: object) -> Any:
     """Return the value that JSON stands for, without its checksum; warn [ELW52] if it
     has none. Raises ValueError if it is no JSON, or was changed."""
+    text = text.replace("\r\n", "\n")  # an editor of Windows may have saved it
     value = json.loads(text)
     if not isinstance(value, dict):
         return value

@@ -1,6 +1,7 @@
 """Files that anyone may have made: only plain ones of a bounded size are read, and
 whatever is wrong with them is one error."""
 
+import codecs
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,21 @@ from ..errors import ElmoError
 
 MAX_JSON = 32 << 20  # bytes of a JSON file
 MAX_WORDS = 512 << 20  # bytes of a list of words
+# Byte order marks, UTF-32 before UTF-16: the marks of both begin with the same bytes.
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+
+
+def decode(data: bytes) -> str:
+    """Decode a text from UTF-8, or from the encoding of its byte order mark. Editors of
+    Windows and PowerShell write such marks."""
+    found = (name for mark, name in _MARKS.items() if data.startswith(mark))
+    return data.decode(next(found, "utf-8"))
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..bilm import BiLM, BiLMConfig, weights
 from ..errors import Errors
+from ..files import named_path
 from . import packages
 from .model_card import (
     ancestors,
@@ -55,7 +56,7 @@ def find(name_or_path: str | Path) -> Path:
         FileNotFoundError: [EL001] There is neither. [EL190] Its package is damaged.
         ValueError: [EL002] The system can't look for the path.
     """
-    path = Path(name_or_path)
+    path = named_path(name_or_path)
     try:
         is_there = path.exists()
     except (OSError, ValueError) as error:  # too long, no permission, a null character
@@ -73,7 +74,7 @@ def locate(name_or_path: str | Path, working_folder: Path = Path()) -> Path:
     there is nothing at the path, and an installed model has this name, return its
     folder. The path need not exist. Raises FileNotFoundError [EL190] if the package of
     the model is damaged."""
-    path = (working_folder / name_or_path).absolute()
+    path = (working_folder / named_path(name_or_path)).absolute()
     with suppress(OSError):  # too long, no permission: what reads it says so
         if path.exists():
             return path

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..bilm.weights import CARD, folder_of, read_own_json
 from ..errors import Errors
+from ..files import named_path
 from .packages import installed
 
 FILE = "README.md"
@@ -120,7 +121,7 @@ def name_and_version(name_or_path: str | Path) -> dict[str, Any]:
     """Return the name of an installed model or of a model folder, as "weights", and the
     version that its card says, if it says one, as "version"; both of the model that its
     training started from, as "started_from", if it has no version itself."""
-    path = Path(name_or_path)
+    path = named_path(name_or_path)
     card = _card_of(path)
     name = "/".join(path.parts[-2:]) if path.name in _OF_EVERY_RUN else path.name
     found = {"weights": name, "version": card.get("version")}
@@ -134,7 +135,7 @@ def started_from(name_or_path: str | Path) -> dict[str, Any]:
     """Return the entry "started_from" for the card of a model that starts from a model:
     the name and the version of the latter and, if it has a card, its fingerprint, text,
     tokens, and its own entry "started_from". Raises ValueError as `read_card`."""
-    card = _card_of(Path(name_or_path))
+    card = _card_of(named_path(name_or_path))
     kept = ("fingerprint", "text", "tokens_seen", "started_from")
     found = {key: card[key] for key in kept if key in card}
     return name_and_version(name_or_path) | found

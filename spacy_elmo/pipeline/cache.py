@@ -30,6 +30,7 @@ from thinc.api import to_numpy
 from ..bilm import check_at_least
 from ..bilm.kernels import choose_all
 from ..errors import Errors, Warnings
+from ..files import named_path
 from ..machine import ProcessLock
 from .shim import BiLMShim
 
@@ -190,7 +191,7 @@ def open_cache(where: str | Path, mb: float) -> LayerCache:
     max_bytes = int(mb * (1 << 20))
     if where == "memory":
         return MemoryCache(max_bytes)
-    cache = FileCache(Path(where), max_bytes)
+    cache = FileCache(named_path(where), max_bytes)
     cache.open()  # or say at once why not
     return cache
 

@@ -190,7 +190,8 @@ class Elmo(TrainablePipe):
             ValueError: [EL052] The weights have other sizes than the component. Also as
                 `BiLM.load`.
         """
-        bilm = BiLM.load(shipped.find(path))
+        path = shipped.find(path)
+        bilm = BiLM.load(path)
         if self.has_weights:
             self._record_fingerprints()  # with the weights that they were trained with
         self._take(bilm, path)
@@ -284,12 +285,18 @@ class Elmo(TrainablePipe):
         version = name_and_version(path)  # which can fail, before anything is taken
         # Thinc's ops, which say on what device, are the CPU's in another thread.
         with use_ops(self.model.ops.name):
-            self._shim.set_weights(bilm, path)
+            self._shim.set_weights(bilm, path, version)
         self._check_mix()
-        nlp = self.pipeline()
-        if nlp is not None:  # its meta.json says which weights a component has
-            names = [name for name, component in nlp.components if component is self]
-            nlp.meta.setdefault("elmo", {}).update(dict.fromkeys(names, version))
+        self._tell_pipeline()
+
+    def _tell_pipeline(self) -> None:
+        """Have the meta of the pipeline say which weights the component has."""
+        nlp, origin = self.pipeline(), self._shim.origin
+        if nlp is not None and origin is not None:
+            told = nlp.meta.get("elmo", {})
+            kept = {name: told[name] for name in told if name in nlp.component_names}
+            ours = [name for name, component in nlp.components if component is self]
+            nlp.meta["elmo"] = kept | dict.fromkeys(ours, origin)
 
     # -- a cache of layers --------------------------------------------------------
 
@@ -674,6 +681,7 @@ class Elmo(TrainablePipe):
             # Not by spaCy, which takes every AttributeError for a model of another
             # kind.
             self.model.from_bytes(model)
+            self._tell_pipeline()
         self.cfg = self.cfg or None
         frozen = self.frozen if self.cfg is None else self.cfg.get("frozen")
         if isinstance(frozen, bool) and frozen != self.frozen:

@@ -10,6 +10,7 @@ from spacy.util import registry
 from .. import models as shipped
 from ..bilm import BiLM
 from ..errors import Errors
+from ..files import named_path
 from .component import Elmo
 
 
@@ -51,7 +52,9 @@ def configure_layer_cache(
         layer_cache_mb: Its size at most.
         name: Of the component; the callback raises ValueError [EL143] if it is another.
     """
-    where = layer_cache if layer_cache == "memory" else Path(layer_cache).absolute()
+    where: str | Path = layer_cache
+    if layer_cache != "memory":
+        where = named_path(layer_cache).absolute()
 
     def use_layer_cache(nlp: Language) -> Language:
         elmo: Any = nlp.get_pipe(name)

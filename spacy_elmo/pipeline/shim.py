@@ -195,6 +195,8 @@ class BiLMShim(TorchShim):
         self.precision = precision
         # Whether none were chosen: saved weights bring theirs, if there are none yet.
         self.takes_sizes = False
+        # Name and version of the weights (`models.name_and_version`), if known.
+        self.origin: dict[str, Any] | None = None
         self._fingerprint = Prepared[str]()
         self.set_sizes(config)
 
@@ -216,10 +218,21 @@ class BiLMShim(TorchShim):
         return self._model.device.type != "meta"
 
     @default_settings()
-    def set_weights(self, bilm: BiLM, source: object) -> None:
-        """Take over a biLM from a source, which messages name; [EL052] if its sizes are
-        others, [EL077] if the device does not have the precision. Raises MemoryError
-        [EL076] if they don't fit it."""
+    def set_weights(
+        self, bilm: BiLM, source: object, origin: dict[str, Any] | None = None
+    ) -> None:
+        """Take over a biLM.
+
+        Args:
+            bilm: The biLM.
+            source: Where it is from, in messages.
+            origin: Its name and version, if they are known.
+
+        Raises:
+            ValueError: [EL052] Its sizes are others. [EL077] The device does not have
+                the precision.
+            MemoryError: [EL076] It does not fit the device.
+        """
         self.check_sizes(bilm.config, source)
         try:
             bilm = bilm.to(_device()).eval()
@@ -227,7 +240,7 @@ class BiLMShim(TorchShim):
             raise Errors.EL076() from error
         bilm.set_precision(self.precision)
         bilm.token_cache = TokenCache(self.cache_words)
-        self._model, self._taken = bilm, object()
+        self._model, self._taken, self.origin = bilm, object(), origin
         self._fingerprint.clear()
 
     @property
@@ -279,6 +292,7 @@ class BiLMShim(TorchShim):
                 "vocab": self._model.vocab if self.bilm_config.n_words else None,
                 "alphabet": self._model.alphabet,
                 "unicode_form": self._model.form,
+                "origin": self.origin,
                 "weights": super().to_bytes() if self.has_weights else None,
                 "fingerprint": self.fingerprint() if self.has_weights else None,
             }
@@ -299,7 +313,10 @@ class BiLMShim(TorchShim):
             words = message["vocab"], message["alphabet"]
             if not all(each is None or type(each) is list for each in words):
                 raise ValueError("its words are no list")
-            form = message.get("unicode_form")  # not in version 0.2
+            # Not in version 0.2:
+            form, origin = message.get("unicode_form"), message.get("origin")
+            if not (origin is None or type(origin) is dict):
+                raise ValueError("its origin is no dictionary")
             fingerprint = message.get("fingerprint")
         config, stored = BiLMConfig.from_dict(sizes), None
         if weights:  # none if saved before it had any
@@ -313,7 +330,7 @@ class BiLMShim(TorchShim):
         elif config != self.bilm_config:
             self.set_sizes(config)
         if stored is not None:
-            self.set_weights(BiLM.from_stored(stored), SAVED)
+            self.set_weights(BiLM.from_stored(stored), SAVED, origin)
         return self
 
     def check_sizes(self, found: BiLMConfig, source: object) -> None:

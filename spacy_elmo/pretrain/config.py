@@ -20,6 +20,7 @@ from pydantic import (
 
 from ..bilm import MAX_NUMBER, BiLMConfig
 from ..bilm.objectives import FullSoftmax, MakeObjective
+from ..files import named_path
 from ..models import locate
 from ..registry import registry
 from .optimizers import OptimizerRecipe
@@ -59,7 +60,7 @@ class Section(BaseModel):
 
     def path(self, name: str) -> Path:
         """Return the absolute path of a file or folder that the section names."""
-        return self._folder / name
+        return self._folder / named_path(name)
 
 
 class TextConfig(Section):

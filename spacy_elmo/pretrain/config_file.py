@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from ..bilm import BiLMConfig
 from ..errors import ElmoError, Errors
-from ..files import MAX_JSON, check_plain
+from ..files import MAX_JSON, check_plain, decode, named_path
 from .config import BLOCKS, PretrainConfig
 
 SECTIONS = ("text", "vocab", "model", "training", "paths")
@@ -30,8 +30,9 @@ def read_config(path: Path, overrides: dict[str, Any] | None = None) -> Pretrain
             of the wrong type or out of bounds; [EL020] the sizes don't fit together.
     """
     try:
-        check_plain(path, MAX_JSON)
-        text = path.read_text(encoding="utf-8-sig")
+        file = named_path(path)
+        check_plain(file, MAX_JSON)
+        text = decode(file.read_bytes())
         return _parse(dict(Config().from_str(text, overrides=overrides or {})))
     except ElmoError:
         raise

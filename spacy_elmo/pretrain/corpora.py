@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..errors import Errors, Warnings
+from ..files import named_path
 from ..text import (
     Corpus,
     Request,
@@ -143,12 +144,12 @@ def replace_text(output: Path) -> None:
 def prepared_folder(sources: Sequence[str | Path]) -> Path | None:
     """Return the prepared folder among the sources; None if all are files and folders
     of text. Raises ValueError [EL043] if a prepared folder is not the only source."""
-    for name in sources:
+    for path in map(named_path, sources):
         with suppress(PermissionError):  # it is reported when it is read
-            if is_prepared(Path(name)):
+            if is_prepared(path):
                 if len(sources) > 1:
-                    raise Errors.EL043(path=name)
-                return Path(name)
+                    raise Errors.EL043(path=path)
+                return path
     return None
 
 

@@ -15,7 +15,7 @@ from confection import Config
 from tqdm import tqdm
 
 from ..errors import Errors
-from ..files import new_figure, save_figure, write_files, write_text
+from ..files import named_path, new_figure, save_figure, write_files, write_text
 from .config import PretrainConfig
 
 FILE = "log.jsonl"
@@ -167,7 +167,7 @@ def draw_curve(runs: Sequence[Path], output: Path) -> None:
     from matplotlib.ticker import EngFormatter  # it is there, or new_figure says so
 
     loss_axes, dev_axes = figure.subplots(1, 2)
-    for number, run in enumerate(runs):
+    for number, run in enumerate(map(named_path, runs)):
         rows = [(row["tokens"], row) for row in read_log(run / FILE)]
         if not rows:
             problem = f"there is no '{FILE}' of a run in it"

@@ -23,7 +23,7 @@ from ..bilm.kernels import (
     multiply_by,
 )
 from ..errors import Errors
-from ..files import held
+from ..files import held, named_path
 from ..output import Messages
 from ..processes import StopSignals
 from ..text import Batch, read_ahead
@@ -79,7 +79,7 @@ def pretrain(
         MemoryError: [EL076] The GPU has no memory left.
         Stopped: The run was asked to stop, and has saved what it needs to resume.
     """
-    training, output = config.training, Path(output).absolute()
+    training, output = config.training, named_path(output).absolute()
     with ExitStack() as scope:
         workers = scope.enter_context(start(training.device))
         scope.enter_context(torch_settings(training, workers.device))

@@ -21,7 +21,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..errors import ElmoError, Errors, Warnings
-from ..files import check_plain, new_checksum
+from ..files import check_plain, named_path, new_checksum
 from .unpack import UNPACK, ByteStream
 
 BY_NAME = {
@@ -160,7 +160,7 @@ def describe(
     Warns:
         UserWarning: [ELW63] The text looks like mark-up or a table.
     """
-    path = Path(path)
+    path = named_path(path)
     suffix, compression = suffixes_of(path)
     if kind not in (None, *KINDS):
         known = ", ".join(KINDS)
@@ -206,7 +206,7 @@ def files_of(
         ValueError: [EL232] A folder has no files.
     """
     out = None if leave_out is None else leave_out.resolve()
-    for path in map(Path, paths):
+    for path in map(named_path, paths):
         if not path.is_dir():
             yield path, path.name
             continue

@@ -19,7 +19,15 @@ import numpy as np
 
 from ..bilm import BOS, encode_words
 from ..errors import Errors
-from ..files import Writer, json_with_checksum, recover, sha256, write_files, write_text
+from ..files import (
+    Writer,
+    json_with_checksum,
+    named_path,
+    recover,
+    sha256,
+    write_files,
+    write_text,
+)
 from . import shards
 from .corpus import (
     MAX_CHARACTERS,
@@ -69,6 +77,7 @@ def prepare(
         OSError: [EL013] A file can't be written. [EL044] A process was killed. Also as
             `describe`. Finished parts are kept for the next call.
     """
+    output = named_path(output)
     paths = [path for path, _ in files_of(sources, leave_out=output)]
     refuse_to_write_over(paths, output, overwrite=overwrite)
     files = [describe(path, kind) for path in paths]

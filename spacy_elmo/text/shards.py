@@ -20,7 +20,14 @@ import numpy as np
 
 from ..bilm import PADDING
 from ..errors import ElmoError, Errors
-from ..files import MAX_JSON, check_plain, folder_that_counts, read_json, sha256
+from ..files import (
+    MAX_JSON,
+    check_plain,
+    decode,
+    folder_that_counts,
+    read_json,
+    sha256,
+)
 from .corpus import MAX_CHARACTERS, SPECIALS, Corpus, RunningText, check_vocab
 
 MANIFEST, WORDS = "manifest.json", "words.txt"
@@ -47,7 +54,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     path = folder_that_counts(folder) / MANIFEST
     try:
         check_plain(path, MAX_JSON)
-        manifest = read_json(path.read_text(encoding="utf-8"), path)
+        manifest = read_json(decode(path.read_bytes()), path)
         if manifest["format"] != FORMAT_VERSION:
             raise ValueError(f"format {manifest['format']!r} is not known here")
         numbers = [entry["bytes"] for entry in manifest["files"].values()]

@@ -20,7 +20,7 @@ from safetensors.numpy import load as deserialize
 from safetensors.numpy import save as serialize
 
 from ..errors import Errors
-from ..files import parsing, reading, write_file
+from ..files import named_path, parsing, reading, write_file
 from .pieces import FIRST, LAST, UNKNOWN, pieces_of
 
 FILE = "words.safetensors"
@@ -175,7 +175,7 @@ class WordEncoder:
             FileNotFoundError: [EL146] There is no such file.
             ValueError: [EL145] It is damaged, or has another format.
         """
-        path = Path(path)
+        path = named_path(path)
         file = path / FILE if path.is_dir() else path
         if not file.exists():
             raise Errors.EL146(path=path, file=FILE, names="en_elmo_sm")
@@ -186,7 +186,7 @@ class WordEncoder:
     def save(self, path: str | Path) -> None:
         """Write the encoder to a file, or into a folder as `FILE`. Raises OSError
         [EL013] if that fails."""
-        path, data = Path(path), self.to_bytes()
+        path, data = named_path(path), self.to_bytes()
         file = path / FILE if path.is_dir() else path
         write_file(file, lambda target: target.write_bytes(data))
 

@@ -52,15 +52,15 @@ def test_an_id_of_several_documents(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "has_tokens", "has_sentences"),
+    ("options", "found", "has_tokens", "has_sentences"),
     [
-        ({"pool": "sentence"}, False, True),
-        ({"pool": "doc"}, False, False),
-        ({"layers": "all"}, True, True),
+        ({"pool": "sentence"}, "one vector of each sentence", False, True),
+        ({"pool": "doc"}, "one vector of each document", False, False),
+        ({"layers": "all"}, "3 layers of each token", True, True),
     ],
 )
 def test_rows_that_are_no_vectors_of_tokens(
-    tmp_path, options, has_tokens, has_sentences
+    tmp_path, options, found, has_tokens, has_sentences
 ):
     text = write_lines(tmp_path / "a.txt", 1)
     corpus = embed.open(embed_files(tmp_path, [text], **options))
@@ -74,8 +74,9 @@ def test_rows_that_are_no_vectors_of_tokens(
         if is_there:
             read()
         else:
-            with pytest.raises(ValueError, match="EL218"):
+            with pytest.raises(ValueError, match=f"EL218.* has {found}") as error:
                 read()
+            assert all((option in str(error.value)) for option in options)
 
 
 def test_vectors_are_not_copied(output):

@@ -233,7 +233,7 @@ def test_meta_says_which_weights_a_pipeline_has(published, tmp_path):
     nlp("A cat")
     version = read_card(models.folder("en"))["version"]
     assert nlp.meta["elmo"] == {"elmo": {"weights": "en_elmo_sm", "version": version}}
-    nlp.meta["elmo"]["elmo"]["version"] = "0"  # as one saved with older weights
+    elmo.model.layers[0].shims[0].origin["version"] = "0"  # as one with older weights
     nlp.to_disk(tmp_path / "pipeline")
     saved = spacy.load(tmp_path / "pipeline")
     assert saved.meta["elmo"]["elmo"]["version"] == "0"
@@ -243,3 +243,20 @@ def test_meta_says_which_weights_a_pipeline_has(published, tmp_path):
     other = pipeline(published)
     other("A cat")
     assert other.meta["elmo"]["elmo"] == {"weights": "published", "version": None}
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_a_saved_component_says_which_weights_it_has(published, tmp_path, used):
+    """In the pipeline that it was made for and in one that it was sourced into, whether
+    or not its weights were read before; also under another name, and from bytes."""
+    nlp, other = pipeline(published), spacy.blank("en")
+    other.add_pipe("elmo", source=nlp, name="sourced")
+    if used:
+        nlp("A cat")
+    expected = {"weights": "published", "version": None}
+    filled = pipeline(published).from_bytes(nlp.to_bytes())
+    assert filled.meta["elmo"] == {"elmo": expected}
+    nlp.rename_pipe("elmo", "renamed")
+    for each, name in ((nlp, "renamed"), (other, "sourced")):
+        each.to_disk(tmp_path / name)
+        assert spacy.load(tmp_path / name).meta["elmo"] == {name: expected}

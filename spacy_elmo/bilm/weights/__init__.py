@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ...errors import ElmoError, Errors
+from ...files import named_path
 from ...registry import registry
 from .. import objectives
 from ..config import BiLMConfig
@@ -41,7 +42,7 @@ def find_format(path: str | Path) -> Format:
         ValueError: [EL002] The folder can't be read. [EL005] It holds models in several
             formats. [EL168] The weights are packed by gzip.
     """
-    path = Path(path)
+    path = named_path(path)
     try:
         found = [known for known in _formats().values() if known.matches(path)]
     except OSError as error:  # no permission, a name that is too long
@@ -60,20 +61,20 @@ def find_format(path: str | Path) -> Format:
 
 def read_config(path: str | Path) -> BiLMConfig:
     """Return the sizes of a model. Its weights are not read. Raises as `load`."""
-    return find_format(path).read_config(Path(path))
+    return find_format(path).read_config(named_path(path))
 
 
 def read_mix(path: str | Path) -> Mix | None:
     """Return the mix of layers that was trained with a model, or None. Raises as
     `load`."""
     known = find_format(path)
-    return known.read_mix(Path(path)) if isinstance(known, MixedFormat) else None
+    return known.read_mix(named_path(path)) if isinstance(known, MixedFormat) else None
 
 
 def has_objective(path: str | Path) -> bool:
     """Return whether a model is stored with the objective of its training. Raises as
     `load`."""
-    known, path = find_format(path), Path(path)
+    known, path = find_format(path), named_path(path)
     if isinstance(known, TrainedFormat):
         return known.has_objective(path)
     return (folder_of(path) / objectives.FILE).exists()
@@ -94,7 +95,7 @@ def load_objective(
         ValueError: [EL161] The words of a softmax are missing. [EL162] The softmax has
             other words. Also as `objectives.load` and `load`.
     """
-    known, path = find_format(path), Path(path)
+    known, path = find_format(path), named_path(path)
     sizes = config.projection_dim, len(vocab or [])
     if isinstance(known, TrainedFormat):
         if not known.has_objective(path):
@@ -116,7 +117,7 @@ def load(path: str | Path) -> StoredBiLM:
         ValueError: A file is damaged, or the parts of the model don't fit together. The
             message has the code.
     """
-    return checked(find_format(path).load(Path(path)), path)
+    return checked(find_format(path).load(named_path(path)), path)
 
 
 def save(
@@ -147,7 +148,7 @@ def save(
             format. [EL019] A value is not finite.
         OSError: [EL013] A file can't be written.
     """
-    writer, folder = writable_format(format), Path(folder)
+    writer, folder = writable_format(format), named_path(folder)
     if dtype not in writer.dtypes:
         problem = f"its type is {dtype}, and the format has {', '.join(writer.dtypes)}"
         raise Errors.EL027(format=format, problem=problem)

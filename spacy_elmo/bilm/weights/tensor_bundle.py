@@ -20,7 +20,7 @@ import google_crc32c
 import numpy as np
 
 from ...errors import Errors
-from ...files import check_plain, reading
+from ...files import decode, reading
 
 INDEX = ".index"
 FORMAT = "a checkpoint of TensorFlow"
@@ -150,8 +150,7 @@ def latest(folder: Path) -> Path | None:
     if not path.exists():
         return None
     with reading(path, Errors.EL002, max_bytes=MAX_INDEX, format=FORMAT):
-        check_plain(path)
-        for line in path.read_text(encoding="utf-8").splitlines():
+        for line in decode(path.read_bytes()).splitlines():
             key, _, value = line.partition(":")
             if key.strip() == "model_checkpoint_path":
                 name = value.strip().strip('"').replace("\\", "/").rpartition("/")[2]

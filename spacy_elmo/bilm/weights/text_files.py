@@ -1,13 +1,12 @@
 """JSON and word lists beside the weights."""
 
-import codecs
 import json
 import warnings
 from pathlib import Path
 from typing import Any
 
 from ...errors import Errors, Warnings
-from ...files import MAX_JSON, MAX_WORDS, reading
+from ...files import MAX_JSON, MAX_WORDS, decode, reading
 from ...files import read_json as read_checked_json
 from ..config import BiLMConfig
 
@@ -15,38 +14,21 @@ from ..config import BiLMConfig
 def read_json(path: Path) -> Any:
     """Read a JSON file. Raises ValueError [EL002] if it can't be read."""
     with reading(path, Errors.EL002, max_bytes=MAX_JSON, format="JSON"):
-        return json.loads(_decoded(path.read_bytes()))
+        return json.loads(decode(path.read_bytes()))
 
 
 def read_own_json(path: Path) -> Any:
     """Read a JSON file of ours, and compare its checksum. Raises ValueError [EL002] if
     it can't be read, or was changed."""
     with reading(path, Errors.EL002, max_bytes=MAX_JSON, format="JSON"):
-        return read_checked_json(_decoded(path.read_bytes()), path)
+        return read_checked_json(decode(path.read_bytes()), path)
 
 
 def read_lines(path: Path) -> list[str]:
     """Return the lines of a text file. Raises ValueError [EL002] if it can't be
     read."""
     with reading(path, Errors.EL002, max_bytes=MAX_WORDS, format="UTF-8 text"):
-        return _decoded(path.read_bytes()).removesuffix("\n").split("\n")
-
-
-# Byte order marks, UTF-32 before UTF-16: the marks of both begin with the same bytes.
-_MARKS = {
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
-
-
-def _decoded(data: bytes) -> str:
-    """Decode a text from UTF-8, or from the encoding of its byte order mark. Editors of
-    Windows and PowerShell write such marks."""
-    found = (name for mark, name in _MARKS.items() if data.startswith(mark))
-    return data.decode(next(found, "utf-8"))
+        return decode(path.read_bytes()).removesuffix("\n").split("\n")
 
 
 def read_vocab(path: Path) -> list[str]:
@@ -88,7 +70,7 @@ def check_can_be_read_again(words: list[str] | None, format: str) -> None:
     if words is None:
         return
     try:
-        text = _decoded("\n".join(words).encode("utf-8"))
+        text = decode("\n".join(words).encode("utf-8"))
         is_same = _words(text.split("\n")) == words
     except UnicodeEncodeError:
         is_same = False

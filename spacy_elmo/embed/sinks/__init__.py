@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ...errors import Errors
-from ...files import write_files
+from ...files import named_path, write_files
 from ...registry import registry
 from ..folder import SHARDS, names_of_shards
 from ..keep import choose
@@ -71,7 +71,7 @@ def export(
         ImportError: [EL211] A package is missing.
         OSError: [EL013] A file can't be written. No part of it is left.
     """
-    output, target = Path(output), Path(target)
+    output, target = named_path(output), named_path(target)
     plan, to = read_plan(output), find_sink(sink)
     left = plan.jobs_left(output)
     if left:
