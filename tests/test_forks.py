@@ -13,21 +13,19 @@ import pytest
 from .project import ROOT
 
 LIMIT = 1000  # seconds, on a machine with much else to do
-WAYS = (
-    "fork",
+QUICK = "fork", "fork_in_c", "n_process_fork", "n_process_spawn"
+LONG = (
     "fork_and_embed",
     "fork_in_a_thread",
     "threads_in_the_child",
     "child_sets_threads",
-    "fork_in_c",
     "only_loaded",
     "imported_later",
     "pool",
     "preloaded",
-    "n_process_fork",
     "n_process_forkserver",
-    "n_process_spawn",
 )
+WAYS = [*QUICK, *(pytest.param(way, marks=pytest.mark.slow) for way in LONG)]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

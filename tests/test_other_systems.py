@@ -82,6 +82,7 @@ SLOW = "training", "vectors"
         for name in TASKS
     ],
 )
+@pytest.mark.slow
 def test_without_what_posix_has(task, tmp_path):
     code = f"import os; os.chdir({str(tmp_path)!r})\n{TASKS[task]}"
     command = [sys.executable, "-m", "tests.other_system", code]

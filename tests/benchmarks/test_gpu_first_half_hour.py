@@ -77,6 +77,7 @@ STEPS = [Step(f, 1) for f in (works, fails, dies, never_ends, works_again)]
 """
 
 
+@pytest.mark.slow
 def test_a_stage_goes_on_whatever_becomes_of_a_step(tmp_path):
     package = tmp_path / "benchmarks" / "gpu"
     package.mkdir(parents=True)

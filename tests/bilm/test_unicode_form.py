@@ -89,6 +89,7 @@ def test_a_layer_cache_has_one_entry_for_both_forms(tmp_path):
     assert np.array_equal(nlp(" ".join(DECOMPOSED)).tensor, expected)
 
 
+@pytest.mark.slow
 def test_perplexity_is_that_of_the_composed_text(tmp_path):
     model = LanguageModel.load(models.find("ko_elmo_sm"))
     lines = ["배가 고파서 밥을 먹었다 .", "배가 항구에 들어왔다 ."] * 20

@@ -19,7 +19,7 @@ from ..pretrain import runs
 
 ENCODINGS = [
     "cp949",
-    "ascii",
+    pytest.param("ascii", marks=pytest.mark.slow),
     pytest.param("cp1252", marks=pytest.mark.slow),
     pytest.param("utf-8", marks=pytest.mark.slow),
 ]
@@ -140,7 +140,10 @@ TOLD = {
 }
 
 
-@pytest.mark.parametrize("encoding", ["cp949", "cp1252", "ascii"])
+@pytest.mark.parametrize(
+    "encoding",
+    ["cp949", *(pytest.param(e, marks=pytest.mark.slow) for e in ("cp1252", "ascii"))],
+)
 def test_every_command(everything, encoding, tmp_path, monkeypatch):
     """Whether it succeeds or not, and its help."""
     assert {*TOLD} == {" ".join(name) for name in commands()}

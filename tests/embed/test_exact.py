@@ -234,6 +234,7 @@ def test_a_pipeline_that_was_changed_is_not_used(tmp_path):
     assert shards(output) == before
 
 
+@pytest.mark.slow
 def test_long_documents_are_read_in_pieces(tmp_path):
     """Every token is there once, in its place."""
     words = [f"word{n}" for n in range(60_000)]

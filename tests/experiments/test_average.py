@@ -43,6 +43,7 @@ def test_other_biLMs_have_no_average(other):
         average([tiny(0), tiny(0, **other)])
 
 
+@pytest.mark.slow
 def test_the_share_with_the_lowest_perplexity_is_written(tmp_path):
     """Of two models that are as far from a good one, in opposite directions."""
     text = tmp_path / "text.txt"

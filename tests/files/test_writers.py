@@ -134,6 +134,7 @@ def killed_at(n, folder, work):
 @pytest.mark.parametrize(
     "name", [*NAMES[:-1], pytest.param(NAMES[-1], marks=pytest.mark.slow)]
 )
+@pytest.mark.slow
 def test_killed_at_every_operation(name, tmp_path):
     write, read = writer(name, tmp_path)
     n, found, killed = 0, set(), True

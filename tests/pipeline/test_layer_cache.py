@@ -107,6 +107,7 @@ def test_what_fits_of_a_batch_is_kept(path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no quotas of a process")
+@pytest.mark.slow
 def test_used_up_quota_is_a_warning_too(tmp_path):
     code = f"""
 import resource, signal, warnings

@@ -75,6 +75,7 @@ thread.join()
 """
 
 
+@pytest.mark.slow
 def test_lock_of_a_thread_is_not_carried_into_a_fork(tmp_path):
     """A thread reads all the time; whatever it does at that moment, the fork can. In a
     process of its own: here, threads that other tests left may hold other locks."""

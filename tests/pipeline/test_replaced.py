@@ -101,6 +101,7 @@ def test_tok2vec_without_weights(tmp_path):
     assert nlp("a b")[0].tag_
 
 
+@pytest.mark.slow
 def test_beside_the_components_own_embeddings(tmp_path):
     """[x_k; ELMo_k] under an encoder: trained, saved, and with a biLM of its own."""
     nlp = spacy.blank("en")

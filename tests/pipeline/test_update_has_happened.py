@@ -121,6 +121,7 @@ def test_who_looks_sees_the_last_update(look, options, tmp_path):
 
 
 @pytest.mark.parametrize(("look", "options"), PAIRS)
+@pytest.mark.slow
 def test_looking_changes_nothing(look, options, tmp_path):
     """Neither what is seen next, nor what is learned."""
     options = UPDATES[options]

@@ -19,6 +19,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_models_without_a_checkpoint_are_not_written_over(folder):
     """As people remove the large file of a run that is over; nor is a pipeline of spaCy
     in their place, of which --force leaves what is not of a run."""

@@ -72,6 +72,7 @@ def test_stopped_in_the_middle(folder, monkeypatch, undisturbed, number, objecti
     assert settled(folder / "out") == undisturbed(objective)
 
 
+@pytest.mark.slow
 def test_gradient_descent_in_parts_is_resumed_too(folder, monkeypatch):
     text = CONFIG.replace("Adam", "Adagrad").replace(
         "[training]", "[training]\naccumulate = 2"
@@ -253,6 +254,7 @@ def test_prepared_text_replaced_behind_a_checkpoint(folder):
 
 
 @pytest.mark.parametrize("spoil", ["cut", "other"])
+@pytest.mark.slow
 def test_damaged_checkpoint(folder, spoil):
     config = read_config(write_config(folder))
     pretrain(config, folder / "out")
@@ -268,6 +270,7 @@ def test_damaged_checkpoint(folder, spoil):
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("at", [checkpoint.FILE, "weights.safetensors", "card.json"])
+@pytest.mark.slow
 def test_full_disk_stops_with_the_last_checkpoint_whole(
     folder, monkeypatch, undisturbed, at
 ):

@@ -93,6 +93,7 @@ def test_nothing_of_the_process_is_left_changed(folder, monkeypatch, precision):
         torch.set_num_threads(1)
 
 
+@pytest.mark.slow
 def test_same_seed_same_weights(folder):
     runs = [
         pretrain(config(folder, overrides={"training.seed": seed}), folder / str(n))
@@ -140,6 +141,7 @@ def test_goes_on_from_a_model_with_its_softmax(folder):
     assert LanguageModel.load(best).bilm.vocab == LanguageModel.load(first).bilm.vocab
 
 
+@pytest.mark.slow
 def test_full_softmax_goes_on_as_a_sampled_one_but_not_as_an_adaptive_one(folder):
     first = pretrain(config(folder), folder / "first")
     best = pretrain(going_on(folder, first, **SAMPLED), folder / "second")
@@ -176,6 +178,7 @@ def test_goes_on_from_published_weights_with_a_new_softmax(folder, tiny):
         LanguageModel.load(folder / "published")
 
 
+@pytest.mark.slow
 def test_other_texts_are_measured_before_and_after(folder, capsys):
     """What is forgotten of a general text, say."""
     (folder / "general.txt").write_text("a cat and a dog sat\n" * 9)

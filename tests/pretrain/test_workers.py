@@ -106,6 +106,7 @@ def test_nodes_that_share_no_folder(folder):
 
 
 @pytest.mark.parametrize("objective", [{}, SAMPLED], ids=["full", "sampled"])
+@pytest.mark.slow
 def test_a_batch_in_parts_is_the_same_batch(folder, objective):
     config = write_config(folder, STEPS, **objective)
     pretrain(read_config(config), folder / "whole")

@@ -159,6 +159,7 @@ def test_what_was_prepared_otherwise_is_not_replaced_unasked(text, tmp_path):
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(limit=st.integers(1, 800))
+@pytest.mark.slow
 def test_max_tokens_is_a_prefix(text, tmp_path_factory, limit):
     out = tmp_path_factory.mktemp("out")
     request = Request(tokenizer="whitespace", sentences=False, max_tokens=limit)

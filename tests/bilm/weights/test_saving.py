@@ -176,6 +176,7 @@ def killed_at(monkeypatch, n):
 
 
 @pytest.mark.parametrize("format", ["spacy-elmo", "bilm-tf"])
+@pytest.mark.slow
 def test_killed_anywhere_leaves_the_old_or_the_new(tiny, tmp_path, monkeypatch, format):
     """And what was left does not come back over what is saved later."""
     new, newest = (BiLM.random(tiny_config(), seed=seed) for seed in (8, 9))

@@ -232,6 +232,7 @@ def test_commands(folder, tmp_path):
     assert "without context" in run("explore", "word", folder, text, "--word", "the")
 
 
+@pytest.mark.slow
 def test_training_goes_on(folder, tmp_path):
     """With the softmax of the checkpoint, and further down from its perplexity."""
     text = folder / "heldout.txt"
