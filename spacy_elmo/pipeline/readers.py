@@ -1,16 +1,11 @@
-"""What a configuration can name in [initialize]: weights, and a layer cache."""
+"""What a configuration can name in [initialize]: weights."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from spacy.language import Language
 from spacy.util import registry
 
 from .. import models as shipped
 from ..bilm import BiLM
-from ..errors import Errors
-from .component import Elmo
 
 
 class WeightsReader:
@@ -37,27 +32,3 @@ def configure_weights_reader(path: str | Path | None = None) -> WeightsReader:
             the shipped model of the pipeline's language.
     """
     return WeightsReader(path)
-
-
-@registry.callbacks("spacy-elmo.UseLayerCache.v1")
-def configure_layer_cache(
-    layer_cache: str = "memory", layer_cache_mb: int = 4096, name: str = "elmo"
-) -> Callable[[Language], Language]:
-    """Return a callback for [initialize.before_init] that keeps the layers of sentences
-    of a component that is sourced, and so not initialised itself.
-
-    Args:
-        layer_cache: A file, or "memory".
-        layer_cache_mb: Its size at most.
-        name: Of the component; the callback raises ValueError [EL143] if it is another.
-    """
-    where = layer_cache if layer_cache == "memory" else Path(layer_cache).absolute()
-
-    def use_layer_cache(nlp: Language) -> Language:
-        elmo: Any = nlp.get_pipe(name)
-        if not isinstance(elmo, Elmo):
-            raise Errors.EL143(name=name)
-        elmo.use_layer_cache(where, layer_cache_mb)
-        return nlp
-
-    return use_layer_cache
