@@ -1,11 +1,16 @@
-"""What a configuration can name in [initialize]: weights."""
+"""What a configuration can name: weights to read, and callbacks of a training."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from spacy.language import Language
 from spacy.util import registry
 
 from .. import models as shipped
 from ..bilm import BiLM
+from ..errors import Errors
+from .component import Elmo
 
 
 class WeightsReader:
@@ -32,3 +37,51 @@ def configure_weights_reader(path: str | Path | None = None) -> WeightsReader:
             the shipped model of the pipeline's language.
     """
     return WeightsReader(path)
+
+
+@registry.callbacks("spacy-elmo.UseLayerCache.v1")
+def configure_layer_cache(
+    layer_cache: str = "memory", layer_cache_mb: int = 4096, name: str = "elmo"
+) -> Callable[[Language], Language]:
+    """Return a callback for [initialize.before_init] that keeps the layers of sentences
+    of a component that is sourced, and so not initialised itself.
+
+    Args:
+        layer_cache: A file, or "memory".
+        layer_cache_mb: Its size at most.
+        name: Of the component; the callback raises ValueError [EL143] if it is another.
+    """
+    where = layer_cache if layer_cache == "memory" else Path(layer_cache).absolute()
+
+    def use_layer_cache(nlp: Language) -> Language:
+        _elmo(nlp, name).use_layer_cache(where, layer_cache_mb)
+        return nlp
+
+    return use_layer_cache
+
+
+@registry.callbacks("spacy-elmo.Unfreeze.v1")
+def configure_unfreezing(
+    steps: list[int], name: str = "elmo"
+) -> Callable[[Language, dict[str, Any]], None]:
+    """Return a callback for [training.before_update] that has the top layer of a biLM
+    learn from the start, and one layer more, from the top down, from each of some steps
+    on (Howard & Ruder 2018).
+
+    Args:
+        steps: Numbers of updates. With one for each LSTM layer all layers learn in the
+            end, the token layer being the last; with fewer the lowest never do.
+        name: Of the component; the callback raises ValueError [EL143] if it is another.
+    """
+
+    def unfreeze(nlp: Language, info: dict[str, Any]) -> None:
+        _elmo(nlp, name).unfreeze(1 + sum(step <= info["step"] for step in steps))
+
+    return unfreeze
+
+
+def _elmo(nlp: Language, name: str) -> Elmo:
+    elmo: Any = nlp.get_pipe(name)
+    if not isinstance(elmo, Elmo):
+        raise Errors.EL143(name=name)
+    return elmo

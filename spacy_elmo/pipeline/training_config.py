@@ -21,7 +21,8 @@ EMBEDDING_WIDTH = 96
 # their context, so it is wider, and one layer is enough.
 HASH_EMBED_CNN, ELMO = (96, 4), (256, 1)
 # The budget of the tables in docs/guides/results.md: updates, evaluations on the
-# development set, and the learning rate at its highest.
+# development set, and the learning rate at its highest. In fine-tuning one more layer
+# of the biLM learns after so many updates.
 STEPS, EVALUATIONS, LEARN_RATE = 2000, 20, 0.004
 UNFREEZE_EVERY = 200
 # spaCy's other tokenizer for Korean, which splits at spaces and punctuation.
