@@ -90,9 +90,10 @@ def test_wrong_unfreezing():
 
 
 @pytest.mark.parametrize(
-    ("max_steps", "learning"), [(2, [2]), (3, [1, 2]), (4, [0, 1, 2])]
+    ("max_steps", "learning"), [(1, [2]), (2, [1, 2]), (3, [0, 1, 2])]
 )
 def test_a_configuration_unfreezes_layers_in_spacy_train(max_steps, learning, tmp_path):
+    """Which makes one update more than max_steps, the first one being step 0."""
     BiLM.random(tiny_config(), seed=1).save(tmp_path / "bilm")
     docs = [each.reference for each in examples(spacy.blank("en"))]
     DocBin(docs=docs).to_disk(tmp_path / "docs.spacy")
@@ -104,7 +105,7 @@ def test_a_configuration_unfreezes_layers_in_spacy_train(max_steps, learning, tm
         "training": {"max_steps": max_steps, "before_update": {"steps": [2, 3]}},
         "components": {"elmo": {"learn_rate_factor": 1.0}},
     }
-    nlp = init_nlp(Config().from_str(text).merge(overrides))
+    nlp = init_nlp(Config().from_str(text, interpolate=False).merge(overrides))
     before = weights_of(nlp.get_pipe("elmo"))
     train(nlp, stdout=io.StringIO())
     after = weights_of(nlp.get_pipe("elmo"))
@@ -127,6 +128,10 @@ def test_no_gradient_is_computed_that_nothing_learns_from(n_layers):
     assert learning == [0, 1, 2][3 - n_layers :]
 
 
+def as_one(weights):
+    return torch.cat([weights[name].detach().flatten() for name in sorted(weights)])
+
+
 RATES = [0.0, 0.01, 0.02, 0.005]
 FORMS = {
     "default": ({}, [0.075 * rate for rate in RATES]),
@@ -144,13 +149,13 @@ def test_updates_are_those_of_adam_at_the_rate_of_the_settings(form):
     settings, rates = FORMS[form]
     nlp = spacy.blank("en")
     elmo = add_elmo(nlp, frozen=False, **settings)
-    expected = copy.deepcopy(elmo.bilm)
+    expected, first = copy.deepcopy(elmo.bilm), as_one(weights_of(elmo))
     adam = torch.optim.Adam(expected.parameters())
     optimizer = Adam(1.0, L2=0.0, grad_clip=0.0, use_averages=False)
     doc, rng = nlp.make_doc("She hates Paris now"), np.random.default_rng(0)
     batch = pack([[token.text for token in doc]])
-    for rate, expected_rate in zip(RATES, rates, strict=True):
-        gradient = rng.normal(size=(3, len(doc), 12)).astype("f4")
+    for step, (rate, expected_rate) in enumerate(zip(RATES, rates, strict=True), 1):
+        gradient = rng.normal(size=(3, len(doc), 12), scale=0.01).astype("f4")
         optimizer.learn_rate = rate
         elmo.update([Example(doc, doc)])
         elmo.add_gradient([doc], lambda g=gradient: LayerBatch(g, [g.shape[1]]))
@@ -160,11 +165,13 @@ def test_updates_are_those_of_adam_at_the_rate_of_the_settings(form):
         adam.zero_grad()
         layers = [layer[batch.positions[0]] for layer in expected(batch)[0]]
         (torch.stack(layers) * torch.from_numpy(gradient)).sum().backward()
-        adam.param_groups[0]["lr"] = expected_rate
+        # Thinc adds eps to what is not corrected for its bias yet.
+        eps = 1e-8 / (1 - 0.999**step) ** 0.5
+        adam.param_groups[0].update(lr=expected_rate, eps=eps)
         adam.step()
-    found = weights_of(elmo)
-    for name, weights in expected.named_parameters():
-        assert torch.allclose(found[name], weights, rtol=0, atol=2e-5), name
+    # Adam makes whole steps of gradients that are nothing but rounding.
+    found, wanted = map(as_one, (weights_of(elmo), dict(expected.named_parameters())))
+    assert (found - wanted).norm() < 0.02 * (wanted - first).norm()
 
 
 @pytest.mark.parametrize("kind", [Adam, RAdam, SGD])
