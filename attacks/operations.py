@@ -59,7 +59,7 @@ class Pipeline(RuleBasedStateMachine):
         self.place = Path(tempfile.mkdtemp(dir=self.folder))
         self.right = RightVectors(SIZES, self.place)
         self.nlp = spacy.blank("xx")
-        add_elmo(self.nlp, sizes=SIZES, learn_rate=0.01)
+        add_elmo(self.nlp, sizes=SIZES, learn_rate_factor=10.0)
         self.nlp.add_pipe("tagger", config=TAGGER)
         self.batch = examples(self.nlp)
         self.sgd = self.nlp.initialize(lambda: self.batch)

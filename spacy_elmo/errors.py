@@ -493,8 +493,8 @@ class Errors(metaclass=_Table):
         "both Docs with the same pipeline, or name a layer to compare."
     )
     EL143 = _error(
-        "'{name}' is not an 'elmo' component, so it has no layers to keep. Name one in "
-        'spacy-elmo.UseLayerCache.v1 (name = "elmo").'
+        "'{name}' is not an 'elmo' component. Name one in spacy-elmo.UseLayerCache.v1 "
+        'or spacy-elmo.Unfreeze.v1 (name = "elmo").'
     )
     EL145 = _error(
         "Can't read '{path}' as word vectors: {problem}. The file is damaged or holds "
@@ -654,11 +654,6 @@ class Warnings(metaclass=_Table):
         "annotating_components annotate Docs. Add '{setter}' there, or to `annotates` "
         "of nlp.update, so that training reads sentences as prediction does."
     )
-    ELW02 = _warning(
-        "'{name}' is fine-tuned at a rate of its own. The copies that replace its "
-        "listeners are fine-tuned at the rate of the optimizer, all layers at once: "
-        "give it a small rate, or replace listeners of a frozen biLM."
-    )
     ELW03 = _warning(
         "'{name}' starts from random weights, since no weights are named for it. It is "
         "trained only through the components that listen to it. Name weights (weights "
@@ -780,6 +775,13 @@ class Warnings(metaclass=_Table):
     )
     ELW70 = _warning(
         "'{old}' is called '{new}' now. The old name works until version 0.4."
+    )
+    ELW71 = _warning(
+        "learn_rate = {rate} and unfreeze_every = {every} of an 'elmo' component are "
+        "settings of version 0.2. They work until version 0.4. Take both out of its "
+        "section, and set learn_rate_factor there: the biLM's rate divided by the "
+        'highest of [training.optimizer]. @callbacks = "spacy-elmo.Unfreeze.v1" in '
+        "[training.before_update] unfreezes layers at the steps that it names."
     )
     ELW55 = _warning(
         "Until this checkpoint, matrices were multiplied by '{before}', which does not "

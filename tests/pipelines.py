@@ -40,9 +40,7 @@ def sizes(config: BiLMConfig) -> dict[str, Any]:
 def add_elmo(
     nlp: Language, *, seed: int = 1, name: str = "elmo", **settings: Any
 ) -> Elmo:
-    """An elmo component with a tiny random biLM; all of it learns from the first update
-    on, if it is not frozen."""
-    settings.setdefault("unfreeze_every", 0)
+    """An elmo component with a tiny random biLM."""
     config = settings.pop("sizes", tiny_config())
     model = {**sizes(config), **settings.pop("model", {})}
     elmo = nlp.add_pipe("elmo", name=name, config={"model": model, **settings})

@@ -38,7 +38,7 @@ ENTRY_POINTS = {
         spacy-elmo.Embed.v1 spacy-elmo.Encode.v1 spacy-elmo.StaticVectors.v1
         spacy-elmo.CharCnn.v1 spacy-elmo.Words.v1""",
     "spacy_readers": "spacy-elmo.WeightsReader.v1",
-    "spacy_callbacks": "spacy-elmo.UseLayerCache.v1",
+    "spacy_callbacks": "spacy-elmo.UseLayerCache.v1 spacy-elmo.Unfreeze.v1",
     "spacy_misc": "spacy-elmo.Windows.v1",
     "spacy_cli": "elmo",
 }
@@ -60,7 +60,7 @@ MIX = "mix mix_weights layer_norm gamma"
 SETTINGS = {
     ("architectures", "BiLM"): f"{SIZES} batch_tokens cache_words precision get_spans",
     ("architectures", "ElmoListener"): f"{MIX} width upstream dropout l2",
-    ("architectures", "Tok2Vec"): f"{MIX} bilm frozen dropout l2",
+    ("architectures", "Tok2Vec"): f"{MIX} bilm frozen learn_rate_factor dropout l2",
     ("architectures", "Embed"): "embed elmo width",
     ("architectures", "Encode"): "embed encode elmo width at",
     # They name spaCy's own, which stand in their place.
@@ -69,6 +69,7 @@ SETTINGS = {
     ("architectures", "Words"): "embed weights",
     ("readers", "WeightsReader"): "path",
     ("callbacks", "UseLayerCache"): "layer_cache layer_cache_mb name",
+    ("callbacks", "Unfreeze"): "steps name",
     ("misc", "Windows"): "length",
     ("objectives", "FullSoftmax"): "",
     ("objectives", "AdaptiveSoftmax"): "cutoffs",
@@ -83,8 +84,8 @@ SETTINGS = {
     ("schedules", "WarmupStableDecay"): "warmup_steps decay_steps final",
     ("schedules", "Constant"): "warmup_steps",
 }
-COMPONENT = f"""{MIX} factory model weights frozen set_tensor max_layers_mb learn_rate
-    unfreeze_every similarity_hooks"""
+COMPONENT = f"""{MIX} factory model weights frozen set_tensor max_layers_mb
+    learn_rate_factor similarity_hooks learn_rate unfreeze_every"""
 PRETRAIN = {
     config.TextConfig: """train dev also lang tokenizer sentences processes max_tokens
         dev_max_tokens note licence""",

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import spacy
 from safetensors.torch import load_file
+from thinc.api import Adam
 
 from spacy_elmo import BiLM, embed
 from spacy_elmo.embed.plan import read_plan
@@ -25,6 +26,8 @@ from spacy_elmo.pretrain.loggers import read_log
 from spacy_elmo.pretrain.loop import pretrain
 from spacy_elmo.text import Request, describe, prepare
 from spacy_elmo.text.shards import manifest_hash
+
+from .pipelines import examples
 
 MADE = Path(__file__).parent / "made_by_0_2"
 SENTENCES = [["The", "cat", "sat"], ["고양이", "가", "잔다", "."]]
@@ -81,6 +84,22 @@ def test_pipeline(expected, tmp_path):
     assert_as_before(nlp, expected)
     nlp.to_disk(tmp_path)
     assert_as_before(spacy.load(tmp_path), expected)
+
+
+def test_a_pipeline_is_fine_tuned_by_the_settings_that_it_has():
+    """learn_rate = 0.0003 and unfreeze_every = 200."""
+    nlp = spacy.load(MADE / "pipeline")
+    elmo = nlp.get_pipe("elmo")
+    elmo.frozen = False
+    before = {name: p.clone() for name, p in elmo.bilm.state_dict().items()}
+    optimizer = nlp.resume_training(sgd=Adam(0.001, L2=0.0, use_averages=False))
+    with pytest.warns(UserWarning, match=r"ELW71.*0\.0003.*200"):
+        nlp.update(examples(nlp), sgd=optimizer)
+    after = elmo.bilm.state_dict()
+    steps = {name: float((after[name] - before[name]).abs().max()) for name in before}
+    moved = {name for name, step in steps.items() if step}
+    assert moved and all("lstm.layers.1." in name for name in moved)
+    assert 0.00029 < max(steps.values()) < 0.00031  # Adam's first one is the rate
 
 
 def test_layer_cache(expected, tmp_path):

@@ -187,7 +187,11 @@ def test_update(setting, frozen):
         np.random.seed(0)
         torch.manual_seed(0)
         nlp = pipeline(
-            frozen=frozen, seed=3, sizes=EVEN_SIZES, learn_rate=0.01, layer_norm=True
+            frozen=frozen,
+            seed=3,
+            sizes=EVEN_SIZES,
+            learn_rate_factor=10.0,
+            layer_norm=True,
         )
         batch = examples(nlp)
         optimizer = nlp.initialize(lambda: batch)
@@ -221,7 +225,7 @@ def test_models_of_a_component(setting):
             },
             "elmo": LISTENER,
         }
-        nlp = pipeline(frozen=False, seed=3, sizes=EVEN_SIZES, learn_rate=None)
+        nlp = pipeline(frozen=False, seed=3, sizes=EVEN_SIZES, learn_rate_factor=1.0)
         nlp.remove_pipe("ner")
         nlp.remove_pipe("tagger")
         model = {"@architectures": "spacy.Tagger.v2", "tok2vec": own}

@@ -32,6 +32,7 @@ from .fine_tuning import FineTuning, ForwardPass
 from .layers import LayerReader, Reading, remember
 from .listener import ElmoListener, infer_widths_of_residuals
 from .mix import first_mix
+from .older import OldFineTuning
 from .settings import ElmoSettings
 from .shim import SAVED, SAVED_AS, BiLMShim
 from .tok2vec import offer_replacement
@@ -87,10 +88,13 @@ class Elmo(TrainablePipe):
         self._linked = weakref.WeakSet[ElmoListener]()
         self._sentence_advice = SentenceAdvice()
         self._cache_advice = True  # until it is said, or a cache or none was chosen
-        offer_replacement(self.model, frozen=self.frozen)
         # What belongs to the Docs in flight, and no copy takes along.
         self._reader = LayerReader(model, own.max_layers_mb << 20)
-        self._tuning = FineTuning(model, own.learn_rate, own.unfreeze_every)
+        if own.has_old:
+            self._tuning: FineTuning = OldFineTuning(model, own)
+        else:
+            self._tuning = FineTuning(model, own.learn_rate_factor)
+        offer_replacement(self.model, frozen=self.frozen)
 
     def __reduce__(self) -> Any:
         self._tuning.complete()
@@ -623,6 +627,13 @@ class Elmo(TrainablePipe):
         """Let the biLM, if it is not frozen, learn from the listeners' gradients."""
         if not self.frozen:
             self._tuning.finish(sgd)
+
+    def unfreeze(self, n_layers: int) -> None:
+        """Have only the top n_layers of the biLM learn from now on, the token layer
+        being the lowest of all L+1; all learn until this is called. Raises ValueError
+        [EL026] if it is below 1."""
+        self._tuning.complete()
+        self._shim.unfreeze(n_layers)
 
     def use_params(self, params: Any) -> Iterator[None]:
         """Have the weights hold averages, or other values, for a while."""

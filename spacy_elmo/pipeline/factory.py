@@ -33,13 +33,14 @@ def make_elmo(
     frozen: bool = True,
     set_tensor: bool = True,
     max_layers_mb: int = 1024,
-    learn_rate: float | None = 3e-4,
-    unfreeze_every: int = 200,
+    learn_rate_factor: float = 0.075,
     similarity_hooks: bool = False,
     mix: str | int = "average",
     mix_weights: Any = None,
     layer_norm: bool = False,
     gamma: float = 1.0,
+    learn_rate: float | None = None,
+    unfreeze_every: int | None = None,
 ) -> Elmo:
     """Return an ELMo component.
 
@@ -52,13 +53,14 @@ def make_elmo(
         frozen: Whether the biLM is not trained.
         set_tensor: Whether `doc.tensor` is set.
         max_layers_mb: Size at most of the layers that wait for listeners.
-        learn_rate: Highest rate of the biLM, if it is not frozen.
-        unfreeze_every: Updates after which one more layer learns.
+        learn_rate_factor: Of the optimizer's rate, for a biLM that is not frozen.
         similarity_hooks: Whether `similarity` is that of vectors in context.
         mix: Of the layers, for `doc.tensor`.
         mix_weights: Softmax weights of an average, one a layer.
         layer_norm: Whether layers are normalized before.
         gamma: Scale of the mix.
+        learn_rate: Of version 0.2.
+        unfreeze_every: Of version 0.2.
 
     Raises:
         ValueError: [EL057, EL083] The mix fits no such biLM; also as `ElmoSettings`.
@@ -68,13 +70,14 @@ def make_elmo(
         frozen=frozen,
         set_tensor=set_tensor,
         max_layers_mb=max_layers_mb,
-        learn_rate=learn_rate,
-        unfreeze_every=unfreeze_every,
+        learn_rate_factor=learn_rate_factor,
         similarity_hooks=similarity_hooks,
         mix=mix,
         mix_weights=mix_weights,
         layer_norm=layer_norm,
         gamma=gamma,
+        learn_rate=learn_rate,
+        unfreeze_every=unfreeze_every,
     )
     if weights is not None:
         _take_sizes(model, weights)

@@ -24,13 +24,14 @@ is over, so it is completed before the weights are next looked at: by a predicti
 new update, or what saves, copies or replaces the weights.
 """
 
+import copy
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from spacy.tokens import Doc
-from thinc.api import Adam, Optimizer, set_dropout_rate
+from thinc.api import Optimizer, set_dropout_rate
 
 from ..errors import Warnings
 from ..machine import ProcessLock
@@ -62,44 +63,29 @@ class ForwardPass:
 
 
 class FineTuning:
-    """The updates of one component's biLM, at a rate of its own if there is one, which
-    falls from where it begins as the optimizer's falls from its highest.
+    """The updates of one component's biLM."""
 
-    After every unfreeze_every updates one more layer learns, from the top down (Howard
-    & Ruder 2018); if it is 0, all do from the start.
-    """
-
-    def __init__(
-        self, encoder: Encoder, learn_rate: float | None, unfreeze_every: int
-    ) -> None:
+    def __init__(self, encoder: Encoder, learn_rate_factor: float) -> None:
         self.encoder = encoder
-        self.learn_rate, self.unfreeze_every = learn_rate, unfreeze_every
+        shim_of(encoder).learn_rate_factor = learn_rate_factor
         self._warned = False
         self._completing = ProcessLock()
         self.restart()
 
     def restart(self) -> None:
-        """Begin to learn from the start."""
+        """Begin a training."""
         self.forget()
-        self.n_updates = 0
-        rate = self.learn_rate
-        self._own = None if rate is None else Adam(rate, use_averages=False)
-        self._highest_rate = 0.0  # of the optimizer, so far
 
     def forget(self) -> None:
         """Await no gradients any more: IDLE."""
         self._awaited: list[ForwardPass] = []
-        # The optimizer of an update that is READY.
+        # The optimizer of an update that is READY, with the rate that it had.
         self._ready: Optimizer | None = None
 
     def begin(self, drop: float) -> None:
-        """Complete the update before, set the dropout, and unfreeze a layer when it is
-        its turn."""
+        """Complete the update before, and set the dropout."""
         self.complete()
         set_dropout_rate(self.encoder, drop)
-        if self.unfreeze_every:
-            shim, more = shim_of(self.encoder), self.n_updates // self.unfreeze_every
-            shim.unfrozen = min(more, shim.bilm_config.n_layers) + 1
 
     def complete(self) -> None:
         """Run the backward passes that have gradients, and the step of an update that
@@ -107,7 +93,7 @@ class FineTuning:
         with self._completing:  # threads that predict complete it once
             self._run_backward()
             if self._ready is not None:
-                optimizer, self._ready = self._own or self._ready, None
+                optimizer, self._ready = self._ready, None
                 self.encoder.finish_update(optimizer)
 
     def complete_before(self, docs: Iterable[Doc]) -> None:
@@ -157,14 +143,8 @@ class FineTuning:
         """Run the backward passes that have gradients, and one step of the optimizer.
         If the newest has none yet, the update is READY."""
         self._run_backward()
-        self.n_updates += 1
-        if self._own is not None and self.learn_rate is not None:
-            # Listeners that stand still must not be left with layers that still move.
-            highest = self._highest_rate = max(self._highest_rate, sgd.learn_rate)
-            share = sgd.learn_rate / highest if highest else 1.0
-            self._own.learn_rate = self.learn_rate * share
-        self.encoder.finish_update(self._own or sgd)
-        self._ready = sgd if self._awaited else None
+        self.encoder.finish_update(sgd)
+        self._ready = copy.copy(sgd) if self._awaited else None
 
     def _run_backward(self) -> None:
         """Run the backward passes of the batches that have gradients."""

@@ -1,4 +1,4 @@
-"""What a configuration can name in [initialize]: weights, and a layer cache."""
+"""What a configuration can name: weights to read, and callbacks of a training."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -57,10 +57,34 @@ def configure_layer_cache(
         where = named_path(layer_cache).absolute()
 
     def use_layer_cache(nlp: Language) -> Language:
-        elmo: Any = nlp.get_pipe(name)
-        if not isinstance(elmo, Elmo):
-            raise Errors.EL143(name=name)
-        elmo.use_layer_cache(where, layer_cache_mb)
+        _elmo(nlp, name).use_layer_cache(where, layer_cache_mb)
         return nlp
 
     return use_layer_cache
+
+
+@registry.callbacks("spacy-elmo.Unfreeze.v1")
+def configure_unfreezing(
+    steps: list[int], name: str = "elmo"
+) -> Callable[[Language, dict[str, Any]], None]:
+    """Return a callback for [training.before_update] that has the top layer of a biLM
+    learn from the start, and one layer more, from the top down, from each of some steps
+    on (Howard & Ruder 2018).
+
+    Args:
+        steps: Numbers of updates. With one for each LSTM layer all layers learn in the
+            end, the token layer being the last; with fewer the lowest never do.
+        name: Of the component; the callback raises ValueError [EL143] if it is another.
+    """
+
+    def unfreeze(nlp: Language, info: dict[str, Any]) -> None:
+        _elmo(nlp, name).unfreeze(1 + sum(step <= info["step"] for step in steps))
+
+    return unfreeze
+
+
+def _elmo(nlp: Language, name: str) -> Elmo:
+    elmo: Any = nlp.get_pipe(name)
+    if not isinstance(elmo, Elmo):
+        raise Errors.EL143(name=name)
+    return elmo

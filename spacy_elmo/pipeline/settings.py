@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from ..bilm import check_at_least
 from ..errors import Errors
 
+OLD_SETTINGS = ("learn_rate", "unfreeze_every")  # until version 0.4
 MIXES = ("learned", "average", "top", "concat")
 
 
@@ -109,15 +110,15 @@ class ElmoSettings(MixSettings):
             it, too.
         max_layers_mb: Most megabytes of layers that are kept until all listeners have
             read them. Further layers are computed again when a listener needs them.
-        learn_rate: Of the biLM, by an Adam of its own, if it is not frozen: its highest
-            rate, which falls as that of the optimizer of the other components does.
-            None for that optimizer.
-        unfreeze_every: Updates after which one more layer of the biLM learns, the top
-            one first; 0 for all from the start. With the rate, it keeps a biLM from
-            forgetting what it was trained on.
+        learn_rate_factor: The biLM, if it is not frozen, learns at the rate of
+            [training.optimizer] times this factor. A small one keeps it from forgetting
+            what it was trained on: with the highest rate of `init-config`, 0.004, the
+            default makes 0.0003.
         similarity_hooks: Let `similarity` of tokens, spans and Docs compare their
             vectors in context. Docs that come back from other processes lose the
             hooks.
+        learn_rate: Of version 0.2; `learn_rate_factor` has taken its place.
+        unfreeze_every: Of version 0.2; `spacy-elmo.Unfreeze.v1` has taken its place.
 
     Raises:
         ValueError: [EL085] for a mix that means nothing, [EL026] for a number below 0.
@@ -128,20 +129,28 @@ class ElmoSettings(MixSettings):
     frozen: bool = True
     set_tensor: bool = True
     max_layers_mb: int = 1024
-    learn_rate: float | None = 3e-4
-    unfreeze_every: int = 200
+    learn_rate_factor: float = 0.075
     similarity_hooks: bool = False
+    learn_rate: float | None = None
+    unfreeze_every: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        sizes = {
-            "max_layers_mb": self.max_layers_mb,
-            "learn_rate": self.learn_rate or 0,
-        }
-        check_at_least(0, unfreeze_every=self.unfreeze_every, **sizes)
+        check_at_least(
+            0,
+            max_layers_mb=self.max_layers_mb,
+            learn_rate_factor=self.learn_rate_factor,
+            learn_rate=self.learn_rate or 0,
+            unfreeze_every=self.unfreeze_every or 0,
+        )
 
     @property
     def is_weighted(self) -> bool:
         """Whether the mix has softmax weights."""
         is_average = self.mix == "average" and self.mix_weights is not None
         return is_average or self.mix == "learned"
+
+    @property
+    def has_old(self) -> bool:
+        """Whether it has settings of fine-tuning that version 0.2 had."""
+        return self.learn_rate is not None or self.unfreeze_every is not None

@@ -197,6 +197,8 @@ class BiLMShim(TorchShim):
         self.takes_sizes = False
         # Name and version of the weights (`models.name_and_version`), if known.
         self.origin: dict[str, Any] | None = None
+        # Of the optimizer's rate, at which the biLM learns.
+        self.learn_rate_factor = 1.0
         self._fingerprint = Prepared[str]()
         self.set_sizes(config)
 
@@ -273,11 +275,24 @@ class BiLMShim(TorchShim):
             parameter.requires_grad_(self.learns(name))
         return super().begin_update(inputs)
 
+    def finish_update(self, optimizer: Optimizer) -> None:
+        """Write updates into the layers that learn, at the optimizer's rate times
+        `learn_rate_factor`."""
+        # A copy shares the moments. The optimizer's own lr_scale does nothing in RAdam.
+        scaled = copy.copy(optimizer)
+        scaled.learn_rate = optimizer.learn_rate * self.learn_rate_factor
+        super().finish_update(scaled)
+
     def learns(self, name: str) -> bool:
         """Return whether the parameter of a name is of a layer that learns."""
         match = re.match(r"(?:forward|backward)_lstm\.layers\.(\d+)\.", name)
         layer = int(match[1]) + 1 if match else 0  # the token layer
         return layer > self.bilm_config.n_layers - self.unfrozen
+
+    def unfreeze(self, n_layers: int) -> None:
+        """Have the top n_layers learn, the token layer being the last one."""
+        check_at_least(1, n_layers=n_layers)
+        self.unfrozen = min(n_layers, self.bilm_config.n_layers + 1)
 
     def to_device(self, device_type: str, device_id: int) -> None:
         """Move the weights to a device."""

@@ -1,7 +1,6 @@
 """A biLM and a mix owned by one component: what `replace_listeners` puts in place."""
 
 import copy
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, fields
 from typing import Any
@@ -11,7 +10,7 @@ from spacy.util import registry
 from thinc.api import Model
 from thinc.types import Floats2d
 
-from ..errors import Errors, Warnings
+from ..errors import Errors
 from ..machine import default_settings
 from .encoder import Encoder, group_docs, shim_of
 from .listener import ElmoListener
@@ -47,6 +46,7 @@ def build_tok2vec(
     *,
     bilm: Encoder,
     frozen: bool = True,
+    learn_rate_factor: float = 1.0,
     mix: str | int = "learned",
     mix_weights: Any = None,
     layer_norm: bool = False,
@@ -59,6 +59,7 @@ def build_tok2vec(
     Args:
         bilm: `spacy-elmo.BiLM.v1`; its weights come with the component's.
         frozen: Don't train the biLM, only the mix.
+        learn_rate_factor: Of the optimizer's rate, for a biLM that is not frozen.
         mix: This and the settings below: as in `spacy-elmo.ElmoListener.v1`.
         mix_weights: Softmax weights to begin with, one a layer.
         layer_norm: Whether layers are normalized before.
@@ -69,6 +70,7 @@ def build_tok2vec(
     Raises:
         ValueError: [EL083, EL085] for a mix that can't be.
     """
+    shim_of(bilm).learn_rate_factor = learn_rate_factor
     settings = ListenerSettings(mix, mix_weights, layer_norm, gamma, dropout, l2)
     return OwnElmo(bilm, frozen, settings)
 
@@ -78,8 +80,8 @@ class Replacement:
     path that it was given, the configuration that stands there from then on, and then
     the models. A path is of a listener, or of the tok2vec that the listener is in."""
 
-    def __init__(self, *, frozen: bool) -> None:
-        self.frozen = frozen
+    def __init__(self, *, frozen: bool, learn_rate_factor: float) -> None:
+        self.training = {"frozen": frozen, "learn_rate_factor": learn_rate_factor}
         self._bilm: Block = {}
         # The component's tok2vec, and the last configuration that was given.
         self._tok2vec: Block = {}
@@ -99,8 +101,8 @@ class Replacement:
         """Return the configuration of a tok2vec with the mix of a listener."""
         names = {field.name for field in fields(ListenerSettings)}
         settings = {name: v for name, v in listener.items() if name in names}
-        own = {"@architectures": TOK2VEC, "bilm": self._bilm, "frozen": self.frozen}
-        return {**own, **settings}
+        own = {"@architectures": TOK2VEC, "bilm": self._bilm}
+        return {**own, **self.training, **settings}
 
     @default_settings()
     def model(self, copied: Encoder, listener: ElmoListener, upstream: Any) -> OwnElmo:
@@ -109,10 +111,7 @@ class Replacement:
             self._bilm.update(shim_of(copied).bilm_config.to_dict())
             self._given.update(asdict(listener.settings))
             self._keep_what_is_around(upstream.name)
-        if not upstream.frozen:
-            shim_of(copied).unfrozen = upstream.n_layers
-            if upstream.settings.learn_rate is not None:
-                warnings.warn(Warnings.ELW02(name=upstream.name), stacklevel=2)
+        shim_of(copied).unfreeze(upstream.n_layers)
         if upstream.has_default_weights:  # perhaps newer ones than spaCy has copied
             shim_of(copied).set_weights(copy.deepcopy(upstream.bilm), upstream.name)
         model = OwnElmo(copied, upstream.frozen, listener.settings)
@@ -142,7 +141,8 @@ class Replacement:
 
 def offer_replacement(encoder: Encoder, *, frozen: bool) -> None:
     """Tell spaCy what takes the place of the listeners that it replaces."""
-    replacement = Replacement(frozen=frozen)
+    factor = shim_of(encoder).learn_rate_factor
+    replacement = Replacement(frozen=frozen, learn_rate_factor=factor)
     encoder.attrs["replace_listener"] = replacement.model
     encoder.attrs["replace_listener_cfg"] = replacement.config
 

@@ -12,6 +12,7 @@ from spacy.util import combine_score_weights
 from .. import models as shipped
 from ..errors import Errors, Warnings
 from .factory import component_config
+from .settings import OLD_SETTINGS
 
 Block = dict[str, Any]
 
@@ -20,14 +21,17 @@ EMBEDDING_WIDTH = 96  # of hash embeddings, as in spaCy's default pipelines
 # These know their context, so one wide layer is enough.
 HASH_EMBED_CNN, ELMO = (96, 4), (256, 1)
 # The budget of the tables in docs/guides/results.md: updates, evaluations on the
-# development set, and the learning rate at its highest.
+# development set, and the learning rate at its highest. In fine-tuning one more layer
+# of the biLM learns after so many updates.
 STEPS, EVALUATIONS, LEARN_RATE = 2000, 20, 0.004
+UNFREEZE_EVERY = 200
 # spaCy's other tokenizer for Korean, which splits at spaces and punctuation.
 NO_MECAB = {"nlp": {"tokenizer": {"@tokenizers": "spacy.Tokenizer.v1"}}}
 COMMENTS = {
     "[paths]": "Here, or on the command line: --paths.train corpus/train.spacy",
     "[components.elmo]": "The biLM, run once for all components that listen to it.\n"
-    "frozen: it stays as it is, and only the mixes of its layers are trained.",
+    "frozen: it stays as it is, and only the mixes of its layers are trained. If it is "
+    "not,\nit learns at the rate of [training.optimizer] times learn_rate_factor.",
     ".tok2vec]": "ELMo's vectors stand beside the component's own (at = \"input\"), "
     'beside what\nits encoder makes of them ("output"), or at both places.',
     ".tok2vec.embed.embed]": "The component's own vectors, which stand beside static "
@@ -37,6 +41,8 @@ COMMENTS = {
     "towards the average.",
     "[training]": "The budget of the documented results. A larger corpus wants more "
     "updates,\nin max_steps and in total_steps of the learning rate.",
+    "[training.before_update]": "The top layer of the biLM learns from the start, and "
+    "the next one down\nfrom each of these steps on.",
     "[initialize.components.elmo]": "layer_cache: layers of sentences that were read "
     'are kept, in "memory" or in a file,\nso that only the first epoch computes them.',
     "[initialize.components.elmo.weights]": "Weights of the biLM; path = null takes "
@@ -107,10 +113,19 @@ def make_config(
         warnings.warn(Warnings.ELW24(name="elmo"), stacklevel=2)
         layer_cache = None
     if at:
+        for name in OLD_SETTINGS:
+            del config["components"]["elmo"][name]
         config["initialize"]["components"] = {"elmo": _initialize(layer_cache)}
     config["initialize"]["vectors"] = static
     config["nlp"]["batch_size"] = nlp.batch_size
     _set_training(config["training"], steps, sentences)
+    if at and not frozen:
+        n_layers = settings["model"]["n_layers"]
+        config["training"]["before_update"] = {
+            "@callbacks": "spacy-elmo.Unfreeze.v1",
+            "steps": [UNFREEZE_EVERY * (i + 1) for i in range(n_layers)],
+            "name": "elmo",
+        }
     config["training"]["score_weights"] = _score_weights(nlp, untrained=sentences)
     return _commented(Config(config).to_str())
 

@@ -144,7 +144,6 @@ def test_sizes_of_published_weights_are_read_without_them(tiny, tmp_path):
     elmo = config["components"]["elmo"]
     assert elmo["weights"] == str(tmp_path / "tf") and elmo["model"]["hidden_dim"] == 12
     assert config["initialize"]["components"]["elmo"]["weights"]["path"] is None
-    elmo["unfreeze_every"] = 0
     nlp = spacy.util.load_model_from_config(config)
     batch = [Example.from_dict(nlp.make_doc("cat"), {"tags": ["N"]})]
     for _ in range(2):  # the second time it has learned

@@ -29,7 +29,7 @@ def folder(tmp_path_factory):
     (folder / "text.txt").write_text("\n".join(LINES))
     nlp = spacy.blank("en")
     settings = {"weights": str(folder / "bilm"), "frozen": False}
-    settings |= {"unfreeze_every": 0, "learn_rate": 0.01}
+    settings["learn_rate_factor"] = 10.0
     nlp.add_pipe("elmo", config=settings)
     nlp.add_pipe("tagger", config=TAGGER)
     words = LINES[0].split()

@@ -113,7 +113,7 @@ def test_training(gpu, frozen):
 def tagger_alone():
     """elmo, fine-tuned at the rate of the optimizer -> tagger, without dropout."""
     nlp = spacy.blank("en")
-    add_elmo(nlp, frozen=False, learn_rate=None)
+    add_elmo(nlp, frozen=False, learn_rate_factor=1.0)
     listener = {"@architectures": "spacy-elmo.ElmoListener.v1", "dropout": 0.0}
     tagger = {"@architectures": "spacy.Tagger.v2", "tok2vec": listener}
     nlp.add_pipe("tagger", config={"model": tagger})

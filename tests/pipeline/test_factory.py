@@ -61,7 +61,7 @@ def test_wrong_sizes_are_found_when_a_configuration_is_read(block):
 
 
 def test_configuration_of_a_pipeline_comes_back():
-    nlp = pipeline(mix_weights=[1.0, 2.0, 3.0], max_layers_mb=7, learn_rate=None)
+    nlp = pipeline(mix_weights=[1.0, 2.0, 3.0], max_layers_mb=7, learn_rate_factor=1.0)
     again = spacy.util.load_model_from_config(nlp.config)
     assert again.config["components"] == nlp.config["components"]
     assert again.get_pipe("elmo").settings == nlp.get_pipe("elmo").settings

@@ -34,7 +34,7 @@ def test_gradients_of_mix_and_bilm_equal_autograd():
     """Three listeners with mixes of their own on one biLM that learns; the first and
     the last read only some of the Docs."""
     nlp = spacy.blank("en")
-    elmo = add_elmo(nlp, frozen=False, learn_rate=None)
+    elmo = add_elmo(nlp, frozen=False, learn_rate_factor=1.0)
     rng = np.random.default_rng(0)
     models = [ElmoListener("*") for _ in range(3)]
     for model in models:
@@ -79,7 +79,7 @@ def test_gradients_of_mix_and_bilm_equal_autograd():
 
 def test_gradients_are_those_of_one_copy_each_summed_up():
     """A shared biLM learns what two components with copies of it would, together."""
-    nlp = pipeline(frozen=False, learn_rate=None)
+    nlp = pipeline(frozen=False, learn_rate_factor=1.0)
     batch = examples(nlp)
     optimizer = nlp.initialize(lambda: batch)
     nlp.update(batch, sgd=optimizer)  # a new tagger starts from zeros and gives none
@@ -238,7 +238,7 @@ def test_accumulated_gradients_are_applied_once():
 def test_late_gradients_belong_to_the_weights_they_were_made_with():
     """nlp.update finishes elmo before its listeners: the gradient is applied before
     the next forward pass, and nothing changes the weights in between."""
-    nlp = trained(frozen=False, steps=2, learn_rate=None)
+    nlp = trained(frozen=False, steps=2, learn_rate_factor=1.0)
     elmo, batch = nlp.get_pipe("elmo"), examples(nlp)
     adam = nlp.create_optimizer()
     seen = {}

@@ -16,7 +16,7 @@ from ..pipelines import examples, moved, parameters, pipeline, trained
 def test_parameter_averages_reach_the_bilm():
     from thinc.api import Adam
 
-    nlp = pipeline(frozen=False, learn_rate=None)  # that of the optimizer
+    nlp = pipeline(frozen=False, learn_rate_factor=1.0)
     batch = examples(nlp)
     nlp.initialize(lambda: batch)
     optimizer = Adam(0.01, use_averages=True)

@@ -106,7 +106,7 @@ def test_each_alone_and_both(copied, shared, before, tmp_path):
 @pytest.mark.filterwarnings("ignore:.*ELW20")
 def test_a_copy_learns_alone(copied, shared):
     """Its listeners hear its own biLM, which learns; the others stand still."""
-    settings = {"frozen": False, "learn_rate": 0.05}
+    settings = {"frozen": False, "learn_rate_factor": 50.0}
     source = trained(2, **settings)
     source.select_pipes(enable=["elmo", "tagger"])
     other = sourced(source, shared, **settings)

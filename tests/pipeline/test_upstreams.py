@@ -278,10 +278,10 @@ def test_trained_on_another_bilm(other, has):
 def test_two_upstreams_are_learned_from_at_once():
     """Each component's gradients go to the one it listens to, and to no other."""
     nlp = spacy.blank("en")
-    first = add_elmo(nlp, name="first", frozen=False, learn_rate=None)
+    first = add_elmo(nlp, name="first", frozen=False, learn_rate_factor=1.0)
     second = add_elmo(
         nlp, name="second", sizes=tiny_config(projection_dim=8), frozen=False,
-        learn_rate=None,
+        learn_rate_factor=1.0,
     )  # fmt: skip
     for name in ("first", "second"):
         tok2vec = {**TAGGER["model"]["tok2vec"], "upstream": name}

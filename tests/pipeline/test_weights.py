@@ -245,7 +245,7 @@ def test_wrong_settings():
     for model in ({"batch_tokens": 0}, {"cache_words": -1}):
         with pytest.raises(ValueError, match=f"EL026.*{next(iter(model))}"):
             add_elmo(spacy.blank("en"), model=model)
-    for name in ("max_layers_mb", "unfreeze_every", "learn_rate"):
+    for name in ("max_layers_mb", "learn_rate_factor", "learn_rate", "unfreeze_every"):
         with pytest.raises(ValueError, match=f"EL026.*{name}.*-1"):
             add_elmo(spacy.blank("en"), **{name: -1})
     for weights in ("abc", ["a", "b", "c"], 3.0):
