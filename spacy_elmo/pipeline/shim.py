@@ -278,10 +278,12 @@ class BiLMShim(TorchShim):
     def finish_update(self, optimizer: Optimizer) -> None:
         """Write updates into the layers that learn, at the optimizer's rate times
         `learn_rate_factor`."""
-        # A copy shares the moments. The optimizer's own lr_scale does nothing in RAdam.
-        scaled = copy.copy(optimizer)
-        scaled.learn_rate = optimizer.learn_rate * self.learn_rate_factor
-        super().finish_update(scaled)
+        if self.learn_rate_factor != 1:
+            # A copy shares the moments. The optimizer's lr_scale does nothing in RAdam.
+            rate = optimizer.learn_rate * self.learn_rate_factor
+            optimizer = copy.copy(optimizer)
+            optimizer.learn_rate = rate
+        super().finish_update(optimizer)
 
     def learns(self, name: str) -> bool:
         """Return whether the parameter of a name is of a layer that learns."""
