@@ -1,5 +1,6 @@
 """Numbers do not depend on what a process has set in torch and NumPy."""
 
+import json
 import random
 import tempfile
 from contextlib import contextmanager
@@ -13,9 +14,14 @@ import torch
 from spacy.tokens import Doc
 
 from spacy_elmo import BiLM, embed, similarity
+from spacy_elmo.bilm import weights
 from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.explore import sentence_view, word_view
+from spacy_elmo.pretrain import LanguageModel, perplexity
 from spacy_elmo.pretrain.loop import pretrain
+from spacy_elmo.text import build_corpus
 
+from .explore.views import bank_contexts, tiny_bilm, tiny_softmax
 from .models import EVEN_SIZES, tiny_config
 from .pipelines import LISTENER, examples, pipeline
 from .pretrain import runs
@@ -150,6 +156,25 @@ def test_weights(setting, tmp_path):
             yield BiLM.load(tmp_path / format).fingerprint()
 
     both(setting, write_and_read)
+
+
+def test_a_softmax(setting, tmp_path):
+    """Its probabilities, and what pages say of it."""
+    bilm = tiny_bilm()
+    bilm.save(tmp_path, softmax=tiny_softmax(bilm))
+    corpus = build_corpus([["the", "bank"], ["a", "boat", "lay"]], vocab=bilm.vocab)
+
+    def read():
+        softmax = weights.load_objective(tmp_path, bilm.config, bilm.vocab)
+        yield softmax.vectors().numpy()
+        yield weights.load(tmp_path).fingerprint
+        for model in (LanguageModel(bilm, softmax), LanguageModel.load(tmp_path)):
+            yield perplexity(model.eval(), corpus, progress=False).mean
+        view = sentence_view(bilm, ["the", "bank"], softmax=softmax, about="")
+        yield json.dumps(view.data)
+        yield json.dumps(word_view(bilm, bank_contexts(9), word="bank").data)
+
+    both(setting, read)
 
 
 def docs_of(nlp):

@@ -11,6 +11,7 @@ import torch
 
 from ...errors import ElmoError, Errors
 from ...files import named_path
+from ...machine import default_settings
 from ...registry import registry
 from .. import objectives
 from ..config import BiLMConfig
@@ -80,6 +81,7 @@ def has_objective(path: str | Path) -> bool:
     return (folder_of(path) / objectives.FILE).exists()
 
 
+@default_settings()
 def load_objective(
     path: str | Path, config: BiLMConfig, vocab: Sequence[str] | None
 ) -> Objective | None:
@@ -106,6 +108,7 @@ def load_objective(
     return objectives.load(folder_of(path) / objectives.FILE, *sizes).eval()
 
 
+@default_settings()
 def load(path: str | Path) -> StoredBiLM:
     """Read a model in any format. Its arrays are float32, finite, and fit its sizes.
 
