@@ -134,7 +134,7 @@ def test_every_setup_trains(folder):
         # Another process, without this repository, can train from what was saved.
         for kind in ("readers", "callbacks"):
             for used in named(nlp.config, f"@{kind}"):
-                own = used.startswith("spacy-elmo.") and used != WEIGHTS
+                own = used.startswith("spacy-elmo.") and used not in LASTING
                 assert not own and registry.has(kind, used), used
     found = read(folder / "runs" / "once")
     assert len(found) == len(names)
@@ -221,6 +221,7 @@ def test_speeds_of_pipelines(folder, tmp_path, capsys):
 
 
 WEIGHTS = "spacy-elmo.WeightsReader.v1"
+LASTING = WEIGHTS, "spacy-elmo.Unfreeze.v1"  # of a saved configuration
 
 
 def named(block, key):
