@@ -13,6 +13,7 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
+cd "$folder"
 python3 -m venv "$folder/venv"
 "$folder/venv/bin/pip" install --quiet "torch==2.13.0" "numpy"
 seen=$("$folder/venv/bin/python" -W ignore - <<'PY'
