@@ -13,7 +13,7 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-cd "$folder"  # away from this package
+cd "$folder"
 python3 -m venv "$folder/venv"
 "$folder/venv/bin/pip" install --quiet "tokenizers==0.22.1"
 seen=$("$folder/venv/bin/python" -c '

@@ -12,7 +12,7 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-cd "$folder"  # away from this package
+cd "$folder"
 python3 -m venv "$folder/venv"
 "$folder/venv/bin/pip" install --quiet "spacy==3.8.14"
 seen=$("$folder/venv/bin/python" -W ignore - <<'PY'

@@ -13,10 +13,10 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-cd "$folder"  # away from this package
+cd "$folder"
 python3 -m venv "$folder/venv"
 "$folder/venv/bin/pip" install --quiet "spacy==3.8.14" "joblib==1.6.0"
-seen=$(cd "$folder" && "$folder/venv/bin/python" -W ignore - <<'PY'
+seen=$("$folder/venv/bin/python" -W ignore - <<'PY'
 import pickle
 
 import joblib

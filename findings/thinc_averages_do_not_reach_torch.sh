@@ -11,7 +11,7 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-cd "$folder"  # away from this package
+cd "$folder"
 python3 -m venv "$folder/venv"
 "$folder/venv/bin/pip" install --quiet "thinc==8.3.14" "torch==2.13.0"
 seen=$("$folder/venv/bin/python" -W ignore - <<'PY'
