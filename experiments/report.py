@@ -12,7 +12,7 @@ import typer
 from wasabi import msg
 
 from spacy_elmo.cli.group import markdown_table
-from spacy_elmo.files import write_files, write_text
+from spacy_elmo.files import write_files
 
 from .figures import draw_learning, draw_mixes, draw_shares, draw_speeds
 from .scores import SHARES, Found, Speed, by_share, read, read_speeds, scores
@@ -201,7 +201,7 @@ def main(
     if contexts is not None and contexts.exists():
         text.append(f"## Nearest contexts\n\n{contexts.read_text(encoding='utf-8')}")
     report = "\n".join(text)
-    write_files(output, {"report.md": lambda path: write_text(report, path)})
+    write_files(output, {"report.md": report})
     print(report)
     msg.good(f"Wrote {output / 'report.md'}")
 

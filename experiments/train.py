@@ -33,7 +33,7 @@ from wasabi import msg
 
 from spacy_elmo import models as shipped
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.files import sha256, write_files, write_text
+from spacy_elmo.files import sha256, write_files
 from spacy_elmo.pipeline import make_config
 from spacy_elmo.words import WordEncoder
 
@@ -221,7 +221,7 @@ def make(run: Run, *, overwrite: bool = False) -> dict[str, Any]:
         "history": list(_history(run.folder / LOG)),
     }
     text = json.dumps(metrics, indent=1)
-    write_files(run.folder, {METRICS: lambda path: write_text(text, path)})
+    write_files(run.folder, {METRICS: text})
     return metrics
 
 

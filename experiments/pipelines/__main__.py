@@ -20,7 +20,7 @@ from wasabi import msg
 
 from spacy_elmo import models as shipped
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.files import sha256, write_text
+from spacy_elmo.files import sha256, write_file
 
 from .card import describe, notes, scalars, write_documents
 from .corpus import convert
@@ -76,7 +76,7 @@ def fit(
     if not finished.exists():
         shutil.rmtree(folder, ignore_errors=True)
         train(config, folder, settings, elmo=elmo)
-        write_text(recipe, finished)
+        write_file(finished, recipe)
     elif finished.read_text(encoding="utf-8") != recipe:
         what = "another configuration, treebank or biLM"
         msg.fail(f"'{folder}' is of {what}: remove it", exits=1)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import typer
 
-from spacy_elmo.files import write_text
+from spacy_elmo.files import write_file
 from spacy_elmo.words.pieces import normalise
 
 # Letters and digits, with single marks between them: "U.S", "O'Neil", "AT&T".
@@ -82,7 +82,7 @@ def main(
 ) -> None:
     """Write the most frequent words."""
     words = [word for word, _ in count(sources).most_common() if word][:limit]
-    write_text("\n".join(words) + "\n", output)
+    write_file(output, "\n".join(words) + "\n")
     print(f"{len(words):,} words")
 
 

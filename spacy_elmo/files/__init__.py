@@ -16,7 +16,6 @@ from .atomic import (
     sync_folder,
     write_file,
     write_files,
-    write_text,
 )
 from .checksums import (
     add_entry,
@@ -43,5 +42,4 @@ __all__ = [
     "held", "json_with_checksum", "lock", "named_path", "new_checksum", "new_figure",
     "parsing", "publish", "read_bytes", "read_json", "reading", "recover",
     "save_figure", "sha256", "sha256_of", "sync_folder", "write_file", "write_files",
-    "write_text",
 ]  # fmt: skip

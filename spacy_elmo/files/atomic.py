@@ -64,8 +64,7 @@ def write_files(
                 temporary[folder / name] = given
                 continue
             new = temporary[folder / name] = _beside(folder / name, "new")
-            write = partial(write_text, given) if isinstance(given, str) else given
-            fill(write, new)
+            fill(given, new)
         if contents:
             _swap(temporary, [folder / name for name in remove if name not in contents])
     except OSError as error:
@@ -83,7 +82,7 @@ def write_file(path: str | Path, content: str | Writer) -> None:
     if path.is_file() or not path.exists():
         return write_files(path.parent, {path.name: content})
     try:
-        (partial(write_text, content) if isinstance(content, str) else content)(path)
+        _write(content, path)
     except OSError as error:
         raise Errors.EL013(path=path, error=error) from error
 
@@ -116,10 +115,18 @@ def _link(temporary: Path, path: Path) -> bool:
     return True
 
 
-def fill(write: Writer, path: Path) -> None:
+def fill(content: str | Writer, path: Path) -> None:
     """Write one file in full, down to the disk."""
-    write(path)
+    _write(content, path)
     _sync(path)
+
+
+def _write(content: str | Writer, path: Path) -> None:
+    """Write a text in UTF-8, with its newlines as they are, or call what writes."""
+    if isinstance(content, str):
+        path.write_text(content, encoding="utf-8", newline="\n")
+    else:
+        content(path)
 
 
 def _sync(path: Path) -> None:
@@ -140,11 +147,6 @@ def sync_folder(folder: Path) -> None:
             raise
 
 
-def write_text(text: str, path: Path) -> None:
-    """Write UTF-8 with newlines as they are, on every system."""
-    path.write_text(text, encoding="utf-8", newline="\n")
-
-
 def _swap(temporary: Mapping[Path, Path], gone: Iterable[Path]) -> None:
     """Put new files in the places of old ones. If this is interrupted, the old ones
     come back: at once, or by `recover` after the process was killed. At every moment
@@ -161,8 +163,7 @@ def _swap(temporary: Mapping[Path, Path], gone: Iterable[Path]) -> None:
         for path in paths:
             if path.exists():
                 _link_or_copy(path, unfinished / path.name)
-        names = json.dumps([path.name for path in paths])
-        fill(partial(write_text, names), unfinished / _NAMES)
+        fill(json.dumps([path.name for path in paths]), unfinished / _NAMES)
         sync_folder(unfinished)
         _rename(unfinished, journal)
         for path, new in temporary.items():
@@ -253,7 +254,6 @@ def _put_back(journal: Path) -> None:
 
 
 def _link_or_copy(path: Path, copy: Path) -> None:
-    copy.unlink(missing_ok=True)
     try:
         os.link(path, copy)
     except OSError:  # not every file system has links

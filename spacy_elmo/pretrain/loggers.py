@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +14,7 @@ from confection import Config
 from tqdm import tqdm
 
 from ..errors import Errors
-from ..files import named_path, new_figure, save_figure, write_files, write_text
+from ..files import named_path, new_figure, save_figure, write_files
 from .config import PretrainConfig
 
 FILE = "log.jsonl"
@@ -57,6 +56,7 @@ class Log:
             nlp = _like_a_pipeline(config, n_steps)
             self._spacy, self._finish = logger(nlp, sys.stdout, sys.stderr)
         self._shown: dict[str, str] = {}
+        self._last_step, self._last_time = first_step, time.time()  # of a row
         self.bar = tqdm(
             total=n_steps * self.tokens_per_step,
             initial=first_step * self.tokens_per_step,
@@ -71,8 +71,9 @@ class Log:
         """Leave the time of the body out of the speed and the time left."""
         began = time.time()
         yield
+        spent = time.time() - began
+        self._last_time += spent
         if not self.bar.disable:
-            spent = time.time() - began
             self.bar.start_t += spent
             self.bar.last_print_t += spent
 
@@ -81,6 +82,11 @@ class Log:
         self.bar.update(self.tokens_per_step)
         if self._spacy is not None:
             self._spacy(None)
+
+    def speed(self, step: int) -> float:
+        """Return the tokens per second since the last row."""
+        seconds = max(time.time() - self._last_time, 1e-9)
+        return (step - self._last_step) * self.tokens_per_step / seconds
 
     def row(self, row: dict[str, Any]) -> None:
         """Write a line of figures. One of an evaluation has `epoch`, too, and `dev`, a
@@ -113,13 +119,15 @@ class Log:
                     "words": row["tokens"],
                 }
             )
+        self._last_step, self._last_time = row["step"], time.time()
 
     def say(self, text: str) -> None:
         """Print a line above the progress bar."""
         tqdm.write(text)
 
     def __enter__(self) -> "Log":
-        write_files(self.path.parent, {FILE: partial(write_text, self._before)})
+        write_files(self.path.parent, {FILE: self._before})
+        self._last_time = time.time()
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -26,7 +26,6 @@ from ..files import (
     recover,
     sha256,
     write_files,
-    write_text,
 )
 from . import shards
 from .corpus import (
@@ -157,7 +156,7 @@ def _parts_folder(output: Path, wanted: dict[str, Any]) -> Path:
     if parts.exists() and found != text:
         shutil.rmtree(parts)
     recover(parts)
-    write_files(parts, {REQUEST: partial(write_text, text)})
+    write_files(parts, {REQUEST: text})
     return parts
 
 
@@ -169,8 +168,8 @@ def _join_parts(
     n_lines, n_sentences, words, counts_V = _count_words(read("counting words"))
     files: dict[str, Any] = {}
 
-    def write(name: str, writer: Writer) -> None:
-        write_files(output, {name: writer})
+    def write(name: str, content: str | Writer) -> None:
+        write_files(output, {name: content})
         size = (output / name).stat().st_size
         files[name] = {"bytes": size, "sha256": sha256(output / name)}
 
@@ -184,7 +183,7 @@ def _join_parts(
         n_shards += 1
     write_array(shards.COUNTS, counts_V)
     write_array(shards.CHARACTERS, _characters(words))
-    write(shards.WORDS, partial(write_text, "".join(f"{word}\n" for word in words)))
+    write(shards.WORDS, "".join(f"{word}\n" for word in words))
     n_vocab = vocabulary_size(counts_V, request.vocab_size, request.min_count)
     n_tokens = int(counts_V.sum()) - 2 * n_sentences
     found = {

@@ -163,7 +163,7 @@ def killed_at(monkeypatch, n):
     done = iter(range(10**6))
     for owner, name in (
         (os, "replace"), (os, "link"), (Path, "rename"), (Path, "unlink"),
-        (Path, "mkdir"), (files.shutil, "rmtree"), (files, "write_text"),
+        (Path, "mkdir"), (files.shutil, "rmtree"), (files, "fill"),
     ):  # fmt: skip
         real = getattr(owner, name)
 
