@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spacy_elmo.pretrain import processor
+from spacy_elmo.machine import describe_cpu
 
 SAID = 3000  # characters of a finding that are kept
 
@@ -68,7 +68,7 @@ class Run:
         if self.count is not None:
             command += f" --count {self.count}"
         cells = [self.attack, counts + notes, len(self.findings)]
-        cells += [f"{self.seconds:.0f} s", processor(), f"`{command}`"]
+        cells += [f"{self.seconds:.0f} s", describe_cpu(), f"`{command}`"]
         return f"| {' | '.join(map(str, cells))} |"
 
     def write(self) -> None:
@@ -80,7 +80,7 @@ class Run:
             "minutes": self.minutes,
             "seed": self.seed,
             "seconds": round(self.seconds, 1),
-            "processor": processor(),
+            "processor": describe_cpu(),
             "counts": self.counts,
             "notes": self.notes,
             "findings": self.findings,

@@ -16,10 +16,9 @@ import torch
 
 from spacy_elmo.bilm import PUBLISHED, BiLM, TokenCache
 from spacy_elmo.bilm.kernels import check_precision, dispatch_key_of
-from spacy_elmo.machine import PRECISIONS
+from spacy_elmo.machine import PRECISIONS, describe_cpu
 from spacy_elmo.models import find
 from spacy_elmo.output import msg, write_json
-from spacy_elmo.pretrain import processor
 from spacy_elmo.text import BOS_ID, EOS_ID, open_corpus
 
 Sentences = list[list[str]]
@@ -192,7 +191,7 @@ def machine() -> str:
         peak = torch.cuda.max_memory_allocated() / (1 << 30)
         gpu = f"{torch.cuda.get_device_name()} ({peak:.1f} GiB taken), "
     return (
-        f"{gpu}{processor()}, {os.cpu_count()} cores, {torch.get_num_threads()} "
+        f"{gpu}{describe_cpu()}, {os.cpu_count()} cores, {torch.get_num_threads()} "
         f"threads, torch {torch.__version__}, Python {platform.python_version()}"
     )
 

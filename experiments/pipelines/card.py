@@ -9,7 +9,7 @@ from spacy.cli.package import generate_readme, get_meta
 from spacy.language import Language
 
 from spacy_elmo.cli.group import markdown_table
-from spacy_elmo.pretrain import processor
+from spacy_elmo.machine import describe_cpu
 
 from .sources import HOME, LICENCE, LICENCE_TEXT, Pipeline
 
@@ -117,7 +117,7 @@ def notes(
         table=comparison(found),
         updates=training["max_steps"],
         words=training["batcher"]["size"],
-        processor=processor(),
+        processor=describe_cpu(),
         rates=rates,
         size=size / 1e6,
     )

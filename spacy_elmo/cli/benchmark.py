@@ -55,7 +55,7 @@ def benchmark_cli(
     import torch
 
     from ..errors import Errors
-    from ..pretrain import processor
+    from ..machine import describe_cpu
     from ..text import read_sentences
 
     bilm, _ = load_bilm(model, gpu_id)
@@ -78,7 +78,7 @@ def benchmark_cli(
     for (n, precision), times in zip(settings, found):
         medians = map(statistics.median, zip(*times))
         rows.append({"threads": n, "precision": precision, **dict(zip(NAMES, medians))})
-    where = torch.cuda.get_device_name(gpu_id) if gpu_id >= 0 else processor()
+    where = torch.cuda.get_device_name(gpu_id) if gpu_id >= 0 else describe_cpu()
     machine = f"{where}, {os.cpu_count()} cores, torch {torch.__version__}"
     if as_json:
         write_json({"rows": rows, "machine": machine})

@@ -9,6 +9,7 @@ from .processor import (
     Precision,
     check_name,
     cpu_model,
+    describe_cpu,
     has_bfloat16_products,
     instructions,
     onednn_is_on,
@@ -29,7 +30,7 @@ from .transfer import (
 __all__ = [
     "CPU_BATCH_LIMITS", "GPU_BATCH_LIMITS", "INSTRUCTIONS", "PRECISIONS", "BatchLimits",
     "Precision", "ProcessLock", "batch_limits", "check_name", "copy_rows", "cpu_model",
-    "default_settings", "float32_mode", "has_bfloat16_products", "instructions",
-    "onednn_is_on", "prepare_for_forks", "safe_from_forks", "take_rows", "thread_count",
-    "to_device", "to_host", "zeros",
+    "default_settings", "describe_cpu", "float32_mode", "has_bfloat16_products",
+    "instructions", "onednn_is_on", "prepare_for_forks", "safe_from_forks", "take_rows",
+    "thread_count", "to_device", "to_host", "zeros",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ half     weights rounded to 16 bits (bfloat16, float16 on a GPU), and inputs too
 """
 
 import os
+import platform
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -74,6 +75,12 @@ def cpu_model() -> str:
         models = [line.split(":")[1] for line in lines if line.startswith("model name")]
         return models[0].strip() if models else ""
     return ""
+
+
+def describe_cpu() -> str:
+    """Return the processor's model and architecture, as far as the system tells."""
+    model = cpu_model() or platform.processor()
+    return " ".join(dict.fromkeys(filter(None, (model, platform.machine()))))
 
 
 def check_name(precision: str) -> None:

@@ -11,20 +11,18 @@ loggers.py                   where its figures go
 """
 
 from .config import PretrainConfig
-from .config_file import parse_overrides, read_config
+from .config_file import read_config
 from .corpora import prepared_folder
 from .evaluation import Perplexity, perplexity
 from .loggers import draw_curve
 from .loop import Stopped, pretrain
-from .memory import keep_freed_memory
 from .model import LanguageModel
 from .optimizers import OptimizerRecipe
-from .results import processor
 from .schedules import Schedule
 from .step import train_step
 
 __all__ = [
     "LanguageModel", "OptimizerRecipe", "Perplexity", "PretrainConfig", "Schedule",
-    "Stopped", "draw_curve", "keep_freed_memory", "parse_overrides", "perplexity",
-    "prepared_folder", "pretrain", "processor", "read_config", "train_step",
+    "Stopped", "draw_curve", "perplexity", "prepared_folder", "pretrain", "read_config",
+    "train_step",
 ]  # fmt: skip

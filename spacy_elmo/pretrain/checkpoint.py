@@ -98,7 +98,8 @@ def load(
     with reading(path, Errors.EL046):
         header, arrays = read_with_checksum(path, _HEADER)
         states = _of_known_format(header)["optimizers"]
-        model.load_state_dict(_below("model.", arrays))
+        weights = (name for name in arrays if name.startswith("model."))
+        model.load_state_dict({n.removeprefix("model."): arrays[n] for n in weights})
         for optimizer, state in zip(optimizers, states, strict=True):
             optimizer.load_state_dict(unflatten(state, arrays))
         forward, backward = (
@@ -157,9 +158,3 @@ def _apart(arrays: Arrays) -> Arrays:
             arrays[name] = array.clone()
         known.add(start)
     return arrays
-
-
-def _below(prefix: str, arrays: Arrays) -> Arrays:
-    """Return the arrays whose names begin with a prefix, without it."""
-    n = len(prefix)
-    return {name[n:]: a for name, a in arrays.items() if name.startswith(prefix)}

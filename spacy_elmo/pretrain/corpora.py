@@ -20,7 +20,6 @@ from ..text import (
     refuse_to_write_over,
 )
 from .config import PretrainConfig
-from .model import LanguageModel
 from .workers import Workers
 
 FOLDER = "text"  # below the output, for text that is prepared here
@@ -61,17 +60,16 @@ def open_corpora(
         for name, sources in paths.items():
             if prepared[name] is None:
                 _prepare(config, name, sources, output / FOLDER / name, overwrite)
-    workers.wait()
+    else:  # wait until the first has prepared and checked the whole files
+        workers.wait()
     folders = {
         name: folder or _newest(output / FOLDER / name)
         for name, folder in prepared.items()
     }
-    if workers.is_first:  # checks the whole files, for all processes
-        opened = {name: open_corpus(folder) for name, folder in folders.items()}
+    opened = {n: open_corpus(f, check=workers.is_first) for n, f in folders.items()}
+    if workers.is_first:
         _compare_tokenizers(folders)
-    workers.wait()
-    if not workers.is_first:
-        opened = {name: open_corpus(f, check=False) for name, f in folders.items()}
+        workers.wait()
     limits = dict.fromkeys(opened, text.dev_max_tokens) | {TRAIN: text.max_tokens}
     size = vocab.size or len(opened[TRAIN].vocab)
     corpora = {name: corpus.first(limits[name]) for name, corpus in opened.items()}
@@ -91,19 +89,6 @@ def _compare_tokenizers(folders: dict[str, Path]) -> None:
     if len(set(found.values())) > 1:
         how = "; ".join(f"{name} with {values}" for name, values in found.items())
         warnings.warn(Warnings.ELW56(how=how), stacklevel=2)
-
-
-def describe(corpora: Corpora, model: LanguageModel) -> tuple[str, str]:
-    """Return a line about the corpora of a run, and one about the size of its model."""
-    text, dev, bilm, softmax = corpora[TRAIN], corpora[DEV], model.bilm, model.softmax
-    n_softmax = sum(p.numel() for p in softmax.parameters())
-    words = (
-        f"{text.n_tokens:,} tokens, vocabulary of {len(text.vocab):,} words "
-        f"({text.coverage:.1%} of the text); dev text {dev.n_tokens:,} tokens "
-        f"({dev.coverage:.1%} known)"
-    )
-    parameters = f"{bilm.n_parameters:,} parameters in the biLM, {n_softmax:,} in the "
-    return words, parameters + softmax.describe()
 
 
 def _prepare(

@@ -69,11 +69,11 @@ def read_saved(
     return saved
 
 
-def check_processes(run: Run, depends_on: dict[str, Any]) -> None:
+def check_processes(run: Run) -> None:
     """Raise ValueError [EL125] unless all processes would train the same model."""
     several = run.workers.size > 1
     weights = run.model.bilm.fingerprint() if several else ""
-    what = [depends_on, run.vocabulary, run.n_steps, weights]
+    what = [run.depends_on, run.vocabulary, run.n_steps, weights]
     if not run.workers.agree(json.dumps(what, sort_keys=True)):
         raise Errors.EL125()
 

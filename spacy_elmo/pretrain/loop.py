@@ -22,6 +22,7 @@ from ..bilm.kernels import (
     choose_training_matmul,
     multiply_by,
 )
+from ..bilm.weights import FILES
 from ..errors import Errors
 from ..files import held, named_path
 from ..output import Messages
@@ -29,13 +30,13 @@ from ..processes import StopSignals
 from ..text import Batch, read_ahead
 from . import checkpoint
 from .config import PretrainConfig
-from .corpora import DEV, describe, open_corpora, replace_text
+from .corpora import DEV, TRAIN, open_corpora, replace_text
 from .evaluation import perplexity
 from .identity import check_processes, check_resumable, identity, read_saved
 from .loggers import Log
 from .memory import gigabytes
 from .optimizers import set_learn_rate
-from .results import BEST, Results, prepare_output, remove_models
+from .results import BEST, LAST, Results, prepare_output
 from .start import Run, set_up, softmax_folder
 from .step import train_step
 from .workers import start, torch_settings
@@ -90,18 +91,18 @@ def pretrain(
         corpora, hashes = open_corpora(config, output, workers, overwrite=overwrite)
         depends_on = identity(config, hashes)
         saved = None if overwrite else read_saved(output, depends_on, workers)
-        before = saved["matmul"] if saved and "matmul" in saved else None
+        before = (saved or {}).get("matmul")  # None in checkpoints of old versions
         matmul = choose_training_matmul(workers.device.type, before)
         scope.enter_context(multiply_by(matmul))
-        run = set_up(config, output, corpora, workers)
-        check_processes(run, depends_on)
+        run = set_up(config, output, corpora, workers, depends_on)
+        check_processes(run)
         results = Results(run, command)
         log, msg = None, Messages(no_print=not workers.is_first)
         if workers.is_first:
             first_step = saved["step"] if saved else 0
             log = Log(output, config, n_steps=run.n_steps, first_step=first_step)
         _announce(run, msg)
-        loop = Loop(run, depends_on, matmul, results, log, saved)
+        loop = Loop(run, matmul, results, log, saved)
         if saved is not None:
             msg.info(f"Resuming at step {loop.step:,} of {run.n_steps:,}")
         stop = scope.enter_context(StopSignals())
@@ -123,16 +124,26 @@ def pretrain(
 
 def _replace_run(output: Path) -> None:
     """Remove the files of another run, and keep the text of this one."""
-    (output / checkpoint.FILE).unlink(missing_ok=True)
-    remove_models(output)
+    models = [output / name / file for name in (BEST, LAST) for file in FILES]
+    for path in (output / checkpoint.FILE, *models):
+        path.unlink(missing_ok=True)
     replace_text(output)
 
 
 def _announce(run: Run, msg: Messages) -> None:
     """Say what will be trained, on what, and for how long."""
-    for line in describe(run.corpora, run.model):
-        msg.info(line)
+    text, dev, softmax = run.corpora[TRAIN], run.corpora[DEV], run.model.softmax
+    n_softmax = sum(p.numel() for p in softmax.parameters())
     B, T = run.config.training.batch_size, run.config.training.unroll_steps
+    msg.info(
+        f"{text.n_tokens:,} tokens, vocabulary of {len(text.vocab):,} words "
+        f"({text.coverage:.1%} of the text); dev text {dev.n_tokens:,} tokens "
+        f"({dev.coverage:.1%} known)"
+    )
+    msg.info(
+        f"{run.model.bilm.n_parameters:,} parameters in the biLM, {n_softmax:,} in the "
+        f"{softmax.describe()}"
+    )
     msg.info(
         f"{run.n_steps:,} steps of {B} x {T} tokens on {run.workers.size} x "
         f"{run.workers.device}, about {gigabytes(run.memory)} of memory each"
@@ -145,7 +156,6 @@ class Loop:
 
     Args:
         run: What is trained.
-        depends_on: What the weights depend on, as of `identity`.
         matmul: How matrices are multiplied.
         results: The models that are saved.
         log: Where figures go; None except in the first process.
@@ -158,15 +168,13 @@ class Loop:
     def __init__(
         self,
         run: Run,
-        depends_on: dict[str, Any],
         matmul: str,
         results: Results,
         log: Log | None,
         saved: dict[str, Any] | None,
     ) -> None:
         self.run, self.training, self.workers = run, run.config.training, run.workers
-        self.depends_on, self.matmul = depends_on, matmul
-        self.results, self.log = results, log
+        self.matmul, self.results, self.log = matmul, results, log
         self.step, self.loss, self.learn_rate = 0, 0.0, 0.0
         self.norm = torch.zeros(())
         # Sum of the losses, and number of targets, since the last line of the log.
@@ -175,7 +183,6 @@ class Loop:
         self.started = time.time()
         if saved is not None:
             self._resume(saved)
-        self.logged_at = (self.step, time.time())
 
     def train(self, stop: StopSignals) -> None:
         """Make all steps that are left. Raises Stopped if asked to."""
@@ -244,15 +251,13 @@ class Loop:
         """Write a line of the log. At an evaluation measure and save the model, too."""
         self.recent.zero_()
         if self.log is not None:
-            tokens, (step, since) = self.log.tokens_per_step, self.logged_at
-            speed = (self.step - step) * tokens / max(time.time() - since, 1e-9)
             row: dict[str, Any] = {
                 "step": self.step,
-                "tokens": self.step * tokens,
+                "tokens": self.step * self.log.tokens_per_step,
                 "seconds": round(time.time() - self.started, 1),
                 "loss": self.loss,
                 "learn_rate": self.learn_rate,
-                "tokens_per_second": round(speed),
+                "tokens_per_second": round(self.log.speed(self.step)),
                 "grad_norm": float(self.norm),
             }
             if evaluates:
@@ -262,25 +267,22 @@ class Loop:
                     f"step {self.step:>7,}  {row['tokens_per_second']:>7,} tokens/s  "
                     f"loss {self.loss:.3f}  dev perplexity {found}"
                 )
-                seconds = time.time() - self.started
-                self.results.evaluated(found, row["tokens"], seconds)
                 row["epoch"] = (self.step - 1) // self.run.steps_per_epoch + 1
                 row["dev"] = found.to_dict()
+                seconds = time.time() - self.started
+                self.results.save(row["dev"], row["tokens"], seconds)
             self.log.row(row)
-        self.logged_at = (self.step, time.time())
         self.workers.wait()
 
     def _measure_before(self) -> None:
         """Measure the perplexities of the biLM before it is trained, which counts
         neither as steps nor as their time."""
         if self.log is not None:
-            step, since = self.logged_at
-            began = time.time()
+            seconds = time.time() - self.started
             with self.log.paused():
                 tokens = self.step * self.log.tokens_per_step
-                found = self.results.measure_before(tokens, began - self.started)
+                found = self.results.measure_before(tokens, seconds)
                 self.log.say(f"perplexity before the biLM is trained: {found}")
-            self.logged_at = (step, since + time.time() - began)
         self.workers.wait()
 
     # -- what is saved ------------------------------------------------------------
@@ -291,7 +293,7 @@ class Loop:
         recent = self.workers.sum(self.recent.tolist())
         if self.workers.is_first:
             saved = {
-                "identity": self.depends_on,
+                "identity": self.run.depends_on,
                 "vocabulary": self.run.vocabulary,
                 "init": self.run.init,
                 "matmul": self.matmul,

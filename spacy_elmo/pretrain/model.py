@@ -42,7 +42,8 @@ class LanguageModel(nn.Module):
     def read(self, batch: Batch[Tensor], state: BiLMState) -> tuple[Tensor, BiLMState]:
         """Return the top layer where something is predicted, forward and then backward,
         (P, H), and the state after the last step."""
-        x_VH = self._token_vectors(batch)
+        n = batch.n_parts
+        x_VH = self.bilm.fast.token_vectors(batch.token_ids[:n], *batch.token_ids[n:])
         ahead, back = batch.forward, batch.backward
         ahead_LNH, back_LNH, state = self.bilm.fast.read(
             x_VH, ahead.word_N, back.word_N, batch.batch_sizes, state, self.dropout
@@ -53,11 +54,6 @@ class LanguageModel(nn.Module):
         )
         top_PH = dropout(torch.cat(tops), self.dropout, self.training)
         return top_PH, state.map(Tensor.detach)
-
-    def _token_vectors(self, batch: Batch[Tensor]) -> Tensor:
-        """Return the vectors of a batch's distinct words, (V, H)."""
-        n = batch.n_parts
-        return self.bilm.fast.token_vectors(batch.token_ids[:n], *batch.token_ids[n:])
 
     def log_p(self, top_PH: Tensor, batch: Batch[Tensor], known: Any = None) -> Tensor:
         """Return the log-probabilities of a batch's targets, (P,). `known` is what

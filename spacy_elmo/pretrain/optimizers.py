@@ -12,7 +12,6 @@ It makes `torch.optim.Optimizer`s, whose state_dict() is saved in checkpoints.
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Any
 
 import torch
@@ -110,15 +109,14 @@ def muon(
     """
 
     def make(dense: Named, sparse: Named) -> list[Optimizer]:
-        names = {
-            name
+        others = dict(dense)
+        matrices = [
+            others.pop(name)
             for name, parameter in dense.items()
             if name.startswith("bilm.")
             and parameter.ndim == 2
             and "embedding" not in name
-        }
-        matrices = [dense[name] for name in dense if name in names]
-        others = {name: dense[name] for name in dense if name not in names}
+        ]
         of_matrices = _muon_for(matrices)(
             matrices,
             learn_rate,
@@ -212,22 +210,27 @@ def adagrad(
     learn_rate: Factor = 0.2, initial_accumulator: Factor = 1.0
 ) -> OptimizerRecipe:
     """Make Adagrad, which trained the published models."""
-    make = partial(
-        Adagrad, lr=learn_rate, initial_accumulator_value=initial_accumulator
-    )
-    return OptimizerRecipe(
-        lambda dense, sparse: [make(some.values()) for some in (dense, sparse) if some],
-        1,
-    )
+
+    def make(dense: Named, sparse: Named) -> list[Optimizer]:
+        first = initial_accumulator
+        return [
+            Adagrad(some.values(), learn_rate, initial_accumulator_value=first)
+            for some in (dense, sparse)
+            if some
+        ]
+
+    return OptimizerRecipe(make, moments=1)
 
 
 @registry.optimizers("spacy-elmo.SGD.v1")
 @validate_call
 def sgd(learn_rate: Factor = 1.0) -> OptimizerRecipe:
     """Make plain gradient descent."""
-    return OptimizerRecipe(
-        lambda dense, sparse: [SGD([*dense.values(), *sparse.values()], learn_rate)], 0
-    )
+
+    def make(dense: Named, sparse: Named) -> list[Optimizer]:
+        return [SGD([*dense.values(), *sparse.values()], learn_rate)]
+
+    return OptimizerRecipe(make, moments=0)
 
 
 @torch.no_grad()

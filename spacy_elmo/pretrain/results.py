@@ -1,23 +1,22 @@
 """The results of a run: the best model, the last one, their cards."""
 
 import math
-import platform
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from .. import __version__
-from ..bilm.weights import CARD, FILES, folder_of, read_config
+from ..bilm.weights import CARD, folder_of, read_config
 from ..errors import Errors
 from ..files import json_with_checksum, recover, write_files
-from ..machine import cpu_model
+from ..machine import describe_cpu
 from ..models import find, read_card, started_from
 from ..output import Messages
 from .config import TrainingConfig
 from .corpora import DEV, TRAIN
-from .evaluation import Perplexity, perplexity
+from .evaluation import perplexity
 from .model import LanguageModel
 from .start import Run
 from .workers import Workers
@@ -31,7 +30,7 @@ class Results:
     is how the run was started."""
 
     def __init__(self, run: Run, command: str) -> None:
-        self.run, self.command = run, _utf8(command)
+        self.run, self.command = run, command
         init = run.config.training.init_path
         self.started_from = None if init is None else started_from(init)
         self.best = math.inf
@@ -47,8 +46,7 @@ class Results:
 
     def restore(self, saved: dict[str, Any], step: int) -> None:
         """Restore the entries of `to_dict`, at the step of the checkpoint."""
-        before = saved.get("commands", [])
-        self.commands = [{**row, "command": _utf8(row["command"])} for row in before]
+        self.commands = saved.get("commands", [])
         if not self.commands or self.commands[-1]["command"] != self.command:
             self.commands.append({"step": step, "command": self.command})
         self.best = math.inf if saved["best"] is None else saved["best"]
@@ -60,22 +58,32 @@ class Results:
         text for the log. The model is the first candidate for the best one."""
         held_out = self.run.corpora.keys() - {TRAIN}
         self.before = self._measure(self.run.model, held_out)
-        self._save(self.before[DEV], tokens, seconds, [])
+        self.save(self.before[DEV], tokens, seconds, folders=[])
         return ", ".join(f"{name} {_show(it)}" for name, it in self.before.items())
 
     def _measure(self, model: LanguageModel, names: Set[str]) -> dict[str, Figures]:
-        named = {n: text for n, text in self.run.corpora.items() if n in names}
-        return {n: perplexity(model, text).to_dict() for n, text in named.items()}
+        return {
+            name: perplexity(model, text).to_dict()
+            for name, text in self.run.corpora.items()
+            if name in names
+        }
 
-    def evaluated(self, found: Perplexity, tokens: int, seconds: float) -> None:
-        """Save the model as the last one, and as the best one if its dev perplexity is
-        the lowest, with the tokens and seconds that it was trained for."""
-        self._save(found.to_dict(), tokens, seconds, [LAST])
-
-    def _save(
-        self, found: Figures, tokens: int, seconds: float, folders: list[str]
+    def save(
+        self,
+        found: Figures,
+        tokens: int,
+        seconds: float,
+        folders: Sequence[str] = (LAST,),
     ) -> None:
-        """Save the model with its card into folders, and as the best one if it is."""
+        """Save the model with its card into folders, and as the best one if its dev
+        perplexity is the lowest.
+
+        Args:
+            found: Its perplexities of the dev text.
+            tokens: Tokens that it was trained on.
+            seconds: Time that it was trained for.
+            folders: Names of the folders.
+        """
         if found["mean"] < self.best:
             self.best = found["mean"]
             folders = [*folders, BEST]
@@ -115,7 +123,7 @@ class Results:
     def _hardware(self) -> str:
         threads = f"{self.run.workers.size} x {torch.get_num_threads()} threads"
         device = describe_device(self.run.workers.device)
-        return f"{processor()}, {threads}, {device}, torch {torch.__version__}"
+        return f"{describe_cpu()}, {threads}, {device}, torch {torch.__version__}"
 
     def finish(self, msg: Messages) -> None:
         """Measure the best model on the further held-out text, add that to its card,
@@ -138,12 +146,6 @@ class Results:
             rows = [(n, _show(self.before.get(n)), _show(after[n])) for n in after]
             header = ("perplexity of", "before", "after")
             msg.table(rows, header=header, divider=True, aligns=("l", "r", "r"))
-
-
-def processor() -> str:
-    """Return the processor's model and architecture, as far as the system tells."""
-    model = cpu_model() or platform.processor()
-    return " ".join(dict.fromkeys(filter(None, (model, platform.machine()))))
 
 
 def describe_device(device: torch.device) -> str:
@@ -192,13 +194,6 @@ def refuse_models(output: Path) -> None:
         if folder.is_dir() and any(folder.iterdir()):
             differs = f"there is a '{folder.name}', and no checkpoint"
             raise Errors.EL047(path=output, differs=differs)
-
-
-def remove_models(output: Path) -> None:
-    """Remove the models of a run that is overwritten, and nothing else."""
-    for folder in (output / BEST, output / LAST):
-        for name in FILES:
-            (folder / name).unlink(missing_ok=True)
 
 
 def prepare_output(output: Path, training: TrainingConfig, workers: Workers) -> None:

@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.optim import Optimizer
@@ -36,6 +37,7 @@ class Run:
         schedule: Of the learning rate.
         streams: This process's streams, in parts that are computed one after the other.
         memory: Bytes that it is expected to take.
+        depends_on: The settings and texts that its weights depend on, as of `identity`.
         vocabulary: Hash of the words that are predicted.
         init: Fingerprint of the weights that it starts from; None for random ones.
     """
@@ -49,6 +51,7 @@ class Run:
     schedule: Schedule
     streams: list[Streams]
     memory: int
+    depends_on: dict[str, Any]
     vocabulary: str
     init: str | None
 
@@ -71,7 +74,11 @@ class Run:
 
 
 def set_up(
-    config: PretrainConfig, output: Path, corpora: Corpora, workers: Workers
+    config: PretrainConfig,
+    output: Path,
+    corpora: Corpora,
+    workers: Workers,
+    depends_on: dict[str, Any],
 ) -> Run:
     """Build the model, the optimizers and the streams of a run.
 
@@ -80,6 +87,7 @@ def set_up(
         output: Folder of the run.
         corpora: As of `open_corpora`.
         workers: Its processes.
+        depends_on: As of `identity`.
 
     Raises:
         ValueError: [EL017] No word of the dev text is known; also as `start_model`,
@@ -109,6 +117,7 @@ def set_up(
         schedule=config.schedule(),
         streams=streams,
         memory=plan.memory(),
+        depends_on=depends_on,
         vocabulary=sha256_of("\n".join(vocab)),
         init=bilm.fingerprint() if training.init else None,
     )
@@ -162,19 +171,17 @@ def _start_bilm(config: PretrainConfig, vocab: list[str]) -> BiLM:
                 "the vocabulary that it predicts"
             )
             raise Errors.EL037(path="model", problem=problem)
-        bilm = BiLM.empty(config.model)
-    else:
-        init = config.training.init or ""
-        bilm = BiLM.load(shipped.find(config.training.init_path or ""))
-        if bilm.config.n_words:
-            why = "there is no softmax of its own beside it"
-            if config.training.new_softmax:
-                why = "leave new_softmax out if it has a softmax of its own"
-            problem = (
-                "its input is a table of words, whose vocabulary a new softmax would "
-                f"replace; {why}"
-            )
-            raise Errors.EL037(path=init, problem=problem)
+        return BiLM.empty(config.model)
+    bilm = BiLM.load(shipped.find(config.training.init_path or ""))
+    if bilm.config.n_words:
+        why = "there is no softmax of its own beside it"
+        if config.training.new_softmax:
+            why = "leave new_softmax out if it has a softmax of its own"
+        problem = (
+            "its input is a table of words, whose vocabulary a new softmax would "
+            f"replace; {why}"
+        )
+        raise Errors.EL037(path=config.training.init, problem=problem)
     return bilm
 
 
@@ -191,9 +198,8 @@ def _check_memory(
     config: PretrainConfig, model: LanguageModel, available: int, workers: Workers
 ) -> Plan:
     training = config.training
-    n_streams = training.batch_size // (workers.size * training.accumulate)
+    n_streams = max(1, training.batch_size // (workers.size * training.accumulate))
     moments, on_gpu = config.optimizer().moments, workers.device.type == "cuda"
-    n_streams = max(1, n_streams)
     plan = Plan(model, n_streams, training.unroll_steps, moments, on_gpu)
     check_fits(plan, available, workers.n_sharing)
     return plan
@@ -201,16 +207,18 @@ def _check_memory(
 
 def _continue(model: LanguageModel, make: MakeObjective) -> Objective:
     """Return a new objective with the weights of a model's."""
-    weights = model.softmax.state_dict()
     softmax = make(model.bilm.config.projection_dim, len(model.bilm.vocab or []))
-    shapes = {name: array.shape for name, array in softmax.state_dict().items()}
-    if {name: array.shape for name, array in weights.items()} != shapes:
+    before, after = (
+        {name: array.shape for name, array in each.state_dict().items()}
+        for each in (model.softmax, softmax)
+    )
+    if before != after:
         problem = (
             f"init has a {model.softmax.describe()}, which can't be trained as a "
             f"{softmax.describe()}; leave [training.objective] out, or set new_softmax"
         )
         raise Errors.EL037(path="training", problem=problem)
-    softmax.load_state_dict(weights)
+    softmax.load_state_dict(model.softmax.state_dict())
     return softmax
 
 
@@ -219,15 +227,12 @@ def make_optimizers(config: PretrainConfig, model: LanguageModel) -> list[Optimi
     parameter is in none of them, or in several."""
     bilm = dict(model.bilm.named_parameters(prefix="bilm"))
     softmax = dict(model.softmax.named_parameters(prefix="softmax"))
-    if model.softmax.sparse_gradients:
-        optimizers = config.optimizer().make(bilm, softmax)
-    else:
-        optimizers = config.optimizer().make(bilm | softmax, {})
+    sparse = softmax if model.softmax.sparse_gradients else {}
+    optimizers = config.optimizer().make(bilm if sparse else bilm | softmax, sparse)
     groups = [group for each in optimizers for group in each.param_groups]
     trained = Counter(id(p) for group in groups for p in group["params"])
     for name, parameter in (bilm | softmax).items():
-        if trained[id(parameter)] != 1:
-            n = trained[id(parameter)]
+        if (n := trained[id(parameter)]) != 1:
             raise Errors.EL123(name=name, found=n)
     return optimizers
 

@@ -6,7 +6,7 @@ that of one process with all streams.
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -167,27 +167,22 @@ def start(device: str) -> Iterator[Workers]:
 def torch_settings(training: TrainingConfig, device: torch.device) -> Iterator[None]:
     """Set torch's threads, precision and whatever else the process may have changed. At
     the end restore all of it, and the random numbers of the process."""
-    threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
-    low = training.precision == "bfloat16"
-    backends: list[Any] = [torch.backends.cuda.matmul, torch.backends.mkldnn.matmul]  # type: ignore[attr-defined]
-    precisions = [backend.fp32_precision for backend in backends]
     gpus = [device] if device.type == "cuda" else []
-    if training.threads:
-        torch.set_num_threads(training.threads)
-    prepare_for_forks()
-    torch.set_default_dtype(torch.float32)  # for tensors that other packages make
-    if low:  # what stays float32 may use TF32
-        for backend in backends:
-            backend.fp32_precision = "tf32"
-    try:
-        with (
-            default_settings(gradient=True, matmul=False),
-            torch.random.fork_rng(gpus),
-            nullcontext() if low else float32_mode(training.precision, device.type),
-        ):
-            yield
-    finally:
-        torch.set_num_threads(threads)
-        torch.set_default_dtype(dtype)
-        for backend, precision in zip(backends, precisions):
-            backend.fp32_precision = precision
+    with ExitStack() as scope:
+        scope.callback(torch.set_num_threads, torch.get_num_threads())
+        scope.callback(torch.set_default_dtype, torch.get_default_dtype())
+        if training.threads:
+            torch.set_num_threads(training.threads)
+        prepare_for_forks()
+        torch.set_default_dtype(torch.float32)  # for tensors that other packages make
+        scope.enter_context(default_settings(gradient=True, matmul=False))
+        scope.enter_context(torch.random.fork_rng(gpus))
+        if training.precision == "bfloat16":  # what stays float32 may use TF32
+            backends: Any = torch.backends
+            for backend in (backends.cuda.matmul, backends.mkldnn.matmul):
+                precision = backend.fp32_precision
+                scope.callback(setattr, backend, "fp32_precision", precision)
+                backend.fp32_precision = "tf32"
+        else:
+            scope.enter_context(float32_mode(training.precision, device.type))
+        yield
