@@ -87,25 +87,24 @@ def check_resumable(run: Run, saved: dict[str, Any]) -> None:
         differs = f"it has made {step:,} steps and has none left of {now:,}"
         raise Errors.EL047(path=run.output, differs=differs)
     _check_schedule(run, step, before)
-    kept = {"vocabulary": run.vocabulary, "init": run.init}
-    for name, what in zip(kept, ("another vocabulary", "other weights")):
-        if saved.get(name, kept[name]) != kept[name]:
-            source = f"'{run.config.training.init}'" if run.init else "the text"
-            differs = f"{source} has {what} now"
-            raise Errors.EL047(path=run.output, differs=differs)
+    source = f"'{run.config.training.init}'" if run.init else "the text"
+    if saved.get("vocabulary", run.vocabulary) != run.vocabulary:
+        differs = f"{source} has another vocabulary now"
+        raise Errors.EL047(path=run.output, differs=differs)
+    if saved.get("init", run.init) != run.init:
+        raise Errors.EL047(path=run.output, differs=f"{source} has other weights now")
 
 
 def check_same(output: Path, saved: dict[str, Any], now: dict[str, Any]) -> None:
     """Raise ValueError [EL047], naming what differs, unless two runs are the same."""
     now = json.loads(json.dumps(now))  # with lists for tuples, as it was saved
-    differs = []
-    for name in sorted({*saved, *now} - FREE):
-        if saved.get(name) == now.get(name):
-            continue
-        if name.startswith("text of "):
-            differs.append(name)
-        else:
-            differs.append(f"{name} was {saved.get(name)!r} and is {now.get(name)!r}")
+    differs = [
+        name
+        if name.startswith("text of ")
+        else f"{name} was {before!r} and is {after!r}"
+        for name in sorted({*saved, *now} - FREE)
+        if (before := saved.get(name)) != (after := now.get(name))
+    ]
     if differs:
         raise Errors.EL047(path=output, differs="; ".join(differs))
 
