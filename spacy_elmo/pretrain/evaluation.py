@@ -3,6 +3,7 @@ at the end."""
 
 import math
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ from tqdm import tqdm
 from ..bilm import word_to_bytes
 from ..machine import default_settings
 from ..text import BOS_ID, EOS_ID, SPECIALS, UNK_ID, Corpus, Streams
-from .model import LanguageModel, evaluating, on_device
+from .model import LanguageModel, on_device
 
 # Streams that a text is measured in, on every device. Each begins with zeros, so the
 # figure depends on their number.
@@ -88,7 +89,9 @@ def perplexity(
     device, counts = model.bilm.device, [0, 0]
     sums = torch.zeros(2, dtype=torch.float64, device=device)
     shown = {"desc": "perplexity", "leave": False, "disable": not progress}
-    with evaluating(model):
+    with ExitStack() as scope:
+        scope.callback(model.train, model.training)  # as it was
+        model.eval()
         for number in tqdm(range(len(streams)), **shown):
             numbers = streams.batch(number)
             targets = [numbers.forward.target_P, numbers.backward.target_P]

@@ -6,8 +6,6 @@ Both directions share the token encoder and the objective, and have LSTMs of the
 Shapes: N positions of a batch, P predictions of both directions, H projection.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -78,18 +76,6 @@ class LanguageModel(nn.Module):
             raise Errors.EL036(path=folder)
         check_vocab(bilm.vocab, folder)
         return cls(bilm, softmax, dropout).eval()
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Put a model into evaluation mode, without gradients, and back at the end."""
-    was_training = model.training
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        model.train(was_training)
 
 
 def on_device(batch: Batch[np.ndarray], device: torch.device) -> Batch[Tensor]:

@@ -63,17 +63,18 @@ class Workers:
 
     def agree(self, value: str | int) -> bool:
         """Return whether a value is the same in all processes."""
-        found: list[Any] = [value] * self.size
-        if self.control:
-            dist.all_gather_object(found, value, group=self.control)
-        return len(set(found)) == 1
+        return len(set(self._of_all(value))) == 1
 
     def union(self, words: np.ndarray) -> np.ndarray:
         """Return the distinct words of all processes, sorted."""
-        found: list[Any] = [words] * self.size
+        return np.unique(np.concatenate(self._of_all(np.unique(words))))
+
+    def _of_all(self, value: Any) -> list[Any]:
+        """Return the value of each process."""
+        found = [value] * self.size
         if self.control:
-            dist.all_gather_object(found, np.unique(words), group=self.control)
-        return np.unique(np.concatenate(found))
+            dist.all_gather_object(found, value, group=self.control)
+        return found
 
     @contextmanager
     def averaging(self, parameters: Iterable[Parameter]) -> Iterator[None]:
@@ -140,14 +141,13 @@ def start(device: str) -> Iterator[Workers]:
     if device.startswith("cuda"):
         default = device.removeprefix("cuda").removeprefix(":") or "0"
         number = int(os.environ["LOCAL_RANK"] if size > 1 else default)
-        n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        n_gpus = torch.cuda.device_count()
         if number >= n_gpus:
             problem = (
                 f"device {number} is no GPU: torch finds {n_gpus or 'no GPU'}; "
                 "device = 'auto' takes what is there"
             )
-            where = "training.device"
-            raise Errors.EL037(path=where, problem=problem)
+            raise Errors.EL037(path="training.device", problem=problem)
         device, n_sharing = f"cuda:{number}", 1
         torch.cuda.set_device(number)
     if size == 1 and not dist.is_torchelastic_launched():
