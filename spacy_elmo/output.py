@@ -7,6 +7,8 @@ cp1252 on Windows. A character that the encoding lacks is shown by its number (P
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from wasabi import Printer
@@ -23,6 +25,19 @@ class Messages(Printer):
 
 
 msg = Messages()
+
+
+@contextmanager
+def clear_errors() -> Iterator[None]:
+    """Turn an error into one message, without a traceback, and exit with status 1."""
+    try:
+        yield
+    except (ValueError, OSError, ImportError, MemoryError) as error:
+        msg.fail(str(error))
+        sys.exit(1)
+    except KeyboardInterrupt:
+        msg.warn("Stopped. What was saved before is whole; run it again to go on.")
+        sys.exit(130)
 
 
 def show_all() -> None:

@@ -93,7 +93,7 @@ import spacy.cli
 before = set(sys.modules)
 import spacy_elmo.cli
 loaded = {n for n in set(sys.modules) - before if n.startswith(("spacy_elmo.", "h5py"))}
-light = "spacy_elmo.cli", "spacy_elmo.output"
+light = "spacy_elmo.cli", "spacy_elmo.errors", "spacy_elmo.output"
 assert all(name.startswith(light) for name in loaded), loaded
 """)
 

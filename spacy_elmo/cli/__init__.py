@@ -1,16 +1,18 @@
-"""`spacy elmo ...`: a file for each command, and what benchmarks measure with.
+"""`python -m spacy elmo ...`.
 
-The commands need spaCy, and are imported when they are asked for.
+spaCy imports this module for each of its commands, so nothing heavy is imported here;
+every command imports what it needs when it runs.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+# Each command adds itself to the group when it is imported.
+from . import (  # noqa: F401
+    benchmark,
+    embed,
+    explore,
+    init_config,
+    models,
+    pretrain,
+)
+from .group import app
 
-if TYPE_CHECKING:
-    from .commands import app as app
-
-
-def __getattr__(name: str) -> Any:
-    if name == "app":
-        return import_module(".commands", __name__).app
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__all__ = ["app"]

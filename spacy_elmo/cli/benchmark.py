@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ..output import msg, write_json
+from ..output import clear_errors, msg, write_json
 from .group import (
     AnyModel,
     AsJson,
@@ -18,7 +18,6 @@ from .group import (
     Text,
     Tokenizer,
     app,
-    clear_errors,
     load_bilm,
 )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperCommand
 
-from ..output import msg, write_json
+from ..output import clear_errors, msg, write_json
 from .group import (
     TEXT,
     AsJson,
@@ -19,7 +19,6 @@ from .group import (
     Sentences,
     Tokenizer,
     app,
-    clear_errors,
 )
 from .renamed import Group
 
@@ -35,31 +34,7 @@ embed = typer.Typer(
 )
 app.add_typer(embed)
 
-MODEL = typer.Argument(None, help="Shipped model, folder of weights, or pipeline")
-INPUTS = typer.Argument(None, help=f"{TEXT}, '-' for standard input")
-OUTPUT = typer.Option(..., "--output", "-o", help="Folder of the vectors")
 FOLDER = typer.Argument(..., help="Folder of the vectors")
-PIPELINE = typer.Option(None, help="Pipeline that sets tokens and sentences instead")
-ONE = typer.Option(False, "--one-per-file", help="A file of text is one document")
-TEXT_FIELD = typer.Option("text", help="Field of .jsonl with the text")
-ID_FIELD = typer.Option("id", help="Field of .jsonl with the id")
-TOKENS_FIELD = typer.Option("tokens", help="Field of .jsonl with tokens, if any")
-WINDOW = typer.Option(250, help="Most tokens that the biLM reads in one piece")
-LAYERS = typer.Option("average", help="mix, average, top, all, or numbers: 0,2")
-MIX_OF = typer.Option(None, help="Component of the pipeline whose mix is used")
-SAVED = typer.Option("float32", help="Precision of files: float32, float16, int8")
-POOL = typer.Option("token", help="A vector for each token, or a mean: sentence, doc")
-SHARD_MB = typer.Option(4.0, help="Text for each shard, in MB")
-LIMIT = typer.Option(None, help="Most MB that are read of each input")
-PRECISION = typer.Option("float32", help="Precision of computing: float32 or half")
-THREADS = typer.Option(1, help="Threads of each process")
-BATCH = typer.Option(2048, help="Most tokens of a batch")
-RAY = typer.Option(
-    None,
-    metavar="[ADDRESS]",
-    help="Ray cluster, or 'local'. Without an address Ray looks for one, or starts one",
-)
-SHARE = typer.Option("1/1", help="Part of the work: 3/64 is the third of 64")
 FULL = typer.Option(False, "--full", help="Compute all vectors again")
 SAMPLE = typer.Option(0.001, help="Share of vectors to compute again")
 SEED = typer.Option(0, help="Seed of the sample")
@@ -76,40 +51,83 @@ class _CommandWithRay(TyperCommand):
         return super().parse_args(ctx, args)
 
 
-def _plan_or_run(*, is_run: bool) -> Any:
-    """Return a command that makes a plan, and runs it."""
+@embed.command(
+    "run",
+    cls=_CommandWithRay,
+    help="Write vectors. The same command again writes the missing ones.",
+)
+@embed.command(
+    "plan",
+    cls=_CommandWithRay,
+    help="Write the plan, and show the time and space that it needs.",
+)
+@clear_errors()
+def run_cli(
+    ctx: typer.Context,
+    model: str | None = typer.Argument(
+        None, help="Shipped model, folder of weights, or pipeline"
+    ),
+    inputs: list[str] | None = typer.Argument(
+        None, help=f"{TEXT}, '-' for standard input"
+    ),
+    output: Path = typer.Option(..., "--output", "-o", help="Folder of the vectors"),
+    lang: Lang = "en",
+    tokenizer: Tokenizer = "spacy",
+    sentences: Sentences = True,
+    pipeline: str | None = typer.Option(
+        None, help="Pipeline that sets tokens and sentences instead"
+    ),
+    kind: Kind = None,
+    one_per_file: bool = typer.Option(
+        False, "--one-per-file", help="A file of text is one document"
+    ),
+    text_field: str = typer.Option("text", help="Field of .jsonl with the text"),
+    id_field: str = typer.Option("id", help="Field of .jsonl with the id"),
+    tokens_field: str = typer.Option(
+        "tokens", help="Field of .jsonl with tokens, if any"
+    ),
+    window: int = typer.Option(
+        250, help="Most tokens that the biLM reads in one piece"
+    ),
+    layers: str = typer.Option(
+        "average", help="mix, average, top, all, or numbers: 0,2"
+    ),
+    mix_of: str | None = typer.Option(
+        None, help="Component of the pipeline whose mix is used"
+    ),
+    save_precision: str = typer.Option(
+        "float32", help="Precision of files: float32, float16, int8"
+    ),
+    pool: str = typer.Option(
+        "token", help="A vector for each token, or a mean: sentence, doc"
+    ),
+    shard_mb: float = typer.Option(4.0, help="Text for each shard, in MB"),
+    limit_mb: float | None = typer.Option(
+        None, help="Most MB that are read of each input"
+    ),
+    precision: str = typer.Option(
+        "float32", help="Precision of computing: float32 or half"
+    ),
+    threads: int = typer.Option(1, help="Threads of each process"),
+    batch_tokens: int = typer.Option(2048, help="Most tokens of a batch"),
+    gpu_id: GpuId = -1,
+    n_process: NProcess = 1,
+    share: str = typer.Option("1/1", help="Part of the work: 3/64 is the third of 64"),
+    ray: str | None = typer.Option(
+        None,
+        metavar="[ADDRESS]",
+        help="Ray cluster, or 'local'. Without an address Ray looks for one, or starts "
+        "one",
+    ),
+) -> None:
+    """Make a plan, or read the plan that is there, and carry it out as 'run'."""
+    from ..embed import Computing, Options, Reading, make_plan, read_plan
 
-    def command(
-        ctx: typer.Context,
-        model: str | None = MODEL,
-        inputs: list[str] | None = INPUTS,
-        output: Path = OUTPUT,
-        lang: Lang = "en",
-        tokenizer: Tokenizer = "spacy",
-        sentences: Sentences = True,
-        pipeline: str | None = PIPELINE,
-        kind: Kind = None,
-        one_per_file: bool = ONE,
-        text_field: str = TEXT_FIELD,
-        id_field: str = ID_FIELD,
-        tokens_field: str = TOKENS_FIELD,
-        window: int = WINDOW,
-        layers: str = LAYERS,
-        mix_of: str | None = MIX_OF,
-        save_precision: str = SAVED,
-        pool: str = POOL,
-        shard_mb: float = SHARD_MB,
-        limit_mb: float | None = LIMIT,
-        precision: str = PRECISION,
-        threads: int = THREADS,
-        batch_tokens: int = BATCH,
-        gpu_id: GpuId = -1,
-        n_process: NProcess = 1,
-        share: str = SHARE,
-        ray: str | None = RAY,
-    ) -> None:
-        from ..embed import Computing, Options, Reading, make_plan, read_plan
-
+    gpu = max(0, gpu_id)
+    if model is None:
+        _refuse_changes(ctx, output)
+        plan, encoder = read_plan(output), None
+    else:
         device = "cpu" if gpu_id < 0 else "cuda"
         fields = (text_field, id_field, tokens_field)
         options = Options(
@@ -124,31 +142,10 @@ def _plan_or_run(*, is_run: bool) -> Any:
             limit_mb=limit_mb,
             one_per_file=one_per_file,
         )
-        with clear_errors():
-            gpu = max(0, gpu_id)
-            if model is None:
-                _refuse_changes(ctx, output)
-                plan, encoder = read_plan(output), None
-            else:
-                inputs = inputs or []
-                plan, encoder = make_plan(model, inputs, output, options, gpu_id=gpu)
-            _show_plan(plan, output, n_process)
-            if is_run:
-                _run(output, encoder, n_process, share, gpu, ray)
-
-    return command
-
-
-embed.command(
-    "run",
-    cls=_CommandWithRay,
-    help="Write vectors. The same command again writes the missing ones.",
-)(_plan_or_run(is_run=True))
-embed.command(
-    "plan",
-    cls=_CommandWithRay,
-    help="Write the plan, and show the time and space that it needs.",
-)(_plan_or_run(is_run=False))
+        plan, encoder = make_plan(model, inputs or [], output, options, gpu_id=gpu)
+    _show_plan(plan, output, n_process)
+    if ctx.info_name == "run":
+        _run(output, encoder, n_process, share, gpu, ray)
 
 
 def _refuse_changes(ctx: typer.Context, output: Path) -> None:
@@ -173,7 +170,7 @@ def _run(
     n_process: int,
     share: str,
     gpu_id: int,
-    ray: str | None = None,
+    ray: str | None,
 ) -> None:
     from ..embed import Terminated, run
     from ..errors import Errors
@@ -229,6 +226,7 @@ def _show_plan(plan: "Plan", output: Path, n_process: int) -> None:
 
 
 @embed.command("status")
+@clear_errors()
 def status_cli(output: Path = FOLDER, as_json: AsJson = False) -> None:
     """Show what is done, the speed, and the errors of rounding."""
     from dataclasses import asdict
@@ -237,26 +235,25 @@ def status_cli(output: Path = FOLDER, as_json: AsJson = False) -> None:
 
     from ..embed import Progress, read_plan, rounding_error
 
-    with clear_errors():
-        plan = read_plan(output)
-        state, error = Progress(plan, output).look(), rounding_error(plan, output)
-        if as_json:
-            found = {**asdict(state), "all_jobs": plan.n_jobs, **error}
-            write_json(found)
-            return
-        rows = {
-            "jobs done": f"{state.jobs:,} of {plan.n_jobs:,}",
-            "processes at work": f"{state.workers:,}",
-            "rounding (RMS, relative)": f"{error['relative_error']:.2e}",
-            "rounding (largest)": f"{error['largest_error']:.2e}",
-        }
-        if state.seconds_left is not None:
-            rows["tokens/s"] = f"{state.tokens_per_second:,.0f}"
-            rows["time left"] = f"about {tqdm.format_interval(state.seconds_left)}"
-        msg.table(rows)
+    plan = read_plan(output)
+    state, error = Progress(plan, output).look(), rounding_error(plan, output)
+    if as_json:
+        write_json({**asdict(state), "all_jobs": plan.n_jobs, **error})
+        return
+    rows = {
+        "jobs done": f"{state.jobs:,} of {plan.n_jobs:,}",
+        "processes at work": f"{state.workers:,}",
+        "rounding (RMS, relative)": f"{error['relative_error']:.2e}",
+        "rounding (largest)": f"{error['largest_error']:.2e}",
+    }
+    if state.seconds_left is not None:
+        rows["tokens/s"] = f"{state.tokens_per_second:,.0f}"
+        rows["time left"] = f"about {tqdm.format_interval(state.seconds_left)}"
+    msg.table(rows)
 
 
 @embed.command("export")
+@clear_errors()
 def export_cli(
     output: Path = FOLDER,
     target: Path = typer.Argument(..., help="Folder, or one file ending in .hdf5"),
@@ -266,12 +263,12 @@ def export_cli(
     """Write finished vectors in another format. HDF5 has AllenNLP's layout."""
     from ..embed import export
 
-    with clear_errors():
-        n_shards = export(output, target, sink, force=force)
-        msg.good(f"Wrote {n_shards:,} shards to {target}")
+    n_shards = export(output, target, sink, force=force)
+    msg.good(f"Wrote {n_shards:,} shards to {target}")
 
 
 @embed.command("verify")
+@clear_errors()
 def verify_cli(
     output: Path = FOLDER,
     sample: float = SAMPLE,
@@ -280,8 +277,7 @@ def verify_cli(
     gpu_id: GpuId = -1,
 ) -> None:
     """Check that each token is there once with the right vector. Exit with 1 if not."""
-    with clear_errors():
-        report = _verify(output, sample, full, seed, gpu_id)
+    report = _verify(output, sample, full, seed, gpu_id)
     if report.problems:
         msg.fail(f"{len(report.problems)} problems", exits=1)
     counts = ", ".join(f"{n:,} {what}" for what, n in report.counts.items())
@@ -291,6 +287,7 @@ def verify_cli(
 
 
 @embed.command("repair")
+@clear_errors()
 def repair_cli(
     output: Path = FOLDER,
     sample: float = SAMPLE,
@@ -302,10 +299,9 @@ def repair_cli(
     """Verify, and write the shards with a problem again."""
     from ..embed import repair
 
-    with clear_errors():
-        removed = repair(output, _verify(output, sample, full, seed, gpu_id))
-        msg.info(f"Removed {removed} shards")
-        _run(output, None, n_process, "1/1", max(0, gpu_id))
+    removed = repair(output, _verify(output, sample, full, seed, gpu_id))
+    msg.info(f"Removed {removed} shards")
+    _run(output, None, n_process, "1/1", max(0, gpu_id), ray=None)
 
 
 def _verify(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ..output import msg, write, write_json, write_page
+from ..output import clear_errors, msg, write, write_json, write_page
 from .group import (
     TEXT,
     AnyModel,
@@ -17,7 +17,6 @@ from .group import (
     Lang,
     Tokenizer,
     app,
-    clear_errors,
     load_bilm,
     markdown_table,
 )

@@ -1,15 +1,14 @@
 """The command group `spacy elmo`, and the options that its commands share."""
 
-import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from spacy.cli import app as spacy_app
+from wasabi import MarkdownRenderer
 
-from ..output import msg, show_all
+from ..output import clear_errors, show_all
 from .renamed import Group
 
 if TYPE_CHECKING:
@@ -33,19 +32,6 @@ def _start() -> None:
 
 # Context settings of a command that passes on the arguments that it does not know.
 ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
-
-
-@contextmanager
-def clear_errors() -> Iterator[None]:
-    """Turn an error into one message, without a traceback, and exit with status 1."""
-    try:
-        yield
-    except (ValueError, OSError, ImportError, MemoryError) as error:
-        msg.fail(str(error))
-        sys.exit(1)
-    except KeyboardInterrupt:
-        msg.warn("Stopped. What was saved before is whole; run it again to go on.")
-        sys.exit(130)
 
 
 @clear_errors()
@@ -169,9 +155,5 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON")]
 
 def markdown_table(rows: Iterable[Sequence[str]]) -> str:
     """Return rows, the header first, as a table in Markdown."""
-    header, *body = rows
-    lines = []
-    for row in (header, ["---"] * len(header), *body):
-        cells = (cell.replace("|", "\\|") for cell in row)
-        lines.append(f"| {' | '.join(cells)} |\n")
-    return "".join(lines)
+    header, *body = ([cell.replace("|", "\\|") for cell in row] for row in rows)
+    return MarkdownRenderer().table(body, header) + "\n"

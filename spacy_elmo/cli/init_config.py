@@ -5,8 +5,8 @@ from pathlib import Path
 
 import typer
 
-from ..output import msg, write
-from .group import Force, app, clear_errors
+from ..output import clear_errors, msg, write
+from .group import Force, app
 
 PLACES = ("input", "output")
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ..output import msg, write, write_json
-from .group import AsJson, Force, Model, app, clear_errors
+from ..output import clear_errors, msg, write, write_json
+from .group import AsJson, Force, Model, app
 
 if TYPE_CHECKING:
     from ..bilm import BiLMConfig
@@ -141,10 +141,6 @@ def _kernels(config: "BiLMConfig") -> list[list[str]]:
     return [[part, *(each[part] for each in chosen)] for part in chosen[0]]
 
 
-def _is_empty(path: Path) -> bool:
-    return path.is_dir() and not any(path.iterdir())
-
-
 @app.command("convert")
 @clear_errors()
 def convert_cli(
@@ -167,7 +163,8 @@ def convert_cli(
     from ..models import read_card
 
     target = named_path(target)
-    if not force and target.exists() and not _is_empty(target):
+    is_free = not target.exists() or (target.is_dir() and not any(target.iterdir()))
+    if not (force or is_free):
         raise Errors.EL130(path=target)
     writer = weights.writable_format(format or weights.OWN)
     stored, folder = weights.load(source), weights.folder_of(source)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from ..output import msg, write_json
+from ..output import clear_errors, msg, write_json
 from .group import (
     ANY_ARGUMENTS,
     GPU_HELP,
@@ -23,7 +23,6 @@ from .group import (
     Tokenizer,
     app,
     check_gpu,
-    clear_errors,
     device,
     load_bilm,
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 import typer
 
 from ..errors import Warnings
-from ..output import msg, show_all
+from ..output import clear_errors, msg, show_all
 from .config_file import parse_overrides, read_config
 from .loop import Stopped, pretrain
 from .memory import keep_freed_memory
@@ -44,6 +44,7 @@ def run(
         msg.good(verdict(best))
 
 
+@clear_errors()
 def main(
     ctx: typer.Context,
     config: Path = typer.Argument(..., help="Configuration (.cfg)"),
@@ -57,11 +58,7 @@ def main(
     show_all()
     if overwrite:
         typer.echo(Warnings.ELW70(old="--overwrite", new="--force"), err=True)
-    try:
-        run(config, output, overwrite=force or overwrite, overrides=ctx.args)
-    except (ValueError, OSError, ImportError, MemoryError) as error:
-        msg.fail(str(error))
-        sys.exit(1)
+    run(config, output, overwrite=force or overwrite, overrides=ctx.args)
 
 
 if __name__ == "__main__":
