@@ -51,7 +51,8 @@ class Objective(nn.Module):
         """Return the log-probability of every target, (N,).
 
         In evaluation mode it must be exact over the whole vocabulary, so that the
-        perplexities of different objectives can be compared.
+        perplexities of different objectives can be compared. In training mode it may be
+        any score whose mean is to be maximized.
 
         Args:
             h_NH: Outputs of the top layer.
@@ -67,7 +68,8 @@ class Objective(nn.Module):
         """Prepare for a training step.
 
         Args:
-            seed: Seed of the run. Random numbers must depend on seed and step alone.
+            seed: Seed of the run. Draw random numbers in this method only, from the
+                seed and the step.
             step: Number of the step.
             targets: The distinct words that all processes predict in it, sorted.
         """

@@ -41,11 +41,15 @@ def tilted(scale: float = 1.0) -> MakeObjective:
     return lambda width, n_words: Tilted(width, n_words, scale)
 
 
+# Settings that differ from the defaults. A new objective has its defaults.
+SETTINGS = {
+    AdaptiveSoftmax.name: {"cutoffs": [4, 9]},
+    SampledSoftmax.name: {"samples": 6},
+    Tilted.name: {"scale": 0.5},
+}
 OBJECTIVES = {
-    "full": FullSoftmax(16, 20),
-    "adaptive": AdaptiveSoftmax(16, 20, [4, 9]),
-    "sampled": SampledSoftmax(16, 20, 6),
-    "from another package": Tilted(16, 20, 0.5),
+    name: make(**SETTINGS.get(name, {}))(16, 20)
+    for name, make in registry.objectives.get_all().items()
 }
 
 
@@ -62,7 +66,7 @@ def test_saved_and_loaded(tmp_path, name):
 
 
 def test_a_file_that_names_no_objective(tmp_path):
-    save_file(OBJECTIVES["full"].state_dict(), tmp_path / "file")
+    save_file(OBJECTIVES[FullSoftmax.name].state_dict(), tmp_path / "file")
     with (
         pytest.warns(UserWarning, match="ELW52"),
         pytest.raises(ValueError, match=r"EL010.*does not name its objective"),
@@ -71,14 +75,14 @@ def test_a_file_that_names_no_objective(tmp_path):
 
 
 def test_of_another_size(tmp_path):
-    save(OBJECTIVES["full"], tmp_path / "file")
+    save(OBJECTIVES[FullSoftmax.name], tmp_path / "file")
     with pytest.raises(ValueError, match="EL007"):
         load(tmp_path / "file", 16, 21)
 
 
 def test_a_larger_vocabulary_takes_no_memory(tmp_path):
     """It is of another file, which anyone may have made."""
-    save(OBJECTIVES["full"], tmp_path / "file")
+    save(OBJECTIVES[FullSoftmax.name], tmp_path / "file")
     with pytest.raises(ValueError, match="EL007"):
         load(tmp_path / "file", 16, 10**13)
 
@@ -87,7 +91,7 @@ def test_a_larger_vocabulary_takes_no_memory(tmp_path):
     "dtype", [torch.int64, torch.bool, torch.complex64, torch.float8_e4m3fn]
 )
 def test_numbers_of_another_kind(tmp_path, dtype):
-    save(OBJECTIVES["full"], tmp_path / "file")
+    save(OBJECTIVES[FullSoftmax.name], tmp_path / "file")
     header, arrays = read_with_checksum(tmp_path / "file", "objective")
     arrays["weight"] = arrays["weight"].to(dtype)
     write_with_checksum(tmp_path / "file", arrays, "objective", header)
@@ -96,7 +100,7 @@ def test_numbers_of_another_kind(tmp_path, dtype):
 
 
 def test_numbers_that_float32_does_not_have(tmp_path):
-    save(OBJECTIVES["full"], tmp_path / "file", torch.float64)
+    save(OBJECTIVES[FullSoftmax.name], tmp_path / "file", torch.float64)
     header, arrays = read_with_checksum(tmp_path / "file", "objective")
     arrays["weight"][0, 0] = 1e300
     write_with_checksum(tmp_path / "file", arrays, "objective", header)
@@ -106,7 +110,7 @@ def test_numbers_that_float32_does_not_have(tmp_path):
 
 def test_damaged_file(tmp_path):
     path = tmp_path / "file"
-    save(OBJECTIVES["adaptive"], path)
+    save(OBJECTIVES[AdaptiveSoftmax.name], path)
     whole = path.read_bytes()
     for damaged in (
         whole[:50],
