@@ -36,7 +36,7 @@ from .older import OldFineTuning
 from .settings import ElmoSettings
 from .shim import SAVED, SAVED_AS, BiLMShim
 from .tok2vec import offer_replacement
-from .windows import DocPieces, SentenceAdvice, sentence_setters
+from .windows import DocPieces, missing_boundaries, sentence_setters
 
 # What a copy takes along beside the listeners.
 _LINKS = "_later_tok2vecs", "_tensor_readers"
@@ -86,8 +86,8 @@ class Elmo(TrainablePipe):
         # Listeners that have asked for layers, and all that were ever connected.
         self._asking = weakref.WeakSet[Model[Any, Any]]()
         self._linked = weakref.WeakSet[ElmoListener]()
-        self._sentence_advice = SentenceAdvice()
-        self._cache_advice = True  # until it is said, or a cache or none was chosen
+        self._sentence_advice = True  # until it is given
+        self._cache_advice = True  # until it is given, or a cache or none was chosen
         # What belongs to the Docs in flight, and no copy takes along.
         self._reader = LayerReader(model, own.max_layers_mb << 20)
         if own.has_old:
@@ -366,14 +366,6 @@ class Elmo(TrainablePipe):
         return self.writes_tensor and not self._later_tok2vecs
 
     @property
-    def connected(self) -> list[Model[Any, Any]]:
-        """The listeners, and others that have asked for layers: spaCy does not list
-        those of a disabled component that is enabled later, nor those of the pipeline
-        that this component was sourced from."""
-        listeners = self.listeners
-        return [*listeners, *(each for each in self._asking if each not in listeners)]
-
-    @property
     def linked(self) -> list[ElmoListener]:
         """The listeners of this component, in whatever pipeline: spaCy lists those of
         the pipeline alone that was changed last, if it was sourced into another."""
@@ -515,11 +507,18 @@ class Elmo(TrainablePipe):
         return reading
 
     def _advise(self, docs: Sequence[DocPieces]) -> None:
-        """Warn once of Docs that come without the boundaries of their sentences."""
-        if not self._sentence_advice.is_given:
-            nlp = self.pipeline()
-            setters = partial(sentence_setters, nlp, self) if nlp else list
-            self._sentence_advice.check(self.name, docs, setters)
+        """Warn once [ELW01, ELW64] of Docs that come without the boundaries of their
+        sentences."""
+        how = missing_boundaries(docs) if self._sentence_advice else None
+        if how is None:
+            return
+        self._sentence_advice = False
+        nlp = self.pipeline()
+        if nlp is not None and (setters := sentence_setters(nlp, self)):
+            warning = Warnings.ELW64(name=self.name, setter=setters[-1])
+        else:
+            warning = Warnings.ELW01(name=self.name, how=how)
+        warnings.warn(warning, stacklevel=2)
 
     @default_settings()
     def set_annotations(self, docs: Iterable[Doc], scores: Reading) -> None:
@@ -539,7 +538,9 @@ class Elmo(TrainablePipe):
         self._hold(scores)
 
     def _hold(self, reading: Reading) -> None:
-        readers = set(map(id, self.connected))
+        # spaCy lists no listeners of a disabled component that is enabled later, and
+        # none of the pipeline that this component was sourced from.
+        readers = set(map(id, (*self.listeners, *self._asking)))
         reading.layers.check()
         self._reader.store.put(reading.docs, reading.layers, readers)
         for doc, _ in reading.docs:

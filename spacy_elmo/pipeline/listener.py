@@ -73,9 +73,9 @@ class ElmoListener(MixModel):
         self.attrs[TRAINED_WITH] = ""
         self.upstream_name = upstream_name
         self.width = width
-        self._upstream: Callable[[], Upstream | None] = _nothing
-        # Those of other pipelines, which it is a part of too since it was sourced.
-        self._others: list[Callable[[], Upstream | None]] = []
+        # The component of its own pipeline first, after it those of other pipelines,
+        # which it is a part of too since it was sourced.
+        self._upstreams: list[Callable[[], Upstream | None]] = [_nothing]
         # The list of Docs that it was initialised with: Thinc infers the shapes of the
         # layers above from a prediction on the very same list.
         self.sample: Any = None
@@ -90,7 +90,7 @@ class ElmoListener(MixModel):
     @property
     def upstream(self) -> Upstream | None:
         """The component that it listens to, as long as that is there."""
-        return self._upstream()
+        return self._upstreams[0]()
 
     def connect(self, upstream: Upstream) -> None:
         """Listen to a component from now on. Raises as `fit`, unless the sizes of the
@@ -106,10 +106,9 @@ class ElmoListener(MixModel):
             self.record_fingerprint(previous)
         if self.fits:
             self.check_weights(upstream)
-        if self.upstream is not upstream:
-            self._others = [each for each in (*self._others, self._upstream) if each()]
+        others = [each for each in self._upstreams if each() not in (None, upstream)]
         # Weak, or a component sourced into another pipeline would keep this one alive.
-        self._upstream = weakref.ref(upstream)
+        self._upstreams = [weakref.ref(upstream), *others]
 
     def fit(self, upstream: Upstream) -> None:
         """Take the sizes of a component.
@@ -141,15 +140,15 @@ class ElmoListener(MixModel):
 
     def connect_also(self, upstream: Upstream) -> None:
         """Listen to a component too, which has read Docs of another pipeline."""
-        self._others.append(weakref.ref(upstream))
+        self._upstreams.append(weakref.ref(upstream))
 
     def listens_to(self, upstream: Upstream) -> bool:
         """Return whether it listens to a component, in whatever pipeline."""
-        return any(each() is upstream for each in (self._upstream, *self._others))
+        return any(each() is upstream for each in self._upstreams)
 
     def upstream_of(self, docs: list[Doc]) -> Upstream | None:
         """Return the component that has read these Docs, or else the last connected."""
-        found = [each() for each in (self._upstream, *self._others)]
+        found = [each() for each in self._upstreams]
         for upstream in found if docs and any(found[1:]) else ():
             if upstream is not None and upstream.has_read(docs[0]):
                 return upstream
@@ -157,9 +156,8 @@ class ElmoListener(MixModel):
 
     def end_update(self) -> None:
         """Tell the upstream that the component has finished its update."""
-        for each in (self._upstream, *self._others):
-            upstream = each()
-            if upstream is not None:
+        for each in self._upstreams:
+            if (upstream := each()) is not None:
                 upstream.end_update(self)
 
     def record_fingerprint(self, upstream: Upstream) -> None:
@@ -184,7 +182,7 @@ class ElmoListener(MixModel):
         copied.copy_mix(self)
         copied._dims["nO"] = self._dims["nO"]
         copied.attrs.update(self.attrs)
-        copied._upstream, copied.fits = self._upstream, self.fits
+        copied._upstreams, copied.fits = self._upstreams[:1], self.fits
         return copied
 
     __deepcopy__ = _copy
@@ -192,7 +190,7 @@ class ElmoListener(MixModel):
     def __getstate__(self) -> dict[str, Any]:
         # The upstream connects its listeners again when it is unpickled itself.
         slots = {name: getattr(self, name) for name in Model.__slots__}
-        unlinked = {"_upstream": _nothing, "_others": [], "sample": None}
+        unlinked = {"_upstreams": [_nothing], "sample": None}
         return {**slots, **self.__dict__, **unlinked}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
