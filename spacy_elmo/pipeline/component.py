@@ -13,7 +13,7 @@ from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.pipeline.tok2vec import Tok2Vec, Tok2VecListener
 from spacy.tokens import Doc
-from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.training import Example, validate_examples
 from spacy.util import registry
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, use_ops
@@ -38,13 +38,10 @@ from .shim import SAVED, SAVED_AS, BiLMShim
 from .tok2vec import offer_replacement
 from .windows import DocPieces, missing_boundaries, sentence_setters
 
-# What a copy takes along beside the listeners.
-_LINKS = "_later_tok2vecs", "_tensor_readers"
-
 
 class Elmo(TrainablePipe):
     """The component `elmo`: it reads Docs with a biLM, and gives the layers to
-    listeners. It satisfies `spacy.ty.ListenedToComponent` and `listener.Upstream`.
+    listeners. It satisfies `spacy.ty.ListenedToComponent`.
 
     Args:
         vocab: Vocab of the pipeline.
@@ -81,7 +78,6 @@ class Elmo(TrainablePipe):
         self.named_weights = None if weights is None else shipped.locate(weights)
         if weights is None or not self._shim.takes_sizes:
             self._check_mix()  # else the weights, saved ones perhaps, say the sizes
-        self.sets_tensor = own.set_tensor
         self.listener_map = {}
         # Listeners that have asked for layers, and all that were ever connected.
         self._asking = weakref.WeakSet[Model[Any, Any]]()
@@ -102,7 +98,8 @@ class Elmo(TrainablePipe):
         if weights is not None and weights.parent != shipped.FOLDER:
             settings = replace(settings, weights=str(weights))
         build = partial(Elmo, lang=self.lang, settings=settings)
-        names = "listener_map", "error_handler", "cfg", *_LINKS
+        links = "listener_map", "_later_tok2vecs", "_tensor_readers"
+        names = *links, "error_handler", "cfg"
         state = {name: getattr(self, name) for name in names if hasattr(self, name)}
         # Not the components that they are a part of, which are perhaps not copied.
         state["linked"] = [(each, each.upstream is self) for each in self.linked]
@@ -141,12 +138,12 @@ class Elmo(TrainablePipe):
     @property
     def width(self) -> int:
         """D, the width of all vectors."""
-        return self._shim.bilm_config.width
+        return self._shim.bilm.config.width
 
     @property
     def n_layers(self) -> int:
         """L+1, the token layer included."""
-        return self._shim.bilm_config.n_layers + 1
+        return self._shim.bilm.config.n_layers + 1
 
     @property
     def is_sized(self) -> bool:
@@ -178,7 +175,7 @@ class Elmo(TrainablePipe):
     @property
     def has_default_weights(self) -> bool:
         """Whether there are weights, named ones, or some of this package that fit."""
-        fit = self._shim.bilm_config.to_dict() == shipped.sizes()
+        fit = self._shim.bilm.config.to_dict() == shipped.sizes()
         return self.has_weights or self.named_weights is not None or fit
 
     def fingerprint(self) -> str:
@@ -225,32 +222,9 @@ class Elmo(TrainablePipe):
         Raises:
             ValueError: [EL050, EL081] There are no weights. [EL052] They don't fit.
         """
-        validate_get_examples(get_examples, "Elmo.initialize")
-        self._initialize(weights, layer_cache, layer_cache_mb)
-
-    def initialize_for(self, listener: ElmoListener) -> None:
-        """Initialise this component, as `[initialize.components]` says, before a
-        listener in its pipeline. spaCy leaves it out if it is listed in
-        training.frozen_components. Weights that it has stay."""
-        nlp = self.pipeline()
-        if nlp is None or self._is_initialized or not _holds(nlp, self, listener):
-            return
-        blocks = nlp.config.interpolate()["initialize"]["components"]
-        settings = registry.resolve({"elmo": blocks.get(self.name, {})})["elmo"]
-        if self.has_weights:
-            settings.pop("weights", None)
-        if settings.get("weights") is not None or self.has_default_weights:
-            self._initialize(**settings)
-
-    def _initialize(
-        self,
-        weights: Callable[[], BiLM] | None = None,
-        layer_cache: str | None = None,
-        layer_cache_mb: int = 4096,
-    ) -> None:
         self._is_initialized = True
         self._tuning.restart()
-        config = self._shim.bilm_config
+        config = self._shim.bilm.config
         if weights is not None:
             path = getattr(weights, "path", "[initialize]")
             if path is None:
@@ -267,15 +241,30 @@ class Elmo(TrainablePipe):
         if layer_cache is not None or not self.frozen:
             self.use_layer_cache(layer_cache, layer_cache_mb)
 
+    def initialize_for(self, listener: ElmoListener) -> None:
+        """Initialise this component, as `[initialize.components]` says, before a
+        listener in its pipeline. spaCy leaves it out if it is listed in
+        training.frozen_components. Weights that it has stay."""
+        nlp = self.pipeline()
+        if nlp is None or self._is_initialized or not _holds(nlp, self, listener):
+            return
+        blocks = nlp.config.interpolate()["initialize"]["components"]
+        settings = registry.resolve({"elmo": blocks.get(self.name, {})})["elmo"]
+        if self.has_weights:
+            settings.pop("weights", None)
+        if settings.get("weights") is not None or self.has_default_weights:
+            self.initialize(list, **settings)
+
     def _with_weights(self) -> BiLMShim:
         """Return the shim. If it has no weights, give it those that are named, or those
         of this package if they fit."""
-        if not self.has_weights:
+        shim = self._shim
+        if not shim.has_weights:
             if not self.has_default_weights:
                 raise Errors.EL050(name=self.name)
             self._take_named_or_shipped()
             self._check_mixes()
-        return self._shim
+        return shim
 
     def _take_named_or_shipped(self) -> None:
         if self.named_weights is None:
@@ -357,7 +346,7 @@ class Elmo(TrainablePipe):
     def writes_tensor(self) -> bool:
         """Whether this component writes `doc.tensor`: not where that of an earlier
         `tok2vec` is still to be read."""
-        return self.sets_tensor and not self._tensor_readers
+        return self.settings.set_tensor and not self._tensor_readers
 
     @property
     def owns_tensor(self) -> bool:
@@ -410,7 +399,7 @@ class Elmo(TrainablePipe):
             if isinstance(node, ElmoListener) and node.upstream_name in names:
                 self.add_listener(node, component.name)
                 infer_widths_of_residuals(component.model)
-            if isinstance(node, Tok2VecListener) and self.sets_tensor:
+            if isinstance(node, Tok2VecListener) and self.settings.set_tensor:
                 # At prediction it reads the doc.tensor of a tok2vec, perhaps of one
                 # that stands before this component.
                 later, wanted = self._later_tok2vecs, node.upstream_name
@@ -419,7 +408,7 @@ class Elmo(TrainablePipe):
                     self._warn_once(Warnings.ELW22, component.name)
         if isinstance(component, Tok2Vec):
             self._later_tok2vecs.add(component.name)
-            if self.sets_tensor:
+            if self.settings.set_tensor:
                 self._warn_once(Warnings.ELW21, component.name)
 
     def _warn_once(self, kind: type[ElmoWarning], other: str) -> None:
@@ -439,7 +428,7 @@ class Elmo(TrainablePipe):
         for listener in self.linked:
             listener.record_fingerprint(self)
 
-    # -- what listeners ask for (see listener.Upstream) ---------------------------
+    # -- what listeners ask for ---------------------------------------------------
 
     def layers_for(
         self, listener: Model[Any, Any], docs: list[Doc], is_train: bool
@@ -688,7 +677,7 @@ class Elmo(TrainablePipe):
     def _load(self, model: bytes | None) -> "Elmo":
         """Take over the settings that were saved, and the model. The listeners are
         connected again if its weights have other sizes than before."""
-        sizes = self._shim.bilm_config
+        sizes = self._shim.bilm.config
         if model is not None:
             # Not by spaCy, which takes every AttributeError for a model of another
             # kind.
@@ -698,7 +687,7 @@ class Elmo(TrainablePipe):
         frozen = self.frozen if self.cfg is None else self.cfg.get("frozen")
         if isinstance(frozen, bool) and frozen != self.frozen:
             self.frozen = frozen
-        if self._shim.bilm_config != sizes:
+        if self._shim.bilm.config != sizes:
             self._check_mix()
             for listener in self.linked:
                 if listener.upstream is self:

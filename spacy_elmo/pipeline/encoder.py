@@ -128,7 +128,7 @@ class EncoderModel(Model[Any, Any]):
         ValueError [EL052] if others were."""
         _, (saved,) = msg["shims"]
         shim = shim_of(self).from_bytes(saved)  # checked before anything is changed
-        self.set_dim("nO", shim.bilm_config.width, force=True)
+        self.set_dim("nO", shim.bilm.config.width, force=True)
         try:
             super().from_dict({**msg, "shims": [[], []]})
         except ValueError as error:  # of a width that is not the biLM's
@@ -351,7 +351,7 @@ def _forward_sentences(
     config, device = bilm.config, bilm.device
     options = {"dropout": model.attrs["dropout_rate"]} if is_train else {}
     # Layers of all sentences in one array, which every batch is written into.
-    shape = config.n_layers + 1, sum(lengths), config.width
+    shape = config.n_layers + 1, sum(lengths), 2 * config.projection_dim
     layers_LND = zeros(shape, device)
     computed: list[Computed] = []
 
