@@ -24,13 +24,12 @@ from ..bilm import BiLM, compute_what_fits
 from ..errors import ElmoWarning, Errors, Warnings
 from ..files import parsing, reading
 from ..machine import default_settings
-from ..models import name_and_version
 from .cache import LayerCache, open_cache
 from .doc_similarity import install_hooks
 from .encoder import Encoder, LayerBatch, cut, group_docs, nothing, shim_of
 from .fine_tuning import FineTuning, ForwardPass
 from .layers import LayerReader, Reading, remember
-from .listener import ElmoListener, infer_widths_of_residuals
+from .listener import ElmoListener, infer_widths_of_residuals, nodes_of
 from .mix import first_mix
 from .older import OldFineTuning
 from .settings import ElmoSettings
@@ -275,7 +274,7 @@ class Elmo(TrainablePipe):
             self._take(BiLM.load(path), path)
 
     def _take(self, bilm: BiLM, path: str | Path) -> None:
-        version = name_and_version(path)  # which can fail, before anything is taken
+        version = shipped.name_and_version(path)  # can fail, before anything is taken
         # Thinc's ops, which say on what device, are the CPU's in another thread.
         with use_ops(self.model.ops.name):
             self._shim.set_weights(bilm, path, version)
@@ -394,8 +393,7 @@ class Elmo(TrainablePipe):
         if isinstance(component, Elmo):
             self._is_hidden = True
         names = (self.name,) if self._is_hidden else ("*", self.name)
-        model = getattr(component, "model", None)
-        for node in model.walk(order="dfs_pre") if isinstance(model, Model) else ():
+        for node in nodes_of(component):
             if isinstance(node, ElmoListener) and node.upstream_name in names:
                 self.add_listener(node, component.name)
                 infer_widths_of_residuals(component.model)
@@ -697,8 +695,5 @@ class Elmo(TrainablePipe):
 
 def _holds(nlp: Language, *parts: Any) -> bool:
     """Return whether parts are components of a pipeline, or in models of them."""
-    found: list[Any] = []
-    for _, component in nlp.components:
-        model = getattr(component, "model", None)
-        found += [component, *(model.walk() if isinstance(model, Model) else ())]
-    return all(any(each is part for each in found) for part in parts)
+    found = ((each, *nodes_of(each)) for _, each in nlp.components)
+    return {*map(id, parts)} <= {id(each) for some in found for each in some}

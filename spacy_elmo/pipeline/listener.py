@@ -8,7 +8,7 @@ difference which listeners are frozen or disabled.
 
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from spacy.tokens import Doc
@@ -247,6 +247,13 @@ def _forward(
         return []
 
     return vectors, backprop
+
+
+def nodes_of(component: Any) -> Iterable[Model[Any, Any]]:
+    """Return all layers of a component's model, none if it has no model. Depth first:
+    what a concatenation begins with stands below what it ends with."""
+    model = getattr(component, "model", None)
+    return model.walk(order="dfs_pre") if isinstance(model, Model) else ()
 
 
 def infer_widths_of_residuals(model: Model[Any, Any]) -> None:
