@@ -6,7 +6,6 @@ Shapes: N contexts, Q queries, L layers, D width, V words, H width without conte
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 
@@ -65,17 +64,15 @@ def nearest_contexts(
     Raises:
         ValueError: [EL083] There is no such layer.
     """
-    among_ND = unit_vectors(bilm, contexts, layer)
-    query_QD = unit_vectors(bilm, queries, layer)
-    found = []
-    near_QN = nearest(query_QD, among_ND, len(contexts))
-    for query, query_D, near in zip(queries, query_QD, near_QN):
-        others = (i for i in near if contexts[i].sentence != query.sentence)
-        found += [
-            Neighbour(query, contexts[i], float(query_D @ among_ND[i]))
-            for i in islice(others, n)
-        ]
-    return found
+    both, Q = [*queries, *contexts], len(queries)
+    units, sentences = unit_vectors(bilm, both, layer), sentence_numbers(both)
+    near_Qn, cosine_Qn = nearest(units[:Q], sentences[:Q], units[Q:], sentences[Q:], n)
+    return [
+        Neighbour(query, contexts[i], float(cosine))
+        for query, near_n, cosine_n in zip(queries, near_Qn, cosine_Qn)
+        for i, cosine in zip(near_n, cosine_n)
+        if i >= 0
+    ]
 
 
 def may_match(pattern: str) -> Callable[[str], bool]:
@@ -127,10 +124,9 @@ def nearest_words(
     asked = next((i for i, word in enumerate(vocab) if matches(word)), None)
     if asked is None:
         return []
-    norms_V1 = np.linalg.norm(vectors_VH, axis=1, keepdims=True)
-    unit_VH = vectors_VH / np.maximum(norms_V1, 1e-12)
-    (near,) = nearest(unit_VH[asked : asked + 1], unit_VH, n + 1)
-    return [vocab[i] for i in near if i != asked][:n]
+    unit_VH, number_V = unit(vectors_VH), np.arange(len(vocab))
+    (near_n,), _ = nearest(unit_VH[[asked]], number_V[[asked]], unit_VH, number_V, n)
+    return [vocab[i] for i in near_n if i >= 0]
 
 
 def unit_vectors(
@@ -157,13 +153,48 @@ def unit_layers(
         encoded = bilm.encode([context.sentence for context in some])
         for n, (context, layers_LTD) in enumerate(zip(some, encoded), start):
             found_LND[:, n] = layers_LTD[layers, context.position]
-    norms_LN1 = np.linalg.norm(found_LND, axis=-1, keepdims=True)
-    found_LND /= np.maximum(norms_LN1, 1e-12)
-    return found_LND
+    return unit(found_LND)
 
 
-def nearest(query_QD: np.ndarray, among_ND: np.ndarray, n: int) -> list[list[int]]:
-    """Return the numbers of the n nearest unit vectors of each query, nearest first,
-    (Q, n)."""
-    cosine_QN = query_QD @ among_ND.T
-    return [np.argsort(-row, kind="stable")[:n].tolist() for row in cosine_QN]
+def unit(vectors: np.ndarray) -> np.ndarray:
+    """Return vectors scaled to length 1; zeros stay zeros."""
+    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return vectors / np.maximum(norms, 1e-12)
+
+
+def sentence_numbers(contexts: Sequence[Context]) -> np.ndarray:
+    """Return a number for each context, which contexts of equal sentences share."""
+    numbers = {tuple(context.sentence): i for i, context in enumerate(contexts)}
+    return np.array([numbers[tuple(context.sentence)] for context in contexts])
+
+
+def nearest(
+    query_QD: np.ndarray,
+    sentence_Q: np.ndarray,
+    among_ND: np.ndarray,
+    sentence_N: np.ndarray,
+    n: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Find the n nearest vectors of each query in other sentences.
+
+    Args:
+        query_QD: Vectors of length 1.
+        sentence_Q: Number of the sentence of each query.
+        among_ND: Vectors of length 1 to search.
+        sentence_N: Number of the sentence of each of them.
+        n: Number of neighbours of a query.
+
+    Returns:
+        The numbers of the nearest vectors, nearest first, (Q, n), and their cosines.
+        Where there are no more, the number is -1.
+    """
+    shape = len(query_QD), min(n, len(among_ND))
+    near_Qn, cosine_Qn = np.empty(shape, dtype=int), np.empty(shape, dtype=np.float32)
+    for start in range(0, len(query_QD), BATCH_SIZE):
+        some = slice(start, start + BATCH_SIZE)
+        cosine_MN = query_QD[some] @ among_ND.T
+        cosine_MN[sentence_Q[some, None] == sentence_N] = -2  # below any cosine
+        near_Mn = np.argsort(-cosine_MN, axis=1, kind="stable")[:, :n]
+        cosine_Qn[some] = np.take_along_axis(cosine_MN, near_Mn, axis=1)
+        near_Qn[some] = np.where(cosine_Qn[some] < -1.5, -1, near_Mn)
+    return near_Qn, cosine_Qn

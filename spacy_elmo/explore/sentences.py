@@ -15,6 +15,7 @@ from ..bilm import UNK, BiLM, pack
 from ..bilm.objectives import Objective
 from ..errors import Errors
 from ..machine import default_settings
+from .neighbours import unit
 from .page import View, visible
 
 MAX_TOKENS = 150  # most tokens of a sentence, each a row of the matrix
@@ -47,7 +48,7 @@ def sentence_view(
         if not 0 < len(tokens) <= MAX_TOKENS:
             raise Errors.EL221(found=len(tokens), limit=MAX_TOKENS)
     sentences = [bilm.as_read(tokens) for tokens in sentences]
-    units = [_unit(layers_LTD) for layers_LTD in bilm.encode(sentences)]
+    units = [unit(layers_LTD) for layers_LTD in bilm.encode(sentences)]
     cosine_LTU = np.clip(units[0] @ units[-1].swapaxes(1, 2), -1, 1)
     data: dict[str, Any] = {
         "sentences": [[visible(token) for token in s] for s in sentences],
@@ -87,8 +88,3 @@ def surprise(
     log_p = softmax(ahead_NH[:-2], target_T), softmax(back_NH[2:], target_T)
     ahead_T, back_T = (-(x.double().cpu().numpy()) / math.log(2) for x in log_p)
     return ahead_T, back_T
-
-
-def _unit(layers_LTD: np.ndarray) -> np.ndarray:
-    norms = np.linalg.norm(layers_LTD, axis=-1, keepdims=True)
-    return layers_LTD / np.maximum(norms, 1e-12)

@@ -8,14 +8,13 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
 from ..bilm import BiLM
 from ..errors import Errors
 from ..machine import default_settings
-from .neighbours import BATCH_SIZE, Context, unit_layers
+from .neighbours import Context, nearest, sentence_numbers, unit_layers
 from .page import View, visible
 
 WINDOW = 200  # tokens that are read on each side of the word
@@ -51,8 +50,7 @@ def word_view(
     if not contexts:
         raise Errors.EL084(word=word, where="contexts")
     near = [_window(context, WINDOW) for context in contexts]
-    numbers = {tuple(c.sentence): i for i, c in enumerate(contexts)}
-    sentence_N = np.array([numbers[tuple(c.sentence)] for c in contexts])
+    sentence_N, n = sentence_numbers(contexts), min(N_NEAREST, len(contexts) - 1)
     layers, before = [], None
     for unit_ND in unit_layers(bilm, near, range(bilm.config.n_layers + 1)):
         centred_ND = unit_ND - unit_ND.mean(axis=0)
@@ -61,13 +59,15 @@ def word_view(
             points_NP[:, :2] *= np.where((before * points_NP[:, :2]).sum(0) < 0, -1, 1)
         before = points_NP[:, :2]
         cluster_N = clusters(points_NP)
+        near_Nn, cosine_Nn = nearest(unit_ND, sentence_N, unit_ND, sentence_N, n)
         layers.append(
             {
                 "points": before.astype(float).round(4).ravel().tolist(),
                 "variance": shares_P[:2].astype(float).round(4).tolist(),
                 "cluster": cluster_N.tolist(),
                 "typical": typical_words(near, cluster_N),
-                **_nearest(unit_ND, sentence_N),
+                "near": near_Nn.tolist(),
+                "cosine": (cosine_Nn * 1000).round().astype(int).tolist(),
             }
         )
     shown = [_window(context, AROUND, "…") for context in contexts]
@@ -165,27 +165,6 @@ def typical_words(
         best = sorted(score, key=lambda word: (-score[word], word))[:TYPICAL]
         found.append([visible(word, 20) for word in best if score[word] > 0])
     return found
-
-
-def _nearest(unit_ND: np.ndarray, sentence_N: np.ndarray) -> dict[str, Any]:
-    """Return the nearest contexts of each context, in other sentences, and their
-    cosines in thousandths.
-
-    Args:
-        unit_ND: Vectors of length 1.
-        sentence_N: Number of the sentence of each context.
-    """
-    n = min(N_NEAREST, len(unit_ND) - 1)
-    near, cosines = [], []
-    for start in range(0, len(unit_ND), BATCH_SIZE):
-        cosine_MN = unit_ND[start : start + BATCH_SIZE] @ unit_ND.T
-        own_M = sentence_N[start : start + BATCH_SIZE]
-        cosine_MN[own_M[:, None] == sentence_N] = -2  # below any cosine
-        best_Mn = np.argsort(-cosine_MN, axis=1, kind="stable")[:, :n]
-        found_Mn = np.take_along_axis(cosine_MN, best_Mn, axis=1)
-        near.append(np.where(found_Mn < -1.5, -1, best_Mn))
-        cosines.append((found_Mn * 1000).round().astype(int))
-    return {"near": np.vstack(near).tolist(), "cosine": np.vstack(cosines).tolist()}
 
 
 def _window(context: Context, around: int, cut: Sequence[str] = ()) -> Context:

@@ -51,13 +51,14 @@ def take_rows(x_ND: Tensor, numbers: Sequence[int]) -> Tensor:
     return x_ND[to_device(numbers, x_ND.device)]
 
 
-def copy_rows(x_ND: Tensor, from_N: Tensor, y_MD: Tensor, to_N: Tensor) -> None:
-    """Copy some rows of a matrix into rows of another."""
-    if x_ND.device.type == "cpu" and x_ND.dtype == y_MD.dtype == torch.float32:
-        rows_ND = np.take(x_ND.numpy(), from_N.numpy(), axis=0)
-        y_MD.numpy()[to_N.numpy()] = rows_ND
-    else:
-        y_MD.index_copy_(0, to_N, x_ND.index_select(0, from_N).to(y_MD.dtype))
+def copy_rows(x_LND: Tensor, from_N: Tensor, y_LMD: Tensor, to_N: Tensor) -> None:
+    """Copy some rows of each layer into rows of another array, layer by layer: one fits
+    a CPU's cache."""
+    for x_ND, y_MD in zip(x_LND, y_LMD):
+        if x_ND.device.type == "cpu" and x_ND.dtype == y_MD.dtype == torch.float32:
+            y_MD.numpy()[to_N.numpy()] = np.take(x_ND.numpy(), from_N.numpy(), axis=0)
+        else:
+            y_MD.index_copy_(0, to_N, x_ND.index_select(0, from_N).to(y_MD.dtype))
 
 
 def to_device(numbers: np.ndarray | Sequence[int], device: torch.device) -> Tensor:

@@ -135,7 +135,7 @@ def context_of(shim: BiLMShim) -> str:
     """Return what layers depend on beside the tokens: the weights, and how they are
     computed with, down to the rounding."""
     with torch.no_grad():
-        kernels = choose_all(shim.bilm.fast.dispatch_key(), shim.bilm_config, 1)
+        kernels = choose_all(shim.bilm.fast.dispatch_key(), shim.bilm.config, 1)
     parts = (
         VECTORS_OF,
         shim.fingerprint(),

@@ -13,7 +13,7 @@ from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.pipeline.tok2vec import Tok2Vec, Tok2VecListener
 from spacy.tokens import Doc
-from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.training import Example, validate_examples
 from spacy.util import registry
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, use_ops
@@ -24,27 +24,23 @@ from ..bilm import BiLM, compute_what_fits
 from ..errors import ElmoWarning, Errors, Warnings
 from ..files import parsing, reading
 from ..machine import default_settings
-from ..models import name_and_version
 from .cache import LayerCache, open_cache
 from .doc_similarity import install_hooks
 from .encoder import Encoder, LayerBatch, cut, group_docs, nothing, shim_of
 from .fine_tuning import FineTuning, ForwardPass
 from .layers import LayerReader, Reading, remember
-from .listener import ElmoListener, infer_widths_of_residuals
+from .listener import ElmoListener, infer_widths_of_residuals, nodes_of
 from .mix import first_mix
 from .older import OldFineTuning
 from .settings import ElmoSettings
 from .shim import SAVED, SAVED_AS, BiLMShim
 from .tok2vec import offer_replacement
-from .windows import DocPieces, SentenceAdvice, sentence_setters
-
-# What a copy takes along beside the listeners.
-_LINKS = "_later_tok2vecs", "_tensor_readers"
+from .windows import DocPieces, missing_boundaries, sentence_setters
 
 
 class Elmo(TrainablePipe):
     """The component `elmo`: it reads Docs with a biLM, and gives the layers to
-    listeners. It satisfies `spacy.ty.ListenedToComponent` and `listener.Upstream`.
+    listeners. It satisfies `spacy.ty.ListenedToComponent`.
 
     Args:
         vocab: Vocab of the pipeline.
@@ -81,13 +77,12 @@ class Elmo(TrainablePipe):
         self.named_weights = None if weights is None else shipped.locate(weights)
         if weights is None or not self._shim.takes_sizes:
             self._check_mix()  # else the weights, saved ones perhaps, say the sizes
-        self.sets_tensor = own.set_tensor
         self.listener_map = {}
         # Listeners that have asked for layers, and all that were ever connected.
         self._asking = weakref.WeakSet[Model[Any, Any]]()
         self._linked = weakref.WeakSet[ElmoListener]()
-        self._sentence_advice = SentenceAdvice()
-        self._cache_advice = True  # until it is said, or a cache or none was chosen
+        self._sentence_advice = True  # until it is given
+        self._cache_advice = True  # until it is given, or a cache or none was chosen
         # What belongs to the Docs in flight, and no copy takes along.
         self._reader = LayerReader(model, own.max_layers_mb << 20)
         if own.has_old:
@@ -102,7 +97,8 @@ class Elmo(TrainablePipe):
         if weights is not None and weights.parent != shipped.FOLDER:
             settings = replace(settings, weights=str(weights))
         build = partial(Elmo, lang=self.lang, settings=settings)
-        names = "listener_map", "error_handler", "cfg", *_LINKS
+        links = "listener_map", "_later_tok2vecs", "_tensor_readers"
+        names = *links, "error_handler", "cfg"
         state = {name: getattr(self, name) for name in names if hasattr(self, name)}
         # Not the components that they are a part of, which are perhaps not copied.
         state["linked"] = [(each, each.upstream is self) for each in self.linked]
@@ -141,12 +137,12 @@ class Elmo(TrainablePipe):
     @property
     def width(self) -> int:
         """D, the width of all vectors."""
-        return self._shim.bilm_config.width
+        return self._shim.bilm.config.width
 
     @property
     def n_layers(self) -> int:
         """L+1, the token layer included."""
-        return self._shim.bilm_config.n_layers + 1
+        return self._shim.bilm.config.n_layers + 1
 
     @property
     def is_sized(self) -> bool:
@@ -178,7 +174,7 @@ class Elmo(TrainablePipe):
     @property
     def has_default_weights(self) -> bool:
         """Whether there are weights, named ones, or some of this package that fit."""
-        fit = self._shim.bilm_config.to_dict() == shipped.sizes()
+        fit = self._shim.bilm.config.to_dict() == shipped.sizes()
         return self.has_weights or self.named_weights is not None or fit
 
     def fingerprint(self) -> str:
@@ -225,32 +221,9 @@ class Elmo(TrainablePipe):
         Raises:
             ValueError: [EL050, EL081] There are no weights. [EL052] They don't fit.
         """
-        validate_get_examples(get_examples, "Elmo.initialize")
-        self._initialize(weights, layer_cache, layer_cache_mb)
-
-    def initialize_for(self, listener: ElmoListener) -> None:
-        """Initialise this component, as `[initialize.components]` says, before a
-        listener in its pipeline. spaCy leaves it out if it is listed in
-        training.frozen_components. Weights that it has stay."""
-        nlp = self.pipeline()
-        if nlp is None or self._is_initialized or not _holds(nlp, self, listener):
-            return
-        blocks = nlp.config.interpolate()["initialize"]["components"]
-        settings = registry.resolve({"elmo": blocks.get(self.name, {})})["elmo"]
-        if self.has_weights:
-            settings.pop("weights", None)
-        if settings.get("weights") is not None or self.has_default_weights:
-            self._initialize(**settings)
-
-    def _initialize(
-        self,
-        weights: Callable[[], BiLM] | None = None,
-        layer_cache: str | None = None,
-        layer_cache_mb: int = 4096,
-    ) -> None:
         self._is_initialized = True
         self._tuning.restart()
-        config = self._shim.bilm_config
+        config = self._shim.bilm.config
         if weights is not None:
             path = getattr(weights, "path", "[initialize]")
             if path is None:
@@ -267,15 +240,30 @@ class Elmo(TrainablePipe):
         if layer_cache is not None or not self.frozen:
             self.use_layer_cache(layer_cache, layer_cache_mb)
 
+    def initialize_for(self, listener: ElmoListener) -> None:
+        """Initialise this component, as `[initialize.components]` says, before a
+        listener in its pipeline. spaCy leaves it out if it is listed in
+        training.frozen_components. Weights that it has stay."""
+        nlp = self.pipeline()
+        if nlp is None or self._is_initialized or not _holds(nlp, self, listener):
+            return
+        blocks = nlp.config.interpolate()["initialize"]["components"]
+        settings = registry.resolve({"elmo": blocks.get(self.name, {})})["elmo"]
+        if self.has_weights:
+            settings.pop("weights", None)
+        if settings.get("weights") is not None or self.has_default_weights:
+            self.initialize(list, **settings)
+
     def _with_weights(self) -> BiLMShim:
         """Return the shim. If it has no weights, give it those that are named, or those
         of this package if they fit."""
-        if not self.has_weights:
+        shim = self._shim
+        if not shim.has_weights:
             if not self.has_default_weights:
                 raise Errors.EL050(name=self.name)
             self._take_named_or_shipped()
             self._check_mixes()
-        return self._shim
+        return shim
 
     def _take_named_or_shipped(self) -> None:
         if self.named_weights is None:
@@ -286,7 +274,7 @@ class Elmo(TrainablePipe):
             self._take(BiLM.load(path), path)
 
     def _take(self, bilm: BiLM, path: str | Path) -> None:
-        version = name_and_version(path)  # which can fail, before anything is taken
+        version = shipped.name_and_version(path)  # can fail, before anything is taken
         # Thinc's ops, which say on what device, are the CPU's in another thread.
         with use_ops(self.model.ops.name):
             self._shim.set_weights(bilm, path, version)
@@ -357,21 +345,13 @@ class Elmo(TrainablePipe):
     def writes_tensor(self) -> bool:
         """Whether this component writes `doc.tensor`: not where that of an earlier
         `tok2vec` is still to be read."""
-        return self.sets_tensor and not self._tensor_readers
+        return self.settings.set_tensor and not self._tensor_readers
 
     @property
     def owns_tensor(self) -> bool:
         """Whether `doc.tensor` holds vectors of this component where a Doc leaves the
         pipeline."""
         return self.writes_tensor and not self._later_tok2vecs
-
-    @property
-    def connected(self) -> list[Model[Any, Any]]:
-        """The listeners, and others that have asked for layers: spaCy does not list
-        those of a disabled component that is enabled later, nor those of the pipeline
-        that this component was sourced from."""
-        listeners = self.listeners
-        return [*listeners, *(each for each in self._asking if each not in listeners)]
 
     @property
     def linked(self) -> list[ElmoListener]:
@@ -413,12 +393,11 @@ class Elmo(TrainablePipe):
         if isinstance(component, Elmo):
             self._is_hidden = True
         names = (self.name,) if self._is_hidden else ("*", self.name)
-        model = getattr(component, "model", None)
-        for node in model.walk(order="dfs_pre") if isinstance(model, Model) else ():
+        for node in nodes_of(component):
             if isinstance(node, ElmoListener) and node.upstream_name in names:
                 self.add_listener(node, component.name)
                 infer_widths_of_residuals(component.model)
-            if isinstance(node, Tok2VecListener) and self.sets_tensor:
+            if isinstance(node, Tok2VecListener) and self.settings.set_tensor:
                 # At prediction it reads the doc.tensor of a tok2vec, perhaps of one
                 # that stands before this component.
                 later, wanted = self._later_tok2vecs, node.upstream_name
@@ -427,7 +406,7 @@ class Elmo(TrainablePipe):
                     self._warn_once(Warnings.ELW22, component.name)
         if isinstance(component, Tok2Vec):
             self._later_tok2vecs.add(component.name)
-            if self.sets_tensor:
+            if self.settings.set_tensor:
                 self._warn_once(Warnings.ELW21, component.name)
 
     def _warn_once(self, kind: type[ElmoWarning], other: str) -> None:
@@ -447,7 +426,7 @@ class Elmo(TrainablePipe):
         for listener in self.linked:
             listener.record_fingerprint(self)
 
-    # -- what listeners ask for (see listener.Upstream) ---------------------------
+    # -- what listeners ask for ---------------------------------------------------
 
     def layers_for(
         self, listener: Model[Any, Any], docs: list[Doc], is_train: bool
@@ -515,11 +494,18 @@ class Elmo(TrainablePipe):
         return reading
 
     def _advise(self, docs: Sequence[DocPieces]) -> None:
-        """Warn once of Docs that come without the boundaries of their sentences."""
-        if not self._sentence_advice.is_given:
-            nlp = self.pipeline()
-            setters = partial(sentence_setters, nlp, self) if nlp else list
-            self._sentence_advice.check(self.name, docs, setters)
+        """Warn once [ELW01, ELW64] of Docs that come without the boundaries of their
+        sentences."""
+        how = missing_boundaries(docs) if self._sentence_advice else None
+        if how is None:
+            return
+        self._sentence_advice = False
+        nlp = self.pipeline()
+        if nlp is not None and (setters := sentence_setters(nlp, self)):
+            warning = Warnings.ELW64(name=self.name, setter=setters[-1])
+        else:
+            warning = Warnings.ELW01(name=self.name, how=how)
+        warnings.warn(warning, stacklevel=2)
 
     @default_settings()
     def set_annotations(self, docs: Iterable[Doc], scores: Reading) -> None:
@@ -539,7 +525,9 @@ class Elmo(TrainablePipe):
         self._hold(scores)
 
     def _hold(self, reading: Reading) -> None:
-        readers = set(map(id, self.connected))
+        # spaCy lists no listeners of a disabled component that is enabled later, and
+        # none of the pipeline that this component was sourced from.
+        readers = set(map(id, (*self.listeners, *self._asking)))
         reading.layers.check()
         self._reader.store.put(reading.docs, reading.layers, readers)
         for doc, _ in reading.docs:
@@ -687,7 +675,7 @@ class Elmo(TrainablePipe):
     def _load(self, model: bytes | None) -> "Elmo":
         """Take over the settings that were saved, and the model. The listeners are
         connected again if its weights have other sizes than before."""
-        sizes = self._shim.bilm_config
+        sizes = self._shim.bilm.config
         if model is not None:
             # Not by spaCy, which takes every AttributeError for a model of another
             # kind.
@@ -697,7 +685,7 @@ class Elmo(TrainablePipe):
         frozen = self.frozen if self.cfg is None else self.cfg.get("frozen")
         if isinstance(frozen, bool) and frozen != self.frozen:
             self.frozen = frozen
-        if self._shim.bilm_config != sizes:
+        if self._shim.bilm.config != sizes:
             self._check_mix()
             for listener in self.linked:
                 if listener.upstream is self:
@@ -707,8 +695,5 @@ class Elmo(TrainablePipe):
 
 def _holds(nlp: Language, *parts: Any) -> bool:
     """Return whether parts are components of a pipeline, or in models of them."""
-    found: list[Any] = []
-    for _, component in nlp.components:
-        model = getattr(component, "model", None)
-        found += [component, *(model.walk() if isinstance(model, Model) else ())]
-    return all(any(each is part for each in found) for part in parts)
+    found = ((each, *nodes_of(each)) for _, each in nlp.components)
+    return {*map(id, parts)} <= {id(each) for some in found for each in some}

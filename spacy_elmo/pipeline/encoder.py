@@ -42,7 +42,7 @@ from ..machine import (
     zeros,
 )
 from .shim import SAVED, SAVED_AS, BiLMShim
-from .windows import DocPieces, SpanGetter, configure_windows, docs_by_tokens
+from .windows import DocPieces, SpanGetter, configure_windows
 
 DROPOUT = {"dropout_rate": 0.0}  # of the LSTM layers' inputs; an update sets it
 PIPE_TOKENS = 16_384  # of a group of Docs at least, if there are as many
@@ -128,7 +128,7 @@ class EncoderModel(Model[Any, Any]):
         ValueError [EL052] if others were."""
         _, (saved,) = msg["shims"]
         shim = shim_of(self).from_bytes(saved)  # checked before anything is changed
-        self.set_dim("nO", shim.bilm_config.width, force=True)
+        self.set_dim("nO", shim.bilm.config.width, force=True)
         try:
             super().from_dict({**msg, "shims": [[], []]})
         except ValueError as error:  # of a width that is not the biLM's
@@ -159,12 +159,12 @@ def _check_parts(message: dict[str, Any], nodes: list[Model[Any, Any]]) -> None:
 
 
 class Sentences(NamedTuple):
-    """What the biLM reads, and which rows of the result its vectors fill; rows that no
-    sentence fills are zeros."""
+    """What the biLM reads of Docs, and which rows of the result its vectors fill; rows
+    that no sentence fills are zeros."""
 
     tokens: list[list[str]]
     rows: list[np.ndarray]
-    n_rows: int
+    lengths: list[int]  # of the Docs, in tokens, each of which has a row
 
 
 @registry.architectures("spacy-elmo.BiLM.v1")
@@ -290,42 +290,47 @@ def group_docs(
     """Yield Docs in order, in groups of batch_size Docs at most. A group has about two
     batches of the biLM: enough to batch sentences of similar length, and few enough to
     keep little of long Docs in memory."""
-    n_tokens = max(PIPE_TOKENS, 2 * shim_of(encoder).batch_tokens)
-    return docs_by_tokens(docs, n_tokens, batch_size)
+    enough = max(PIPE_TOKENS, 2 * shim_of(encoder).batch_tokens)
+    group: list[Doc] = []
+    n_tokens = 0
+    for doc in docs:
+        group.append(doc)
+        n_tokens += len(doc)
+        if len(group) == batch_size or n_tokens >= enough:
+            yield group
+            group, n_tokens = [], 0
+    if group:
+        yield group
 
 
-def sentences_of(docs: Sequence[DocPieces]) -> tuple[Sentences, list[int]]:
-    """Return what the biLM reads of Docs, and the number of tokens of each."""
+def sentences_of(docs: Sequence[DocPieces]) -> Sentences:
+    """Return what the biLM reads of Docs."""
     lengths = [len(doc) for doc, _ in docs]
-    starts = list(accumulate(lengths, initial=0))
     tokens, rows = [], []
-    for (doc, pieces), start in zip(docs, starts):
+    for (doc, pieces), start in zip(docs, accumulate(lengths, initial=0)):
         texts = [token.text for token in doc]
         for piece in pieces:
             tokens.append([texts[i] for i in piece.tolist()])
             rows.append(start + piece)
-    return Sentences(tokens, rows, starts[-1]), lengths
+    return Sentences(tokens, rows, lengths)
 
 
 def _forward(
     model: Encoder, docs: Sequence[Doc | DocPieces], is_train: bool
 ) -> tuple[LayerBatch, Callable[[LayerBatch], list[Doc]]]:
-    sentences, lengths = sentences_of(cut(model, docs))
+    sentences = sentences_of(cut(model, docs))
     layers_LND, backprop = model.layers[0](sentences, is_train)
-    layers = as_batch(layers_LND, sentences, lengths)
+    layers = as_batch(layers_LND, sentences)
     return layers, lambda d_layers: backprop(d_layers.values)
 
 
-def as_batch(
-    layers_LND: Floats3d, sentences: Sentences, lengths: Sequence[int]
-) -> LayerBatch:
-    """Return the layers of Docs of so many tokens, with a check that they are finite.
-    Nothing is left to check on a CPU, or of Docs without tokens, whose arrays have no
-    address on a GPU."""
+def as_batch(layers_LND: Floats3d, sentences: Sentences) -> LayerBatch:
+    """Return the layers of Docs, with a check that they are finite. Nothing is left to
+    check on a CPU, or of Docs without tokens, whose arrays have no address on a GPU."""
     check: Callable[[], None] = nothing
     if layers_LND.size and not isinstance(layers_LND, np.ndarray):
         check = check_finite(xp2torch(layers_LND), sentences.tokens, sentences.rows)
-    return LayerBatch(layers_LND, lengths, check)
+    return LayerBatch(layers_LND, sentences.lengths, check)
 
 
 # Of a batch: where each row of its layers goes and where it comes from, its layers, and
@@ -341,12 +346,12 @@ def _forward_sentences(
     if not shim.has_weights:
         raise Errors.EL050(name="spacy-elmo.BiLM.v1")
     prepare_for_forks()
-    tokens, rows, n_rows = sentences
+    tokens, rows, lengths = sentences
     bilm = shim.bilm
     config, device = bilm.config, bilm.device
     options = {"dropout": model.attrs["dropout_rate"]} if is_train else {}
     # Layers of all sentences in one array, which every batch is written into.
-    shape = config.n_layers + 1, n_rows, 2 * config.projection_dim
+    shape = config.n_layers + 1, sum(lengths), 2 * config.projection_dim
     layers_LND = zeros(shape, device)
     computed: list[Computed] = []
 
@@ -356,7 +361,7 @@ def _forward_sentences(
             check_finite(Y_LND.detach(), [tokens[s] for s in some], batch.positions)
         to_N = np.concatenate([rows[s] for s in some])
         places = to_device(np.stack([to_N, np.concatenate(batch.positions)]), device)
-        _copy_rows(Y_LND.detach(), places[1], layers_LND, places[0])
+        copy_rows(Y_LND.detach(), places[1], layers_LND, places[0])
         return places, Y_LND, backprop_some
 
     for _, batch in in_batches(tokens, shim.batch_tokens, compute):
@@ -368,15 +373,9 @@ def _forward_sentences(
         d_LND = xp2torch(d_layers_LND, device=device)
         for (to_N, from_N), Y_LND, backprop_some in computed:
             dY_LND = torch.zeros_like(Y_LND)
-            _copy_rows(d_LND, to_N, dY_LND, from_N)
+            copy_rows(d_LND, to_N, dY_LND, from_N)
             gradients = {"grad_tensors": (dY_LND,)}
             backprop_some(ArgsKwargs(((Y_LND,),), gradients))
         return []
 
     return cast(Floats3d, torch2xp(layers_LND)), backprop
-
-
-def _copy_rows(source: Tensor, from_N: Tensor, target: Tensor, to_N: Tensor) -> None:
-    """Copy rows of every layer; layer by layer, which fits a CPU's cache."""
-    for source_ND, target_ND in zip(source, target):
-        copy_rows(source_ND, from_N, target_ND, to_N)

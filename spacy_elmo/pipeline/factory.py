@@ -2,6 +2,7 @@
 
 import warnings
 import weakref
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -80,45 +81,29 @@ def make_elmo(
         unfreeze_every=unfreeze_every,
     )
     if weights is not None:
-        _take_sizes(model, weights)
-        _warn_of_mix(name, settings)
+        shim = shim_of(model)
+        # Version 0.2 wrote the shipped model's sizes where none were chosen.
+        shim.takes_sizes |= shim.bilm.config.to_dict() == shipped.sizes()
+        # A saved pipeline has weights of its own, and must load where there are no
+        # others. Where they are needed, an error says what is wrong.
+        with suppress(OSError, ValueError):
+            if shim.takes_sizes:
+                set_sizes(model, read_config(shipped.find(weights)))
+            _warn_of_mix(name, weights, settings)
     elmo = Elmo(nlp.vocab, model, name, settings=settings, lang=nlp.lang or "")
     elmo.pipeline = weakref.ref(nlp)
     return elmo
 
 
-def _take_sizes(model: Encoder, weights: str) -> None:
-    """Give a model the sizes of named weights, if none were chosen for it.
-
-    Not if they can't be read: a saved pipeline has weights of its own, and must load
-    where there are no others. Where they are needed, an error says what is wrong.
-    """
-    shim = shim_of(model)
-    # Version 0.2 wrote the shipped model's sizes where none were chosen.
-    shim.takes_sizes |= shim.bilm_config.to_dict() == shipped.sizes()
-    if shim.takes_sizes:
-        try:
-            set_sizes(model, read_config(shipped.find(weights)))
-        except (OSError, ValueError):
-            return
-
-
-def _warn_of_mix(name: str, settings: ElmoSettings) -> None:
-    """Warn [ELW60] of named weights that have a trained mix, if the component has none.
-    Where they can't be read, an error says so when they are needed."""
+def _warn_of_mix(name: str, weights: str, settings: ElmoSettings) -> None:
+    """Warn [ELW60] of weights that have a trained mix, if the component has none."""
     plain = settings.mix in ("average", "learned") and settings.gamma == 1.0
-    if settings.weights is None or settings.mix_weights is not None or not plain:
+    if not plain or settings.mix_weights is not None:
         return
-    try:
-        mix = read_mix(shipped.find(settings.weights))
-    except (OSError, ValueError):
-        return
-    if mix is not None:
-        values = {"path": settings.weights, "name": name}
-        weights = [round(weight, 4) for weight in mix.weights]
-        warnings.warn(
-            Warnings.ELW60(weights=weights, gamma=mix.gamma, **values), stacklevel=2
-        )
+    if (mix := read_mix(shipped.find(weights))) is not None:
+        values = {"path": weights, "name": name, "gamma": mix.gamma}
+        rounded = [round(weight, 4) for weight in mix.weights]
+        warnings.warn(Warnings.ELW60(weights=rounded, **values), stacklevel=3)
 
 
 def component_config(path: str | Path) -> dict[str, Any]:

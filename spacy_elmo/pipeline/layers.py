@@ -191,7 +191,7 @@ class LayerReader:
         cache was removed or damaged meanwhile, and do without it from then on."""
         prepare_for_forks()
         cut_docs = cut(self.model, list(docs))
-        sentences, lengths = sentences_of(cut_docs)
+        sentences = sentences_of(cut_docs)
         if self.cache is None:
             layers_LND = self.model.layers[0].predict(sentences)
         else:
@@ -201,7 +201,7 @@ class LayerReader:
                 self.cache = None  # a cache is not needed
                 warnings.warn(Warnings.ELW26(error=error), stacklevel=2)
                 return self.read(cut_docs)
-        return Reading(cut_docs, as_batch(layers_LND, sentences, lengths))
+        return Reading(cut_docs, as_batch(layers_LND, sentences))
 
     def _read_through(self, cache: LayerCache, sentences: Sentences) -> Floats3d:
         """Return the layers of sentences, (L+1, N, D): known ones from the cache. Keep
@@ -210,13 +210,13 @@ class LayerReader:
         weights = list(shim.bilm.parameters())  # kept alive, see `BiLMShim.state`
         before, context = shim.state(), context_of(shim)
         cache.use(key_of(context, []))
-        tokens, rows, n_rows = sentences
+        tokens, rows, lengths = sentences
         # By the words as they are read: both Unicode forms of a word have one vector.
         keys = [key_of(context, shim.bilm.as_read(sentence)) for sentence in tokens]
         known = cache.read(keys)
         new = [s for s, key in enumerate(keys) if key not in known]
         layers_LND: Any = self.model.layers[0].predict(
-            Sentences([tokens[s] for s in new], [rows[s] for s in new], n_rows)
+            Sentences([tokens[s] for s in new], [rows[s] for s in new], lengths)
         )
         device = shim.bilm.device
         computed: dict[bytes, Any] = {}

@@ -9,7 +9,7 @@ difference which listeners are frozen or disabled.
 import warnings
 import weakref
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from spacy.tokens import Doc
 from spacy.util import registry
@@ -19,42 +19,15 @@ from thinc.types import Floats2d
 
 from ..errors import Errors, Warnings
 from ..machine import default_settings
-from .encoder import LayerBatch
 from .mix import MixModel
 from .settings import ListenerSettings
+
+if TYPE_CHECKING:
+    from .component import Elmo
 
 # Attribute that is saved with a listener: the fingerprint of the biLM that its mix was
 # trained with, or nothing where it is not known.
 TRAINED_WITH = "trained_with"
-
-
-class Upstream(Protocol):
-    """What a listener asks of the component that it listens to."""
-
-    name: str
-    width: int  # of its vectors
-    n_layers: int  # the token layer included
-    has_weights: bool
-    has_default_weights: bool  # or takes some when they are needed
-    is_sized: bool  # whether the sizes above stay when weights come
-    fingerprint: Callable[[], str]  # of its weights
-
-    def has_read(self, doc: Doc) -> bool:
-        """Return whether it has the layers of a Doc, or had them."""
-
-    def layers_for(
-        self, listener: Model[Any, Any], docs: list[Doc], is_train: bool
-    ) -> Iterable[LayerBatch]:
-        """Yield the layers of Docs in order, some Docs at once."""
-
-    def add_gradient(self, docs: list[Doc], d_layers: Callable[[], LayerBatch]) -> None:
-        """Add to the gradient of the layers of Docs, if it learns from them."""
-
-    def initialize_for(self, listener: Any) -> None:
-        """Initialise itself, if spaCy leaves it out, before a listener."""
-
-    def end_update(self, listener: Model[Any, Any]) -> None:
-        """Note that the component of a listener has finished its update."""
 
 
 class ElmoListener(MixModel):
@@ -73,14 +46,13 @@ class ElmoListener(MixModel):
         self.attrs[TRAINED_WITH] = ""
         self.upstream_name = upstream_name
         self.width = width
-        self._upstream: Callable[[], Upstream | None] = _nothing
-        # Those of other pipelines, which it is a part of too since it was sourced.
-        self._others: list[Callable[[], Upstream | None]] = []
+        # The component of its own pipeline first, after it those of other pipelines,
+        # which it is a part of too since it was sourced.
+        self._upstreams: list[Callable[[], Elmo | None]] = [_nothing]
         # The list of Docs that it was initialised with: Thinc infers the shapes of the
         # layers above from a prediction on the very same list.
         self.sample: Any = None
         self._warned_of = ""
-        self.fits = False  # whether it has the sizes of its upstream
 
     @property
     def n_layers(self) -> int:
@@ -88,30 +60,30 @@ class ElmoListener(MixModel):
         return self.upstream.n_layers if self.upstream else self.n_trained
 
     @property
-    def upstream(self) -> Upstream | None:
+    def upstream(self) -> "Elmo | None":
         """The component that it listens to, as long as that is there."""
-        return self._upstream()
+        return self._upstreams[0]()
 
-    def connect(self, upstream: Upstream) -> None:
+    def connect(self, upstream: "Elmo") -> None:
         """Listen to a component from now on. Raises as `fit`, unless the sizes of the
         component may be others once it has weights."""
-        self.fits = False
+        fits = True
         try:
             self.fit(upstream)
         except ValueError:
             if upstream.is_sized:
                 raise
+            fits = False
         previous = self.upstream
         if previous not in (None, upstream) and previous.has_weights:
             self.record_fingerprint(previous)
-        if self.fits:
+        if fits:
             self.check_weights(upstream)
-        if self.upstream is not upstream:
-            self._others = [each for each in (*self._others, self._upstream) if each()]
+        others = [each for each in self._upstreams if each() not in (None, upstream)]
         # Weak, or a component sourced into another pipeline would keep this one alive.
-        self._upstream = weakref.ref(upstream)
+        self._upstreams = [weakref.ref(upstream), *others]
 
-    def fit(self, upstream: Upstream) -> None:
+    def fit(self, upstream: "Elmo") -> None:
         """Take the sizes of a component.
 
         Raises:
@@ -128,28 +100,27 @@ class ElmoListener(MixModel):
         else:
             has_params = bool(self.has_param("gamma"))
         before = self._dims["nO"]
-        self.fits = has_params and before in (None, width)
-        if not self.fits and self.is_trained:
+        fits = has_params and before in (None, width)
+        if not fits and self.is_trained:
             mix = f"{self.n_trained} layers" if self.n_trained else "a fixed mix"
             found = f"{mix} (vectors of width {before})"
             expected = f"{n_layers} layers (width {width})"
             raise Errors.EL060(found=found, expected=expected, name=name)
         self._dims["nO"] = width
-        if not self.fits:
+        if not fits:
             self.set_up(n_layers)
-        self.fits = True
 
-    def connect_also(self, upstream: Upstream) -> None:
+    def connect_also(self, upstream: "Elmo") -> None:
         """Listen to a component too, which has read Docs of another pipeline."""
-        self._others.append(weakref.ref(upstream))
+        self._upstreams.append(weakref.ref(upstream))
 
-    def listens_to(self, upstream: Upstream) -> bool:
+    def listens_to(self, upstream: "Elmo") -> bool:
         """Return whether it listens to a component, in whatever pipeline."""
-        return any(each() is upstream for each in (self._upstream, *self._others))
+        return any(each() is upstream for each in self._upstreams)
 
-    def upstream_of(self, docs: list[Doc]) -> Upstream | None:
+    def upstream_of(self, docs: list[Doc]) -> "Elmo | None":
         """Return the component that has read these Docs, or else the last connected."""
-        found = [each() for each in (self._upstream, *self._others)]
+        found = [each() for each in self._upstreams]
         for upstream in found if docs and any(found[1:]) else ():
             if upstream is not None and upstream.has_read(docs[0]):
                 return upstream
@@ -157,20 +128,18 @@ class ElmoListener(MixModel):
 
     def end_update(self) -> None:
         """Tell the upstream that the component has finished its update."""
-        for each in (self._upstream, *self._others):
-            upstream = each()
-            if upstream is not None:
+        for each in self._upstreams:
+            if (upstream := each()) is not None:
                 upstream.end_update(self)
 
-    def record_fingerprint(self, upstream: Upstream) -> None:
+    def record_fingerprint(self, upstream: "Elmo") -> None:
         """Record the weights that its mix was trained with, unless they are known."""
         self.attrs[TRAINED_WITH] = self.attrs[TRAINED_WITH] or upstream.fingerprint()
 
-    def check_weights(self, upstream: Upstream) -> None:
+    def check_weights(self, upstream: "Elmo") -> None:
         """Warn [ELW20], once, of a mix that was trained with other weights. Raises as
-        `fit` if it was not known before whether it fits."""
-        if not self.fits:
-            self.fit(upstream)
+        `fit`."""
+        self.fit(upstream)
         known = self.attrs[TRAINED_WITH]
         if not (known and self.is_trained and upstream.has_weights):
             return
@@ -184,7 +153,7 @@ class ElmoListener(MixModel):
         copied.copy_mix(self)
         copied._dims["nO"] = self._dims["nO"]
         copied.attrs.update(self.attrs)
-        copied._upstream, copied.fits = self._upstream, self.fits
+        copied._upstreams = self._upstreams[:1]
         return copied
 
     __deepcopy__ = _copy
@@ -192,7 +161,7 @@ class ElmoListener(MixModel):
     def __getstate__(self) -> dict[str, Any]:
         # The upstream connects its listeners again when it is unpickled itself.
         slots = {name: getattr(self, name) for name in Model.__slots__}
-        unlinked = {"_upstream": _nothing, "_others": [], "sample": None}
+        unlinked = {"_upstreams": [_nothing], "sample": None}
         return {**slots, **self.__dict__, **unlinked}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -239,8 +208,7 @@ def _nothing() -> None:
 def _init(model: ElmoListener, X: Any = None, Y: Any = None) -> None:
     if model.upstream is not None:
         model.upstream.initialize_for(model)
-        if not model.fits:
-            model.fit(model.upstream)
+        model.fit(model.upstream)
         model.set_up(model.upstream.n_layers)
         model.attrs[TRAINED_WITH] = ""
     model.sample = X
@@ -279,6 +247,13 @@ def _forward(
         return []
 
     return vectors, backprop
+
+
+def nodes_of(component: Any) -> Iterable[Model[Any, Any]]:
+    """Return all layers of a component's model, none if it has no model. Depth first:
+    what a concatenation begins with stands below what it ends with."""
+    model = getattr(component, "model", None)
+    return model.walk(order="dfs_pre") if isinstance(model, Model) else ()
 
 
 def infer_widths_of_residuals(model: Model[Any, Any]) -> None:

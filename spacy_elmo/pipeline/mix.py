@@ -189,27 +189,15 @@ def first_mix(ops: Ops, settings: MixSettings, layers_LND: Any) -> Any:
     """Return the mix that the settings begin with, which nothing has trained."""
     if settings.layer_norm:
         layers_LND = normalize(ops, layers_LND)
-    weights = None if settings.mix_weights is None else tuple(settings.mix_weights)
-    n_layers = len(layers_LND)
-    scale_L = _first_scale(ops, settings.mix, weights, settings.gamma, n_layers)
+    scale_L = _first_scale(ops, settings, len(layers_LND))
     return _mix(ops, settings, layers_LND, scale_L)
 
 
 @lru_cache(maxsize=16)
-def _first_scale(
-    ops: Ops,
-    mix: str | int,
-    weights: tuple[float, ...] | None,
-    gamma: float,
-    n_layers: int,
-) -> Any:
+def _first_scale(ops: Ops, settings: MixSettings, n_layers: int) -> Any:
     """Return the scale of each layer, (L1,), which is copied to a GPU once."""
-    if weights is None:
-        settings = MixSettings(mix)
-    else:
-        settings = MixSettings("learned", list(weights))
     first_L = ops.asarray1f(settings.first_weights(n_layers))
-    return gamma * shares(ops, settings, first_L)
+    return settings.gamma * shares(ops, settings, first_L)
 
 
 def _mix(ops: Ops, settings: MixSettings, layers_LND: Any, scale_L: Any) -> Any:

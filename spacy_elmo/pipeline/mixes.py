@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spacy.language import Language
-from thinc.api import Model
 
 from ..errors import Errors
 from ..files import new_figure, save_figure
-from .listener import ElmoListener
+from .listener import ElmoListener, nodes_of
 from .tok2vec import OwnElmo
 
 
@@ -33,9 +32,7 @@ def learned_mixes(nlp: Language) -> list[LearnedMix]:
     """
     found = []
     for name, component in nlp.components:
-        model = getattr(component, "model", None)
-        # Depth first: what a concatenation begins with stands below what it ends with.
-        nodes = model.walk(order="dfs_pre") if isinstance(model, Model) else ()
+        nodes = nodes_of(component)
         readers = [n for n in nodes if isinstance(n, (ElmoListener, OwnElmo))]
         for place, reader in enumerate(readers, start=1):
             if reader.has_param("gamma"):

@@ -1,6 +1,6 @@
 """The settings of a component and of its listeners, with their defaults."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..bilm import check_at_least
 from ..errors import Errors
@@ -27,7 +27,8 @@ class MixSettings:
     """
 
     mix: str | int = "learned"
-    mix_weights: list[float] | None = None
+    # A list has no hash; equal settings have equal weights all the same.
+    mix_weights: list[float] | None = field(default=None, hash=False)
     layer_norm: bool = False
     gamma: float = 1.0
 

@@ -204,7 +204,6 @@ class BiLMShim(TorchShim):
 
     def set_sizes(self, config: BiLMConfig) -> None:
         """Have no weights, and ask for weights of these sizes."""
-        self.bilm_config = config
         self._model, self._taken = BiLM.empty(config), object()
         # Layers that learn, from the top down, the token layer being the last.
         self.unfrozen = config.n_layers + 1
@@ -289,12 +288,12 @@ class BiLMShim(TorchShim):
         """Return whether the parameter of a name is of a layer that learns."""
         match = re.match(r"(?:forward|backward)_lstm\.layers\.(\d+)\.", name)
         layer = int(match[1]) + 1 if match else 0  # the token layer
-        return layer > self.bilm_config.n_layers - self.unfrozen
+        return layer > self._model.config.n_layers - self.unfrozen
 
     def unfreeze(self, n_layers: int) -> None:
         """Have the top n_layers learn, the token layer being the last one."""
         check_at_least(1, n_layers=n_layers)
-        self.unfrozen = min(n_layers, self.bilm_config.n_layers + 1)
+        self.unfrozen = min(n_layers, self._model.config.n_layers + 1)
 
     def to_device(self, device_type: str, device_id: int) -> None:
         """Move the weights to a device."""
@@ -305,8 +304,8 @@ class BiLMShim(TorchShim):
         """Return the weights, and what belongs to them, as msgpack."""
         return srsly.msgpack_dumps(
             {
-                "config": self.bilm_config.to_dict(),
-                "vocab": self._model.vocab if self.bilm_config.n_words else None,
+                "config": self._model.config.to_dict(),
+                "vocab": self._model.vocab if self._model.config.n_words else None,
                 "alphabet": self._model.alphabet,
                 "unicode_form": self._model.form,
                 "origin": self.origin,
@@ -344,7 +343,7 @@ class BiLMShim(TorchShim):
                 raise Errors.EL010(path=SAVED, error=problem)
         if not self.takes_sizes or self.has_weights:
             self.check_sizes(config, SAVED)
-        elif config != self.bilm_config:
+        elif config != self._model.config:
             self.set_sizes(config)
         if stored is not None:
             self.set_weights(BiLM.from_stored(stored), SAVED, origin)
@@ -352,7 +351,7 @@ class BiLMShim(TorchShim):
 
     def check_sizes(self, found: BiLMConfig, source: object) -> None:
         """Raise ValueError [EL052] if the sizes of weights from a source are others."""
-        ours, theirs = self.bilm_config.to_dict(), found.to_dict()
+        ours, theirs = self._model.config.to_dict(), found.to_dict()
         differing = [
             f"{name} = {theirs[name]} (configured: {ours[name]})"
             for name in ours

@@ -28,7 +28,7 @@ class OwnElmo(MixModel):
 
     def __init__(self, bilm: Encoder, frozen: bool, settings: ListenerSettings) -> None:
         super().__init__("elmo-tok2vec", _forward, settings, layers=[bilm], init=_init)
-        config = shim_of(bilm).bilm_config
+        config = shim_of(bilm).bilm.config
         self.n_layers = config.n_layers + 1
         self.frozen = frozen
         self.set_dim("nO", settings.width(self.n_layers, config.width))
@@ -108,7 +108,7 @@ class Replacement:
     def model(self, copied: Encoder, listener: ElmoListener, upstream: Any) -> OwnElmo:
         """Return a tok2vec of its own in a listener's place, whose mix it keeps."""
         if self._given.get("@architectures") == TOK2VEC:
-            self._bilm.update(shim_of(copied).bilm_config.to_dict())
+            self._bilm.update(shim_of(copied).bilm.config.to_dict())
             self._given.update(asdict(listener.settings))
             self._keep_what_is_around(upstream.name)
         shim_of(copied).unfreeze(upstream.n_layers)

@@ -115,7 +115,10 @@ def make_config(
     if at:
         for name in OLD_SETTINGS:
             del config["components"]["elmo"][name]
-        config["initialize"]["components"] = {"elmo": _initialize(layer_cache)}
+        # Without a reader, initialising again would begin with fine-tuned weights.
+        reader = {"@readers": "spacy-elmo.WeightsReader.v1", "path": None}
+        elmo = {"weights": reader, "layer_cache": layer_cache}
+        config["initialize"]["components"] = {"elmo": elmo}
     config["initialize"]["vectors"] = static
     config["nlp"]["batch_size"] = nlp.batch_size
     _set_training(config["training"], steps, sentences)
@@ -130,18 +133,21 @@ def make_config(
     return _commented(Config(config).to_str())
 
 
-def _initialize(layer_cache: str | None) -> Block:
-    # Without a reader, initialising again would begin with fine-tuned weights.
-    reader = {"@readers": "spacy-elmo.WeightsReader.v1", "path": None}
-    return {"weights": reader, "layer_cache": layer_cache}
-
-
 def _set_training(training: Block, steps: int | None, annotating: list[str]) -> None:
     training["annotating_components"] = annotating
-    if steps is not None:
-        training.update(_budget(training["optimizer"], steps))
     # Not what comes of this machine or of the pipeline's being built here.
     training["logger"] = {"@loggers": "spacy.ConsoleLogger.v1"}
+    if steps is None:
+        return
+    training["max_steps"], training["patience"] = steps, 0
+    training["eval_frequency"] = max(1, steps // EVALUATIONS)
+    training["optimizer"]["learn_rate"] = {
+        "@schedules": "warmup_linear.v1",
+        "warmup_steps": max(1, steps // 10),
+        # No variable: nlp.create_optimizer of spaCy does not interpolate.
+        "total_steps": steps,
+        "initial_rate": LEARN_RATE,
+    }
 
 
 def _score_weights(nlp: Language, untrained: list[str]) -> dict[str, float | None]:
@@ -157,22 +163,6 @@ def _score_weights(nlp: Language, untrained: list[str]) -> dict[str, float | Non
         else:
             learned.append(scores)
     return combine_score_weights([rules, *learned])
-
-
-def _budget(optimizer: Block, steps: int) -> Block:
-    rate = {
-        "@schedules": "warmup_linear.v1",
-        "warmup_steps": max(1, steps // 10),
-        # No variable: nlp.create_optimizer of spaCy does not interpolate.
-        "total_steps": steps,
-        "initial_rate": LEARN_RATE,
-    }
-    return {
-        "max_steps": steps,
-        "eval_frequency": max(1, steps // EVALUATIONS),
-        "patience": 0,
-        "optimizer": {**optimizer, "learn_rate": rate},
-    }
 
 
 def _model_of(nlp: Language, name: str) -> Block:

@@ -1,8 +1,7 @@
-"""Where a Doc is cut into the sentences that the biLM reads, and a warning of Docs that
-come without their boundaries: other text around a sentence changes its vectors."""
+"""Where a Doc is cut into the sentences that the biLM reads. Docs that come without
+their boundaries are warned of: other text around a sentence changes its vectors."""
 
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -13,7 +12,7 @@ from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc
 from spacy.util import registry
 
-from ..errors import Errors, Warnings
+from ..errors import Errors
 
 # Token indices of each sentence of a Doc, in order; white space is in none of them.
 Pieces = list[np.ndarray]
@@ -30,23 +29,6 @@ class DocPieces(NamedTuple):
 def tokens_of(doc: Doc) -> int:
     """Return a number that differs, as far as 64 bits go, if a Doc's tokens do."""
     return hash(doc.to_array(ORTH).tobytes())
-
-
-def docs_by_tokens(
-    docs: Iterable[Doc], n_tokens: int, batch_size: int | None = None
-) -> Iterator[list[Doc]]:
-    """Yield Docs in order, in groups of at most batch_size Docs, and of no more Docs
-    than reach n_tokens."""
-    group: list[Doc] = []
-    tokens = 0
-    for doc in docs:
-        group.append(doc)
-        tokens += len(doc)
-        if len(group) == batch_size or tokens >= n_tokens:
-            yield group
-            group, tokens = [], 0
-    if group:
-        yield group
 
 
 class Windows:
@@ -90,33 +72,17 @@ _ENDS = frozenset(Sentencizer.default_punct_chars)
 _SETS = {"doc.sents", "token.is_sent_start"}  # of what a component says it assigns
 
 
-class SentenceAdvice:
-    """Warns once [ELW01, ELW64] of a Doc without boundaries that is read in windows, or
-    whole although a sentence ends inside."""
-
-    def __init__(self) -> None:
-        self.is_given = False
-
-    def check(
-        self, name: str, docs: Sequence[DocPieces], setters: Callable[[], list[str]]
-    ) -> None:
-        """Look at Docs that are read by the component of a name. `setters` returns the
-        names of the components before it that set boundaries."""
-        for doc, pieces in docs:
-            if doc.has_annotation("SENT_START"):
-                continue
-            if len(pieces) > 1:
-                how = f"in {len(pieces)} windows"
-            elif (end := _end_inside(doc)) is not None:
-                how = f"as one sentence, though one ends at token {end} of {len(doc)}"
-            else:
-                continue
-            self.is_given = True
-            if names := setters():
-                warnings.warn(Warnings.ELW64(name=name, setter=names[-1]), stacklevel=3)
-            else:
-                warnings.warn(Warnings.ELW01(name=name, how=how), stacklevel=3)
-            return
+def missing_boundaries(docs: Sequence[DocPieces]) -> str | None:
+    """Look for a Doc without boundaries that is read in windows, or whole although a
+    sentence ends inside. Return how the first one is read, None if there is none."""
+    for doc, pieces in docs:
+        if doc.has_annotation("SENT_START"):
+            continue
+        if len(pieces) > 1:
+            return f"in {len(pieces)} windows"
+        if (end := _end_inside(doc)) is not None:
+            return f"as one sentence, though one ends at token {end} of {len(doc)}"
+    return None
 
 
 def _end_inside(doc: Doc) -> int | None:

@@ -71,9 +71,14 @@ def test_nearest_by_cosine():
     rng = np.random.default_rng(0)
     query, among = rng.normal(size=(3, 5)), rng.normal(size=(20, 5))
     query, among = (x / np.linalg.norm(x, axis=1)[:, None] for x in (query, among))
-    for q, found in zip(query, nearest(query, among, 4)):
+    of_query, of_others = np.array([20, 20, 0]), np.arange(20) // 2
+    near, cosines = nearest(query, of_query, among, of_others, 4)
+    for q, own, found, cosine in zip(query, of_query, near, cosines):
         angles = [np.arccos(np.clip(q @ a, -1, 1)) for a in among]
-        assert found == sorted(range(20), key=lambda i: angles[i])[:4]
+        others = [i for i in range(20) if of_others[i] != own]
+        assert found.tolist() == sorted(others, key=lambda i: angles[i])[:4]
+        assert np.allclose(np.arccos(cosine), [angles[i] for i in found], atol=1e-3)
+    assert (nearest(query, of_query, among[:2], of_others[:2], 4)[0][2] == -1).all()
 
 
 def _lines_with(pattern, lines):
