@@ -37,19 +37,19 @@ class Columns:
         self._ids, self._tokens = _Texts(), _Texts()
         self._starts, self._ends = _Numbers("i"), _Numbers("i")
 
-    def add(self, part: Content) -> list[Unit]:
-        """Add the next part. Return its sentences, which are to be encoded."""
+    def add(self, document: Content) -> list[Unit]:
+        """Add a document, or a piece of one. Return the sentences to encode."""
         counts = self.counts
-        if part.begins or not counts["documents"]:
-            self.continues |= not part.begins
-            self._ids.add([part.id or f"{self.source}:{part.position}"])
-            self._positions.extend([part.position])
+        if document.begins or not counts["documents"]:
+            self.continues |= not document.begins
+            self._ids.add([document.id or f"{self.source}:{document.position}"])
+            self._positions.extend([document.position])
             self._document_offsets.extend([counts["tokens"]])
             counts["documents"] += 1
-        document, units = counts["documents"] - 1, []
-        for tokens, starts, ends in part.sentences:
+        number, units = counts["documents"] - 1, []
+        for tokens, starts, ends in document.sentences:
             rows = {"token": counts["tokens"], "sentence": counts["sentences"]}
-            units.append((rows.get(self.pool, document), tokens))
+            units.append((rows.get(self.pool, number), tokens))
             if self.pool == "token":
                 self._tokens.add(tokens)
                 self._starts.extend(starts)
@@ -57,7 +57,7 @@ class Columns:
             self._sentence_offsets.extend([counts["tokens"]])
             counts["tokens"] += len(tokens)
             counts["sentences"] += 1
-        return units or ([(document, [])] if self.pool == "doc" else [])
+        return units or ([(number, [])] if self.pool == "doc" else [])
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the arrays of the shard by name. This can be called once."""
@@ -116,9 +116,10 @@ def read_units(
     plan: Plan, reader: Reader, source: Source, shard: Range, columns: Columns
 ) -> Iterator[Unit]:
     """Yield the sentences of a shard, and collect everything else in `columns`."""
-    for part in reader.documents(source, shard.start, shard.end):
-        windows = [w for s in part.sentences for w in _windows(s, plan.reading.window)]
-        yield from columns.add(part._replace(sentences=windows))
+    window = plan.reading.window
+    for document in reader.documents(source, shard.start, shard.end):
+        windows = [w for s in document.sentences for w in _windows(s, window)]
+        yield from columns.add(document._replace(sentences=windows))
 
 
 def _windows(sentence: Sentence, window: int) -> Iterator[Sentence]:
