@@ -85,7 +85,7 @@ def word_cli(
     (2018). A page shows all contexts as points of a plane, layer by layer.
     """
     from ..explore import contexts_of, nearest_contexts, read_contexts, word_view
-    from ..text import tokenizer_of
+    from ..text import Reading, tokenizer_of
 
     bilm, softmax = load_bilm(model, gpu_id)
     (word,) = bilm.as_read([word])
@@ -105,7 +105,7 @@ def word_cli(
         return
     queries = found[:: max(1, len(found) // n_contexts)][:n_contexts]
     if context:
-        tokenize = tokenizer_of(lang, tokenizer, split=False)
+        tokenize = tokenizer_of(Reading(lang, tokenizer, split=False))
         read = ([s.tokens for s in each] for each in tokenize(bilm.as_read(context)))
         queries = [_first(contexts_of(word, s), word, c) for s, c in zip(read, context)]
     near = nearest_contexts(bilm, queries, found, n_nearest, layer)
@@ -141,9 +141,9 @@ def sentence_cli(
     """Show how alike the tokens of two sentences are, layer by layer, and how well the
     model predicts each, if it has its softmax."""
     from ..explore import sentence_view
-    from ..text import tokenizer_of
+    from ..text import Reading, tokenizer_of
 
-    tokenize = tokenizer_of(lang, tokenizer, split=False)
+    tokenize = tokenizer_of(Reading(lang, tokenizer, split=False))
     bilm, softmax = load_bilm(model, gpu_id)
     texts = bilm.as_read([sentence] if other is None else [sentence, other])
     sentences = [[t for s in found for t in s.tokens] for found in tokenize(texts)]

@@ -4,7 +4,7 @@ import math
 import shutil
 import time
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,36 +22,29 @@ TIMED_TOKENS = 1000  # tokens that are encoded to estimate the time of all
 TOKEN_BYTES, SENTENCE_BYTES, DOCUMENT_BYTES = 22, 8, 36
 
 
-@dataclass
-class Sample:
-    """Some of the text, and the number of bytes that it takes in the inputs."""
-
-    sentences: list[list[str]]
-    n_bytes: float = 0.0
-    documents: int = 0
-
-
-def read_sample(plan: Plan, n_bytes: int = SAMPLE_BYTES) -> Sample:
-    """Read n_bytes of text at each of a few places, spread evenly over the inputs."""
-    sample, reader = Sample([]), plan.reader()
+def read_sample(plan: Plan) -> tuple[list[list[str]], int, float]:
+    """Read some text at a few places, spread evenly over the inputs. Return its
+    sentences, the number of documents, and the bytes that it takes in the inputs."""
+    sentences: list[list[str]] = []
+    documents, n_bytes, reader = 0, 0.0, plan.reader()
     n_places = min(SAMPLES, plan.n_jobs)
     for place in range(n_places):
         shard = next(plan.ranges(place * plan.n_jobs // n_places))
         described = plan.inputs[shard.source]
         with closing(open_source(described, plan.piece)) as source:
-            end = min(shard.end, shard.start + n_bytes)
-            for part in reader.parts(source, shard.start, end):
-                sample.documents += part.begins
-                sample.sentences += [s.tokens for s in part.sentences]
-            sample.n_bytes += source.packed_size
-    return sample
+            end = min(shard.end, shard.start + SAMPLE_BYTES)
+            for document in reader.documents(source, shard.start, end):
+                documents += document.begins
+                sentences += [sentence.tokens for sentence in document.sentences]
+            n_bytes += source.packed_size
+    return sentences, documents, n_bytes
 
 
 def estimate(plan: Plan, encoder: Encoder) -> dict[str, Any]:
     """Return the tokens, bytes and speed that a sample suggests for a plan."""
-    sample = read_sample(plan)
+    sentences, documents, sample_bytes = read_sample(plan)
     timed: list[list[str]] = []
-    for sentence in sample.sentences:
+    for sentence in sentences:
         if sum(map(len, timed)) < TIMED_TOKENS:
             timed.append(sentence)
     encoder(timed[:5])  # the first call prepares the weights
@@ -59,11 +52,11 @@ def estimate(plan: Plan, encoder: Encoder) -> dict[str, Any]:
     encoder(timed)
     seconds = time.perf_counter() - started
     n_bytes = sum(plan.job_bytes(number) for number in range(plan.n_jobs))
-    times = n_bytes / max(1.0, sample.n_bytes)
+    times = n_bytes / max(1.0, sample_bytes)
     found = {
-        "tokens": round(times * sum(map(len, sample.sentences))),
-        "sentences": round(times * len(sample.sentences)),
-        "documents": round(times * sample.documents),
+        "tokens": round(times * sum(map(len, sentences))),
+        "sentences": round(times * len(sentences)),
+        "documents": round(times * documents),
         "input_bytes": n_bytes,
         "tokens_per_second": round(sum(map(len, timed)) / seconds),
     }

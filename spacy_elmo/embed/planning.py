@@ -89,7 +89,10 @@ def make_plan(
     output, names = named_path(output), [inputs] if isinstance(inputs, str) else inputs
     bilm, plan = _plan(model, names, output, options or Options())
     if not (output / PLAN).exists():
-        _measure(plan, bilm, output, gpu_id).save(output)
+        encoder = Encoder(bilm, plan.kept, plan.computing, gpu_id)
+        measured = replace(plan, estimate=estimate(plan, encoder))
+        refuse_without_room(measured, output)
+        measured.save(output)
     found = read_plan(output)
     differs = found.differences(plan)
     if differs:
@@ -159,15 +162,6 @@ def _absolute(name: str) -> str:
     return str(path.resolve()) if path.exists() else name
 
 
-def _measure(plan: Plan, bilm: BiLM, output: Path, gpu_id: int) -> Plan:
-    """Return a plan with its estimate. Raises OSError [EL203] if the disk is too
-    small."""
-    encoder = Encoder(bilm, plan.kept, plan.computing, gpu_id)
-    plan = replace(plan, estimate=estimate(plan, encoder))
-    refuse_without_room(plan, output)
-    return plan
-
-
 def make_encoder(
     plan: Plan, output: Path, bilm: BiLM | None = None, *, gpu_id: int = 0
 ) -> Encoder:
@@ -222,8 +216,9 @@ def _inputs(inputs: Sequence[str], output: Path, options: Options) -> list[TextF
     found = []
     for path, name in files_of(named, leave_out=output):
         document = name if options.one_per_file else None
-        kind = options.kind
-        found.append(describe(path, kind, document=document, with_checksum=True))
+        found.append(
+            describe(path, options.kind, document=document, with_checksum=True)
+        )
     if not any(source.size for source in found):
         raise Errors.EL206()
     return found

@@ -19,7 +19,7 @@ from .plan import read_plan
 from .planning import make_encoder
 from .worker import Worker
 
-ATTEMPTS = 3  # to do a job that ends its worker
+ATTEMPTS = 3  # to do a job that ends its worker, or to start a worker
 WAIT = 0.5  # seconds between two looks at the workers
 
 
@@ -37,15 +37,13 @@ class Outcome:
 
 
 class RemoteWorker(Protocol):
-    """A worker somewhere else, which is started again after it has died."""
+    """A worker somewhere else, which is started again after it has died.
 
-    @property
-    def died(self) -> type[Exception]:
-        """The exception that a job gets when it ends the worker."""
+    Attributes:
+        died: The exception that a job gets when it ends the worker.
+    """
 
-    @property
-    def attempts(self) -> int:
-        """How often a job may end a worker until it is given up."""
+    died: type[Exception]
 
     def make(self, job: int | None) -> "Future[int]":
         """Begin a job; with None only load the model. The result is the number of
@@ -86,11 +84,11 @@ def work_through(
                     idle.append(worker)
                 except worker.died as error:
                     deaths[job] += 1
-                    if job is None and deaths[job] == worker.attempts:
+                    if job is None and deaths[job] == ATTEMPTS:
                         n = len(workers)
                         raise Errors.EL212(processes=n) from error
                     if job is not None:
-                        failed = deaths[job] == worker.attempts
+                        failed = deaths[job] == ATTEMPTS
                         (aside if failed else waiting).append(job)
                     running[worker.make(None)] = worker, None
             while waiting and idle:
@@ -106,8 +104,7 @@ class ProcessWorker:
     """A worker in a process on this machine. It has a pool of its own, so that it is
     known which job ended it."""
 
-    died = BrokenProcessPool
-    attempts = ATTEMPTS
+    died: type[Exception] = BrokenProcessPool
 
     def __init__(self, output: Path, gpu_id: int) -> None:
         self._output, self._gpu_id = output, gpu_id

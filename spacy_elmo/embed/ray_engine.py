@@ -14,7 +14,7 @@ from typing import Any
 
 from ..errors import Errors
 from .plan import Plan
-from .processes import ATTEMPTS, Outcome, make_job, work_through
+from .processes import Outcome, make_job, work_through
 
 
 class _Actor:
@@ -26,8 +26,6 @@ class _Actor:
 
 
 class _RayWorker:
-    attempts = ATTEMPTS
-
     def __init__(self, ray: Any, start: Callable[[], Any]) -> None:
         self.died = ray.exceptions.RayActorError
         self._start, self._kill = start, ray.kill
@@ -49,9 +47,9 @@ def run_on_ray(
     plan: Plan,
     output: Path,
     jobs: Sequence[int],
-    n_workers: int | None = None,
-    address: str | None = None,
-    watch: Callable[[], object] = lambda: None,
+    address: str,
+    n_workers: int,
+    watch: Callable[[], object],
 ) -> Outcome:
     """Do jobs of a folder's plan, which all nodes share. Raises as `work_through`.
 
@@ -59,9 +57,9 @@ def run_on_ray(
         plan: The plan.
         output: The folder.
         jobs: Numbers of the jobs.
-        n_workers: Number of actors; None for as many as there is room for.
-        address: As of `ray.init`: None for the cluster of RAY_ADDRESS or of this
+        address: As of `ray.init`; "auto" for the cluster of RAY_ADDRESS or of this
             machine, or else a new local one. An existing connection is used, and stays.
+        n_workers: Number of actors; 1 for as many as there is room for.
         watch: As of `work_through`.
 
     Raises:
@@ -73,12 +71,13 @@ def run_on_ray(
         raise Errors.EL211(name="Ray", extra="ray", error=error) from error
     started = not ray.is_initialized()
     if started:
-        ray.init(address, include_dashboard=False, log_to_driver=False)
+        found = None if address == "auto" else address  # Ray's "auto" starts none
+        ray.init(found, include_dashboard=False, log_to_driver=False)
     try:
         share = {"CPU": plan.computing.threads}
         if plan.computing.device == "cuda":
             share["GPU"] = 1
-        if n_workers is None:
+        if n_workers == 1:
             total = ray.cluster_resources()
             n_workers = int(min(total.get(name, 0) // n for name, n in share.items()))
         resources = {"num_cpus": share["CPU"], "num_gpus": share.get("GPU", 0)}

@@ -148,6 +148,7 @@ class Corpus:
             header["continues"] and number > 0 and self._follow(number)
             for number, header in enumerate(headers)
         ]
+        self._joined.append(False)  # no shard follows the last one
         begun = [count - joined for count, joined in zip(self._counts, self._joined)]
         self._first = [0, *accumulate(begun)]
         self.n_tokens = sum(header["counts"]["tokens"] for header in headers)
@@ -180,9 +181,7 @@ class Corpus:
         shard = bisect_right(self._first, number) - 1
         document = number - self._first[shard] + self._joined[shard]
         pieces = [(self._shard(shard), document)]
-        while document == self._counts[shard] - 1 and any(
-            self._joined[shard + 1 :][:1]
-        ):
+        while document == self._counts[shard] - 1 and self._joined[shard + 1]:
             shard, document = shard + 1, 0
             pieces.append((self._shard(shard), 0))
         return EmbeddedDocument(pieces)

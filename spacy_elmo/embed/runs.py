@@ -79,9 +79,7 @@ def run(
                 stop.check()
 
             if ray is not None:
-                address = None if ray == "auto" else ray
-                n_actors = processes if processes > 1 else None
-                return run_on_ray(plan, output, jobs, n_actors, address, watch)
+                return run_on_ray(plan, output, jobs, ray, processes, watch)
             if processes > 1:
                 n_workers = min(processes, len(jobs))
                 workers = [ProcessWorker(output, gpu_id) for _ in range(n_workers)]

@@ -171,7 +171,7 @@ class _Checker:
         units = read_units(self.plan, self._reader, source, shard, columns)
         recomputed, wrong = self._compare_rows(stored, _from_input(units))
         expect("checksum of the input", header["input"], source.take_checksum())
-        counts = {**columns.counts(), "rows": stored.n_rows}
+        counts = {**columns.counts, "rows": stored.n_rows}
         expect("counts", header["counts"], counts)
         for name, array in columns.arrays().items():
             if not np.array_equal(array, stored.arrays[name]):

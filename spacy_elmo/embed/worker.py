@@ -4,7 +4,7 @@ import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import Errors
 from ..files import publish
 from ..machine import default_settings
-from ..text import Part, Reader, Sentence, Source, open_source
+from ..text import Content, Reader, Sentence, Source, open_source
 from .folder import SHARDS, Workspace
 from .keep import DTYPES, Pooler, pack, unpack
 from .model import Encoder, processor
@@ -31,56 +31,49 @@ class Columns:
 
     def __init__(self, pool: str, source: int) -> None:
         self.pool, self.source, self.continues = pool, source, False
-        self._n_tokens, self._n_sentences = 0, 0
+        self.counts = {"documents": 0, "sentences": 0, "tokens": 0}
+        self._document_offsets, self._positions = _Numbers("q"), _Numbers("q")
+        self._sentence_offsets = _Numbers("q")
         self._ids, self._tokens = _Texts(), _Texts()
-        self._n_documents = 0
-        self._values = {
-            name: _Numbers("q")
-            for name in ("document_offsets", "document_positions", "sentence_offsets")
-        }
-        self._places = {name: _Numbers("i") for name in ("token_starts", "token_ends")}
+        self._starts, self._ends = _Numbers("i"), _Numbers("i")
 
-    def add(self, part: Part) -> list[Unit]:
-        """Add the next part. Return its sentences, which are to be encoded."""
-        values = self._values
-        if part.begins or not self._n_documents:
-            self.continues |= not part.begins
-            self._ids.add([part.id or f"{self.source}:{part.position}"])
-            values["document_positions"].extend([part.position])
-            values["document_offsets"].extend([self._n_tokens])
-            self._n_documents += 1
-        document, units = self._n_documents - 1, []
-        for tokens, starts, ends in part.sentences:
-            rows = {"token": self._n_tokens, "sentence": self._n_sentences}
-            units.append((rows.get(self.pool, document), tokens))
+    def add(self, document: Content) -> list[Unit]:
+        """Add a document, or a piece of one. Return the sentences to encode."""
+        counts = self.counts
+        if document.begins or not counts["documents"]:
+            self.continues |= not document.begins
+            self._ids.add([document.id or f"{self.source}:{document.position}"])
+            self._positions.extend([document.position])
+            self._document_offsets.extend([counts["tokens"]])
+            counts["documents"] += 1
+        number, units = counts["documents"] - 1, []
+        for tokens, starts, ends in document.sentences:
+            rows = {"token": counts["tokens"], "sentence": counts["sentences"]}
+            units.append((rows.get(self.pool, number), tokens))
             if self.pool == "token":
                 self._tokens.add(tokens)
-                self._places["token_starts"].extend(starts)
-                self._places["token_ends"].extend(ends)
-            values["sentence_offsets"].extend([self._n_tokens])
-            self._n_tokens += len(tokens)
-            self._n_sentences += 1
-        return units or ([(document, [])] if self.pool == "doc" else [])
-
-    def counts(self) -> dict[str, int]:
-        """Return the numbers of documents, sentences and tokens."""
-        return {
-            "documents": self._n_documents,
-            "sentences": self._n_sentences,
-            "tokens": self._n_tokens,
-        }
+                self._starts.extend(starts)
+                self._ends.extend(ends)
+            self._sentence_offsets.extend([counts["tokens"]])
+            counts["tokens"] += len(tokens)
+            counts["sentences"] += 1
+        return units or ([(number, [])] if self.pool == "doc" else [])
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the arrays of the shard by name. This can be called once."""
-        found = {name: v.take() for name, v in self._values.items()}
-        for name in ("document_offsets", "sentence_offsets"):
-            found[name] = np.append(found[name], self._n_tokens)
+        n_tokens = self.counts["tokens"]
+        found = {
+            "document_offsets": np.append(self._document_offsets.take(), n_tokens),
+            "document_positions": self._positions.take(),
+        }
+        if self.pool != "doc":
+            offsets = np.append(self._sentence_offsets.take(), n_tokens)
+            found["sentence_offsets"] = offsets
         found |= self._ids.arrays("document_ids")
-        if self.pool == "doc":
-            del found["sentence_offsets"]
         if self.pool == "token":
             found |= self._tokens.arrays("token_text")
-            found |= {name: v.take() for name, v in self._places.items()}
+            found["token_starts"] = self._starts.take()
+            found["token_ends"] = self._ends.take()
         return found
 
 
@@ -123,22 +116,23 @@ def read_units(
     plan: Plan, reader: Reader, source: Source, shard: Range, columns: Columns
 ) -> Iterator[Unit]:
     """Yield the sentences of a shard, and collect everything else in `columns`."""
-    for part in reader.parts(source, shard.start, shard.end):
-        windows = [w for s in part.sentences for w in _windows(s, plan.reading.window)]
-        yield from columns.add(part._replace(sentences=windows))
+    window = plan.reading.window
+    for document in reader.documents(source, shard.start, shard.end):
+        windows = [w for s in document.sentences for w in _windows(s, window)]
+        yield from columns.add(document._replace(sentences=windows))
 
 
 def _windows(sentence: Sentence, window: int) -> Iterator[Sentence]:
     """Cut a sentence into pieces of nearly equal length, as spacy-elmo.Windows.v1."""
     n_tokens = len(sentence.tokens)
-    n_pieces = -(-n_tokens // window)
-    if n_pieces == 1:
+    if n_tokens <= window:
         yield sentence
         return
-    cuts = [i * (n_tokens // n_pieces) + min(i, n_tokens % n_pieces)
-            for i in range(n_pieces + 1)]  # fmt: skip
-    for start, end in pairwise(cuts):
-        yield Sentence(*(values[start:end] for values in sentence))  # type: ignore[arg-type]
+    for piece in np.array_split(np.arange(n_tokens), -(-n_tokens // window)):
+        rows = slice(piece[0], piece[-1] + 1)
+        yield Sentence(
+            sentence.tokens[rows], sentence.starts[rows], sentence.ends[rows]
+        )
 
 
 def make_rows(
@@ -275,7 +269,8 @@ class Worker:
     def _write(self, shard: Range, source: Source, path: Path) -> dict[str, Any]:
         """Write one shard to a safetensors file. Return its header."""
         plan, kept = self.plan, self.plan.kept
-        columns, error = Columns(kept.pool, shard.source), RoundingError()
+        columns = Columns(kept.pool, shard.source)
+        error = {"squared_error": 0.0, "squared_value": 0.0, "largest": 0.0}
         scales = [np.empty((0, *kept.row_shape[:-1]), dtype=np.float32)]
         if not plan.computing.exact:
             self.encoder.start_shard()
@@ -286,7 +281,7 @@ class Worker:
                 packed, some_scales = pack(rows, kept.dtype)
                 writer.add(packed)
                 if kept.dtype != "float32":
-                    error.add(rows, unpack(packed, some_scales))
+                    add_rounding_error(error, rows, unpack(packed, some_scales))
                 if some_scales is not None:
                     scales.append(some_scales)
             arrays = columns.arrays()
@@ -297,26 +292,22 @@ class Worker:
                 "shard": shard.name,
                 "processor": self.processor,
                 "pool": kept.pool,
-                "counts": {**columns.counts(), "rows": writer.n_rows},
+                "counts": {**columns.counts, "rows": writer.n_rows},
                 "input": source.take_checksum(),
                 "continues": columns.continues,
                 "last": source.at_end if shard.is_last is None else shard.is_last,
-                "error": error.sums,
+                "error": error,
             }
             writer.finish(header, arrays)
         return header
 
 
-class RoundingError:
-    """The difference between vectors and what is written for them, over all rows."""
-
-    def __init__(self) -> None:
-        self.sums = {"squared_error": 0.0, "squared_value": 0.0, "largest": 0.0}
-
-    def add(self, rows: np.ndarray, read_back: np.ndarray) -> None:
-        """Add rows, and the same rows as they will be read."""
-        difference = rows - read_back
-        self.sums["squared_error"] += float(np.vdot(difference, difference))
-        self.sums["squared_value"] += float(np.vdot(rows, rows))
-        largest = max(difference.max(), -difference.min())
-        self.sums["largest"] = max(self.sums["largest"], float(largest))
+def add_rounding_error(
+    error: dict[str, float], rows: np.ndarray, read_back: np.ndarray
+) -> None:
+    """Add the difference between rows and the same rows as they will be read."""
+    difference = rows - read_back
+    error["squared_error"] += float(np.vdot(difference, difference))
+    error["squared_value"] += float(np.vdot(rows, rows))
+    largest = max(difference.max(), -difference.min())
+    error["largest"] = max(error["largest"], float(largest))

@@ -7,6 +7,7 @@ from pathlib import Path
 from ..bilm import UnicodeForm, in_form
 from ..errors import Errors
 from ..text import (
+    Reading,
     files_of,
     read_lines,
     read_sentences,
@@ -76,7 +77,7 @@ def _of_table(
     lines: Iterable[str], word: str, lang: str, tokenizer: str
 ) -> Iterator[Labelled]:
     """Yield labelled contexts from lines of a label, a tab and a sentence."""
-    tokenize = tokenizer_of(lang, tokenizer, split=False)
+    tokenize = tokenizer_of(Reading(lang, tokenizer, split=False))
     for line in lines:
         label, tab, text = line.partition("\t")
         # A line may have several sentences: a long word is cut.

@@ -34,12 +34,21 @@ from .locks import held, lock
 from .paths import named_path
 from .plots import new_figure
 from .plots import save as save_figure
-from .untrusted import MAX_JSON, MAX_WORDS, check_plain, decode, parsing, reading
+from .untrusted import (
+    MAX_JSON,
+    MAX_WORDS,
+    check_plain,
+    decode,
+    encoding_of,
+    parsing,
+    reading,
+)
 
 __all__ = [
     "MAX_JSON", "MAX_WORDS", "Writer", "add_entry", "bytes_of", "bytes_with_checksum",
-    "check_entry", "check_plain", "create_hdf5", "decode", "folder_that_counts",
-    "held", "json_with_checksum", "lock", "named_path", "new_checksum", "new_figure",
-    "parsing", "publish", "read_bytes", "read_json", "reading", "recover",
-    "save_figure", "sha256", "sha256_of", "sync_folder", "write_file", "write_files",
+    "check_entry", "check_plain", "create_hdf5", "decode", "encoding_of",
+    "folder_that_counts", "held", "json_with_checksum", "lock", "named_path",
+    "new_checksum", "new_figure", "parsing", "publish", "read_bytes", "read_json",
+    "reading", "recover", "save_figure", "sha256", "sha256_of", "sync_folder",
+    "write_file", "write_files",
 ]  # fmt: skip

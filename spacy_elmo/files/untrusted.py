@@ -21,11 +21,16 @@ _MARKS = {
 }
 
 
+def encoding_of(data: bytes) -> str:
+    """Return the encoding of a text by its byte order mark; UTF-8 if it has none."""
+    found = (name for mark, name in _MARKS.items() if data.startswith(mark))
+    return next(found, "utf-8")
+
+
 def decode(data: bytes) -> str:
     """Decode a text from UTF-8, or from the encoding of its byte order mark. Editors of
     Windows and PowerShell write such marks."""
-    found = (name for mark, name in _MARKS.items() if data.startswith(mark))
-    return data.decode(next(found, "utf-8"))
+    return data.decode(encoding_of(data))
 
 
 @contextmanager

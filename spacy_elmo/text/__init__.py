@@ -3,13 +3,14 @@
 files.py, unpack.py          the kind of text in a file; compressed files
 records.py, contents.py      a file -> documents: text, or tokens
 tokens.py                    text -> sentences of tokens (spaCy's tokenizers)
-reading.py                   all of these together
+reading.py                   all of these together: for training, embed and explore
 corpus.py                    numbered words and running text
 preparation.py, parts.py     text files -> shards on disk
 shards.py                    the format of the shards
 streams.py                   a corpus -> batches of steps
 """
 
+from .contents import Content
 from .corpus import (
     BOS_ID,
     EOS_ID,
@@ -26,24 +27,17 @@ from .files import (
     files_of,
     suffixes_of,
 )
-from .preparation import Request, move, prepare, refuse_to_write_over
-from .reading import (
-    Part,
-    Reader,
-    Reading,
-    read_contents,
-    read_lines,
-    read_sentences,
-    read_spans,
-)
+from .parts import Request
+from .preparation import move, prepare, refuse_to_write_over
+from .reading import Reader, read_contents, read_lines, read_sentences, read_spans
 from .records import MAX_PIECE, Source, open_source
 from .shards import is_prepared, manifest_hash, open_corpus, read_manifest
 from .streams import Batch, Streams, read_ahead, token_reader
-from .tokens import MAX_TOKEN, Sentence, hash_of_pipeline, tokenizer_of
+from .tokens import MAX_TOKEN, Reading, Sentence, hash_of_pipeline, tokenizer_of
 
 __all__ = [
     "BOS_ID", "EOS_ID", "KINDS", "MAX_PIECE", "MAX_TOKEN", "SPECIALS", "UNK_ID",
-    "Batch", "Corpus", "Part", "Reader", "Reading", "Request", "Sentence", "Source",
+    "Batch", "Content", "Corpus", "Reader", "Reading", "Request", "Sentence", "Source",
     "Streams", "TextFile", "build_corpus", "check_vocab", "describe", "files_of",
     "hash_of_pipeline", "is_prepared", "manifest_hash", "move",
     "open_corpus",

@@ -1,38 +1,32 @@
-"""The content of a record: text to be tokenized, or tokens."""
+"""A record -> its content: text to be tokenized, or tokens."""
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from .files import CONLLU_ID
 from .records import Record
-from .tokens import MAX_TOKEN, Sentence, sentences_of_doc
-
-_CONLLU_ID = re.compile(r"\d+([-.]\d+)?")
-
-
-class Fields(NamedTuple):
-    """Names of the fields of JSON lines that hold the text, the id and the tokens."""
-
-    text: str = "text"
-    id: str = "id"
-    tokens: str = "tokens"
+from .tokens import MAX_TOKEN, Reading, Sentence, sentences_of_doc
 
 
 class Content(NamedTuple):
-    """The content of a record.
+    """A document, or a piece of a long one.
 
     Attributes:
         id: Its id in the file, if it has one.
         text: Text to be tokenized; None if the file has tokens.
-        sentences: Its tokens, with their places in the text.
+        sentences: Its tokens, with their places in the document.
+        position: As of `Record`.
+        begins: As of `Record`.
     """
 
-    id: str | None
-    text: str | None
-    sentences: list[Sentence]
+    id: str | None = None
+    text: str | None = None
+    sentences: Sequence[Sentence] = ()
+    position: int = 0
+    begins: bool = True
 
 
 def _decoded(record: Record) -> str:
@@ -49,10 +43,10 @@ def read_text(record: Record) -> Content:
     text = _decoded(record)
     if "\0" in text:
         raise ValueError("a zero byte")
-    return Content(None, text, [])
+    return Content(text=text)
 
 
-def read_json(record: Record, fields: Fields, *, naive: bool = False) -> Content:
+def read_json(record: Record, reading: Reading, *, naive: bool = False) -> Content:
     """Read a JSON object: its tokens, and where they are in its text if they say so, as
     those of annotation tools do; without tokens its text. `naive`: all tokens are
     placed in the text that they make. Raises ValueError, TypeError, KeyError or
@@ -60,26 +54,26 @@ def read_json(record: Record, fields: Fields, *, naive: bool = False) -> Content
     found = json.loads(_decoded(record))
     if not isinstance(found, dict):
         raise TypeError("not a JSON object")
-    name = found.get(fields.id)
+    name = found.get(reading.id_field)
     name = None if name is None else clean(str(name))
-    tokens, text = found.get(fields.tokens), found.get(fields.text)
+    text_field, tokens_field = reading.text_field, reading.tokens_field
+    tokens, text = found.get(tokens_field), found.get(text_field)
     if tokens is None or (tokens == [] and text and not naive):
-        if fields.text not in found:
+        if text_field not in found:
             known = ", ".join(map(repr, list(found)[:8])) or "none"
-            raise KeyError(f"there is no field {fields.text!r}; its fields are {known}")
-        return Content(name, clean(found[fields.text]), [])
+            raise KeyError(f"there is no field {text_field!r}; its fields are {known}")
+        return Content(name, clean(text))
     if not isinstance(tokens, list):
-        raise TypeError(f"'{fields.tokens}' is not a list")
+        raise TypeError(f"'{tokens_field}' is not a list")
     if not naive:
         placed = _placed_tokens(tokens, text, found.get("sents"))
         if placed is not None:
-            return Content(name, None, placed)
+            return Content(name, sentences=placed)
     rows = tokens if any(isinstance(row, list) for row in tokens) else [tokens]
     if not all(isinstance(row, list) for row in rows):
-        raise TypeError(f"'{fields.tokens}' has lists and others")
-    return Content(
-        name, None, joined([[_form(token) for token in row] for row in rows])
-    )
+        raise TypeError(f"'{tokens_field}' has lists and others")
+    forms = [[_form(token) for token in row] for row in rows]
+    return Content(name, sentences=joined(forms))
 
 
 def _placed_tokens(tokens: list[Any], text: Any, sents: Any) -> list[Sentence] | None:
@@ -133,7 +127,7 @@ def read_conllu(record: Record) -> Content:
             text = value.strip() if key.strip() == "text" else text
         elif line.strip():
             number, *fields = line.split("\t")
-            if not _CONLLU_ID.fullmatch(number) or not fields:
+            if not CONLLU_ID.fullmatch(number) or not fields:
                 raise ValueError(f"not a line of CoNLL-U: {line[:80]!r}")
             space = "SpaceAfter=No" not in fields[-1]
             if "-" in number:
@@ -149,7 +143,7 @@ def read_conllu(record: Record) -> Content:
         else:
             ended = bool(words)
     sentence = _placed(words, text)
-    return Content(name, None, [sentence] if sentence.tokens else [])
+    return Content(name, sentences=[sentence] if sentence.tokens else [])
 
 
 class _Word(NamedTuple):
@@ -203,32 +197,30 @@ def read_naively(record: Record) -> Content:
     rows = [line.split("\t") for line in _lines(record)]
     rows = [row for row in rows if row[0].isdigit()]
     spaces = ["SpaceAfter=No" not in row[-1] for row in rows]
-    return Content(name, None, joined([[row[1] for row in rows]], spaces))
+    return Content(name, sentences=joined([[row[1] for row in rows]], spaces))
 
 
 def read_doc(record: Record) -> Content:
     """Read a Doc."""
-    return Content(None, None, list(sentences_of_doc(record.data)))
+    return Content(sentences=list(sentences_of_doc(record.data)))
 
 
-def readers(
-    fields: Fields, *, naive: bool = False
-) -> dict[str, Callable[[Record], Content]]:
+def readers(reading: Reading, *, naive: bool) -> dict[str, Callable[[Record], Content]]:
     """Return, for each kind of file, the function that reads a record.
 
     Args:
-        fields: Names of the fields of JSON lines.
+        reading: Names the fields of JSON lines.
         naive: Whether to read CoNLL-U by `read_naively`, and JSON in the same way.
     """
     return {
         "text": read_text,
-        "jsonl": partial(read_json, fields=fields, naive=naive),
+        "jsonl": partial(read_json, reading=reading, naive=naive),
         "conllu": read_naively if naive else read_conllu,
         "spacy": read_doc,
     }
 
 
-def clean(text: str) -> str:
+def clean(text: Any) -> str:
     """Replace lone surrogates, which JSON has and UTF-8 has not."""
     if not isinstance(text, str):
         raise TypeError(f"a text of type {type(text).__name__}")

@@ -16,12 +16,13 @@ import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from ..errors import ElmoError, Errors, Warnings
-from ..files import check_plain, named_path, new_checksum
+from ..errors import Errors, Warnings
+from ..files import check_plain, encoding_of, named_path, new_checksum
 from .unpack import UNPACK, ByteStream
 
 BY_NAME = {
@@ -40,38 +41,30 @@ MOST = 0.8
 FEW_LINES = 3
 TAGS = 0.1
 
-_NO_TEXT = (
-    ".pdf .doc .docx .odt .rtf .epub .xls .xlsx .ods .ppt .pptx .parquet .arrow "
-    ".feather .npy .npz .pkl .h5 .hdf5 .db .sqlite .pt .safetensors"
-)
 _EXTRACT = "write its text into a .txt file, a document a line, or into the field "
 _EXTRACT += "'text' of a .jsonl file, an object a line"
 _CONVERT = "'spacy convert FILE FOLDER --converter ner' makes a .spacy file of it"
 _UNPACK = "unpack it, and name the files or the folder"
-# Ending of a name -> a description of such files, and the way out.
-NOT_TEXT: dict[str, tuple[str, str]] = {
-    ".json": ("a JSON document", _EXTRACT),
-    **dict.fromkeys((".srt", ".vtt"), ("subtitles", _EXTRACT)),
-    **dict.fromkeys((".cfg", ".ini", ".toml", ".yaml", ".yml"), ("settings", _EXTRACT)),
-    ".ipynb": ("a notebook", _EXTRACT),
-    ".conllup": ("CoNLL-U Plus", "keep the ten columns of CoNLL-U, as .conllu"),
-    **dict.fromkeys((".tsv", ".csv", ".tab"), ("a table", _EXTRACT)),
-    **dict.fromkeys(
-        (".xml", ".html", ".htm", ".xhtml", ".tei", ".rss", ".svg", ".vrt", ".tex"),
-        ("mark-up", _EXTRACT),
+# A description of files that are not text, and the way out -> the endings of names.
+_OTHERS: dict[tuple[str, str], str] = {
+    ("a JSON document", _EXTRACT): ".json",
+    ("subtitles", _EXTRACT): ".srt .vtt",
+    ("settings", _EXTRACT): ".cfg .ini .toml .yaml .yml",
+    ("a notebook", _EXTRACT): ".ipynb",
+    ("CoNLL-U Plus", "keep the ten columns of CoNLL-U, as .conllu"): ".conllup",
+    ("a table", _EXTRACT): ".tsv .csv .tab",
+    ("mark-up", _EXTRACT): ".xml .html .htm .xhtml .tei .rss .svg .vrt .tex",
+    ("a file of tokens and their labels", _CONVERT): (
+        ".iob .iob2 .bio .bilou .conll03 .conll2003"
     ),
-    **dict.fromkeys(
-        (".iob", ".iob2", ".bio", ".bilou", ".conll03", ".conll2003"),
-        ("a file of tokens and their labels", _CONVERT),
+    ("not a text file", _EXTRACT): (
+        ".pdf .doc .docx .odt .rtf .epub .xls .xlsx .ods .ppt .pptx .parquet .arrow "
+        ".feather .npy .npz .pkl .h5 .hdf5 .db .sqlite .pt .safetensors"
     ),
-    **dict.fromkeys(
-        _NO_TEXT.split(),
-        ("not a text file", _EXTRACT),
-    ),
-    **dict.fromkeys(
-        (".zip", ".tar", ".tgz", ".tbz2", ".txz", ".7z", ".rar"),
-        ("an archive", _UNPACK),
-    ),
+    ("an archive", _UNPACK): ".zip .tar .tgz .tbz2 .txz .7z .rar",
+}
+_NOT_TEXT = {
+    ending: why for why, endings in _OTHERS.items() for ending in endings.split()
 }
 # First bytes of files that are not text, whatever their name is.
 _MAGIC: dict[bytes, tuple[str, str]] = {
@@ -84,16 +77,10 @@ _MAGIC: dict[bytes, tuple[str, str]] = {
     b"x\x9c": ("packed by zlib, as Docs are", "name it .spacy if it holds Docs"),
     b"\x28\xb5\x2f\xfd": ("packed by zstd", "name it .zst"),
 }
-# The longer marks first: one of UTF-32 begins with one of UTF-16.
-_MARKS = {
-    b"\xff\xfe\0\0": "UTF-32",
-    b"\0\0\xfe\xff": "UTF-32",
-    b"\xff\xfe": "UTF-16",
-    b"\xfe\xff": "UTF-16",
-}
 _TAG = re.compile(r"\s*<[/!?]?[A-Za-z][^<>]*>")
 _LABEL = re.compile(r"O|[BILUES]-\S+")
-_ID = re.compile(r"\d+([-.]\d+)?")
+_CONLLU_COLUMNS = "ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC"
+CONLLU_ID = re.compile(r"\d+([-.]\d+)?")  # of a token, in the first column
 _TIMES = re.compile(r"(\d+:)+\d\d[,.]\d{3} --> (\d+:)+\d\d[,.]\d{3}")
 
 
@@ -166,18 +153,19 @@ def describe(
         known = ", ".join(KINDS)
         raise Errors.EL207(name="kind", found=kind, known=known)
     size, modified = _size_and_time(path)
-    if kind is None and suffix in NOT_TEXT:
-        what, way_out = NOT_TEXT[suffix]
+    if kind is None and suffix in _NOT_TEXT:
+        what, way_out = _NOT_TEXT[suffix]
         raise Errors.EL230(path=path, what=what, way_out=way_out)
+    is_given, kind = kind is not None, kind or BY_NAME.get(suffix, "text")
     found = TextFile(
         path=str(path.resolve()),
-        kind=kind or BY_NAME.get(suffix, "text"),
+        kind=kind,
         compression=compression,
         size=size,
         modified=modified,
-        document=document if (kind or BY_NAME.get(suffix, "text")) == "text" else None,
+        document=document if kind == "text" else None,
     )
-    _look_at(found, warn=kind is None)
+    _look_at(found, warn=not is_given)
     if with_checksum:
         return replace(found, checksum=checksum_of(found.path, size, modified))
     return found
@@ -257,19 +245,18 @@ def _look_at(file: TextFile, *, warn: bool) -> None:
     kind. If `warn`, warn [ELW63] of text that looks like mark-up or a table."""
     if not file.size or file.kind == "spacy":
         return
-    stream = ByteStream(file.path, file.compression)
-    try:
+    with closing(ByteStream(file.path, file.compression)) as stream:
         head = stream.read(0, HEAD)
-    finally:
-        stream.close()
     for magic, (what, way_out) in _MAGIC.items():
         if head.startswith(magic):
-            raise _not_text(file, what, way_out)
-    for mark, encoding in _MARKS.items():
-        if head.startswith(mark):
-            raise Errors.EL031(path=file.path, line=1, error=f"it is {encoding}")
+            raise Errors.EL230(path=file.path, what=what, way_out=way_out)
+    encoding = encoding_of(head)
+    if encoding not in ("utf-8", "utf-8-sig"):
+        said = f"it is {encoding.upper()}"
+        raise Errors.EL031(path=file.path, line=1, error=said)
     if b"\0" in head:
-        raise _not_text(file, "not a text file, or one in UTF-16 or UTF-32", _EXTRACT)
+        what = "not a text file, or one in UTF-16 or UTF-32"
+        raise Errors.EL230(path=file.path, what=what, way_out=_EXTRACT)
     whole = len(head) < HEAD
     text = head.decode("utf-8", "replace").removeprefix("\ufeff")
     lines = text.splitlines()[: None if whole else -1] or [text]
@@ -280,35 +267,29 @@ def _look_at(file: TextFile, *, warn: bool) -> None:
     if looks is not None:
         what, line = looks
         shown = line.strip()[:80]
-        warnings.warn(
-            Warnings.ELW63(path=file.path, what=what, line=shown), stacklevel=4
-        )
-
-
-def _not_text(file: TextFile, what: str, way_out: str) -> ElmoError:
-    return Errors.EL230(path=file.path, what=what, way_out=way_out)
+        warning = Warnings.ELW63(path=file.path, what=what, line=shown)
+        warnings.warn(warning, stacklevel=4)
 
 
 def _look_at_conllu(file: TextFile, lines: Sequence[str]) -> None:
     """Raise ValueError [EL231] if a file is named as CoNLL-U, but has other columns."""
-    problem = None
     for line in lines:
-        if line.startswith("# global.columns"):
-            ten = "ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC"
-            if line.partition("=")[2].split() != ten.split():
-                problem = "CoNLL-U Plus, whose columns are others"
-                break
         fields = line.split("\t")
-        if not line.startswith("#") or len(fields) > 1:
-            if not (_ID.fullmatch(fields[0]) and len(fields) > 1):
-                n = len(fields if len(fields) > 1 else line.split())
-                problem = "no line of CoNLL-U, which begins with the number of a token"
-                if n > 1:
-                    problem = f"{n} columns, which don't begin with the number of a "
-                    problem += "token (a token and its labels, as of CoNLL-2003 or "
-                    problem += "WNUT-17, for instance)"
-            break
-    if problem:
+        if (
+            line.startswith("# global.columns")
+            and line.partition("=")[2].split() != _CONLLU_COLUMNS.split()
+        ):
+            problem = "CoNLL-U Plus, whose columns are others"
+        elif line.startswith("#") and len(fields) == 1:
+            continue
+        elif len(fields) > 1 and CONLLU_ID.fullmatch(fields[0]):
+            return
+        elif (n := len(fields if len(fields) > 1 else line.split())) > 1:
+            problem = f"{n} columns, which don't begin with the number of a token"
+            problem += " (a token and its labels, as of CoNLL-2003 or WNUT-17, "
+            problem += "for instance)"
+        else:
+            problem = "no line of CoNLL-U, which begins with the number of a token"
         values = {"path": file.path, "problem": problem, "line": line.strip()[:80]}
         raise Errors.EL231(**values, way_out=_CONVERT)
 
@@ -350,7 +331,7 @@ def _looks_like_columns(rows: Sequence[str]) -> tuple[str, str] | None:
 
 def _is_conllu(line: str) -> bool:
     fields = line.split("\t")
-    return len(fields) > 2 and _ID.fullmatch(fields[0]) is not None
+    return len(fields) > 2 and CONLLU_ID.fullmatch(fields[0]) is not None
 
 
 def _is_json(lines: Sequence[str]) -> bool:

@@ -26,7 +26,8 @@ from ..processes import end_with_parent
 from .contents import Content
 from .corpus import count_tokens, number_words, sentence_end
 from .files import TextFile
-from .reading import Reader, Reading, read_contents
+from .reading import Reader, read_contents
+from .tokens import Reading
 
 BLOCK = 4_000_000  # characters that one part is made of
 
@@ -51,10 +52,6 @@ class Request:
     min_count: int = 1
     max_tokens: int | None = None
 
-    def reader(self) -> Reader:
-        """Return the reader of the text. Raises as `Reader`."""
-        return _reader(self.lang, self.tokenizer, self.sentences)
-
 
 class NumberedBlock(NamedTuple):
     """The content of a part: distinct words, the running text in their numbers, and the
@@ -66,8 +63,9 @@ class NumberedBlock(NamedTuple):
 
 
 @cache
-def _reader(lang: str, tokenizer: str, sentences: bool) -> Reader:
-    return Reader(Reading(lang, tokenizer, sentences))
+def reader_of(request: Request) -> Reader:
+    """Return the reader of the text, one in each process. Raises as `Reader`."""
+    return Reader(Reading(request.lang, request.tokenizer, request.sentences))
 
 
 def make_parts(
@@ -94,9 +92,8 @@ def make_parts(
     shown = {"unit": "B", "unit_scale": True, "disable": not progress}
     n_parts = tokens = 0
     with tqdm(desc="reading text", total=total, **shown) as bar:
-        for made in _make_all(
-            _blocks(sources, request, bar), folder, request, processes
-        ):
+        blocks = _blocks(sources, request, bar)
+        for made in _make_all(blocks, folder, request, processes):
             n_parts, tokens = n_parts + 1, tokens + made
             bar.set_postfix(tokens=f"{tokens:,}", refresh=False)
             if request.max_tokens is not None and tokens >= request.max_tokens:
@@ -140,7 +137,7 @@ def _blocks(
     block: list[Content] = []
     size = 0
     for source in sources:
-        for content in read_contents(source, request.reader(), bar.update):
+        for content in read_contents(source, reader_of(request), bar.update):
             tokens = (t for sentence in content.sentences for t in sentence.tokens)
             length = len((content.text or "").strip()) + sum(map(len, tokens))
             if not length:
@@ -188,9 +185,8 @@ def make_part(block: list[Content], path: Path, request: Request) -> int:
             with np.load(path, allow_pickle=False) as part:
                 found = {name: part[name] for name in ("words", "ids", "lines")}
             return count_tokens(found["ids"])
-    words, ids = number_words(
-        map(_without_line_feeds, request.reader().sentences(block))
-    )
+    sentences = reader_of(request).sentences(block)
+    words, ids = number_words(map(_without_line_feeds, sentences))
     # As bytes, since NumPy would make every string as long as the longest.
     text = np.frombuffer("\n".join(words).encode("utf-8"), dtype=np.uint8)
     save = partial(_save, ids=ids, words=text, lines=np.array(len(block)))

@@ -9,7 +9,7 @@ same for any number of processes, and after any interruption.
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -37,9 +37,7 @@ from .corpus import (
     vocabulary_size,
 )
 from .files import describe, files_of
-from .parts import NumberedBlock, Request, make_parts, read_parts
-
-__all__ = ["PARTS", "Request", "prepare"]
+from .parts import NumberedBlock, Request, make_parts, read_parts, reader_of
 
 PARTS, REQUEST, WHOLE = "unfinished", "request.json", "whole"
 SHARD = 16_000_000  # words of a shard, with boundaries
@@ -96,7 +94,7 @@ def prepare(
             return manifest
         if not overwrite:
             raise Errors.EL042(path=output)
-    request.reader()  # raises before anything is written
+    reader_of(request)  # raises before anything is written
     parts = _parts_folder(output, wanted)
     n_parts = make_parts(files, parts, request, processes=processes, progress=progress)
     read = partial(read_parts, parts, n_parts, request.max_tokens, progress)
@@ -104,9 +102,7 @@ def prepare(
     manifest |= _join_parts(read, parts / WHOLE, request)
     # An older corpus stays until all files of this one are written.
     made = {name: parts / WHOLE / name for name in manifest["files"]}
-    contents = {**made, shards.MANIFEST: json_with_checksum(manifest)}
-    old = [path.name for path in _ours(output) if path.name not in contents]
-    write_files(output, contents, remove=old)
+    _replace(output, {**made, shards.MANIFEST: json_with_checksum(manifest)})
     shutil.rmtree(parts, ignore_errors=True)  # all files are written already
     return manifest
 
@@ -121,10 +117,13 @@ def _ours(output: Path) -> list[Path]:
 def move(prepared: Path, output: Path) -> None:
     """Move a prepared corpus into a folder, in place of the corpus there. Other files
     in the folder stay. Raises OSError [EL013] if a file can't be written."""
-    contents = {path.name: path for path in _ours(prepared)}
-    old = [path.name for path in _ours(output) if path.name not in contents]
-    write_files(output, contents, remove=old)
+    _replace(output, {path.name: path for path in _ours(prepared)})
     shutil.rmtree(prepared, ignore_errors=True)
+
+
+def _replace(output: Path, contents: Mapping[str, str | Path]) -> None:
+    """Write the files of a prepared corpus in place of those in a folder."""
+    write_files(output, contents, remove=[path.name for path in _ours(output)])
 
 
 def refuse_to_write_over(

@@ -5,70 +5,25 @@ files -> records -> contents -> tokens
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING
 
 from ..bilm import UnicodeForm, in_form
 from ..errors import ElmoError, Errors, Warnings
-from .contents import Content, Fields, readers
+from .contents import Content, readers
 from .files import TextFile, describe, files_of
 from .records import MAX_PIECE, Record, Source, line_of, open_source
-from .tokens import Sentence, Tokenize, tokenizer_of, tokenizer_of_pipeline
+from .tokens import Reading, tokenizer_of
 
 if TYPE_CHECKING:
     from spacy.tokens import Span
 
-T = TypeVar("T")
 # Most texts, and about the number of characters, that are tokenized at once.
 TEXTS_AT_ONCE = 1000
 CHARACTERS_AT_ONCE = 1 << 17
 RANGE = 4 * MAX_PIECE  # bytes of a file that are read at once
-
-
-@dataclass(frozen=True)
-class Reading:
-    """The settings of tokens and sentences.
-
-    Attributes:
-        lang: Language of spaCy's tokenizer.
-        tokenizer: "spacy", or "whitespace" for tokens that spaces separate.
-        split: Whether lines are split at the ends of sentences.
-        pipeline: A spaCy pipeline that sets tokens and sentences instead.
-        pipeline_hash: Hash of its files.
-        text_field: Field of JSON lines with the text.
-        id_field: Field of JSON lines with the id.
-        tokens_field: Field of JSON lines with the tokens, or with a list of tokens for
-            each sentence.
-        window: Most tokens that the biLM reads at once (for `embed`).
-    """
-
-    lang: str = "en"
-    tokenizer: str = "spacy"
-    split: bool = True
-    pipeline: str | None = None
-    pipeline_hash: str | None = None
-    text_field: str = "text"
-    id_field: str = "id"
-    tokens_field: str = "tokens"
-    window: int = 250
-
-
-class Part(NamedTuple):
-    """A document, or a part of a long one.
-
-    Attributes:
-        begins: Whether the document begins with it.
-        id: Id of the document in the file, if it has one.
-        position: Position of the record (`Record`).
-        sentences: Its sentences, with places in the document.
-    """
-
-    begins: bool
-    id: str | None
-    position: int
-    sentences: list[Sentence]
 
 
 class Reader:
@@ -85,32 +40,24 @@ class Reader:
     """
 
     def __init__(self, reading: Reading, *, naive: bool = False) -> None:
-        fields = Fields(reading.text_field, reading.id_field, reading.tokens_field)
-        self._convert = readers(fields, naive=naive)
-        self._tokenize = _tokenizer(reading, lines=not naive)
+        self._convert = readers(reading, naive=naive)
+        self._tokenize = tokenizer_of(reading, lines=not naive)
 
-    def parts(self, source: Source, start: int, end: int) -> Iterator[Part]:
-        """Yield the documents of a range of a file, long ones in parts. Arguments and
-        errors are those of `contents`."""
-        offset, document = 0, source.file.document
-        found = self.contents(source, start, end)
-        for some in _batches(found, lambda pair: pair[1].text):
-            texts = [content.text or "" for _, content in some]
-            for (record, content), tokenized in zip(some, self._tokenize(texts)):
-                offset = 0 if record.begins else offset
-                sentences = [
-                    *content.sentences,
-                    *(sentence.moved(offset) for sentence in tokenized),
-                ]
-                offset += len(content.text or "")
-                name = content.id or document
-                yield Part(record.begins, name, record.position, sentences)
+    def documents(self, source: Source, start: int, end: int) -> Iterator[Content]:
+        """Yield the documents of a range of a file in sentences, long ones in pieces.
+        Arguments and errors are those of `contents`."""
+        offset = 0
+        for content in self._tokenized(self.contents(source, start, end)):
+            offset = 0 if content.begins else offset
+            yield content._replace(
+                id=content.id or source.file.document,
+                sentences=[sentence.moved(offset) for sentence in content.sentences],
+            )
+            offset += len(content.text or "")
 
-    def contents(
-        self, source: Source, start: int, end: int
-    ) -> Iterator[tuple[Record, Content]]:
-        """Yield the records of a range of a file and their contents. A long text comes
-        in several contents.
+    def contents(self, source: Source, start: int, end: int) -> Iterator[Content]:
+        """Yield the contents of the records of a range of a file. A long text comes in
+        pieces.
 
         Args:
             source: The open file.
@@ -128,18 +75,26 @@ class Reader:
                 content = convert(record)
             except (ValueError, LookupError, TypeError, RecursionError) as error:
                 raise _refusal(source.file, record, error) from error
-            first, *others = [None] if content.text is None else _cut(content.text)
-            yield record, content._replace(text=first)
-            for piece in others:
-                yield record._replace(begins=False), Content(content.id, piece, [])
+            pieces = [None] if content.text is None else _cut(content.text)
+            for i, piece in enumerate(pieces):
+                begins = record.begins and i == 0
+                yield content._replace(
+                    text=piece, position=record.position, begins=begins
+                )
 
     def sentences(self, contents: Iterable[Content]) -> Iterator[list[str]]:
         """Yield the sentences of contents."""
-        for some in _batches(contents, lambda content: content.text):
-            texts = [content.text or "" for content in some]
-            for content, tokenized in zip(some, self._tokenize(texts)):
-                for sentence in (*content.sentences, *tokenized):
-                    yield sentence.tokens
+        for content in self._tokenized(contents):
+            for sentence in content.sentences:
+                yield sentence.tokens
+
+    def _tokenized(self, contents: Iterable[Content]) -> Iterator[Content]:
+        """Yield contents, those of text with its sentences."""
+        for batch in _batches(contents):
+            texts = [content.text or "" for content in batch]
+            for content, sentences in zip(batch, self._tokenize(texts)):
+                is_text = content.text is not None
+                yield content._replace(sentences=sentences) if is_text else content
 
 
 def read_contents(
@@ -158,27 +113,21 @@ def read_contents(
     Raises:
         ValueError, OSError: As `Reader.contents`.
     """
-    source, start, reported, has_warned = open_source(file), 0, 0, False
-    try:
+    start, reported, may_warn = 0, 0, file.kind == "text"
+    with closing(open_source(file)) as source:
         while not source.at_end:
-            for record, content in reader.contents(source, start, start + RANGE):
-                if not (record.begins or has_warned or file.kind != "text"):
-                    has_warned = True
-                    _warn_of_long_line(file, record.position)
+            for content in reader.contents(source, start, start + RANGE):
+                if may_warn and not content.begins:
+                    may_warn = False
+                    line = line_of(file, content.position)
+                    what = Warnings.ELW05(
+                        path=file.path, line=line, length=CHARACTERS_AT_ONCE
+                    )
+                    warnings.warn(what, stacklevel=3)
                 yield content
             start, now = start + RANGE, source.stream.raw_position
             progress(now - reported)
             reported = now
-    finally:
-        source.close()
-
-
-def _warn_of_long_line(file: TextFile, position: int) -> None:
-    line = line_of(file, position)
-    warnings.warn(
-        Warnings.ELW05(path=file.path, line=line, length=CHARACTERS_AT_ONCE),
-        stacklevel=4,
-    )
 
 
 def read_sentences(
@@ -236,13 +185,9 @@ def read_spans(path: Path) -> Iterator["Span"]:
     """Yield the sentences of the Docs in a `.spacy` file, with their annotation. A Doc
     without boundaries is one sentence. Raises ValueError [EL220] if the file is
     damaged, OSError [EL030] if it can't be read."""
-    source = open_source(describe(path, "spacy"))
-    try:
-        while not source.at_end:
-            for _, _, doc in source.read(0, 1 << 62):
-                yield from doc.sents if doc.has_annotation("SENT_START") else [doc[:]]
-    finally:
-        source.close()
+    with closing(open_source(describe(path, "spacy"))) as source:
+        for _, _, doc in source.read(0, 1 << 62):
+            yield from doc.sents if doc.has_annotation("SENT_START") else [doc[:]]
 
 
 def _refusal(file: TextFile, record: Record, error: Exception) -> ElmoError:
@@ -259,22 +204,13 @@ def _refusal(file: TextFile, record: Record, error: Exception) -> ElmoError:
     return kind(path=file.path, line=line, error=problem, problem=problem)
 
 
-def _tokenizer(reading: Reading, *, lines: bool) -> Tokenize:
-    if reading.pipeline is not None:
-        return tokenizer_of_pipeline(reading.pipeline, reading.pipeline_hash)
-    return tokenizer_of(reading.lang, reading.tokenizer, reading.split, lines)
-
-
-def _batches(
-    found: Iterable[T], text_of: Callable[[T], str | None]
-) -> Iterator[list[T]]:
-    """Yield batches of items whose texts are tokenized at once. text_of: returns the
-    text of an item, None if it has tokens."""
-    batch: list[T] = []
+def _batches(contents: Iterable[Content]) -> Iterator[list[Content]]:
+    """Yield batches of contents whose texts are tokenized at once."""
+    batch: list[Content] = []
     size = 0
-    for each in found:
-        batch.append(each)
-        size += len(text_of(each) or "")
+    for content in contents:
+        batch.append(content)
+        size += len(content.text or "")
         if size >= CHARACTERS_AT_ONCE or len(batch) >= TEXTS_AT_ONCE:
             yield batch
             batch, size = [], 0

@@ -8,6 +8,7 @@ a piece is cut between words, and may span ranges.
 import re
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import Errors
@@ -240,14 +241,12 @@ def open_source(file: TextFile, piece: int = MAX_PIECE) -> Source:
 def line_of(file: TextFile, position: int) -> int:
     """Return the number of the line at a position of the unpacked file, from 1, for
     messages. The file is read again up to the position."""
-    stream, line, at = ByteStream(file.path, file.compression), 1, 0
-    try:
+    line, at = 1, 0
+    with closing(ByteStream(file.path, file.compression)) as stream:
         while at < position:
             stream.skip_to(at)
             data = stream.read(at, min(position, at + CHUNK))
             if not data:
                 break
             line, at = line + data.count(b"\n"), at + len(data)
-    finally:
-        stream.close()
     return line

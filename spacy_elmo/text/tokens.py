@@ -4,6 +4,8 @@ has to be tokenized."""
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -40,31 +42,59 @@ class Sentence(NamedTuple):
         return Sentence(tokens, [s + by for s in starts], [e + by for e in ends])
 
 
+@dataclass(frozen=True)
+class Reading:
+    """The settings of tokens and sentences.
+
+    Attributes:
+        lang: Language of spaCy's tokenizer.
+        tokenizer: "spacy", or "whitespace" for tokens that spaces separate.
+        split: Whether lines are split at the ends of sentences, by the rule of spaCy's
+            sentencizer.
+        pipeline: A spaCy pipeline that sets tokens and sentences instead.
+        pipeline_hash: Hash of its files.
+        text_field: Field of JSON lines with the text.
+        id_field: Field of JSON lines with the id.
+        tokens_field: Field of JSON lines with the tokens, or with a list of tokens for
+            each sentence.
+        window: Most tokens that the biLM reads at once (for `embed`).
+    """
+
+    lang: str = "en"
+    tokenizer: str = "spacy"
+    split: bool = True
+    pipeline: str | None = None
+    pipeline_hash: str | None = None
+    text_field: str = "text"
+    id_field: str = "id"
+    tokens_field: str = "tokens"
+    window: int = 250
+
+
 # A function from texts to the sentences of each text.
 Tokenize = Callable[[Sequence[str]], Iterator[list[Sentence]]]
 
 
-def tokenizer_of(
-    lang: str, tokenizer: str, split: bool, lines: bool = True
-) -> Tokenize:
+def tokenizer_of(reading: Reading, *, lines: bool = True) -> Tokenize:
     """Return a function from texts to the sentences of each text. White space is no
     token.
 
     Args:
-        lang: Language of spaCy's tokenizer.
-        tokenizer: "spacy", or "whitespace" for tokens that spaces separate.
-        split: Whether sentences end by the rule of spaCy's sentencizer.
-        lines: Whether sentences end at the end of a line.
+        reading: The settings.
+        lines: Whether sentences end at the end of a line. A pipeline sets all ends.
 
     Raises:
-        ValueError: [EL032] There is no such language or tokenizer.
+        ValueError: [EL032] There is no such language or tokenizer. [EL209] The files of
+            the pipeline have another hash.
     """
-    if tokenizer not in ("spacy", "whitespace"):
+    if reading.pipeline is not None:
+        return _tokenizer_of_pipeline(reading.pipeline, reading.pipeline_hash)
+    lang, split = reading.lang, reading.split
+    if reading.tokenizer == "whitespace":
+        return lambda texts: (list(_separated(text, split, lines)) for text in texts)
+    if reading.tokenizer != "spacy":
         problem = "a tokenizer is 'spacy' or 'whitespace'"
-        raise Errors.EL032(lang=tokenizer, error=problem)
-    ends_at = _sentence_ends() if split else None
-    if tokenizer == "whitespace":
-        return lambda texts: (_separated(text, ends_at, lines) for text in texts)
+        raise Errors.EL032(lang=reading.tokenizer, error=problem)
     nlp = _blank(lang)
 
     def tokenize(texts: Sequence[str]) -> Iterator[list[Sentence]]:
@@ -76,16 +106,14 @@ def tokenizer_of(
                 nlp = _blank(lang)
             sentences: list[Sentence] = []
             for start, piece in short_words(text):
-                for sentence in _tokenized(nlp.tokenizer(piece), piece, ends_at, lines):
+                for sentence in _tokenized(nlp.tokenizer(piece), piece, split, lines):
                     sentences.append(sentence.moved(start))
             yield sentences
 
     return tokenize
 
 
-def tokenizer_of_pipeline(pipeline: str, files_hash: str | None = None) -> Tokenize:
-    """Return a function from texts to the sentences that a spaCy pipeline sets in each.
-    Raises ValueError [EL209] if its files have another hash."""
+def _tokenizer_of_pipeline(pipeline: str, files_hash: str | None) -> Tokenize:
     import spacy
 
     nlp = spacy.load(pipeline)
@@ -123,15 +151,13 @@ def sentences_of_doc(doc: "Doc") -> Iterator[Sentence]:
     yield from _sentences(*_tokens_of(doc, doc.text), firsts)
 
 
-def _tokenized(
-    doc: "Doc", text: str, ends_at: "_SentenceEnds | None", lines: bool
-) -> Iterator[Sentence]:
+def _tokenized(doc: "Doc", text: str, split: bool, lines: bool) -> Iterator[Sentence]:
     """Yield the sentences of a tokenized text."""
     texts, starts, ends = _tokens_of(doc, text)
     breaks: list[int] = []
     if lines and _LINE_END.search(text.rstrip()):
         breaks = [i for i, t in enumerate(texts, 1) if _LINE_END.search(t)]
-    yield from _sentences(texts, starts, ends, _firsts(texts, ends_at, breaks))
+    yield from _sentences(texts, starts, ends, _firsts(texts, split, breaks))
 
 
 def _tokens_of(doc: "Doc", text: str) -> tuple[list[str], list[int], list[int]]:
@@ -162,55 +188,38 @@ def _sentences(
             yield Sentence(words, [starts[i] for i in rows], [ends[i] for i in rows])
 
 
-def _separated(
-    text: str, ends_at: "_SentenceEnds | None", lines: bool
-) -> list[Sentence]:
-    """Split a text at white space. Return the words in sentences."""
+def _separated(text: str, split: bool, lines: bool) -> Iterator[Sentence]:
+    """Yield the sentences of a text whose tokens are separated by white space."""
     places = [match.span() for match in _WORD.finditer(text)]
-    if not places:
-        return []
     words = [text[start:end][:MAX_TOKEN] for start, end in places]
-    starts, ends = map(list, zip(*places))
+    starts, ends = [start for start, _ in places], [end for _, end in places]
     breaks: list[int] = []
     if lines and _LINE_END.search(text.rstrip()):
-        gaps = enumerate(pairwise(places), 1)
-        breaks = [i for i, ((_, a), (b, _)) in gaps if _LINE_END.search(text, a, b)]
-    cuts = [0, *_firsts(words, ends_at, breaks), len(words)]
-    return [
-        Sentence(words[a:b], starts[a:b], ends[a:b]) for a, b in pairwise(cuts) if a < b
-    ]
+        gaps = enumerate(zip(ends, starts[1:]), 1)
+        breaks = [i for i, (a, b) in gaps if _LINE_END.search(text, a, b)]
+    # Without `_sentences`, which takes four times as long to leave out white space.
+    for a, b in pairwise([0, *_firsts(words, split, breaks), len(words)]):
+        if a < b:
+            yield Sentence(words[a:b], starts[a:b], ends[a:b])
 
 
-class _SentenceEnds(NamedTuple):
-    """The rule of spaCy's sentencizer: a sentence ends after one of `marks` and the
-    punctuation that follows it."""
-
-    marks: frozenset[str]
-    is_punct: Callable[[str], bool]
-
-
-def _sentence_ends() -> _SentenceEnds:
-    from spacy.lang.lex_attrs import is_punct
-    from spacy.pipeline import Sentencizer
-
-    return _SentenceEnds(frozenset(Sentencizer.default_punct_chars), is_punct)
-
-
-def _firsts(
-    texts: list[str], ends_at: _SentenceEnds | None, breaks: list[int]
-) -> list[int]:
+def _firsts(texts: list[str], split: bool, breaks: list[int]) -> list[int]:
     """Return the numbers of the tokens that begin a sentence, without the first token.
 
-    spaCy's own sentencizer takes as long as half of the tokenizer.
+    By the rule of spaCy's sentencizer a sentence ends after one of its marks and the
+    punctuation that follows. The sentencizer itself takes half as long as the
+    tokenizer.
 
     Args:
         texts: All tokens.
-        ends_at: The rule by which sentences end; None for no rule.
+        split: Whether sentences end by this rule.
         breaks: Tokens that begin a sentence in any case.
     """
-    if ends_at is None:
+    if not split:
         return breaks
-    marks, is_punct = ends_at
+    from spacy.lang.lex_attrs import is_punct
+
+    marks = _sentence_marks()
     firsts: list[int] = []
     for start, stop in pairwise([0, *breaks, len(texts)]):
         firsts += [start] if start else []
@@ -223,6 +232,13 @@ def _firsts(
                 firsts.append(i)
                 ended = False
     return firsts
+
+
+@cache
+def _sentence_marks() -> frozenset[str]:
+    from spacy.pipeline import Sentencizer
+
+    return frozenset(Sentencizer.default_punct_chars)
 
 
 def _blank(lang: str) -> "Language":

@@ -244,7 +244,9 @@ def test_long_documents_are_read_in_pieces(tmp_path):
     corpus = embed.open(output)
     assert len(corpus) == 2
     parts = list(
-        Reader(Reading()).parts(open_source(describe(Path(path)), 1 << 16), 0, 1 << 30)
+        Reader(Reading()).documents(
+            open_source(describe(Path(path)), 1 << 16), 0, 1 << 30
+        )
     )
     assert [part.begins for part in parts] == [True, *[False] * (len(parts) - 2), True]
     assert len(parts) > 4

@@ -32,7 +32,7 @@ CONLLU = "1\tHi\t_\t_\t_\t_\t_\t_\t_\t_\n"
 def conllu_of(path, text):
     path.write_text(text, encoding="utf-8")
     source = open_source(describe(path), 100)
-    parts = list(Reader(Reading()).parts(source, 0, 10_000))
+    parts = list(Reader(Reading()).documents(source, 0, 10_000))
     source.close()
     return [[s.tokens for s in part.sentences] for part in parts]
 

@@ -255,7 +255,7 @@ def test_json_lines_of_annotation_tools(tmp_path, tool):
         assert [token for sentence in found for token in sentence] == expected
         if tool == "Doc.to_json":
             assert found == [expected[:4], expected[4:]]
-    (part,) = Reader(Reading()).parts(open_source(describe(path)), 0, 1 << 30)
+    (part,) = Reader(Reading()).documents(open_source(describe(path)), 0, 1 << 30)
     for tokens, starts, ends in part.sentences:
         assert [TEXT[a:b] for a, b in zip(starts, ends)] == tokens
 
@@ -284,7 +284,7 @@ def test_exports_with_other_fields_are_refused(tmp_path, name, row, said):
 def test_places_that_are_none_are_not_taken(tmp_path, token):
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps({"text": TEXT, "tokens": [token, token]}))
-    (part,) = Reader(Reading()).parts(open_source(describe(path)), 0, 1 << 30)
+    (part,) = Reader(Reading()).documents(open_source(describe(path)), 0, 1 << 30)
     assert part.sentences == [(["She", "She"], [0, 4], [3, 7])]
 
 
@@ -327,7 +327,7 @@ def test_conllu_that_was_prepared_as_lines_is_prepared_again(tmp_path):
 
 def places(path):
     source = open_source(describe(path))
-    parts = list(Reader(Reading()).parts(source, 0, 1 << 30))
+    parts = list(Reader(Reading()).documents(source, 0, 1 << 30))
     source.close()
     return [(s.tokens, list(zip(s.starts, s.ends))) for p in parts for s in p.sentences]
 
