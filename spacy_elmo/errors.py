@@ -128,9 +128,9 @@ class Errors(metaclass=_Table):
         "undamaged copy."
     )
     EL012 = _error(
-        "The weights in '{path}' have the fingerprint {found}, but '{config}' records "
-        "{expected}. One of the two files was changed; restore both from the same copy "
-        "of the model."
+        "The weights in '{path}' have the fingerprint {found}, but the configuration "
+        "records {expected}. One of the two was changed; restore both from the same "
+        "copy of the model."
     )
     EL013 = _error(
         "Can't write '{path}': {error}. What was there before is unchanged; free some "

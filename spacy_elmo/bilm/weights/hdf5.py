@@ -77,39 +77,41 @@ class Hdf5File:
     """The arrays of an open HDF5 file. They are checked here, and read by `read`.
 
     Attributes:
-        shapes: The shape of each array by its name.
+        path: The path of the file.
+        names: The names of its arrays.
     """
 
     def __init__(self, file: BinaryIO, path: Path) -> None:
-        self._file, self._path = file, path
+        self._file, self.path = file, path
         self._size = path.stat().st_size
+        self._left = MAX_COMPRESSION * self._size  # bytes that more arrays may have
         self._arrays: dict[str, Any] = {}
         self._pieces: dict[str, list[_Piece]] = {}
         if file.read(len(_SIGNATURE)) != _SIGNATURE:
             raise ValueError("it does not begin as HDF5 files do")
         metadata = _Metadata(file, self._size)
-        parsed = pyfive.File(metadata)
-        # Bytes that plain and that compressed arrays may still have together.
-        left = {False: self._size, True: MAX_COMPRESSION * self._size}
-        for name, array in _walk(parsed, "", 0, path):
+        for name, array in _walk(pyfive.File(metadata), "", 0, path):
             if len(self._arrays) == MAX_NAMES:
                 raise ValueError(f"it has more than {MAX_NAMES:,} arrays")
-            problem = _problem(array, metadata) or self._place(name, array, left)
+            problem = _problem(array, metadata) or self._place(name, array)
             if problem:
                 raise Errors.EL009(name=name, path=path, problem=problem)
             self._arrays[name] = array
         self._check_places()
-        self.shapes = {name: tuple(a.shape) for name, a in self._arrays.items()}
+        self.names = list(self._arrays)
 
-    def _place(self, name: str, array: Any, left: dict[bool, int]) -> str | None:
-        """Find the chunks of an array. Return the problem if it can't be read, or None.
-        left: bytes that plain (False) and compressed (True) arrays may still have."""
-        is_packed = bool(array.id.filter_pipeline)
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of an array."""
+        return tuple(self._arrays[name].shape)
+
+    def _place(self, name: str, array: Any) -> str | None:
+        """Find the chunks of an array. Return the problem if it can't be read, or
+        None."""
         n_bytes = math.prod(array.shape) * array.dtype.itemsize
-        left[is_packed] -= n_bytes
-        if left[is_packed] < 0:
-            return _NOT_HELD
+        self._left -= n_bytes
         pieces: list[_Piece] | None = []
+        if self._left < 0:
+            return _NOT_HELD
         if array.id.layout_class == _CONTIGUOUS and n_bytes:
             pieces = [_Piece(array.id.data_offset, n_bytes, 0, ())]
         elif array.id.layout_class == _CHUNKED and n_bytes:
@@ -149,13 +151,12 @@ class Hdf5File:
         for start, stop, name in places:
             if start < end:
                 problem = f"stored where '{before}' is, too"
-                values = {"name": name, "path": self._path, "problem": problem}
-                raise Errors.EL009(**values)
+                raise Errors.EL009(name=name, path=self.path, problem=problem)
             end, before = stop, name
 
     def read(self, name: str) -> np.ndarray:
         """Read an array. Raises ValueError [EL002] if it is damaged."""
-        with parsing(Errors.EL002, self._path, format="HDF5"):
+        with parsing(Errors.EL002, self.path, format="HDF5"):
             return self._read(name)
 
     def _read(self, name: str) -> np.ndarray:

@@ -9,8 +9,7 @@ o, and ours o, i, f, g. Names of ELMoForManyLangs stay in this file.
 
 import json
 import zipfile
-from collections.abc import Callable
-from itertools import count, product
+from itertools import product
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
@@ -18,14 +17,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...errors import ElmoError, Errors
+from ...errors import Errors
 from ...files import reading
 from ...registry import registry
+from ..arrays import FLOATS
 from ..config import BiLMConfig
-from ..objectives.storage import FLOATS
 from ..words import BOS, EOS, UNK
 from .format import folder_of
-from .stored import StoredBiLM, empty_arrays
+from .stored import StoredBiLM, count_numbered, empty_arrays
 from .text_files import read_json, read_lines
 
 CONFIG, ENCODER, EMBEDDER = "config.json", "encoder.pkl", "token_embedder.pkl"
@@ -40,7 +39,8 @@ PUBLISHED_SIZES = (
 )
 # Most bytes of a pickle beside its numbers.
 MAX_OVERHEAD = 16 << 20
-_TABLE = "emb_layer.embedding.weight"
+_WORD_TABLE = "word_emb_layer.embedding.weight"
+_CHAR_TABLE = "char_emb_layer.embedding.weight"
 _FILTER, _HIGHWAY = "convolutions.{}.weight", "highways._layers.{}.weight"
 _PROJECTION = "forward_layer_{}.state_projection.weight"
 _SPECIAL_WORDS = {"<bos>": BOS, "<eos>": EOS, "<oov>": UNK}
@@ -48,7 +48,7 @@ _SPECIAL_WORDS = {"<bos>": BOS, "<eos>": EOS, "<oov>": UNK}
 _SPECIAL_WORDS |= {ours: theirs for theirs, ours in _SPECIAL_WORDS.items()}
 # ELMoForManyLangs swaps these two marks when it looks them up, in training too.
 _SWAPPED = {"<bow>": "<eow>", "<eow>": "<bow>"}
-Getter = Callable[[str], Tensor]
+Arrays = dict[str, Tensor]
 
 
 @registry.formats("many-langs")
@@ -79,12 +79,13 @@ class ManyLangsFormat:
         n_numbers = sum(array.numel() for array in empty_arrays(config).values())
         n_numbers += word_dim * (config.n_words + config.projection_dim)
         most = 4 * n_numbers + MAX_OVERHEAD
+        tokens = _read_arrays(folder / EMBEDDER, most)
+        lstms = _read_arrays(folder / ENCODER, most)
         try:
-            arrays = _token_encoder(_getter(folder / EMBEDDER, most), config)
-            arrays |= _lstms(_getter(folder / ENCODER, most), config)
-        except ElmoError:
-            raise
-        except (RuntimeError, IndexError, ValueError) as error:  # shapes that don't fit
+            arrays = _token_encoder(tokens, config) | _lstms(lstms, config)
+        except KeyError as error:
+            raise Errors.EL006(path=folder, problem=f"has no array {error}") from error
+        except (RuntimeError, ValueError) as error:  # shapes that don't fit
             raise Errors.EL002(path=folder, format=self.name, error=error) from error
         return StoredBiLM(config, vocab, alphabet, arrays)
 
@@ -168,18 +169,19 @@ def _sizes_of_arrays(folder: Path) -> dict[str, Any]:
     tokens, lstm = _read_arrays(path), _read_arrays(folder / ENCODER)
     try:
         none = torch.empty(0, 0)
-        word, char = (tokens.get(f"{kind}_{_TABLE}", none) for kind in ("word", "char"))
-        filters = [tokens[f"convolutions.{i}.weight"] for i in _count(tokens, _FILTER)]
+        word, char = (tokens.get(table, none) for table in (_WORD_TABLE, _CHAR_TABLE))
+        n_filters = count_numbered(tokens, _FILTER)
+        filters = [tokens[_FILTER.format(i)] for i in range(n_filters)]
         H, C = lstm[_PROJECTION.format(0)].shape
         return {
             "encoder": {
                 "name": "elmo", "projection_dim": H, "cell_clip": 3, "proj_clip": 3,
-                "dim": C, "n_layers": len(_count(lstm, _PROJECTION)),
+                "dim": C, "n_layers": count_numbered(lstm, _PROJECTION),
             },
             "token_embedder": {
                 "name": "cnn", "activation": "relu",
                 "filters": [[each.shape[2], each.shape[0]] for each in filters],
-                "n_highway": len(_count(tokens, _HIGHWAY)),
+                "n_highway": count_numbered(tokens, _HIGHWAY),
                 "word_dim": word.shape[1], "char_dim": char.shape[1],
                 "max_characters_per_token": 50,
             },
@@ -189,43 +191,39 @@ def _sizes_of_arrays(folder: Path) -> dict[str, Any]:
         raise Errors.EL002(**said) from error
 
 
-def _count(arrays: dict[str, Tensor], name: str) -> range:
-    """Return the range of numbers for which there are arrays with a numbered name."""
-    return range(next(i for i in count() if name.format(i) not in arrays))
+# -- arrays -----------------------------------------------------------------------
 
 
-def _token_encoder(get: Getter, config: BiLMConfig) -> dict[str, Tensor]:
-    weight, bias = get("projection.weight").t(), get("projection.bias")
+def _token_encoder(theirs: Arrays, config: BiLMConfig) -> Arrays:
+    weight, bias = theirs["projection.weight"].t(), theirs["projection.bias"]
     if not config.has_characters:  # the projection of each word, once
-        words = get(f"word_{_TABLE}").double() @ weight.double() + bias
+        words = theirs[_WORD_TABLE].double() @ weight.double() + bias
         return {"token_encoder.embedding": words.float()}
     ours = {
-        "char_embedding": F.pad(get(f"char_{_TABLE}"), (0, 0, 1, 0)),
+        "char_embedding": F.pad(theirs[_CHAR_TABLE], (0, 0, 1, 0)),
         "projection_weight": weight,
         "projection_bias": bias,
     }
     if config.n_words:
-        ours["word_embedding"] = get(f"word_{_TABLE}")
+        ours["word_embedding"] = theirs[_WORD_TABLE]
     for i in range(len(config.filters)):
-        ours[f"conv_weights.{i}"] = get(f"convolutions.{i}.weight")
-        ours[f"conv_biases.{i}"] = get(f"convolutions.{i}.bias")
-    for k in range(config.n_highway):
-        for name in ("weight", "bias"):
-            transform, keep = get(f"highways._layers.{k}.{name}").chunk(2)
-            ours[f"highways.{k}.transform_{name}"] = transform.t()
-            ours[f"highways.{k}.carry_{name}"] = -keep.t()
+        ours[f"conv_weights.{i}"] = theirs[_FILTER.format(i)]
+        ours[f"conv_biases.{i}"] = theirs[f"convolutions.{i}.bias"]
+    for k, kind in product(range(config.n_highway), ("weight", "bias")):
+        transform, keep = theirs[f"highways._layers.{k}.{kind}"].chunk(2)
+        ours[f"highways.{k}.transform_{kind}"] = transform.t()
+        ours[f"highways.{k}.carry_{kind}"] = -keep.t()
     return {f"token_encoder.{name}": array for name, array in ours.items()}
 
 
-def _lstms(get: Getter, config: BiLMConfig) -> dict[str, Tensor]:
+def _lstms(theirs: Arrays, config: BiLMConfig) -> Arrays:
     found = {}
     for direction, layer in product(("forward", "backward"), range(config.n_layers)):
-        theirs = f"{direction}_layer_{layer}"
-        ours = f"{direction}_lstm.layers.{layer}"
-        found[f"{ours}.weight_x"] = _gates(get(f"{theirs}.input_linearity.weight"))
-        found[f"{ours}.weight_h"] = _gates(get(f"{theirs}.state_linearity.weight"))
-        found[f"{ours}.bias"] = _gates(get(f"{theirs}.state_linearity.bias"))
-        found[f"{ours}.weight_p"] = get(f"{theirs}.state_projection.weight").t()
+        name, ours = f"{direction}_layer_{layer}", f"{direction}_lstm.layers.{layer}"
+        found[f"{ours}.weight_x"] = _gates(theirs[f"{name}.input_linearity.weight"])
+        found[f"{ours}.weight_h"] = _gates(theirs[f"{name}.state_linearity.weight"])
+        found[f"{ours}.bias"] = _gates(theirs[f"{name}.state_linearity.bias"])
+        found[f"{ours}.weight_p"] = theirs[f"{name}.state_projection.weight"].t()
     return found
 
 
@@ -236,23 +234,7 @@ def _gates(array: Tensor) -> Tensor:
     return torch.cat([o, *others]).t()
 
 
-def _getter(path: Path, max_bytes: int) -> Getter:
-    """Read a file. Return a function that returns an array of it by name, and checks
-    its number of axes."""
-    arrays = _read_arrays(path, max_bytes)
-
-    def get(name: str) -> Tensor:
-        array = arrays.get(name)
-        n_axes = 1 if name.endswith("bias") else 3 if "convolutions" in name else 2
-        if array is None or array.dim() != n_axes:
-            problem = f"has no array '{name}' of {n_axes} axes"
-            raise Errors.EL006(path=path, problem=problem)
-        return array
-
-    return get
-
-
-def _read_arrays(path: Path, max_bytes: int | None = None) -> dict[str, Tensor]:
+def _read_arrays(path: Path, max_bytes: int | None = None) -> Arrays:
     """Return the arrays of a pickle. No code in it is run."""
     with reading(path, Errors.EL002, max_bytes=max_bytes, format="arrays of PyTorch"):
         _check_zip(path)

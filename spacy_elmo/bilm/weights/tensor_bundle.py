@@ -12,7 +12,7 @@ tensor_bundle.proto, tensor_shape.proto and types.proto.
 
 import math
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,9 +49,9 @@ class Entry(NamedTuple):
         shape: Shape.
         shard: Number of the data file.
         offset: First byte in that file.
-        size: Number of bytes.
+        size: Number of bytes. It is 0 for a partitioned variable, whose parts have
+            entries of their own.
         crc: Masked CRC32C of these bytes.
-        is_sliced: Whether it is a partitioned variable, with an entry for each part.
     """
 
     dtype: np.dtype[Any] | None
@@ -60,7 +60,6 @@ class Entry(NamedTuple):
     offset: int
     size: int
     crc: int
-    is_sliced: bool
 
 
 class TensorBundle:
@@ -68,6 +67,10 @@ class TensorBundle:
 
     Args:
         prefix: Path of the checkpoint as TensorFlow names it, without `.index`.
+
+    Attributes:
+        path: Path of the index.
+        entries: The entries of the index by the names of the arrays.
 
     Raises:
         ValueError: [EL002] The index can't be read.
@@ -87,30 +90,21 @@ class TensorBundle:
             prefix.with_name(f"{prefix.name}.data-{i:05}-of-{n_shards:05}")
             for i in range(n_shards)
         ]
+        self._held: dict[int, int] = {}  # bytes of data files that no array has taken
 
-    def shapes(self, names: Mapping[str, str]) -> dict[str, tuple[int, ...]]:
-        """Check that arrays can be read. Return their shapes by other names.
-
-        Args:
-            names: For each name in the checkpoint, the name in the result.
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Check that an array can be read, once. Return its shape.
 
         Raises:
-            ValueError: [EL002] A data file is missing. [EL009] An array can't be read,
-                or is larger than its data.
+            ValueError: [EL002] A data file is missing. [EL009] The array can't be read,
+                or the arrays until here are larger than their data.
         """
-        held: dict[int, int] = {}
-        for name in names:
-            entry = self.entries[name]
-            if problem := self._problem(entry, held):
-                values = {"name": name, "path": self.path, "problem": problem}
-                raise Errors.EL009(**values)
-        return {other: self.entries[name].shape for name, other in names.items()}
+        entry = self.entries[name]
+        if problem := self._problem(entry):
+            raise Errors.EL009(name=name, path=self.path, problem=problem)
+        return entry.shape
 
-    def _problem(self, entry: Entry, held: dict[int, int]) -> str | None:
-        """Return the problem if an array can't be read, or None. held: the bytes of
-        each data file that no array before this one has taken."""
-        if entry.is_sliced:
-            return "stored in slices, as a partitioned variable"
+    def _problem(self, entry: Entry) -> str | None:
         if entry.dtype is None:
             return "not of floating-point numbers"
         if entry.size != math.prod(entry.shape) * entry.dtype.itemsize:
@@ -120,13 +114,13 @@ class TensorBundle:
         path = self._shards[entry.shard]
         with reading(path, Errors.EL002, format=FORMAT):
             n_bytes = path.stat().st_size
-        held[entry.shard] = held.get(entry.shard, n_bytes) - entry.size
-        if entry.offset + entry.size > n_bytes or held[entry.shard] < 0:
+        self._held[entry.shard] = self._held.get(entry.shard, n_bytes) - entry.size
+        if entry.offset + entry.size > n_bytes or self._held[entry.shard] < 0:
             return "larger than its data in the file"
         return None
 
     def read(self, name: str) -> np.ndarray:
-        """Read an array that `shapes` has checked. Raises ValueError [EL002] if its
+        """Read an array that `shape` has checked. Raises ValueError [EL002] if its
         checksum is wrong."""
         entry = self.entries[name]
         path, crc = self._shards[entry.shard], 0
@@ -343,5 +337,4 @@ def _read_entry(message: bytes) -> Entry:
         offset=found[4],
         size=found[5],
         crc=found[6],
-        is_sliced=7 in found,
     )

@@ -64,11 +64,9 @@ def _words(lines: list[str]) -> list[str]:
     return lines
 
 
-def check_can_be_read_again(words: list[str] | None, format: str) -> None:
+def check_can_be_read_again(words: list[str], format: str) -> None:
     """Raise ValueError [EL027] unless `read_vocab` reads the same words from
     `vocab_text`."""
-    if words is None:
-        return
     try:
         text = decode("\n".join(words).encode("utf-8"))
         is_same = _words(text.split("\n")) == words

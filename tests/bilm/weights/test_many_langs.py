@@ -274,7 +274,7 @@ BAD = {
         ),
     ),
     "wrong axes": (
-        "EL006",
+        "EL007",
         edit(
             "token_embedder.pkl",
             lambda a: a.update({"projection.weight": torch.ones(9)}),

@@ -39,8 +39,7 @@ def folder(tmp_path):
 
 def arrays_of_gold():
     bundle = TensorBundle(CHECKPOINT / NAME)
-    names = {name: name for name in bundle.entries}
-    return {name: bundle.read(name) for name in bundle.shapes(names)}
+    return {name: bundle.read(name) for name in bundle.entries}
 
 
 def rewrite(folder, arrays, **how):
@@ -330,7 +329,7 @@ def test_a_mix_that_is_not_used_is_said(module):
     ("code", "change"),
     [
         ("EL163", {"bilm/char_embed": np.zeros((300, 4), "f4")}),
-        ("EL163", {"bilm/char_embed": None}),
+        ("EL006", {"bilm/char_embed": None}),
         ("EL006", {"bilm/RNN_0/RNN/MultiRNNCell/Cell0/rnn/lstm_cell/bias": None}),
         ("EL006", {"bilm/CNN/b_cnn_0": None}),
         ("EL007", {"bilm/CNN_proj/b_proj": np.zeros(3, "f4")}),
@@ -357,7 +356,7 @@ BIAS = "lm/CNN/b_cnn_0"
 
 
 def slice_of(values):
-    return entry(1, (4,), 0, 0, bytes(16)) + field(7, values)
+    return entry(1, (4,), 0, 0, b"") + field(7, values)
 
 
 ENTRIES = {
