@@ -72,7 +72,7 @@ def load_objective(
         vocab: Its words; None if they are not known.
 
     Raises:
-        ValueError: [EL161] The words of a softmax are missing. [EL162] The softmax has
+        ValueError: [EL022] The words of a softmax are missing. [EL003] The softmax has
             other words. Also as `objectives.load` and `load`.
     """
     known, path = find_format(path), named_path(path)

@@ -32,6 +32,7 @@ from .text_files import (
     check_can_be_read_again,
     read_json,
     read_vocab_beside,
+    settings_of,
     vocab_text,
 )
 
@@ -70,6 +71,53 @@ _CELL_ARRAYS = {
 BYTES = 261  # rows of bilm-tf's character table
 _THEIRS_TO_OURS = (3, 0, 2, 1)  # places of our gates o, i, f, g among i, j, f, o
 _OURS_TO_THEIRS = (1, 3, 2, 0)
+
+
+class Arrays:
+    """The arrays of a file by the names that HDF5 files of bilm-tf with several layers
+    have. Models of one layer have other names, and so have other versions of
+    TensorFlow.
+
+    Args:
+        file: The open file.
+        names: For each name in the file, the name in the scope of the biLM.
+
+    Attributes:
+        path: The path of the file, for messages.
+        shapes: The shape of each array.
+
+    Raises:
+        ValueError: [EL006] Two arrays have the same name.
+    """
+
+    def __init__(
+        self, file: "Hdf5File | TensorBundle", names: Mapping[str, str]
+    ) -> None:
+        self._file, self.path = file, file.path
+        self._theirs = {_standard_name(inside): name for name, inside in names.items()}
+        if len(self._theirs) < len(names):
+            problem = "has arrays twice, under names of two versions of TensorFlow"
+            raise Errors.EL006(path=self.path, problem=problem)
+        self.shapes = {ours: file.shape(name) for ours, name in self._theirs.items()}
+
+    def read(self, name: str) -> Tensor:
+        """Read an array. Raises ValueError [EL002] if it is damaged."""
+        array = self._file.read(self._theirs[name])
+        if name == "char_embed":
+            array = array[-BYTES:]  # that of inference begins with a row for id 0
+        return torch.from_numpy(np.asarray(array, dtype=np.float32))
+
+
+def _standard_name(name: str) -> str:
+    if not (found := _CELL.fullmatch(name)):
+        return name
+    array = _CELL_ARRAYS.get(found["array"], found["array"])
+    return f"{cell(found['rnn'], int(found['layer'] or 0))}/{array}"
+
+
+def cell(rnn: str, layer: int | str) -> str:
+    """Return the scope of an LSTM layer."""
+    return f"{rnn}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
 
 
 @registry.formats("bilm-tf")
@@ -134,7 +182,7 @@ def _write_arrays(arrays: Mapping[str, Tensor], path: Path) -> None:
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[tuple[Path, "Arrays"]]:
+def _open(path: Path) -> Iterator[tuple[Path, Arrays]]:
     """Yield the path of the options, and the arrays. Raises ValueError [EL005] if there
     are several models. Also as `hdf5.open_file`."""
     from .hdf5 import open_file  # pyfive takes a while to import; most models need none
@@ -204,17 +252,16 @@ def _names(config: BiLMConfig) -> dict[str, str]:
             names[f"{encoder}.projection_bias"] = "CNN_proj/b_proj"
     for direction, rnn in _DIRECTIONS.items():
         for layer in range(config.n_layers):
-            ours = f"{direction}.layers.{layer}"
-            names[f"{ours}.weight_x"] = names[f"{ours}.weight_h"] = cell(
-                rnn, layer, "W_0"
-            )
-            names[f"{ours}.bias"] = cell(rnn, layer, "B")
+            ours, theirs = f"{direction}.layers.{layer}", cell(rnn, layer)
+            # Their W_0 is [W_x; W_h].
+            names[f"{ours}.weight_x"] = names[f"{ours}.weight_h"] = f"{theirs}/W_0"
+            names[f"{ours}.bias"] = f"{theirs}/B"
             if config.lstm_projection:
-                names[f"{ours}.weight_p"] = cell(rnn, layer, "W_P_0")
+                names[f"{ours}.weight_p"] = f"{theirs}/W_P_0"
     return names
 
 
-def read_model(options: Path, arrays: "Arrays") -> StoredBiLM:
+def read_model(options: Path, arrays: Arrays) -> StoredBiLM:
     """Read a model, and its words if they are known.
 
     Args:
@@ -229,7 +276,7 @@ def read_model(options: Path, arrays: "Arrays") -> StoredBiLM:
     return StoredBiLM(config, vocab, None, read_weights(config, arrays))
 
 
-def read_weights(config: BiLMConfig, arrays: "Arrays") -> dict[str, Tensor]:
+def read_weights(config: BiLMConfig, arrays: Arrays) -> dict[str, Tensor]:
     """Check the shapes of all arrays, then read them. Return the parameters of a biLM.
     Raises ValueError as `check_shapes`."""
     expected = shapes_of(_to_theirs(empty_arrays(config), config))
@@ -282,53 +329,6 @@ def _reorder(array: Tensor, order: tuple[int, ...]) -> Tensor:
     return torch.cat([gates[i] for i in order], dim=-1)
 
 
-class Arrays:
-    """The arrays of a file by the names that HDF5 files of bilm-tf with several layers
-    have. Models of one layer have other names, and so have other versions of
-    TensorFlow.
-
-    Args:
-        file: The open file.
-        names: For each name in the file, the name in the scope of the biLM.
-
-    Attributes:
-        path: The path of the file, for messages.
-        shapes: The shape of each array.
-
-    Raises:
-        ValueError: [EL006] Two arrays have the same name.
-    """
-
-    def __init__(
-        self, file: "Hdf5File | TensorBundle", names: Mapping[str, str]
-    ) -> None:
-        self._file, self.path = file, file.path
-        self._theirs = {_standard_name(inside): name for name, inside in names.items()}
-        if len(self._theirs) < len(names):
-            problem = "has arrays twice, under names of two versions of TensorFlow"
-            raise Errors.EL006(path=self.path, problem=problem)
-        self.shapes = {ours: file.shape(name) for ours, name in self._theirs.items()}
-
-    def read(self, name: str) -> Tensor:
-        """Read an array. Raises ValueError [EL002] if it is damaged."""
-        array = self._file.read(self._theirs[name])
-        if name == "char_embed":
-            array = array[-BYTES:]  # that of inference begins with a row for id 0
-        return torch.from_numpy(np.asarray(array, dtype=np.float32))
-
-
-def _standard_name(name: str) -> str:
-    if not (found := _CELL.fullmatch(name)):
-        return name
-    array = _CELL_ARRAYS.get(found["array"], found["array"])
-    return cell(found["rnn"], int(found["layer"] or 0), array)
-
-
-def cell(rnn: str, layer: int | str, array: str) -> str:
-    """Return the name of an array of an LSTM layer."""
-    return f"{rnn}/RNN/MultiRNNCell/Cell{layer}/LSTMCell/{array}"
-
-
 # -- options ----------------------------------------------------------------------
 
 
@@ -349,7 +349,7 @@ def _problem(config: BiLMConfig) -> str | None:
     return None
 
 
-def read_sizes(options: Any, options_path: Path, arrays: "Arrays") -> BiLMConfig:
+def read_sizes(options: Any, options_path: Path, arrays: Arrays) -> BiLMConfig:
     """Return the sizes of a model: those in the options, and those that only the shapes
     of arrays tell.
 
@@ -366,7 +366,7 @@ def read_sizes(options: Any, options_path: Path, arrays: "Arrays") -> BiLMConfig
     """
     if isinstance(options, dict) and options.get("bidirectional") is False:
         raise Errors.EL167(path=options_path)
-    try:
+    with settings_of(options_path):
         lstm = {**_LSTM_DEFAULTS, **options["lstm"]}
         sizes: dict[str, Any] = {ours: lstm[theirs] for theirs, ours in _LSTM.items()}
         if (skips := sizes["skip_connections"]) not in (True, False, None):
@@ -394,9 +394,6 @@ def read_sizes(options: Any, options_path: Path, arrays: "Arrays") -> BiLMConfig
                 # Versions of bilm-tf count characters differently. The array decides.
                 "n_characters": BYTES + 1,
             }
-    except (KeyError, TypeError, AttributeError) as error:
-        problem = f"a setting is missing or of the wrong kind ({error})"
-        raise Errors.EL003(path=options_path, problem=problem) from error
     return BiLMConfig.from_dict(sizes)
 
 

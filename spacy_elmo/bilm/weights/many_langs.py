@@ -25,7 +25,7 @@ from ..config import BiLMConfig
 from ..words import BOS, EOS, UNK
 from .format import folder_of
 from .stored import StoredBiLM, count_numbered, empty_arrays
-from .text_files import read_json, read_lines
+from .text_files import read_json, read_lines, settings_of
 
 CONFIG, ENCODER, EMBEDDER = "config.json", "encoder.pkl", "token_embedder.pkl"
 WORDS, CHARACTERS = "word.dic", "char.dic"
@@ -96,7 +96,7 @@ def _read_texts(
     """Return sizes, words, characters, and the width of the word embedding. Weights are
     read only if the JSON of the sizes is missing."""
     path, sizes = _read_sizes(folder)
-    try:
+    with settings_of(path):
         lstm, tokens = sizes["encoder"], sizes["token_embedder"]
         settings: dict[str, Any] = {
             "hidden_dim": lstm["dim"],
@@ -107,6 +107,8 @@ def _read_texts(
             "forget_bias": 0.0,  # the stored bias includes it
         }
         word_dim, char_dim = tokens["word_dim"], tokens["char_dim"]
+        if type(word_dim) is not int:  # of words alone, no other setting depends on it
+            raise TypeError(f"word_dim is {word_dim!r}")
         if char_dim:
             settings |= {
                 "word_dim": word_dim,
@@ -117,14 +119,10 @@ def _read_texts(
                 "n_highway": tokens["n_highway"],
                 "max_characters": tokens["max_characters_per_token"],
             }
-    except (KeyError, TypeError, AttributeError) as error:
-        problem = f"a setting is missing or of the wrong kind ({error})"
-        raise Errors.EL003(path=path, problem=problem) from error
     vocab = alphabet = None
     for file, kind, dim in (WORDS, "word", word_dim), (CHARACTERS, "char", char_dim):
         if dim and not (folder / file).exists():
-            values = {"path": folder / file, "kind": kind, "dim": dim, "sizes": path}
-            raise Errors.EL166(**values)
+            raise Errors.EL166(path=folder / file, kind=kind, dim=dim, sizes=path)
     if word_dim:
         vocab = [_SPECIAL_WORDS.get(w, w) for w in _read_dic(folder / WORDS)]
         settings["n_words"] = len(vocab)
@@ -142,12 +140,9 @@ def _read_sizes(folder: Path) -> tuple[Path, Any]:
             not one of PUBLISHED_SIZES, so the arrays don't tell everything.
     """
     path = folder / CONFIG
-    try:
+    with settings_of(path):
         # The path is from the machine of the training, perhaps of another system.
         name = PureWindowsPath(read_json(path)["config_path"]).name
-    except (KeyError, TypeError) as error:
-        problem = f"a setting is missing or of the wrong kind ({error})"
-        raise Errors.EL003(path=path, problem=problem) from error
     with reading(path, Errors.EL002, format="a configuration"):  # a name of any length
         folders = [folder, folder / "configs", *sorted(folder.iterdir())]
         places = [each / name for each in folders if each.is_dir()]
@@ -156,9 +151,7 @@ def _read_sizes(folder: Path) -> tuple[Path, Any]:
         return found, read_json(found)
     sizes = _sizes_of_arrays(folder)
     if name not in PUBLISHED_SIZES:
-        content = json.dumps(sizes)
-        values = {"path": folder, "name": name, "content": content}
-        raise Errors.EL165(**values)
+        raise Errors.EL165(path=folder, name=name, content=json.dumps(sizes))
     return path, sizes
 
 
@@ -187,8 +180,8 @@ def _sizes_of_arrays(folder: Path) -> dict[str, Any]:
             },
         }  # fmt: skip
     except (KeyError, IndexError, ValueError) as error:
-        said = {"path": path, "format": "arrays of ELMoForManyLangs", "error": error}
-        raise Errors.EL002(**said) from error
+        problem = f"lacks arrays of a biLM ({error})"
+        raise Errors.EL006(path=path, problem=problem) from error
 
 
 # -- arrays -----------------------------------------------------------------------
@@ -244,8 +237,7 @@ def _read_arrays(path: Path, max_bytes: int | None = None) -> Arrays:
         for name, array in arrays.items():
             if not _is_plain(array):
                 problem = "not an array of floating-point numbers"
-                found = {"name": name, "problem": problem}
-                raise Errors.EL009(path=path, **found)
+                raise Errors.EL009(path=path, name=name, problem=problem)
         starts = [a.untyped_storage().data_ptr() for a in arrays.values() if a.nbytes]
         if len(set(starts)) < len(starts):  # each would take memory of its own
             raise ValueError("its arrays share their numbers")

@@ -156,8 +156,7 @@ def _header(path: Path) -> dict[str, Any]:
         problem = f"its format is {version!r}"
         raise Errors.EL003(path=path, problem=problem)
     if version > FORMAT_VERSION:
-        versions = {"found": version, "known": FORMAT_VERSION}
-        raise Errors.EL014(path=path, **versions)
+        raise Errors.EL014(path=path, found=version, known=FORMAT_VERSION)
     return header
 
 

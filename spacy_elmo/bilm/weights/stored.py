@@ -113,7 +113,7 @@ def checked(stored: StoredBiLM, path: str | Path) -> StoredBiLM:
         UserWarning: [ELW62] The model has a word embedding without <UNK>.
     """
     if stored.config.n_words and stored.vocab is None:
-        raise Errors.EL022(path=path)
+        raise Errors.EL022(path=path, part="word embedding")
     if problem := _problem(stored):
         raise Errors.EL003(path=path, problem=problem)
     if stored.config.n_words and stored.vocab and UNK not in stored.vocab:

@@ -94,18 +94,18 @@ class CheckpointFormat:
             n_words: Size of the vocabulary; 0 if the words are not known.
 
         Raises:
-            ValueError: [EL161] There is no vocabulary. [EL162] The vocabulary and the
-                softmax have different numbers of words. [EL008] An array is not finite.
-                Also as `check_shapes`.
+            ValueError: [EL022] There is no vocabulary. [EL003] The vocabulary and the
+                softmax have different numbers of words. Also as `check_arrays`.
         """
         folder, arrays = folder_of(path), _open_checkpoint(path)
         # The softmax of a model may share the word embedding.
         weight = _SOFTMAX_W if _SOFTMAX_W in arrays.shapes else "embedding"
         rows = (arrays.shapes.get(weight) or (0,))[0]
         if not n_words:
-            raise Errors.EL161(path=folder, rows=rows)
+            raise Errors.EL022(path=folder, part="softmax")
         if n_words != rows:
-            raise Errors.EL162(path=folder / VOCAB, found=n_words, rows=rows)
+            problem = f"it has {n_words} words for {rows} rows of the softmax"
+            raise Errors.EL003(path=folder / VOCAB, problem=problem)
         expected = {weight: (n_words, width), _SOFTMAX_B: (n_words,)}
         found = {k: shape for k, shape in arrays.shapes.items() if k in expected}
         check_shapes(arrays.path, found, expected)
@@ -203,17 +203,17 @@ def _open_module(path: Path) -> Arrays:
 def _sizes_of_module(arrays: Arrays) -> BiLMConfig:
     """Return the sizes, by the shapes of the arrays. Raises ValueError [EL006] if they
     are not the arrays of a biLM, [EL163] if characters are not bytes."""
-    shapes, published = arrays.shapes, BiLMConfig()
+    shapes, published, first = arrays.shapes, BiLMConfig(), cell("RNN_0", 0)
     try:
-        hidden_dim = shapes[cell("RNN_0", 0, "B")][0] // 4
-        projection = shapes.get(cell("RNN_0", 0, "W_P_0"), (hidden_dim, hidden_dim))
+        hidden_dim = shapes[f"{first}/B"][0] // 4
+        projection = shapes.get(f"{first}/W_P_0", (hidden_dim, hidden_dim))
         n_filters = count_numbered(shapes, "CNN/W_cnn_{}")
         filters = [shapes[f"CNN/W_cnn_{i}"] for i in range(n_filters)]
         options = {
             "lstm": {
                 "dim": hidden_dim,
                 "projection_dim": projection[1],
-                "n_layers": count_numbered(shapes, cell("RNN_0", "{}", "W_0")),
+                "n_layers": count_numbered(shapes, cell("RNN_0", "{}") + "/W_0"),
                 "cell_clip": published.cell_clip,
                 "proj_clip": published.proj_clip,
                 "use_skip_connections": published.skip_connections,

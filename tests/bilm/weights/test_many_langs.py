@@ -309,6 +309,10 @@ BAD = {
         "EL001",
         lambda f: [(f / name).unlink() for name in ("char.dic", "word.dic")],
     ),
+    "words of no number of columns": (
+        "EL003",
+        lambda f: set_dims(f, char_dim=0, word_dim="3"),
+    ),
     "other sizes": ("EL003", lambda f: (f / "sizes.json").write_text("{}")),
     "name of any length": (
         "EL002",

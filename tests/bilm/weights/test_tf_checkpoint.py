@@ -186,13 +186,13 @@ def test_the_softmax_is_trained_as_before(folder):
 def test_without_the_right_words(folder):
     (folder / "vocab.txt").write_text("<S>\n</S>\n<UNK>\n")
     BiLM.load(folder)
-    with pytest.raises(ValueError, match=r"EL162.*3 words.*224 rows"):
+    with pytest.raises(ValueError, match=r"EL003.*3 words.*224 rows"):
         LanguageModel.load(folder)
     (folder / "vocab.txt").unlink()
     BiLM.load(folder)
-    with pytest.raises(ValueError, match=r"EL161.*224 rows.*vocab\.txt"):
+    with pytest.raises(ValueError, match=r"EL022.*softmax.*vocab\.txt"):
         LanguageModel.load(folder)
-    assert "EL164" in run("convert", folder, folder / "out")
+    assert "EL022" in run("convert", folder, folder / "out")
     assert not files.has_objective(folder / "out")
 
 
