@@ -31,7 +31,6 @@ MAX_SHARDS = 10_000  # data files
 _MAGIC = 0xDB4775248B80FB57
 _FOOTER, _TRAILER = 48, 5  # bytes; a block's trailer is its kind and its checksum
 _PLAIN, _SNAPPY = 0, 1
-_PIECE = 16 << 20  # bytes of an array that are read at a time
 # TensorFlow's numbers of the types that weights have. Arrays of other types are not
 # read.
 _DTYPES: dict[int, np.dtype[Any]] = {
@@ -123,17 +122,13 @@ class TensorBundle:
         """Read an array that `shape` has checked. Raises ValueError [EL002] if its
         checksum is wrong."""
         entry = self.entries[name]
-        path, crc = self._shards[entry.shard], 0
-        array = np.empty(entry.shape, dtype=entry.dtype)
-        bytes_N = array.reshape(-1).view(np.uint8)
+        path = self._shards[entry.shard]
         with reading(path, Errors.EL002, format=FORMAT), path.open("rb") as file:
             file.seek(entry.offset)
-            for first in range(0, entry.size, _PIECE):
-                piece = file.read(min(_PIECE, entry.size - first))
-                bytes_N[first : first + len(piece)] = np.frombuffer(piece, np.uint8)
-                crc = google_crc32c.extend(crc, piece)
+            numbers = np.fromfile(file, entry.dtype, math.prod(entry.shape))
+            crc = google_crc32c.value(numbers.view(np.uint8))
             _check_crc(crc, entry.crc, f"array '{name}'")
-        return array
+            return numbers.reshape(entry.shape)
 
 
 def latest(folder: Path) -> Path | None:
