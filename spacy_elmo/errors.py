@@ -128,9 +128,9 @@ class Errors(metaclass=_Table):
         "undamaged copy."
     )
     EL012 = _error(
-        "The weights in '{path}' have the fingerprint {found}, but '{config}' records "
-        "{expected}. One of the two files was changed; restore both from the same copy "
-        "of the model."
+        "The weights in '{path}' have the fingerprint {found}, but the configuration "
+        "records {expected}. One of the two was changed; restore both from the same "
+        "copy of the model."
     )
     EL013 = _error(
         "Can't write '{path}': {error}. What was there before is unchanged; free some "
@@ -154,9 +154,9 @@ class Errors(metaclass=_Table):
     EL020 = _error("biLM configuration: {problem}.")
     EL021 = _error("Unknown start state '{start}'. Choose 'zeros' or 'boundary'.")
     EL022 = _error(
-        "The model in '{path}' has a word embedding, but the vocabulary of its rows is "
-        "missing. Put it beside the weights, as a text file 'vocab.txt' with one word "
-        "on each line."
+        "The {part} of '{path}' has a row for each word, but the vocabulary of these "
+        "words is missing. Put the vocabulary that the model was trained with beside "
+        "the weights, as a text file 'vocab.txt' with one word on each line."
     )
     EL025 = _error(
         "encode() takes a list of sentences, each a list of strings; found {found}. "
@@ -313,15 +313,6 @@ class Errors(metaclass=_Table):
         "read fewer sentences at once.",
         MemoryError,
     )
-    EL161 = _error(
-        "The softmax of '{path}' has {rows} rows, but there is no vocabulary of their "
-        "words. Put the vocabulary that it was trained with beside it, as 'vocab.txt' "
-        "with one word on each line."
-    )
-    EL162 = _error(
-        "'{path}' has {found} words, but the softmax beside it has {rows} rows. "
-        "Replace it by the vocabulary that the model was trained with."
-    )
     EL165 = _error(
         "'config.json' in '{path}' names the file '{name}', which is missing, and the "
         "arrays alone don't say how the model was trained. Find that file where the "
@@ -346,11 +337,6 @@ class Errors(metaclass=_Table):
     EL169 = _error(
         "'{path}' can't be read as a zip file of a model: {error}. Unpack it, and name "
         "the folder."
-    )
-    EL164 = _error(
-        "The softmax of '{path}' is left out, because there is no vocabulary of its "
-        "words. To keep it, put the vocabulary that it was trained with beside it, as "
-        "'vocab.txt' with one word on each line, and convert again with --force."
     )
     EL163 = _error(
         "'{path}' has a table of {found} characters, but a model that reads the bytes "

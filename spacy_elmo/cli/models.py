@@ -173,7 +173,8 @@ def convert_cli(
     if writer.keeps_training:
         training["card"] = card
         if has_objective and stored.vocab is None:
-            msg.warn(str(Errors.EL164(path=folder)))
+            why = Errors.EL022(path=folder, part="softmax")
+            msg.warn(f"The softmax is left out. {why} Then convert again with --force")
         elif has_objective:
             words = stored.config, stored.vocab
             training["objective"] = weights.load_objective(source, *words)

@@ -19,11 +19,11 @@ from torch import Tensor
 from ...errors import Errors
 from ...files import add_entry, check_entry, reading
 from ...registry import registry
+from ..arrays import check_arrays
 from .objective import Objective
 
 FILE = "softmax.safetensors"
 _HEADER = "objective"
-FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
 def save(objective: Objective, path: Path, dtype: torch.dtype = torch.float32) -> None:
@@ -48,8 +48,7 @@ def load(path: Path, width: int, n_words: int) -> Objective:
 
     Raises:
         ValueError: [EL010] The file is damaged, or its objective is not registered.
-            [EL007] An array is missing or of another shape, [EL008] not finite, [EL009]
-            of another dtype.
+            Also as `check_arrays`.
     """
     with reading(path, Errors.EL010):
         header, arrays = read_with_checksum(path, _HEADER)
@@ -58,20 +57,9 @@ def load(path: Path, width: int, n_words: int) -> Objective:
         make = registry.objectives.get(header["name"])(**header["settings"])
     with torch.device("meta"):  # shapes, but no memory yet
         expected = make(width, n_words).state_dict()
-    for name, tensor in expected.items():
-        shape = tuple(arrays[name].shape) if name in arrays else None
-        if shape != tuple(tensor.shape):
-            shapes = {"found": shape, "expected": tuple(tensor.shape)}
-            raise Errors.EL007(path=path, name=name, **shapes)
-        dtype = arrays[name].dtype
-        if dtype not in (FLOATS if tensor.is_floating_point() else (tensor.dtype,)):
-            found = {"name": name, "problem": f"of type {dtype}"}
-            raise Errors.EL009(path=path, **found)
-        arrays[name] = arrays[name].to(tensor.dtype)
-        if not torch.isfinite(arrays[name]).all():
-            raise Errors.EL008(name=name, path=path)
+    check_arrays(path, arrays, expected)
     objective: Objective = make(width, n_words)
-    objective.load_state_dict({name: arrays[name] for name in expected})
+    objective.load_state_dict(arrays)
     return objective
 
 

@@ -7,17 +7,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from ...errors import ElmoError, Errors
+from ...errors import Errors
 from ...files import named_path
 from ...machine import default_settings
-from ...registry import registry
 from .. import objectives
 from ..config import BiLMConfig
 from ..objectives import Objective
 from . import bilm_tf, many_langs, own, tf_checkpoint, zips  # noqa: F401  (they register)
-from .format import Format, MixedFormat, TrainedFormat, WritableFormat, folder_of
+from .format import (
+    Format,
+    MixedFormat,
+    TrainedFormat,
+    WritableFormat,
+    find_format,
+    folder_of,
+    formats,
+    not_found,
+)
 from .own import CARD, FILES
 from .stored import DTYPES, Mix, StoredBiLM, checked
 from .text_files import read_own_json
@@ -30,34 +36,6 @@ __all__ = [
 ]  # fmt: skip
 
 OWN = own.OwnFormat.name
-
-
-def find_format(path: str | Path) -> Format:
-    """Return the format of a model.
-
-    Args:
-        path: Model folder, or a file in it.
-
-    Raises:
-        FileNotFoundError: [EL001] It is a model in no format.
-        ValueError: [EL002] The folder can't be read. [EL005] It holds models in several
-            formats. [EL168] The weights are packed by gzip.
-    """
-    path = named_path(path)
-    try:
-        found = [known for known in _formats().values() if known.matches(path)]
-    except OSError as error:  # no permission, a name that is too long
-        raise Errors.EL002(path=path, format="a biLM", error=error) from error
-    if not found:
-        folder = path if path.is_dir() else path.parent
-        packed = [path] if path.suffix == ".gz" else sorted(folder.glob("*.h*5.gz"))
-        if packed and (path.is_dir() or path in packed):
-            raise Errors.EL168(path=packed[0])
-        raise not_found(path)
-    if len(found) > 1:
-        names = ", ".join(f"one in the format {known.name}" for known in found)
-        raise Errors.EL005(path=path, names=names)
-    return found[0]
 
 
 def read_config(path: str | Path) -> BiLMConfig:
@@ -94,7 +72,7 @@ def load_objective(
         vocab: Its words; None if they are not known.
 
     Raises:
-        ValueError: [EL161] The words of a softmax are missing. [EL162] The softmax has
+        ValueError: [EL022] The words of a softmax are missing. [EL003] The softmax has
             other words. Also as `objectives.load` and `load`.
     """
     known, path = find_format(path), named_path(path)
@@ -158,15 +136,13 @@ def save(
     if not (writer.keeps_training or (objective is None and card is None)):
         problem = "it has no place for an objective or a card"
         raise Errors.EL027(format=format, problem=problem)
-    for name, other in _formats().items():
+    for name, other in formats().items():
         if name != format and other.matches(folder):
             raise Errors.EL016(path=folder, name=name)
     stored = stored.to(DTYPES[dtype])
-    state = objective.state_dict() if objective is not None else {}
-    floats = {name: a for name, a in state.items() if a.is_floating_point()}
-    written = {name: array.to(DTYPES[dtype]) for name, array in floats.items()}
-    for name, array in [*stored.arrays.items(), *written.items()]:
-        if not torch.isfinite(array).all():
+    state = {} if objective is None else objective.state_dict()
+    for name, array in [*stored.arrays.items(), *state.items()]:
+        if array.is_floating_point() and not array.to(DTYPES[dtype]).isfinite().all():
             raise Errors.EL019(name=name, dtype=dtype)
     writer.save(stored, folder, objective=objective, card=card)
     return stored.fingerprint
@@ -175,24 +151,8 @@ def save(
 def writable_format(name: str) -> WritableFormat:
     """Return the format of a name, to write models. Raises ValueError [EL073] if there
     is no such format, or it is read only."""
-    found = _formats().items()
+    found = formats().items()
     known = {key: each for key, each in found if isinstance(each, WritableFormat)}
     if name not in known:
         raise Errors.EL073(found=name, known=", ".join(known))
     return known[name]
-
-
-def not_found(path: str | Path, names: Sequence[str] = ()) -> ElmoError:
-    """Return the error [EL001] for a path that is a model in no format. names: shipped
-    models that the user may have meant."""
-    layouts = "; ".join(f"{f.layout} ({name})" for name, f in _formats().items())
-    named = f" The biLMs in this package are {', '.join(names)}." if names else ""
-    path = Path(path).absolute()  # a relative path depends on the working folder
-    if (best := path / "model-best").is_dir():
-        named += f" '{best}' may be what you mean."
-    return Errors.EL001(path=path, layouts=layouts, names=named)
-
-
-def _formats() -> dict[str, Format]:
-    """Return all installed formats by name."""
-    return {name: make() for name, make in sorted(registry.formats.get_all().items())}

@@ -8,8 +8,8 @@ zeros. Names of bilm-tf stay in this file.
 
 import json
 import re
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -23,19 +23,22 @@ from torch import Tensor
 from ...errors import Errors
 from ...files import Writer, create_hdf5, write_files
 from ...registry import registry
+from ..arrays import check_shapes, shapes_of
 from ..config import BiLMConfig
 from ..objectives import Objective
 from .format import folder_of
-from .stored import StoredBiLM, check_shapes, check_words, empty_arrays
+from .stored import StoredBiLM, empty_arrays
 from .text_files import (
     check_can_be_read_again,
     read_json,
     read_vocab_beside,
+    settings_of,
     vocab_text,
 )
 
 if TYPE_CHECKING:
     from .hdf5 import Hdf5File
+    from .tensor_bundle import TensorBundle
 
 _HDF5 = (".hdf5", ".h5")  # endings of the weights
 OPTIONS, WEIGHTS, VOCAB = "options.json", "weights.hdf5", "vocab.txt"
@@ -70,6 +73,53 @@ _THEIRS_TO_OURS = (3, 0, 2, 1)  # places of our gates o, i, f, g among i, j, f, 
 _OURS_TO_THEIRS = (1, 3, 2, 0)
 
 
+class Arrays:
+    """The arrays of a file by the names that HDF5 files of bilm-tf with several layers
+    have. Models of one layer have other names, and so have other versions of
+    TensorFlow.
+
+    Args:
+        file: The open file.
+        names: For each name in the file, the name in the scope of the biLM.
+
+    Attributes:
+        path: The path of the file, for messages.
+        shapes: The shape of each array.
+
+    Raises:
+        ValueError: [EL006] Two arrays have the same name.
+    """
+
+    def __init__(
+        self, file: "Hdf5File | TensorBundle", names: Mapping[str, str]
+    ) -> None:
+        self._file, self.path = file, file.path
+        self._theirs = {_standard_name(inside): name for name, inside in names.items()}
+        if len(self._theirs) < len(names):
+            problem = "has arrays twice, under names of two versions of TensorFlow"
+            raise Errors.EL006(path=self.path, problem=problem)
+        self.shapes = {ours: file.shape(name) for ours, name in self._theirs.items()}
+
+    def read(self, name: str) -> Tensor:
+        """Read an array. Raises ValueError [EL002] if it is damaged."""
+        array = self._file.read(self._theirs[name])
+        if name == "char_embed":
+            array = array[-BYTES:]  # that of inference begins with a row for id 0
+        return torch.from_numpy(np.asarray(array, dtype=np.float32))
+
+
+def _standard_name(name: str) -> str:
+    if not (found := _CELL.fullmatch(name)):
+        return name
+    array = _CELL_ARRAYS.get(found["array"], found["array"])
+    return f"{cell(found['rnn'], int(found['layer'] or 0))}/{array}"
+
+
+def cell(rnn: str, layer: int | str) -> str:
+    """Return the scope of an LSTM layer."""
+    return f"{rnn}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
+
+
 @registry.formats("bilm-tf")
 class BilmTfFormat:
     """The format of bilm-tf and AllenNLP (a `WritableFormat`)."""
@@ -84,26 +134,17 @@ class BilmTfFormat:
 
     def matches(self, path: Path) -> bool:
         """Return whether there are options and an HDF5 file."""
-        return all(_files(path))
+        return bool(_pairs(path))
 
     def read_config(self, path: Path) -> BiLMConfig:
         """Return the sizes, by the options and the shapes of the arrays."""
-        options_path, path = _pair(path)
-        with _open(path) as file:
-            return read_sizes(options_path, _shapes(file, path)[0], path)
+        with _open(path) as (options, arrays):
+            return read_sizes(read_json(options), options, arrays)
 
     def load(self, path: Path) -> StoredBiLM:
         """Read a model."""
-        options_path, path = _pair(path)
-        with _open(path) as file:
-            shapes, theirs = _shapes(file, path)
-            config = read_sizes(options_path, shapes, path)
-            vocab = read_vocab_beside(path.parent / VOCAB, config)
-            check_words(path.parent, config, vocab, None)
-            arrays = read_weights(
-                config, shapes, path, lambda name: file.read(theirs[name])
-            )
-        return StoredBiLM(config, vocab, None, arrays)
+        with _open(path) as (options, arrays):
+            return read_model(options, arrays)
 
     def save(
         self,
@@ -120,82 +161,72 @@ class BilmTfFormat:
             ValueError: [EL027] The format can't hold the model. [EL005] The folder has
                 weights or options of other names.
         """
-        check_can_be_read_again(stored.vocab, self.name)
         if problem := _problem(stored.config):
             raise Errors.EL027(format=self.name, problem=problem)
-        others = [each for found in _files(folder) for each in found]
-        if names := [p.name for p in others if p.name not in (OPTIONS, WEIGHTS)]:
-            names = [WEIGHTS, *sorted(names)]
-            raise Errors.EL005(path=folder, names=", ".join(names))
+        found = {path.name for kind in _files(folder) for path in kind}
+        if others := sorted(found - {OPTIONS, WEIGHTS}):
+            raise Errors.EL005(path=folder, names=", ".join([WEIGHTS, *others]))
         arrays = _to_theirs(stored.arrays, stored.config)
         contents: dict[str, str | Writer] = {WEIGHTS: partial(_write_arrays, arrays)}
         if stored.vocab is not None:
+            check_can_be_read_again(stored.vocab, self.name)
             contents[VOCAB] = vocab_text(stored.vocab)
         contents[OPTIONS] = json.dumps(_options(stored), indent=2)
         write_files(folder, contents, remove=[VOCAB])
 
 
-def _open(path: Path) -> AbstractContextManager["Hdf5File"]:
-    """Open an HDF5 file. Raises as `hdf5.open_file`."""
+def _write_arrays(arrays: Mapping[str, Tensor], path: Path) -> None:
+    with create_hdf5(path) as file:
+        for name, array in arrays.items():
+            file.create_dataset(name, data=array.numpy())
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[tuple[Path, Arrays]]:
+    """Yield the path of the options, and the arrays. Raises ValueError [EL005] if there
+    are several models. Also as `hdf5.open_file`."""
     from .hdf5 import open_file  # pyfive takes a while to import; most models need none
 
-    return open_file(path)
-
-
-def _shapes(
-    file: "Hdf5File", path: Path
-) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
-    """Return two dictionaries by standard name: the shape of each array, and its name
-    in the file. Raises ValueError [EL006] as `by_standard_name`."""
-    theirs = by_standard_name({name: standard_name(name) for name in file.shapes}, path)
-    return {name: file.shapes[there] for name, there in theirs.items()}, theirs
+    pairs = _pairs(path)
+    if len(pairs) > 1:
+        names = ", ".join(sorted({each.name for pair in pairs for each in pair}))
+        raise Errors.EL005(path=path, names=names)
+    options, weights = pairs[0]
+    with open_file(weights) as file:
+        yield options, Arrays(file, {name: name for name in file.names})
 
 
 # -- which files ------------------------------------------------------------------
 
 
-def _pair(path: Path) -> tuple[Path, Path]:
-    """Return the options and the HDF5 file of a path. Raises ValueError [EL005] if
-    there are several."""
+def _pairs(path: Path) -> list[tuple[Path, Path]]:
+    """Return the pairs of options and HDF5 file that a path can stand for. The options
+    of an HDF5 file have its stem, or are `options.json`, or are the only ones."""
     options, weights = _files(path)
-    if len(options) > 1 or len(weights) > 1:
-        names = ", ".join(found.name for found in [*options, *weights])
-        raise Errors.EL005(path=path, names=names)
-    return options[0], weights[0]
+    pairs = list(product(options, weights))
+    if path.is_dir() and len(weights) > 1:
+        return pairs  # one of them may be of no model, and which one is not clear
+    same_stem = [(o, w) for o, w in pairs if _stem(o) == _stem(w)]
+    return same_stem or [(o, w) for o, w in pairs if o.name == OPTIONS] or pairs
 
 
 def _files(path: Path) -> tuple[list[Path], list[Path]]:
-    """Return all options files and all HDF5 files that a path can stand for."""
+    """Return the options and the HDF5 files in a folder; of a file in it, those of its
+    kind are the file itself."""
     folder = folder_of(path)
     options = sorted(folder.glob(f"*{OPTIONS}"))
     weights = sorted(each for end in _HDF5 for each in folder.glob(f"*{end}"))
     if path.is_file():
         path = folder / path.name
         if path.name.endswith(OPTIONS):
-            return [path], _beside(path, weights)
-        return _beside(path, options), [path] if path.suffix in _HDF5 else []
-    if folder / OPTIONS in options:
-        options = [folder / OPTIONS]
-    elif len(weights) == 1:
-        options = _beside(weights[0], options)
+            return [path], weights
+        return options, [path] if path.suffix in _HDF5 else []
     return options, weights
-
-
-def _beside(path: Path, others: list[Path]) -> list[Path]:
-    """Return the files that belong to a file, among the files of the other kind: the
-    one with the same stem, else `options.json`, else all."""
-    same_stem = [other for other in others if _stem(other) == _stem(path)]
-    plain = [other for other in others if other.name == OPTIONS]
-    return same_stem or plain or others
 
 
 def _stem(path: Path) -> str:
     """Return the common beginning of the names of options and weights, with its "_"."""
-    name = path.name.removesuffix(OPTIONS)
-    for end in ("weights", "model"):
-        for suffix in _HDF5:
-            name = name.removesuffix(end + suffix)
-    return name.removesuffix(path.suffix)
+    return re.sub(rf"({OPTIONS}|(weights|model)?\.(hdf5|h5))$", "", path.name)
 
 
 # -- arrays -----------------------------------------------------------------------
@@ -221,8 +252,8 @@ def _names(config: BiLMConfig) -> dict[str, str]:
             names[f"{encoder}.projection_bias"] = "CNN_proj/b_proj"
     for direction, rnn in _DIRECTIONS.items():
         for layer in range(config.n_layers):
-            ours = f"{direction}.layers.{layer}"
-            theirs = f"{rnn}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
+            ours, theirs = f"{direction}.layers.{layer}", cell(rnn, layer)
+            # Their W_0 is [W_x; W_h].
             names[f"{ours}.weight_x"] = names[f"{ours}.weight_h"] = f"{theirs}/W_0"
             names[f"{ours}.bias"] = f"{theirs}/B"
             if config.lstm_projection:
@@ -230,54 +261,34 @@ def _names(config: BiLMConfig) -> dict[str, str]:
     return names
 
 
-def standard_name(name: str) -> str:
-    """Return the name that an array has in an HDF5 file of bilm-tf with several layers.
-    Models of one layer have other names, and so have other versions of TensorFlow."""
-    if not (cell := _CELL.fullmatch(name)):
-        return name
-    array = _CELL_ARRAYS.get(cell["array"], cell["array"])
-    layer = int(cell["layer"] or 0)
-    return f"{cell['rnn']}/RNN/MultiRNNCell/Cell{layer}/LSTMCell/{array}"
-
-
-def by_standard_name(names: Mapping[str, str], path: Path) -> dict[str, str]:
-    """Return the names of arrays in a file by standard name, from their standard names
-    by name. Raises ValueError [EL006] if two arrays have the same standard name."""
-    found = {standard: name for name, standard in names.items()}
-    if len(found) < len(names):
-        problem = "has arrays twice, under names of two versions of TensorFlow"
-        raise Errors.EL006(path=path, problem=problem)
-    return found
-
-
-def read_weights(
-    config: BiLMConfig,
-    shapes: Mapping[str, tuple[int, ...]],
-    path: Path,
-    read: Callable[[str], np.ndarray],
-) -> dict[str, Tensor]:
-    """Check the shapes of all arrays, then read them. Return the parameters of a biLM.
+def read_model(options: Path, arrays: Arrays) -> StoredBiLM:
+    """Read a model, and its words if they are known.
 
     Args:
-        config: The sizes.
-        shapes: The shapes of all arrays in the file, by standard name.
-        path: The file, for messages.
-        read: Reads an array by its standard name.
+        options: The path of its options.
+        arrays: Its arrays.
 
     Raises:
-        ValueError: [EL006] An array is missing, or the model does not have it. [EL007]
-            An array has another shape.
+        ValueError: As `read_json`, `read_vocab_beside`, `read_sizes`, `read_weights`.
     """
-    expected = _to_theirs(empty_arrays(config), config)
+    config = read_sizes(read_json(options), options, arrays)
+    vocab = read_vocab_beside(options.parent / VOCAB, config)
+    return StoredBiLM(config, vocab, None, read_weights(config, arrays))
+
+
+def read_weights(config: BiLMConfig, arrays: Arrays) -> dict[str, Tensor]:
+    """Check the shapes of all arrays, then read them. Return the parameters of a biLM.
+    Raises ValueError as `check_shapes`."""
+    expected = shapes_of(_to_theirs(empty_arrays(config), config))
     # Other arrays do no harm: counters, for instance.
     found = {
         name: shape
-        for name, shape in shapes.items()
+        for name, shape in arrays.shapes.items()
         if name in expected or name.startswith(("CNN", "RNN"))
     }
-    check_shapes(path, found, expected)
+    check_shapes(arrays.path, found, expected)
     return {
-        ours: _to_ours(ours, np.asarray(read(theirs), dtype=np.float32))
+        ours: _to_ours(ours, arrays.read(theirs))
         for ours, theirs in _names(config).items()
     }
 
@@ -291,37 +302,31 @@ def _to_theirs(arrays: Mapping[str, Tensor], config: BiLMConfig) -> dict[str, Te
             array = array[1:]
         elif "conv_weights" in ours:  # (n, char_dim, width) -> (1, width, char_dim, n)
             array = array.permute(2, 1, 0)[None]
-        elif ours.endswith(("weight_x", "weight_h", "bias")) and "_lstm" in ours:
+        elif _has_gates(ours):
             array = _reorder(array, _OURS_TO_THEIRS)
-        # W_0 is [W_x; W_h]. The names have W_x first.
         found[theirs] = torch.cat([found[theirs], array]) if theirs in found else array
     return found
 
 
-def _to_ours(ours: str, array: np.ndarray) -> Tensor:
+def _to_ours(ours: str, array: Tensor) -> Tensor:
     """Return the parameter of a name, from the array of bilm-tf that holds it."""
-    tensor = torch.from_numpy(array)
     if ours.endswith("char_embedding"):
-        return F.pad(tensor, (0, 0, 1, 0))
+        return F.pad(array, (0, 0, 1, 0))
     if "conv_weights" in ours:
-        return tensor[0].permute(2, 1, 0)
+        return array[0].permute(2, 1, 0)
     if ours.endswith(("weight_x", "weight_h")):
-        tensor = tensor.chunk(2)[ours.endswith("weight_h")]
-    elif "_lstm" not in ours or ours.endswith("weight_p"):
-        return tensor
-    return _reorder(tensor, _THEIRS_TO_OURS)
+        array = array.chunk(2)[ours.endswith("weight_h")]
+    return _reorder(array, _THEIRS_TO_OURS) if _has_gates(ours) else array
+
+
+def _has_gates(ours: str) -> bool:
+    return "_lstm" in ours and not ours.endswith("weight_p")
 
 
 def _reorder(array: Tensor, order: tuple[int, ...]) -> Tensor:
     """Reorder the four gates along the last axis."""
     gates = array.chunk(4, dim=-1)
     return torch.cat([gates[i] for i in order], dim=-1)
-
-
-def _write_arrays(arrays: Mapping[str, Tensor], path: Path) -> None:
-    with create_hdf5(path) as file:
-        for name, array in arrays.items():
-            file.create_dataset(name, data=array.numpy())
 
 
 # -- options ----------------------------------------------------------------------
@@ -344,53 +349,39 @@ def _problem(config: BiLMConfig) -> str | None:
     return None
 
 
-def read_sizes(
-    options_path: Path, shapes: Mapping[str, tuple[int, ...]], path: Path
-) -> BiLMConfig:
+def read_sizes(options: Any, options_path: Path, arrays: Arrays) -> BiLMConfig:
     """Return the sizes of a model: those in the options, and those that only the shapes
     of arrays tell.
 
     Args:
-        options_path: The file of options.
-        shapes: The shapes of the arrays, by standard name.
-        path: The file of the arrays, for messages.
+        options: The content of the options.
+        options_path: Where they are from, for messages.
+        arrays: The arrays.
 
     Raises:
-        ValueError: [EL002] The options can't be read. [EL003] A setting is missing or
-            of the wrong kind. [EL020] A size is out of bounds. [EL006] There is no
-            table of characters or words. [EL163] The table of characters has another
-            number of rows. [EL167] The model has one direction.
+        ValueError: [EL003] A setting is missing or of the wrong kind. [EL020] A size is
+            out of bounds. [EL006] There is no table of characters or words. [EL163] The
+            table of characters has another number of rows. [EL167] The model has one
+            direction.
     """
-    return sizes_of(read_json(options_path), options_path, shapes, path)
-
-
-def sizes_of(
-    options: Any,
-    options_path: Path,
-    shapes: Mapping[str, tuple[int, ...]],
-    path: Path,
-) -> BiLMConfig:
-    """Return the sizes of a model, whose options were read already. Arguments and
-    errors are those of `read_sizes`; options: the content of the file."""
     if isinstance(options, dict) and options.get("bidirectional") is False:
         raise Errors.EL167(path=options_path)
-    try:
+    with settings_of(options_path):
         lstm = {**_LSTM_DEFAULTS, **options["lstm"]}
         sizes: dict[str, Any] = {ours: lstm[theirs] for theirs, ours in _LSTM.items()}
         if (skips := sizes["skip_connections"]) not in (True, False, None):
             raise TypeError(f"use_skip_connections is {skips!r}")
         sizes["skip_connections"] = bool(skips)
-        sizes["lstm_projection"] = any(name.endswith("W_P_0") for name in shapes)
-        reads_words = "embedding" in shapes or "char_cnn" not in options
+        sizes["lstm_projection"] = any(name.endswith("W_P_0") for name in arrays.shapes)
+        reads_words = "embedding" in arrays.shapes or "char_cnn" not in options
         table = "embedding" if reads_words else "char_embed"
-        if table not in shapes:
-            problem = f"has no array '{table}'"
-            raise Errors.EL006(path=path, problem=problem)
-        n_rows = (shapes[table] or (0,))[0]
+        if table not in arrays.shapes:
+            raise Errors.EL006(path=arrays.path, problem=f"has no array '{table}'")
+        n_rows = (arrays.shapes[table] or (0,))[0]
         if reads_words:
             sizes["n_words"] = n_rows
         elif n_rows != BYTES:
-            raise Errors.EL163(path=path, found=n_rows)
+            raise Errors.EL163(path=arrays.path, found=n_rows)
         else:
             cnn = options["char_cnn"]
             sizes |= {
@@ -399,13 +390,10 @@ def sizes_of(
                 "activation": cnn.get("activation", "relu"),
                 "n_highway": cnn.get("n_highway") or 0,
                 "max_characters": cnn["max_characters_per_token"],
-                "token_projection": "CNN_proj/W_proj" in shapes,
+                "token_projection": "CNN_proj/W_proj" in arrays.shapes,
                 # Versions of bilm-tf count characters differently. The array decides.
-                "n_characters": n_rows + 1,
+                "n_characters": BYTES + 1,
             }
-    except (KeyError, TypeError, AttributeError) as error:
-        problem = f"a setting is missing or of the wrong kind ({error})"
-        raise Errors.EL003(path=options_path, problem=problem) from error
     return BiLMConfig.from_dict(sizes)
 
 

@@ -1,4 +1,5 @@
-"""The protocol of a weight format, which is a class in `registry.formats`.
+"""The protocol of a weight format, which is a class in `registry.formats`, and the
+search for the format of a model.
 
 A package adds a format with an entry point in the group `spacy_elmo_formats`:
 
@@ -10,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from ...files import folder_that_counts
+from ...errors import ElmoError, Errors
+from ...files import folder_that_counts, named_path
+from ...registry import registry
 from ..config import BiLMConfig
 from ..objectives import Objective
 from .stored import Mix, StoredBiLM
@@ -105,3 +108,47 @@ def folder_of(path: Path) -> Path:
     """Return a folder, or the folder of a file. If a save was killed half-way, return
     the folder that has the files from before."""
     return folder_that_counts(path.parent if path.is_file() else path)
+
+
+def find_format(path: str | Path) -> Format:
+    """Return the format of a model.
+
+    Args:
+        path: Model folder, or a file in it.
+
+    Raises:
+        FileNotFoundError: [EL001] It is a model in no format.
+        ValueError: [EL002] The folder can't be read. [EL005] It holds models in several
+            formats. [EL168] The weights are packed by gzip.
+    """
+    path = named_path(path)
+    try:
+        found = [known for known in formats().values() if known.matches(path)]
+    except OSError as error:  # no permission, a name that is too long
+        raise Errors.EL002(path=path, format="a biLM", error=error) from error
+    if not found:
+        folder = path if path.is_dir() else path.parent
+        packed = [path] if path.suffix == ".gz" else sorted(folder.glob("*.h*5.gz"))
+        if packed and (path.is_dir() or path in packed):
+            raise Errors.EL168(path=packed[0])
+        raise not_found(path)
+    if len(found) > 1:
+        names = ", ".join(f"one in the format {known.name}" for known in found)
+        raise Errors.EL005(path=path, names=names)
+    return found[0]
+
+
+def not_found(path: str | Path, names: Sequence[str] = ()) -> ElmoError:
+    """Return the error [EL001] for a path that is a model in no format. names: shipped
+    models that the user may have meant."""
+    layouts = "; ".join(f"{f.layout} ({name})" for name, f in formats().items())
+    named = f" The biLMs in this package are {', '.join(names)}." if names else ""
+    path = Path(path).absolute()  # a relative path depends on the working folder
+    if (best := path / "model-best").is_dir():
+        named += f" '{best}' may be what you mean."
+    return Errors.EL001(path=path, layouts=layouts, names=named)
+
+
+def formats() -> dict[str, Format]:
+    """Return all formats by name, those of other packages too."""
+    return {name: make() for name, make in sorted(registry.formats.get_all().items())}

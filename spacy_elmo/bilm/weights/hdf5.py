@@ -11,7 +11,7 @@ import math
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -77,61 +77,63 @@ class Hdf5File:
     """The arrays of an open HDF5 file. They are checked here, and read by `read`.
 
     Attributes:
-        shapes: The shape of each array by its name.
+        path: The path of the file.
+        names: The names of its arrays.
     """
 
     def __init__(self, file: BinaryIO, path: Path) -> None:
-        self._file, self._path = file, path
+        self._file, self.path = file, path
         self._size = path.stat().st_size
+        self._left = MAX_COMPRESSION * self._size  # bytes that more arrays may have
         self._arrays: dict[str, Any] = {}
         self._pieces: dict[str, list[_Piece]] = {}
         if file.read(len(_SIGNATURE)) != _SIGNATURE:
             raise ValueError("it does not begin as HDF5 files do")
         metadata = _Metadata(file, self._size)
-        parsed = pyfive.File(metadata)
-        # Bytes that plain and that compressed arrays may still have together.
-        left = {False: self._size, True: MAX_COMPRESSION * self._size}
-        for name, array in _walk(parsed, "", 0, path):
+        for name, array in _walk(pyfive.File(metadata), "", 0, path):
             if len(self._arrays) == MAX_NAMES:
                 raise ValueError(f"it has more than {MAX_NAMES:,} arrays")
-            problem = _problem(array, metadata) or self._place(name, array, left)
-            if problem:
-                raise Errors.EL009(name=name, path=path, problem=problem)
+            with parsing(Errors.EL009, path, name=name):
+                _check_kind(array, metadata)
+                self._pieces[name] = self._place(array)
             self._arrays[name] = array
         self._check_places()
-        self.shapes = {name: tuple(a.shape) for name, a in self._arrays.items()}
+        self.names = list(self._arrays)
 
-    def _place(self, name: str, array: Any, left: dict[bool, int]) -> str | None:
-        """Find the chunks of an array. Return the problem if it can't be read, or None.
-        left: bytes that plain (False) and compressed (True) arrays may still have."""
-        is_packed = bool(array.id.filter_pipeline)
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of an array."""
+        return tuple(self._arrays[name].shape)
+
+    def _place(self, array: Any) -> list[_Piece]:
+        """Return the pieces of an array that are not among the metadata. Raises
+        ValueError if the array is larger than its data."""
         n_bytes = math.prod(array.shape) * array.dtype.itemsize
-        left[is_packed] -= n_bytes
-        if left[is_packed] < 0:
-            return _NOT_HELD
-        pieces: list[_Piece] | None = []
+        self._left -= n_bytes
+        if self._left < 0:
+            raise ValueError(_NOT_HELD)
+        pieces = []
         if array.id.layout_class == _CONTIGUOUS and n_bytes:
             pieces = [_Piece(array.id.data_offset, n_bytes, 0, ())]
         elif array.id.layout_class == _CHUNKED and n_bytes:
-            pieces = self._pieces_of(array)
-        if pieces is None or any(p.offset + p.size > self._size for p in pieces):
-            return _NOT_HELD
-        self._pieces[name] = pieces
-        return None
+            pieces = self._chunks(array)
+        if any(piece.offset + piece.size > self._size for piece in pieces):
+            raise ValueError(_NOT_HELD)
+        return pieces
 
-    def _pieces_of(self, array: Any) -> list[_Piece] | None:
-        """Return the chunks of an array. Return None if one is missing, or they are too
-        large."""
-        shape, chunks = array.shape, array.chunks
+    def _chunks(self, array: Any) -> list[_Piece]:
+        """Return the chunks of an array. Raises ValueError if one is missing, or they
+        are too large."""
+        shape, chunks, index = array.shape, array.chunks, array.id.index
         if len(chunks) != len(shape) or not all(chunks):
-            return None
-        if math.prod(chunks) * array.dtype.itemsize > MAX_COMPRESSION * self._size:
-            return None
-        index = array.id.index
+            raise ValueError(_NOT_HELD)
         n_pieces = math.prod(-(-n // c) for n, c in zip(shape, chunks))
         starts = product(*(range(0, n, c) for n, c in zip(shape, chunks)))
-        if len(index) != n_pieces or not all(start in index for start in starts):
-            return None
+        if (
+            math.prod(chunks) * array.dtype.itemsize > MAX_COMPRESSION * self._size
+            or len(index) != n_pieces
+            or not all(start in index for start in starts)
+        ):
+            raise ValueError(_NOT_HELD)
         return [
             _Piece(found.byte_offset, found.size, found.filter_mask, start)
             for start, found in index.items()
@@ -145,17 +147,14 @@ class Hdf5File:
             for name, pieces in self._pieces.items()
             for piece in pieces
         )
-        end, before = 0, ""
-        for start, stop, name in places:
+        for (_, end, before), (start, _, name) in pairwise(places):
             if start < end:
                 problem = f"stored where '{before}' is, too"
-                values = {"name": name, "path": self._path, "problem": problem}
-                raise Errors.EL009(**values)
-            end, before = stop, name
+                raise Errors.EL009(name=name, path=self.path, problem=problem)
 
     def read(self, name: str) -> np.ndarray:
         """Read an array. Raises ValueError [EL002] if it is damaged."""
-        with parsing(Errors.EL002, self._path, format="HDF5"):
+        with parsing(Errors.EL002, self.path, format="HDF5"):
             return self._read(name)
 
     def _read(self, name: str) -> np.ndarray:
@@ -213,21 +212,21 @@ def _walk(group: Any, prefix: str, depth: int, path: Path) -> Iterator[tuple[str
             yield from _walk(item, name + "/", depth + 1, path)
 
 
-def _problem(array: Any, metadata: _Metadata) -> str | None:
-    """Return the problem if an array can't be read, or None."""
+def _check_kind(array: Any, metadata: _Metadata) -> None:
+    """Raise ValueError if an array is not plain floating-point numbers in the file."""
     if array is None:
-        return "a link"
+        raise ValueError("a link")
     if array.shape is None:
-        return "empty"
+        raise ValueError("empty")
     if array.dtype.kind != "f":
-        return f"of type {array.dtype}"
+        raise ValueError(f"of type {array.dtype}")
     if not _is_ieee(array, metadata):
-        return "of floating-point numbers that are not those of IEEE 754"
+        raise ValueError("of floating-point numbers that are not those of IEEE 754")
     filters = {each["filter_id"] for each in array.id.filter_pipeline or []}
     if not filters <= {_DEFLATE, _SHUFFLE}:
-        return "compressed in another way than by gzip"
-    kinds = _COMPACT, _CONTIGUOUS, _CHUNKED
-    return None if array.id.layout_class in kinds else "stored in another file"
+        raise ValueError("compressed in another way than by gzip")
+    if array.id.layout_class not in (_COMPACT, _CONTIGUOUS, _CHUNKED):
+        raise ValueError("stored in another file")
 
 
 def _is_ieee(array: Any, metadata: _Metadata) -> bool:

@@ -9,8 +9,7 @@ o, and ours o, i, f, g. Names of ELMoForManyLangs stay in this file.
 
 import json
 import zipfile
-from collections.abc import Callable
-from itertools import count, product
+from itertools import product
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
@@ -18,15 +17,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...errors import ElmoError, Errors
+from ...errors import Errors
 from ...files import reading
 from ...registry import registry
+from ..arrays import FLOATS
 from ..config import BiLMConfig
-from ..objectives.storage import FLOATS
 from ..words import BOS, EOS, UNK
 from .format import folder_of
-from .stored import StoredBiLM, empty_arrays
-from .text_files import read_json, read_lines
+from .stored import StoredBiLM, count_numbered, empty_arrays
+from .text_files import read_json, read_lines, settings_of
 
 CONFIG, ENCODER, EMBEDDER = "config.json", "encoder.pkl", "token_embedder.pkl"
 WORDS, CHARACTERS = "word.dic", "char.dic"
@@ -40,7 +39,8 @@ PUBLISHED_SIZES = (
 )
 # Most bytes of a pickle beside its numbers.
 MAX_OVERHEAD = 16 << 20
-_TABLE = "emb_layer.embedding.weight"
+_WORD_TABLE = "word_emb_layer.embedding.weight"
+_CHAR_TABLE = "char_emb_layer.embedding.weight"
 _FILTER, _HIGHWAY = "convolutions.{}.weight", "highways._layers.{}.weight"
 _PROJECTION = "forward_layer_{}.state_projection.weight"
 _SPECIAL_WORDS = {"<bos>": BOS, "<eos>": EOS, "<oov>": UNK}
@@ -48,7 +48,7 @@ _SPECIAL_WORDS = {"<bos>": BOS, "<eos>": EOS, "<oov>": UNK}
 _SPECIAL_WORDS |= {ours: theirs for theirs, ours in _SPECIAL_WORDS.items()}
 # ELMoForManyLangs swaps these two marks when it looks them up, in training too.
 _SWAPPED = {"<bow>": "<eow>", "<eow>": "<bow>"}
-Getter = Callable[[str], Tensor]
+Arrays = dict[str, Tensor]
 
 
 @registry.formats("many-langs")
@@ -79,12 +79,13 @@ class ManyLangsFormat:
         n_numbers = sum(array.numel() for array in empty_arrays(config).values())
         n_numbers += word_dim * (config.n_words + config.projection_dim)
         most = 4 * n_numbers + MAX_OVERHEAD
+        tokens = _read_arrays(folder / EMBEDDER, most)
+        lstms = _read_arrays(folder / ENCODER, most)
         try:
-            arrays = _token_encoder(_getter(folder / EMBEDDER, most), config)
-            arrays |= _lstms(_getter(folder / ENCODER, most), config)
-        except ElmoError:
-            raise
-        except (RuntimeError, IndexError, ValueError) as error:  # shapes that don't fit
+            arrays = _token_encoder(tokens, config) | _lstms(lstms, config)
+        except KeyError as error:
+            raise Errors.EL006(path=folder, problem=f"has no array {error}") from error
+        except (RuntimeError, ValueError) as error:  # shapes that don't fit
             raise Errors.EL002(path=folder, format=self.name, error=error) from error
         return StoredBiLM(config, vocab, alphabet, arrays)
 
@@ -95,7 +96,7 @@ def _read_texts(
     """Return sizes, words, characters, and the width of the word embedding. Weights are
     read only if the JSON of the sizes is missing."""
     path, sizes = _read_sizes(folder)
-    try:
+    with settings_of(path):
         lstm, tokens = sizes["encoder"], sizes["token_embedder"]
         settings: dict[str, Any] = {
             "hidden_dim": lstm["dim"],
@@ -106,6 +107,8 @@ def _read_texts(
             "forget_bias": 0.0,  # the stored bias includes it
         }
         word_dim, char_dim = tokens["word_dim"], tokens["char_dim"]
+        if type(word_dim) is not int:  # of words alone, no other setting depends on it
+            raise TypeError(f"word_dim is {word_dim!r}")
         if char_dim:
             settings |= {
                 "word_dim": word_dim,
@@ -116,14 +119,10 @@ def _read_texts(
                 "n_highway": tokens["n_highway"],
                 "max_characters": tokens["max_characters_per_token"],
             }
-    except (KeyError, TypeError, AttributeError) as error:
-        problem = f"a setting is missing or of the wrong kind ({error})"
-        raise Errors.EL003(path=path, problem=problem) from error
     vocab = alphabet = None
     for file, kind, dim in (WORDS, "word", word_dim), (CHARACTERS, "char", char_dim):
         if dim and not (folder / file).exists():
-            values = {"path": folder / file, "kind": kind, "dim": dim, "sizes": path}
-            raise Errors.EL166(**values)
+            raise Errors.EL166(path=folder / file, kind=kind, dim=dim, sizes=path)
     if word_dim:
         vocab = [_SPECIAL_WORDS.get(w, w) for w in _read_dic(folder / WORDS)]
         settings["n_words"] = len(vocab)
@@ -141,12 +140,9 @@ def _read_sizes(folder: Path) -> tuple[Path, Any]:
             not one of PUBLISHED_SIZES, so the arrays don't tell everything.
     """
     path = folder / CONFIG
-    try:
+    with settings_of(path):
         # The path is from the machine of the training, perhaps of another system.
         name = PureWindowsPath(read_json(path)["config_path"]).name
-    except (KeyError, TypeError) as error:
-        problem = f"a setting is missing or of the wrong kind ({error})"
-        raise Errors.EL003(path=path, problem=problem) from error
     with reading(path, Errors.EL002, format="a configuration"):  # a name of any length
         folders = [folder, folder / "configs", *sorted(folder.iterdir())]
         places = [each / name for each in folders if each.is_dir()]
@@ -155,9 +151,7 @@ def _read_sizes(folder: Path) -> tuple[Path, Any]:
         return found, read_json(found)
     sizes = _sizes_of_arrays(folder)
     if name not in PUBLISHED_SIZES:
-        content = json.dumps(sizes)
-        values = {"path": folder, "name": name, "content": content}
-        raise Errors.EL165(**values)
+        raise Errors.EL165(path=folder, name=name, content=json.dumps(sizes))
     return path, sizes
 
 
@@ -168,64 +162,61 @@ def _sizes_of_arrays(folder: Path) -> dict[str, Any]:
     tokens, lstm = _read_arrays(path), _read_arrays(folder / ENCODER)
     try:
         none = torch.empty(0, 0)
-        word, char = (tokens.get(f"{kind}_{_TABLE}", none) for kind in ("word", "char"))
-        filters = [tokens[f"convolutions.{i}.weight"] for i in _count(tokens, _FILTER)]
+        word, char = (tokens.get(table, none) for table in (_WORD_TABLE, _CHAR_TABLE))
+        n_filters = count_numbered(tokens, _FILTER)
+        filters = [tokens[_FILTER.format(i)] for i in range(n_filters)]
         H, C = lstm[_PROJECTION.format(0)].shape
         return {
             "encoder": {
                 "name": "elmo", "projection_dim": H, "cell_clip": 3, "proj_clip": 3,
-                "dim": C, "n_layers": len(_count(lstm, _PROJECTION)),
+                "dim": C, "n_layers": count_numbered(lstm, _PROJECTION),
             },
             "token_embedder": {
                 "name": "cnn", "activation": "relu",
                 "filters": [[each.shape[2], each.shape[0]] for each in filters],
-                "n_highway": len(_count(tokens, _HIGHWAY)),
+                "n_highway": count_numbered(tokens, _HIGHWAY),
                 "word_dim": word.shape[1], "char_dim": char.shape[1],
                 "max_characters_per_token": 50,
             },
         }  # fmt: skip
     except (KeyError, IndexError, ValueError) as error:
-        said = {"path": path, "format": "arrays of ELMoForManyLangs", "error": error}
-        raise Errors.EL002(**said) from error
+        problem = f"lacks arrays of a biLM ({error})"
+        raise Errors.EL006(path=path, problem=problem) from error
 
 
-def _count(arrays: dict[str, Tensor], name: str) -> range:
-    """Return the range of numbers for which there are arrays with a numbered name."""
-    return range(next(i for i in count() if name.format(i) not in arrays))
+# -- arrays -----------------------------------------------------------------------
 
 
-def _token_encoder(get: Getter, config: BiLMConfig) -> dict[str, Tensor]:
-    weight, bias = get("projection.weight").t(), get("projection.bias")
+def _token_encoder(theirs: Arrays, config: BiLMConfig) -> Arrays:
+    weight, bias = theirs["projection.weight"].t(), theirs["projection.bias"]
     if not config.has_characters:  # the projection of each word, once
-        words = get(f"word_{_TABLE}").double() @ weight.double() + bias
+        words = theirs[_WORD_TABLE].double() @ weight.double() + bias
         return {"token_encoder.embedding": words.float()}
     ours = {
-        "char_embedding": F.pad(get(f"char_{_TABLE}"), (0, 0, 1, 0)),
+        "char_embedding": F.pad(theirs[_CHAR_TABLE], (0, 0, 1, 0)),
         "projection_weight": weight,
         "projection_bias": bias,
     }
     if config.n_words:
-        ours["word_embedding"] = get(f"word_{_TABLE}")
+        ours["word_embedding"] = theirs[_WORD_TABLE]
     for i in range(len(config.filters)):
-        ours[f"conv_weights.{i}"] = get(f"convolutions.{i}.weight")
-        ours[f"conv_biases.{i}"] = get(f"convolutions.{i}.bias")
-    for k in range(config.n_highway):
-        for name in ("weight", "bias"):
-            transform, keep = get(f"highways._layers.{k}.{name}").chunk(2)
-            ours[f"highways.{k}.transform_{name}"] = transform.t()
-            ours[f"highways.{k}.carry_{name}"] = -keep.t()
+        ours[f"conv_weights.{i}"] = theirs[_FILTER.format(i)]
+        ours[f"conv_biases.{i}"] = theirs[f"convolutions.{i}.bias"]
+    for k, kind in product(range(config.n_highway), ("weight", "bias")):
+        transform, keep = theirs[f"highways._layers.{k}.{kind}"].chunk(2)
+        ours[f"highways.{k}.transform_{kind}"] = transform.t()
+        ours[f"highways.{k}.carry_{kind}"] = -keep.t()
     return {f"token_encoder.{name}": array for name, array in ours.items()}
 
 
-def _lstms(get: Getter, config: BiLMConfig) -> dict[str, Tensor]:
+def _lstms(theirs: Arrays, config: BiLMConfig) -> Arrays:
     found = {}
     for direction, layer in product(("forward", "backward"), range(config.n_layers)):
-        theirs = f"{direction}_layer_{layer}"
-        ours = f"{direction}_lstm.layers.{layer}"
-        found[f"{ours}.weight_x"] = _gates(get(f"{theirs}.input_linearity.weight"))
-        found[f"{ours}.weight_h"] = _gates(get(f"{theirs}.state_linearity.weight"))
-        found[f"{ours}.bias"] = _gates(get(f"{theirs}.state_linearity.bias"))
-        found[f"{ours}.weight_p"] = get(f"{theirs}.state_projection.weight").t()
+        name, ours = f"{direction}_layer_{layer}", f"{direction}_lstm.layers.{layer}"
+        found[f"{ours}.weight_x"] = _gates(theirs[f"{name}.input_linearity.weight"])
+        found[f"{ours}.weight_h"] = _gates(theirs[f"{name}.state_linearity.weight"])
+        found[f"{ours}.bias"] = _gates(theirs[f"{name}.state_linearity.bias"])
+        found[f"{ours}.weight_p"] = theirs[f"{name}.state_projection.weight"].t()
     return found
 
 
@@ -236,23 +227,7 @@ def _gates(array: Tensor) -> Tensor:
     return torch.cat([o, *others]).t()
 
 
-def _getter(path: Path, max_bytes: int) -> Getter:
-    """Read a file. Return a function that returns an array of it by name, and checks
-    its number of axes."""
-    arrays = _read_arrays(path, max_bytes)
-
-    def get(name: str) -> Tensor:
-        array = arrays.get(name)
-        n_axes = 1 if name.endswith("bias") else 3 if "convolutions" in name else 2
-        if array is None or array.dim() != n_axes:
-            problem = f"has no array '{name}' of {n_axes} axes"
-            raise Errors.EL006(path=path, problem=problem)
-        return array
-
-    return get
-
-
-def _read_arrays(path: Path, max_bytes: int | None = None) -> dict[str, Tensor]:
+def _read_arrays(path: Path, max_bytes: int | None = None) -> Arrays:
     """Return the arrays of a pickle. No code in it is run."""
     with reading(path, Errors.EL002, max_bytes=max_bytes, format="arrays of PyTorch"):
         _check_zip(path)
@@ -262,8 +237,7 @@ def _read_arrays(path: Path, max_bytes: int | None = None) -> dict[str, Tensor]:
         for name, array in arrays.items():
             if not _is_plain(array):
                 problem = "not an array of floating-point numbers"
-                found = {"name": name, "problem": problem}
-                raise Errors.EL009(path=path, **found)
+                raise Errors.EL009(path=path, name=name, problem=problem)
         starts = [a.untyped_storage().data_ptr() for a in arrays.values() if a.nbytes]
         if len(set(starts)) < len(starts):  # each would take memory of its own
             raise ValueError("its arrays share their numbers")

@@ -3,8 +3,9 @@
 import hashlib
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Container
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ...errors import Errors, Warnings
+from ..arrays import check_arrays
 from ..config import BiLMConfig
 from ..model import BidirectionalLM
 from ..words import FORMS, MARKS, UNK, UnicodeForm
@@ -43,6 +45,7 @@ class StoredBiLM:
         mix: The mix of layers that was trained with the model, if there is one. Layers
             do not depend on it, so the fingerprint does not either.
         form: The Unicode form of all text of the training, if there was one.
+        recorded_fingerprint: The fingerprint that its files say, if they say one.
     """
 
     config: BiLMConfig
@@ -51,6 +54,7 @@ class StoredBiLM:
     arrays: dict[str, Tensor]
     mix: Mix | None = None
     form: UnicodeForm | None = None
+    recorded_fingerprint: str | None = None
 
     @property
     def n_parameters(self) -> int:
@@ -100,25 +104,44 @@ def checked(stored: StoredBiLM, path: str | Path) -> StoredBiLM:
     """Check a model that was read from a path. Return it with arrays in float32.
 
     Raises:
-        ValueError: [EL003] There is no such Unicode form. [EL008] An array has NaN or
-            infinity. Also as `check_words` and `check_shapes`.
+        ValueError: [EL022] The vocabulary of the word embedding is missing. [EL003] The
+            embeddings have another number of words or of characters, the alphabet lacks
+            a mark, or there is no such Unicode form. [EL012] The fingerprint is not the
+            one that was recorded. Also as `check_arrays`.
 
     Warns:
         UserWarning: [ELW62] The model has a word embedding without <UNK>.
     """
-    check_words(path, stored.config, stored.vocab, stored.alphabet)
-    if stored.form not in (None, *FORMS):
-        problem = f"its Unicode form is {stored.form!r}"
+    if stored.config.n_words and stored.vocab is None:
+        raise Errors.EL022(path=path, part="word embedding")
+    if problem := _problem(stored):
         raise Errors.EL003(path=path, problem=problem)
     if stored.config.n_words and stored.vocab and UNK not in stored.vocab:
-        found = {"path": path, "first": stored.vocab[0]}
-        warnings.warn(Warnings.ELW62(**found), stacklevel=4)
-    shapes = {name: tuple(array.shape) for name, array in stored.arrays.items()}
-    check_shapes(path, shapes, empty_arrays(stored.config))
-    for name, array in stored.arrays.items():
-        if not torch.isfinite(array).all():
-            raise Errors.EL008(name=name, path=path)
-    return stored.to(torch.float32)
+        warnings.warn(Warnings.ELW62(path=path, first=stored.vocab[0]), stacklevel=4)
+    check_arrays(path, stored.arrays, empty_arrays(stored.config))
+    stored = stored.to(torch.float32)
+    expected = stored.recorded_fingerprint
+    if expected is not None and stored.fingerprint != expected:
+        raise Errors.EL012(path=path, found=stored.fingerprint, expected=expected)
+    return stored
+
+
+def _problem(stored: StoredBiLM) -> str | None:
+    """Return what does not fit in the words, the alphabet or the Unicode form."""
+    config, alphabet = stored.config, stored.alphabet
+    n_words, n_rows = len(stored.vocab or []), config.n_characters - 1
+    if config.n_words not in (0, n_words):
+        return f"its vocabulary has {n_words} words for {config.n_words} rows"
+    if stored.form not in (None, *FORMS):
+        return f"its Unicode form is {stored.form!r}"
+    if config.characters == "alphabet":
+        if type(alphabet) is not list or not all(isinstance(c, str) for c in alphabet):
+            return "its alphabet is not a list of characters"
+        if len(alphabet) != n_rows:
+            return f"its alphabet has {len(alphabet)} characters for {n_rows} rows"
+        if missing := [mark for mark in MARKS if mark not in alphabet]:
+            return f"its alphabet has no {', '.join(missing)}"
+    return None
 
 
 def empty_arrays(config: BiLMConfig) -> dict[str, Tensor]:
@@ -127,69 +150,6 @@ def empty_arrays(config: BiLMConfig) -> dict[str, Tensor]:
         return BidirectionalLM(config).state_dict()
 
 
-def check_shapes(
-    path: str | Path,
-    found: Mapping[str, tuple[int, ...]],
-    expected: Mapping[str, Tensor],
-) -> None:
-    """Compare the shapes of arrays with the shapes that a model has. Formats do so
-    before they read an array, so that memory is only taken for arrays that fit.
-
-    Args:
-        path: The file, for messages.
-        found: The shapes in the file by name.
-        expected: The parameters of the model by name, as of `empty_arrays`.
-
-    Raises:
-        ValueError: [EL006] An array is missing, or the model does not have it. [EL007]
-            An array has another shape.
-    """
-    for name, array in expected.items():
-        shape = tuple(array.shape)
-        if name not in found:
-            problem = f"has no array '{name}'"
-            raise Errors.EL006(path=path, problem=problem)
-        if found[name] != shape:
-            shapes = {"found": found[name], "expected": shape}
-            raise Errors.EL007(path=path, name=name, **shapes)
-    unknown = sorted(set(found) - set(expected))
-    if unknown:
-        problem = f"has arrays that the model does not have: {', '.join(unknown[:5])}"
-        raise Errors.EL006(path=path, problem=problem)
-
-
-def check_words(
-    path: str | Path,
-    config: BiLMConfig,
-    vocab: list[str] | None,
-    alphabet: list[str] | None,
-) -> None:
-    """Compare a vocabulary and an alphabet with the embeddings of a model.
-
-    Args:
-        path: The model, for messages.
-        config: The sizes of the model.
-        vocab: Its words, if known.
-        alphabet: Its characters and marks, if it does not read bytes.
-
-    Raises:
-        ValueError: [EL022] The vocabulary is missing. [EL003] The embeddings have
-            another number of words or of characters, or the alphabet lacks a mark.
-    """
-    if config.n_words and vocab is None:
-        raise Errors.EL022(path=path)
-    n_words, n_expected, problem = len(vocab or []), config.n_characters - 1, None
-    if config.n_words and n_words != config.n_words:
-        problem = f"its vocabulary has {n_words} words for {config.n_words} rows"
-    elif config.characters != "alphabet":
-        return
-    elif not isinstance(alphabet, list) or not all(
-        isinstance(c, str) for c in alphabet
-    ):
-        problem = "its alphabet is not a list of characters"
-    elif len(alphabet) != n_expected:
-        problem = f"its alphabet has {len(alphabet)} characters for {n_expected} rows"
-    elif missing := [mark for mark in MARKS if mark not in alphabet]:
-        problem = f"its alphabet has no {', '.join(missing)}"
-    if problem:
-        raise Errors.EL003(path=path, problem=problem)
+def count_numbered(names: Container[str], name: str) -> int:
+    """Return how many of some names are a numbered name: "layer_0", "layer_1" ..."""
+    return next(i for i in count() if name.format(i) not in names)

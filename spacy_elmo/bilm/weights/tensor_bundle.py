@@ -12,7 +12,7 @@ tensor_bundle.proto, tensor_shape.proto and types.proto.
 
 import math
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,7 +31,6 @@ MAX_SHARDS = 10_000  # data files
 _MAGIC = 0xDB4775248B80FB57
 _FOOTER, _TRAILER = 48, 5  # bytes; a block's trailer is its kind and its checksum
 _PLAIN, _SNAPPY = 0, 1
-_PIECE = 16 << 20  # bytes of an array that are read at a time
 # TensorFlow's numbers of the types that weights have. Arrays of other types are not
 # read.
 _DTYPES: dict[int, np.dtype[Any]] = {
@@ -49,9 +48,9 @@ class Entry(NamedTuple):
         shape: Shape.
         shard: Number of the data file.
         offset: First byte in that file.
-        size: Number of bytes.
+        size: Number of bytes. It is 0 for a partitioned variable, whose parts have
+            entries of their own.
         crc: Masked CRC32C of these bytes.
-        is_sliced: Whether it is a partitioned variable, with an entry for each part.
     """
 
     dtype: np.dtype[Any] | None
@@ -60,7 +59,6 @@ class Entry(NamedTuple):
     offset: int
     size: int
     crc: int
-    is_sliced: bool
 
 
 class TensorBundle:
@@ -68,6 +66,10 @@ class TensorBundle:
 
     Args:
         prefix: Path of the checkpoint as TensorFlow names it, without `.index`.
+
+    Attributes:
+        path: Path of the index.
+        entries: The entries of the index by the names of the arrays.
 
     Raises:
         ValueError: [EL002] The index can't be read.
@@ -87,30 +89,21 @@ class TensorBundle:
             prefix.with_name(f"{prefix.name}.data-{i:05}-of-{n_shards:05}")
             for i in range(n_shards)
         ]
+        self._held: dict[int, int] = {}  # bytes of data files that no array has taken
 
-    def shapes(self, names: Mapping[str, str]) -> dict[str, tuple[int, ...]]:
-        """Check that arrays can be read. Return their shapes by other names.
-
-        Args:
-            names: For each name in the checkpoint, the name in the result.
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Check that an array can be read, once. Return its shape.
 
         Raises:
-            ValueError: [EL002] A data file is missing. [EL009] An array can't be read,
-                or is larger than its data.
+            ValueError: [EL002] A data file is missing. [EL009] The array can't be read,
+                or the arrays until here are larger than their data.
         """
-        held: dict[int, int] = {}
-        for name in names:
-            entry = self.entries[name]
-            if problem := self._problem(entry, held):
-                values = {"name": name, "path": self.path, "problem": problem}
-                raise Errors.EL009(**values)
-        return {other: self.entries[name].shape for name, other in names.items()}
+        entry = self.entries[name]
+        if problem := self._problem(entry):
+            raise Errors.EL009(name=name, path=self.path, problem=problem)
+        return entry.shape
 
-    def _problem(self, entry: Entry, held: dict[int, int]) -> str | None:
-        """Return the problem if an array can't be read, or None. held: the bytes of
-        each data file that no array before this one has taken."""
-        if entry.is_sliced:
-            return "stored in slices, as a partitioned variable"
+    def _problem(self, entry: Entry) -> str | None:
         if entry.dtype is None:
             return "not of floating-point numbers"
         if entry.size != math.prod(entry.shape) * entry.dtype.itemsize:
@@ -120,26 +113,22 @@ class TensorBundle:
         path = self._shards[entry.shard]
         with reading(path, Errors.EL002, format=FORMAT):
             n_bytes = path.stat().st_size
-        held[entry.shard] = held.get(entry.shard, n_bytes) - entry.size
-        if entry.offset + entry.size > n_bytes or held[entry.shard] < 0:
+        self._held[entry.shard] = self._held.get(entry.shard, n_bytes) - entry.size
+        if entry.offset + entry.size > n_bytes or self._held[entry.shard] < 0:
             return "larger than its data in the file"
         return None
 
     def read(self, name: str) -> np.ndarray:
-        """Read an array that `shapes` has checked. Raises ValueError [EL002] if its
+        """Read an array that `shape` has checked. Raises ValueError [EL002] if its
         checksum is wrong."""
         entry = self.entries[name]
-        path, crc = self._shards[entry.shard], 0
-        array = np.empty(entry.shape, dtype=entry.dtype)
-        bytes_N = array.reshape(-1).view(np.uint8)
+        path = self._shards[entry.shard]
         with reading(path, Errors.EL002, format=FORMAT), path.open("rb") as file:
             file.seek(entry.offset)
-            for first in range(0, entry.size, _PIECE):
-                piece = file.read(min(_PIECE, entry.size - first))
-                bytes_N[first : first + len(piece)] = np.frombuffer(piece, np.uint8)
-                crc = google_crc32c.extend(crc, piece)
+            numbers = np.fromfile(file, entry.dtype, math.prod(entry.shape))
+            crc = google_crc32c.value(numbers.view(np.uint8))
             _check_crc(crc, entry.crc, f"array '{name}'")
-        return array
+            return numbers.reshape(entry.shape)
 
 
 def latest(folder: Path) -> Path | None:
@@ -343,5 +332,4 @@ def _read_entry(message: bytes) -> Entry:
         offset=found[4],
         size=found[5],
         crc=found[6],
-        is_sliced=7 in found,
     )

@@ -2,6 +2,8 @@
 
 import json
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,17 @@ def read_own_json(path: Path) -> Any:
     it can't be read, or was changed."""
     with reading(path, Errors.EL002, max_bytes=MAX_JSON, format="JSON"):
         return read_checked_json(decode(path.read_bytes()), path)
+
+
+@contextmanager
+def settings_of(path: Path) -> Iterator[None]:
+    """Turn the lack of a setting of a JSON file, or its wrong kind, into an error.
+    Raises ValueError [EL003]."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError) as error:
+        problem = f"a setting is missing or of the wrong kind ({error})"
+        raise Errors.EL003(path=path, problem=problem) from error
 
 
 def read_lines(path: Path) -> list[str]:
@@ -64,11 +77,9 @@ def _words(lines: list[str]) -> list[str]:
     return lines
 
 
-def check_can_be_read_again(words: list[str] | None, format: str) -> None:
+def check_can_be_read_again(words: list[str], format: str) -> None:
     """Raise ValueError [EL027] unless `read_vocab` reads the same words from
     `vocab_text`."""
-    if words is None:
-        return
     try:
         text = decode("\n".join(words).encode("utf-8"))
         is_same = _words(text.split("\n")) == words

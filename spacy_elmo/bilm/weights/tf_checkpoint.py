@@ -10,65 +10,49 @@ skip connections: these are the values of the published models, the defaults of
 
 import math
 import re
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
 from ...errors import Errors
 from ...registry import registry
+from ..arrays import check_arrays, check_shapes
 from ..config import BiLMConfig
 from ..objectives import FullSoftmax, Objective, SampledSoftmax
 from .bilm_tf import (
     BYTES,
     OPTIONS,
     VOCAB,
-    by_standard_name,
+    Arrays,
+    cell,
+    read_model,
     read_sizes,
     read_weights,
-    sizes_of,
-    standard_name,
 )
 from .format import folder_of
-from .stored import Mix, StoredBiLM, check_words
+from .stored import Mix, StoredBiLM, count_numbered
 from .tensor_bundle import INDEX, TensorBundle, latest
-from .text_files import read_json, read_vocab_beside
+from .text_files import read_json
 
 _SOFTMAX_W, _SOFTMAX_B = "softmax/W", "softmax/b"
+_MIX = ("aggregation/weights", "aggregation/scaling")
 # Beginnings of the names of a biLM's arrays and its softmax. Other arrays do no harm:
 # counters and states, for instance.
 _WEIGHTS = ("CNN", "RNN", "char_embed", "embedding", "softmax/")
-_MIX_WEIGHTS, _MIX_GAMMA = "aggregation/weights", "aggregation/scaling"
+# Endings of the files of a checkpoint.
+_PARTS = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
 
 
-def _names(bundle: TensorBundle, scope: str) -> dict[str, str]:
-    """Return, for each array in a scope of the graph, its name in HDF5 files. Slots of
+def _open(prefix: Path, scope: str) -> Arrays:
+    """Open the arrays in a scope of the graph, and those of the mix. Slots of
     optimizers have names below those of their variables, and are left out."""
-    found = {}
-    for name in bundle.entries:
-        if not name.startswith(scope) or name.rpartition("/")[0] in bundle.entries:
-            continue
-        inside = name.removeprefix(scope)
-        if not inside.startswith(_WEIGHTS):
-            continue
-        found[name] = standard_name(inside)
-    return found
-
-
-class _Arrays:
-    """The arrays of a bundle by their names in HDF5 files."""
-
-    def __init__(self, prefix: Path, scope: str) -> None:
-        self.bundle = TensorBundle(prefix)
-        self.path = self.bundle.path
-        names = _names(self.bundle, scope)
-        self.shapes = self.bundle.shapes(names)
-        self._theirs = by_standard_name(names, self.path)
-
-    def read(self, name: str) -> np.ndarray:
-        return self.bundle.read(self._theirs[name])
+    bundle = TensorBundle(prefix)
+    names = {
+        name: name.removeprefix(scope)
+        for name in bundle.entries
+        if name.startswith((*(scope + each for each in _WEIGHTS), *_MIX))
+        and name.rpartition("/")[0] not in bundle.entries
+    }
+    return Arrays(bundle, names)
 
 
 # -- training checkpoints of bilm-tf ----------------------------------------------
@@ -83,24 +67,19 @@ class CheckpointFormat:
 
     def matches(self, path: Path) -> bool:
         """Return whether there are options and an index."""
-        if path.is_file() and not _is_of_checkpoint(path.name):
+        if path.is_file() and not (_is_of_folder(path) or _PARTS.search(path.name)):
             return False
         folder = folder_of(path)
         return (folder / OPTIONS).exists() and any(folder.glob(f"*{INDEX}"))
 
     def read_config(self, path: Path) -> BiLMConfig:
         """Return the sizes, by the options and the shapes of the arrays."""
-        arrays = _open_checkpoint(path)
-        return read_sizes(folder_of(path) / OPTIONS, arrays.shapes, arrays.path)
+        options = folder_of(path) / OPTIONS
+        return read_sizes(read_json(options), options, _open_checkpoint(path))
 
     def load(self, path: Path) -> StoredBiLM:
         """Read a model."""
-        folder, arrays = folder_of(path), _open_checkpoint(path)
-        config = read_sizes(folder / OPTIONS, arrays.shapes, arrays.path)
-        vocab = read_vocab_beside(folder / VOCAB, config)
-        check_words(folder, config, vocab, None)
-        weights = read_weights(config, arrays.shapes, arrays.path, arrays.read)
-        return StoredBiLM(config, vocab, None, weights)
+        return read_model(folder_of(path) / OPTIONS, _open_checkpoint(path))
 
     def has_objective(self, path: Path) -> bool:
         """Return whether there is a softmax."""
@@ -115,32 +94,24 @@ class CheckpointFormat:
             n_words: Size of the vocabulary; 0 if the words are not known.
 
         Raises:
-            ValueError: [EL161] There is no vocabulary. [EL162] The vocabulary and the
-                softmax have different numbers of words. [EL007] An array has another
-                shape, [EL008] or is not finite.
+            ValueError: [EL022] There is no vocabulary. [EL003] The vocabulary and the
+                softmax have different numbers of words. Also as `check_arrays`.
         """
-        arrays = _open_checkpoint(path)
+        folder, arrays = folder_of(path), _open_checkpoint(path)
         # The softmax of a model may share the word embedding.
         weight = _SOFTMAX_W if _SOFTMAX_W in arrays.shapes else "embedding"
         rows = (arrays.shapes.get(weight) or (0,))[0]
         if not n_words:
-            raise Errors.EL161(path=folder_of(path), rows=rows)
+            raise Errors.EL022(path=folder, part="softmax")
         if n_words != rows:
-            place = folder_of(path) / VOCAB
-            values = {"path": place, "found": n_words, "rows": rows}
-            raise Errors.EL162(**values)
-        shapes = {weight: (n_words, width), _SOFTMAX_B: (n_words,)}
-        state = {}
-        for ours, theirs in (("weight", weight), ("bias", _SOFTMAX_B)):
-            found = {"found": arrays.shapes.get(theirs), "expected": shapes[theirs]}
-            where = {"path": arrays.path, "name": theirs}
-            if found["found"] != found["expected"]:
-                raise Errors.EL007(**where, **found)
-            array = np.asarray(arrays.read(theirs), dtype=np.float32)
-            state[ours] = torch.from_numpy(array)
-            if not torch.isfinite(state[ours]).all():
-                raise Errors.EL008(**where)
-        softmax = _softmax(read_json(folder_of(path) / OPTIONS), width, n_words)
+            problem = f"it has {n_words} words for {rows} rows of the softmax"
+            raise Errors.EL003(path=folder / VOCAB, problem=problem)
+        expected = {weight: (n_words, width), _SOFTMAX_B: (n_words,)}
+        found = {k: shape for k, shape in arrays.shapes.items() if k in expected}
+        check_shapes(arrays.path, found, expected)
+        softmax = _softmax(read_json(folder / OPTIONS), width, n_words)
+        state = {"weight": arrays.read(weight), "bias": arrays.read(_SOFTMAX_B)}
+        check_arrays(arrays.path, state, softmax.state_dict())
         softmax.load_state_dict(state)
         return softmax
 
@@ -149,36 +120,30 @@ def _softmax(options: Any, width: int, n_words: int) -> Objective:
     """Return the softmax of bilm-tf's options. It is sampled, unless the options say
     otherwise or there are not more words than samples."""
     samples = options.get("n_negative_samples_batch")
-    if not options.get("sample_softmax", True) or type(samples) is not int:
-        return FullSoftmax(width, n_words)
-    if not 0 < samples < n_words:
-        return FullSoftmax(width, n_words)
-    return SampledSoftmax(width, n_words, samples)
+    is_sampled = options.get("sample_softmax", True) and type(samples) is int
+    if is_sampled and 0 < samples < n_words:
+        return SampledSoftmax(width, n_words, samples)
+    return FullSoftmax(width, n_words)
 
 
-def _is_of_checkpoint(name: str) -> bool:
-    return name in (OPTIONS, "checkpoint") or bool(
-        re.search(r"\.(index|meta|data-\d+-of-\d+)$", name)
-    )
+def _is_of_folder(path: Path) -> bool:
+    """Return whether a file says nothing of which checkpoint in its folder is meant."""
+    return path.name in (OPTIONS, "checkpoint")
 
 
-def _open_checkpoint(path: Path) -> _Arrays:
+def _open_checkpoint(path: Path) -> Arrays:
     """Open the checkpoint of a file, or the newest checkpoint of a folder. Raises
     ValueError [EL005] if it is not clear which one."""
     folder = folder_of(path)
-    prefix = None
-    if path.is_file() and path.name not in (OPTIONS, "checkpoint"):
-        stem = re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", path.name)
-        prefix = folder / stem
+    found = [each.with_suffix("") for each in sorted(folder.glob(f"*{INDEX}"))]
+    if path.is_file() and not _is_of_folder(path):
+        prefix = folder / _PARTS.sub("", path.name)
     else:
-        prefix = latest(folder)
-    found = sorted(folder.glob(f"*{INDEX}"))
-    if prefix is None and len(found) == 1:
-        prefix = found[0].with_suffix("")
-    if prefix is None or prefix.with_name(prefix.name + INDEX) not in found:
-        names = ", ".join(each.name for each in found)
+        prefix = latest(folder) or (found[0] if len(found) == 1 else folder)
+    if prefix not in found:
+        names = ", ".join(each.name + INDEX for each in found)
         raise Errors.EL005(path=folder, names=names)
-    return _Arrays(prefix, "lm/")
+    return _open(prefix, "lm/")
 
 
 # -- TensorFlow Hub ---------------------------------------------------------------
@@ -186,7 +151,7 @@ def _open_checkpoint(path: Path) -> _Arrays:
 
 @registry.formats("tf-hub")
 class HubFormat:
-    """The module `google/elmo` of TensorFlow Hub (a `Format`)."""
+    """The module `google/elmo` of TensorFlow Hub (a `MixedFormat`)."""
 
     name = "tf-hub"
     layout = f"'tfhub_module.pb' and 'variables/variables{INDEX}'"
@@ -207,16 +172,13 @@ class HubFormat:
         """Read a model and its trained mix of layers."""
         arrays = _open_module(path)
         config = _sizes_of_module(arrays)
-        shapes = dict(arrays.shapes)
-        shapes["char_embed"] = (config.n_characters - 1, config.char_dim)
-        weights = read_weights(config, shapes, arrays.path, partial(_of_bytes, arrays))
-        mix = _trained_mix(arrays.bundle, config.n_layers + 1)
+        weights, mix = read_weights(config, arrays), _trained_mix(arrays, config)
         return StoredBiLM(config, None, None, weights, mix)
 
     def read_mix(self, path: Path) -> Mix | None:
         """Return the mix of layers that was trained with the model, or None."""
         arrays = _open_module(path)
-        return _trained_mix(arrays.bundle, _sizes_of_module(arrays).n_layers + 1)
+        return _trained_mix(arrays, _sizes_of_module(arrays))
 
 
 _MODULE = ("tfhub_module.pb", "saved_model.pb")
@@ -228,75 +190,59 @@ def _module_of(path: Path) -> Path:
     return folder.parent if folder.name == "variables" else folder
 
 
-def _open_module(path: Path) -> _Arrays:
-    return _Arrays(_module_of(path) / "variables" / "variables", "bilm/")
+def _open_module(path: Path) -> Arrays:
+    """Open the arrays of a module. The character table of bilm-tf's inference begins
+    with a row of zeros for id 0, which `Arrays.read` leaves out."""
+    arrays = _open(_module_of(path) / "variables" / "variables", "bilm/")
+    table = arrays.shapes.get("char_embed")
+    if table and table[0] == BYTES + 1:
+        arrays.shapes["char_embed"] = (BYTES, *table[1:])
+    return arrays
 
 
-def _of_bytes(arrays: _Arrays, name: str) -> np.ndarray:
-    """Read an array. The character table of bilm-tf's inference begins with a row of
-    zeros for id 0, which is left out here."""
-    array = arrays.read(name)
-    return array[-BYTES:] if name == "char_embed" else array
-
-
-def _sizes_of_module(arrays: _Arrays) -> BiLMConfig:
+def _sizes_of_module(arrays: Arrays) -> BiLMConfig:
     """Return the sizes, by the shapes of the arrays. Raises ValueError [EL006] if they
     are not the arrays of a biLM, [EL163] if characters are not bytes."""
-    shapes = arrays.shapes
-    cell = "RNN_0/RNN/MultiRNNCell/Cell{}/LSTMCell/{}".format
-    rows = (shapes.get("char_embed") or (0,))[0]
-    if rows not in (BYTES, BYTES + 1):
-        raise Errors.EL163(path=arrays.path, found=rows)
+    shapes, published, first = arrays.shapes, BiLMConfig(), cell("RNN_0", 0)
     try:
-        n_layers = _count(shapes, lambda i: cell(i, "W_0"))
-        hidden_dim = shapes[cell(0, "B")][0] // 4
-        kinds = [
-            shapes[f"CNN/W_cnn_{i}"]
-            for i in range(_count(shapes, "CNN/W_cnn_{}".format))
-        ]
-        projection = shapes.get(cell(0, "W_P_0"), (hidden_dim, hidden_dim))[1]
+        hidden_dim = shapes[f"{first}/B"][0] // 4
+        projection = shapes.get(f"{first}/W_P_0", (hidden_dim, hidden_dim))
+        n_filters = count_numbered(shapes, "CNN/W_cnn_{}")
+        filters = [shapes[f"CNN/W_cnn_{i}"] for i in range(n_filters)]
         options = {
             "lstm": {
                 "dim": hidden_dim,
-                "projection_dim": projection,
-                "n_layers": n_layers,
-                "cell_clip": BiLMConfig().cell_clip,
-                "proj_clip": BiLMConfig().proj_clip,
-                "use_skip_connections": True,
+                "projection_dim": projection[1],
+                "n_layers": count_numbered(shapes, cell("RNN_0", "{}") + "/W_0"),
+                "cell_clip": published.cell_clip,
+                "proj_clip": published.proj_clip,
+                "use_skip_connections": published.skip_connections,
             },
             "char_cnn": {
                 "embedding": {"dim": shapes["char_embed"][1]},
-                "filters": [[width, n] for _, width, _, n in kinds],
-                "n_highway": _count(shapes, "CNN_high_{}/W_carry".format),
-                "max_characters_per_token": BiLMConfig().max_characters,
+                "filters": [[width, n] for _, width, _, n in filters],
+                "n_highway": count_numbered(shapes, "CNN_high_{}/W_carry"),
+                "max_characters_per_token": published.max_characters,
             },
         }
     except (KeyError, ValueError, IndexError) as error:
         problem = f"lacks arrays of a biLM ({error})"
         raise Errors.EL006(path=arrays.path, problem=problem) from error
-    bytes_alone = {**shapes, "char_embed": (BYTES, shapes["char_embed"][1])}
-    return sizes_of(options, arrays.path, bytes_alone, arrays.path)
+    return read_sizes(options, arrays.path, arrays)
 
 
-def _count(shapes: dict[str, tuple[int, ...]], name: Any) -> int:
-    """Return the number of arrays with a numbered name."""
-    return next(i for i in range(len(shapes) + 1) if name(i) not in shapes)
-
-
-def _trained_mix(bundle: TensorBundle, n_layers: int) -> Mix | None:
-    """Return the mix of n_layers layers (paper, equation 1) that a module was trained
-    with, or None."""
-    names = _MIX_WEIGHTS, _MIX_GAMMA
-    if not set(names) <= set(bundle.entries):
-        return None
-    bundle.shapes({name: name for name in names})
+def _trained_mix(arrays: Arrays, config: BiLMConfig) -> Mix | None:
+    """Return the mix of layers (paper, equation 1) that a module was trained with, or
+    None."""
     found = []
-    for name, n in zip(names, (n_layers, 1)):
-        where = {"path": bundle.path, "name": name}
-        if math.prod(shape := bundle.entries[name].shape) != n:
+    for name, n in zip(_MIX, (config.n_layers + 1, 1)):
+        if (shape := arrays.shapes.get(name)) is None:
+            return None
+        where = {"path": arrays.path, "name": name}
+        if math.prod(shape) != n:
             raise Errors.EL007(**where, found=shape, expected=(n,))
-        array = bundle.read(name).astype(np.float64).reshape(-1)
-        if not np.isfinite(array).all():
+        array = arrays.read(name)
+        if not array.isfinite().all():
             raise Errors.EL008(**where)
-        found.append(array.tolist())
+        found.append(array.flatten().tolist())
     return Mix(tuple(found[0]), found[1][0])

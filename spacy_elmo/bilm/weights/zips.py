@@ -2,7 +2,7 @@
 
 The files that a model can have are unpacked into a temporary folder. Only their names
 are used, not the folders that the zip gives. Their size is checked before they are
-unpacked, and again meanwhile.
+unpacked.
 """
 
 import shutil
@@ -16,12 +16,11 @@ from ...errors import Errors
 from ...files import check_plain, parsing
 from ...registry import registry
 from ..config import BiLMConfig
-from .format import Format
+from .format import find_format
 from .stored import StoredBiLM
 
 # Endings of the files of a model.
 ENDINGS = (".json", ".hdf5", ".h5", ".txt", ".dic", ".pkl", ".safetensors")
-_NOTHING = "it holds no model in a known format"
 MAX_FILES = 1000  # most files in a zip
 MAX_COMPRESSION = 100  # largest ratio of a model's size to the size of its zip
 
@@ -40,24 +39,12 @@ class ZipFormat:
     def read_config(self, path: Path) -> BiLMConfig:
         """Return the sizes of the model."""
         with _unpacked(path) as folder:
-            return _format_in(folder, path).read_config(folder)
+            return find_format(folder).read_config(folder)
 
     def load(self, path: Path) -> StoredBiLM:
         """Read the model."""
         with _unpacked(path) as folder:
-            return _format_in(folder, path).load(folder)
-
-
-def _format_in(folder: Path, path: Path) -> Format:
-    """Return the format of the model from a zip. Raises ValueError [EL169] if there is
-    no model, or there are several."""
-    formats = [make() for make in registry.formats.get_all().values()]
-    found = [each for each in formats if each.matches(folder)]
-    if len(found) != 1:
-        names = ", ".join(each.name for each in found)
-        problem = f"it holds models in several formats, {names}" if found else _NOTHING
-        raise Errors.EL169(path=path, error=problem)
-    return found[0]
+            return find_format(folder).load(folder)
 
 
 @contextmanager
@@ -97,10 +84,9 @@ def _unpack(archive: zipfile.ZipFile, folder: Path, most: int) -> None:
     if size > (free := shutil.disk_usage(folder).free):
         raise ValueError(f"it unpacks to {size:,} bytes, and {free:,} are free")
     for name, entry in chosen.items():
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            # zipfile unpacks a piece of the other kinds whole, of whatever size.
+            raise ValueError(f"'{name}' is not packed as zips usually are, by deflate")
+        # It reads as many bytes as the entry says, and compares their checksum.
         with archive.open(entry) as source, (folder / name).open("wb") as target:
-            left = entry.file_size
-            while piece := source.read(min(1 << 20, left + 1)):
-                left -= len(piece)
-                if left < 0:
-                    raise ValueError(f"'{name}' unpacks to more than it says")
-                target.write(piece)
+            shutil.copyfileobj(source, target)

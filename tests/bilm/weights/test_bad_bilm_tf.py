@@ -160,7 +160,7 @@ TF = {
     "array of two names": ("EL009", lambda f: edit_hdf5(f, two_names)),
     "arrays that are too large together": ("EL009", lambda f: edit_hdf5(f, many)),
     "damaged block": ("EL002", damage_block),
-    "groups in a circle": ("EL009", lambda f: edit_hdf5(f, circle)),
+    "groups in a circle": ("EL002", lambda f: edit_hdf5(f, circle)),
     "link to another file": ("EL002", lambda f: edit_hdf5(f, external)),
 }
 

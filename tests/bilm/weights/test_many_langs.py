@@ -274,7 +274,7 @@ BAD = {
         ),
     ),
     "wrong axes": (
-        "EL006",
+        "EL007",
         edit(
             "token_embedder.pkl",
             lambda a: a.update({"projection.weight": torch.ones(9)}),
@@ -308,6 +308,10 @@ BAD = {
     "no dic at all": (
         "EL001",
         lambda f: [(f / name).unlink() for name in ("char.dic", "word.dic")],
+    ),
+    "words of no number of columns": (
+        "EL003",
+        lambda f: set_dims(f, char_dim=0, word_dim="3"),
     ),
     "other sizes": ("EL003", lambda f: (f / "sizes.json").write_text("{}")),
     "name of any length": (

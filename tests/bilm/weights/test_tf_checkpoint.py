@@ -39,8 +39,7 @@ def folder(tmp_path):
 
 def arrays_of_gold():
     bundle = TensorBundle(CHECKPOINT / NAME)
-    names = {name: name for name in bundle.entries}
-    return {name: bundle.read(name) for name in bundle.shapes(names)}
+    return {name: bundle.read(name) for name in bundle.entries}
 
 
 def rewrite(folder, arrays, **how):
@@ -187,13 +186,13 @@ def test_the_softmax_is_trained_as_before(folder):
 def test_without_the_right_words(folder):
     (folder / "vocab.txt").write_text("<S>\n</S>\n<UNK>\n")
     BiLM.load(folder)
-    with pytest.raises(ValueError, match=r"EL162.*3 words.*224 rows"):
+    with pytest.raises(ValueError, match=r"EL003.*3 words.*224 rows"):
         LanguageModel.load(folder)
     (folder / "vocab.txt").unlink()
     BiLM.load(folder)
-    with pytest.raises(ValueError, match=r"EL161.*224 rows.*vocab\.txt"):
+    with pytest.raises(ValueError, match=r"EL022.*softmax.*vocab\.txt"):
         LanguageModel.load(folder)
-    assert "EL164" in run("convert", folder, folder / "out")
+    assert "EL022" in run("convert", folder, folder / "out")
     assert not files.has_objective(folder / "out")
 
 
@@ -330,7 +329,7 @@ def test_a_mix_that_is_not_used_is_said(module):
     ("code", "change"),
     [
         ("EL163", {"bilm/char_embed": np.zeros((300, 4), "f4")}),
-        ("EL163", {"bilm/char_embed": None}),
+        ("EL006", {"bilm/char_embed": None}),
         ("EL006", {"bilm/RNN_0/RNN/MultiRNNCell/Cell0/rnn/lstm_cell/bias": None}),
         ("EL006", {"bilm/CNN/b_cnn_0": None}),
         ("EL007", {"bilm/CNN_proj/b_proj": np.zeros(3, "f4")}),
@@ -357,7 +356,7 @@ BIAS = "lm/CNN/b_cnn_0"
 
 
 def slice_of(values):
-    return entry(1, (4,), 0, 0, bytes(16)) + field(7, values)
+    return entry(1, (4,), 0, 0, b"") + field(7, values)
 
 
 ENTRIES = {
