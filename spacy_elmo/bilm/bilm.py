@@ -168,10 +168,8 @@ class BiLM(BidirectionalLM):
         prepare_for_forks()
         if torch.is_grad_enabled() or not self.token_cache.size:
             return self.compute_token_vectors(words)
-        # What is kept must not depend on what this call is made under.
-        with default_settings():
-            cache, compute = self.token_cache, self.compute_token_vectors
-            return cache.vectors(words, self.token_encoder, compute)
+        encoder, compute = self.token_encoder, self.compute_token_vectors
+        return self.token_cache.vectors(words, encoder, compute)
 
     def compute_token_vectors(self, words: Sequence[str]) -> Tensor:
         """Return what `token_vectors` does, without the cache."""

@@ -109,18 +109,10 @@ def batch_by_tokens(
     boundaries; a longer sentence is a group of its own. Longest first, so that memory
     is taken once and a group's sentences run together to the end."""
     sizes = [len(sentence) + 2 for sentence in sentences]
-    order = sorted(range(len(sizes)), key=sizes.__getitem__, reverse=True)
-    return _grouped(order, sizes, batch_tokens)
-
-
-def _grouped(
-    order: Iterable[int], sizes: Sequence[int], most: int
-) -> Iterator[list[int]]:
-    """Yield indices in order, in groups whose sizes make `most` together, or of one."""
     group: list[int] = []
     total = 0
-    for b in order:
-        if group and total + sizes[b] > most:
+    for b in sorted(range(len(sizes)), key=sizes.__getitem__, reverse=True):
+        if group and total + sizes[b] > batch_tokens:
             yield group
             group, total = [], 0
         group.append(b)

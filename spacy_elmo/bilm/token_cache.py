@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..machine import ProcessLock, take_rows, to_device
+from ..machine import ProcessLock, default_settings, take_rows, to_device
 from .kernels import Prepared
 
 # Words whose token vectors are kept by default: 25 MB at the small published size.
@@ -59,27 +59,25 @@ class TokenCache:
         """Return the vectors of distinct words, (V, H). compute: returns those of words
         that are missing, by the weights of the encoder."""
         with self._lock:
-            rows = self._rows(encoder, _Rows)
+            rows = self._rows([encoder], _Rows)
             known = [word for word in words if word in rows.numbers]
             known_KH = rows.take(known) if known else None
         if known_KH is not None and len(known) == len(words):
             return known_KH
-        found = set(known)
-        missing = [word for word in words if word not in found]
-        # Not under the lock: another thread may compute at the same time.
-        new_MH = compute(missing)
-        if self.size:
-            short, short_MH = missing, new_MH
-            if any(len(word) > MAX_LENGTH for word in missing):
-                chosen = [
-                    i for i, word in enumerate(missing) if len(word) <= MAX_LENGTH
-                ]
-                short, short_MH = [missing[i] for i in chosen], new_MH[chosen]
-            with self._lock:
-                rows.keep(short[-self.size :], short_MH[-self.size :], self.size)
+        row = {word: i for i, word in enumerate(known)}
+        missing = [word for word in words if word not in row]
+        # What is kept must not depend on the settings that this call is made under.
+        with default_settings():
+            # Not under the lock: another thread may compute at the same time.
+            new_MH, size = compute(missing), self.size
+            short = [i for i, word in enumerate(missing) if len(word) <= MAX_LENGTH]
+            if kept := short[-size:] if size else []:
+                kept_words = [missing[i] for i in kept]
+                with self._lock:
+                    rows.keep(kept_words, take_rows(new_MH, kept), size)
         if known_KH is None:
             return new_MH
-        row = {word: i for i, word in enumerate([*known, *missing])}
+        row |= {word: i for i, word in enumerate(missing, start=len(known))}
         both_VH = torch.cat([known_KH, new_MH])
         return take_rows(both_VH, [row[word] for word in words])
 

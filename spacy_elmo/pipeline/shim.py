@@ -260,7 +260,7 @@ class BiLMShim(TorchShim):
     def fingerprint(self) -> str:
         """Return `BiLM.fingerprint`, computed again when the weights change."""
         bilm = self._model
-        return self._fingerprint(bilm, bilm.fingerprint)
+        return self._fingerprint([bilm], bilm.fingerprint)
 
     def state(self) -> tuple[object, ...]:
         """Return a key that changes when any weight is replaced or written to (writes

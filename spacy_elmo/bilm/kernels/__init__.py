@@ -5,8 +5,6 @@ chooses among them, and fast_bilm.py runs them. docs/kernels.md says where the f
 in these files come from.
 """
 
-from .char_cnn import encode as encode_characters
-from .char_cnn import prepare as prepare_characters
 from .fast_bilm import FastBiLM, Prepared, PreparedWeights, key_of
 from .kernel import (
     KERNELS,
@@ -31,8 +29,7 @@ from .training_matmul import multiply_by
 __all__ = [
     "KERNELS", "DispatchKey", "FastBiLM", "LstmKernel", "Prepared",
     "PreparedWeights", "TokenKernel", "check_precision", "check_training_precision",
-    "choose_all",
-    "choose_gradients", "choose_training_matmul", "describe_library",
-    "dispatch_key_of", "encode_characters", "find_library", "force",
-    "forced_kernels", "key_of", "multiply_by", "prepare_characters",
+    "choose_all", "choose_gradients", "choose_training_matmul", "describe_library",
+    "dispatch_key_of", "find_library", "force", "forced_kernels", "key_of",
+    "multiply_by",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ respect to x. y_of_x is the derivative of y with respect to x.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -18,8 +19,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ..config import BiLMConfig
-from ..lstm import BiLMState, LstmLayer
-from ..model import BidirectionalLM
+from ..lstm import LstmLayer
 from . import layer_by_layer
 from .kernel import DispatchKey
 from .torch_lstm import blocks, gate_bias, last_rows
@@ -33,51 +33,17 @@ def can_run(key: DispatchKey, config: BiLMConfig) -> bool:
     return True
 
 
-def prepare(model: BidirectionalLM, key: DispatchKey) -> list[list[None]]:
-    """Return None for each layer: the kernel reads the weights of the model."""
-    return layer_by_layer.prepare_layers(model, lambda layer: None)
-
-
-def read(
-    model: BidirectionalLM,
-    prepared: list[list[None]],
-    x_VH: Tensor,
-    forward_N: Tensor,
-    backward_N: Tensor,
-    batch_sizes: Sequence[int],
-    state: BiLMState,
-    dropout: float = 0.0,
-) -> tuple[list[Tensor], list[Tensor], BiLMState]:
-    """Compute `model.read`, with matrices multiplied in the dtype of autocast."""
-    device, dtype = x_VH.device.type, state.forward.h.dtype
-    if torch.is_autocast_enabled(device):
-        dtype = torch.get_autocast_dtype(device)
-    return layer_by_layer.read(
-        lambda layer, _, x, sizes, h, c: run(layer, x, sizes, h, c, dtype),
-        *(model, prepared, x_VH, forward_N, backward_N, batch_sizes, state, dropout),
-    )
-
-
 def run(
     layer: LstmLayer,
+    dtype: torch.dtype,
     x_NI: Tensor,
     batch_sizes: Sequence[int],
     h_BH: Tensor,
     c_BC: Tensor,
-    dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return outputs (N, H), and every sequence's last h (B, H) and c (B, C).
-
-    Args:
-        layer: The layer.
-        x_NI: Inputs of all steps.
-        batch_sizes: Number of sequences that are longer than t, for each step t.
-        h_BH: Outputs of the step before the first.
-        c_BC: Cells of the step before the first.
-        dtype: Dtype of matrix multiplications, and of the values that are stored for
-            the backward pass. Cells are carried in their own dtype, since their errors
-            would add up over a text.
-    """
+    """Compute `layer.forward`. Matrices are multiplied in a dtype, and what the
+    backward pass needs is stored in it. Cells are carried in their own dtype, since
+    their errors would add up over a text."""
     config = layer.config
     bias = gate_bias(layer.bias, config.forget_bias)
     settings = batch_sizes, config.cell_clip, config.proj_clip, dtype
@@ -86,8 +52,12 @@ def run(
     )
 
 
+prepare = partial(layer_by_layer.prepare, lambda layer, key: key.matmul_dtype)
+read = partial(layer_by_layer.read, run)
+
+
 class _LstmFunction(torch.autograd.Function):
-    """One layer over all steps. Arguments and results are those of `run`."""
+    """One layer over all steps."""
 
     @staticmethod
     def forward(

@@ -11,7 +11,7 @@ S filters, W width of the widest filter.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -20,9 +20,9 @@ from torch.autograd.function import once_differentiable
 
 from ...machine import thread_count
 from ..config import BiLMConfig
-from ..token_encoder import CharCnnEncoder
+from ..token_encoder import CharCnnEncoder, Highway
 from .kernel import DispatchKey
-from .matmul import Matmul, prepare_matmul
+from .matmul import linear
 
 # Words that a CPU reads at once, of about the same length, and filter outputs that a
 # GPU computes at once: 0.5 GB (docs/kernels.md).
@@ -36,14 +36,14 @@ class Weights(NamedTuple):
     Attributes:
         key: The dispatch key that they were prepared for.
         filters: All filters, by `join_filters`.
-        highways: The carry and the transform matrix of each highway layer.
-        projection: The projection, if there is one.
+        highways: The carry and the transform weight of each highway layer.
+        projection: The weight of the projection, if there is one.
     """
 
     key: DispatchKey
-    filters: Matmul
-    highways: list[tuple[Matmul, Matmul]]
-    projection: Matmul | None
+    filters: Tensor
+    highways: list[tuple[Tensor, Tensor]]
+    projection: Tensor | None
 
 
 def can_run(key: DispatchKey, config: BiLMConfig) -> bool:
@@ -52,27 +52,28 @@ def can_run(key: DispatchKey, config: BiLMConfig) -> bool:
 
 
 def prepare(encoder: CharCnnEncoder, key: DispatchKey) -> Weights:
-    """Return the prepared weights of a token encoder."""
+    """Return the prepared weights of a token encoder. Where a gradient is asked for
+    they are those of the encoder, which autocast rounds."""
+
+    def low(weight: Tensor) -> Tensor:
+        return weight if key.gradient else weight.detach().to(key.matmul_dtype)
+
     projection, highways = encoder.projection_weight, encoder.highways
     return Weights(
         key,
-        prepare_matmul(join_filters(*encoder.conv_weights), key),
+        low(join_filters(*encoder.conv_weights)),
         [
-            (prepare_matmul(carry, key), prepare_matmul(transform, key))
-            for carry, transform in map(_weights_of, highways)
+            (low(highway.carry_weight), low(highway.transform_weight))
+            for highway in cast(list[Highway], highways)
         ],
-        None if projection is None else prepare_matmul(projection, key),
+        None if projection is None else low(projection),
     )
-
-
-def _weights_of(highway: Any) -> tuple[Tensor, Tensor]:
-    return highway.carry_weight, highway.transform_weight
 
 
 def encode(
     encoder: CharCnnEncoder,
     weights: Weights,
-    ids_VC: Tensor,
+    parts: Sequence[Tensor],
     word_ids_V: Tensor | None = None,
 ) -> Tensor:
     """Return token vectors, (V, H).
@@ -83,45 +84,47 @@ def encode(
     Args:
         encoder: The definition, with its weights.
         weights: The result of `prepare`.
-        ids_VC: Character ids.
-        word_ids_V: Word ids, in models that read both.
+        parts: Character ids (V, C), in one or more parts of different widths.
+        word_ids_V: Word ids of all parts, in models that read both.
     """
     if weights.key.device != "cpu":
-        return encode_parts(encoder, weights, [ids_VC], word_ids_V)
+        return _encode(encoder, weights, parts, word_ids_V)
     if not weights.key.gradient:
-        word_ids = [None] * len(ids_VC) if word_ids_V is None else word_ids_V.split(1)
-        words = zip(ids_VC.split(1), word_ids)
-        with thread_count(1):
-            return torch.cat([encode_parts(encoder, weights, [w], i) for w, i in words])
+        parts = [word for part in parts for word in part.split(1)]
+    sizes = [len(part) for part in parts]
+    word_ids = [None] * len(parts) if word_ids_V is None else word_ids_V.split(sizes)
+    each = zip(parts, word_ids)
+    if weights.key.gradient:
+        return torch.cat([_encode_sorted(encoder, weights, *part) for part in each])
+    with thread_count(1):
+        return torch.cat([_encode(encoder, weights, [word], i) for word, i in each])
+
+
+def _encode_sorted(
+    encoder: CharCnnEncoder, weights: Weights, ids_VC: Tensor, word_ids_V: Tensor | None
+) -> Tensor:
+    """Compute `encode` with the words sorted by length."""
     order_V = torch.argsort(lengths(ids_VC))
     # The shortest word is repeated, so that the number of words is a usual one.
     n = n_more(len(ids_VC))
     read_V = torch.cat([order_V[:1].expand(n), order_V])
     word_ids_V = None if word_ids_V is None else word_ids_V[read_V]
-    encoded_VH = encode_parts(encoder, weights, [ids_VC[read_V]], word_ids_V)
+    encoded_VH = _encode(encoder, weights, [ids_VC[read_V]], word_ids_V)
     return encoded_VH[n:][torch.argsort(order_V)]
 
 
-def encode_parts(
+def _encode(
     encoder: CharCnnEncoder,
     weights: Weights,
     parts: Sequence[Tensor],
-    word_ids_V: Tensor | None = None,
+    word_ids_V: Tensor | None,
 ) -> Tensor:
-    """Return token vectors, (V, H), of words in several parts.
-
-    Args:
-        encoder: The definition, with its weights.
-        weights: The result of `prepare`.
-        parts: Character ids (V, C). Each part is as wide as its longest word needs. On
-            a CPU the words of a part are sorted by length.
-        word_ids_V: Word ids of all parts, in models that read both.
-    """
-    highways: Any = encoder.highways
-    x_VS = torch.cat([char_features(encoder, weights, part) for part in parts])
+    """Compute `encode`. On a CPU the words of a part are sorted by length."""
+    x_VS = torch.cat([_char_features(encoder, weights, part) for part in parts])
+    highways = cast(list[Highway], encoder.highways)
     for highway, (carry, transform) in zip(highways, weights.highways):
-        carry_VS = carry.linear(x_VS, highway.carry_bias).sigmoid()
-        new_VS = transform.linear(x_VS, highway.transform_bias).relu()
+        carry_VS = linear(x_VS, carry, highway.carry_bias).sigmoid()
+        new_VS = linear(x_VS, transform, highway.transform_bias).relu()
         # Matrices may be multiplied in bfloat16; the sum is not computed in it.
         x_VS = torch.lerp(x_VS, new_VS.to(x_VS.dtype), carry_VS.to(x_VS.dtype))
     if encoder.word_embedding is not None and word_ids_V is not None:
@@ -129,45 +132,19 @@ def encode_parts(
         x_VS = torch.cat([words_VW, x_VS], dim=1)
     if weights.projection is None:
         return x_VS
-    return weights.projection.linear(x_VS, encoder.projection_bias)
+    return linear(x_VS, weights.projection, encoder.projection_bias)
 
 
-def char_features(encoder: CharCnnEncoder, weights: Weights, ids_VC: Tensor) -> Tensor:
-    """Return the maximum of every filter, activated, (V, S)."""
-    largest_VS = run(
-        encoder.char_embedding,
-        list(encoder.conv_weights),
-        weights.filters,
-        ids_VC,
-        sorted_by_length=weights.key.device == "cpu",
-    )
-    # The bias is added after the maximum: C times fewer sums.
-    return encoder.activation(largest_VS + torch.cat(list(encoder.conv_biases)))
-
-
-def run(
-    char_embedding: Tensor,
-    conv_weights: Sequence[Tensor],
-    filters: Matmul,
-    ids_VC: Tensor,
-    *,
-    sorted_by_length: bool = True,
-) -> Tensor:
-    """Return the maximum of every filter over all positions, before the bias, (V, S).
-
-    Args:
-        char_embedding: Vectors of characters.
-        conv_weights: The filters of each width, (S of this width, d, width).
-        filters: `join_filters(*conv_weights)`, prepared.
-        ids_VC: Character ids.
-        sorted_by_length: Whether words are sorted by `lengths`. Some words are then
-            read at a time, as far as the longest of them.
-    """
+def _char_features(encoder: CharCnnEncoder, weights: Weights, ids_VC: Tensor) -> Tensor:
+    """Return the maximum of every filter over all positions, activated, (V, S). On a
+    CPU some words are read at a time, as far as the longest of them."""
+    by_length = weights.key.device == "cpu"
+    conv_weights = list(encoder.conv_weights)
     W, C = max(weight.shape[2] for weight in conv_weights), ids_VC.shape[1]
     n_filters = sum(len(weight) for weight in conv_weights)
     on_gpu = max(1, OUTPUTS_ON_GPU // (n_filters * (C + W)))
-    n_words = WORDS_AT_ONCE if sorted_by_length else on_gpu
-    length_V = lengths(ids_VC) if sorted_by_length else None
+    n_words = WORDS_AT_ONCE if by_length else on_gpu
+    length_V = lengths(ids_VC) if by_length else None
     largest = []
     for first in range(0, len(ids_VC), n_words):
         some_VC, longest = ids_VC[first : first + n_words], C + W
@@ -176,9 +153,9 @@ def run(
             some_VC = some_VC[:, :longest]
         if longest > C:  # add columns, so that the window is complete
             some_VC = F.pad(some_VC, (0, longest - C))
-        chars = F.embedding(some_VC.unfold(1, W, 1), char_embedding).flatten(2)
+        chars = F.embedding(some_VC.unfold(1, W, 1), encoder.char_embedding).flatten(2)
         rows = chars.flatten(0, 1)
-        found = filters.linear(rows).unflatten(0, chars.shape[:2])
+        found = linear(rows, weights.filters).unflatten(0, chars.shape[:2])
         if longest > C:
             # The last window of each filter ends where the word's ids do.
             last = [w.new_full((len(w),), C - w.shape[2]) for w in conv_weights]
@@ -186,7 +163,9 @@ def run(
             beyond = starts[:, None] > torch.cat(last)
             found[:, C - W :].masked_fill_(beyond, -torch.inf)
         largest.append(_Largest.apply(found))
-    return torch.cat(largest)
+    # The bias is added after the maximum: C times fewer sums.
+    bias_S = torch.cat(list(encoder.conv_biases))
+    return encoder.activation(torch.cat(largest) + bias_S)
 
 
 class _Largest(torch.autograd.Function):

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from ..config import BiLMConfig
 from ..lstm import LstmLayer
-from ..model import BidirectionalLM
 from . import layer_by_layer
 from .kernel import DispatchKey
 from .torch_lstm import gate_bias
@@ -28,59 +27,37 @@ def can_run(key: DispatchKey, config: BiLMConfig) -> bool:
     return expressed and (key.gradient or key.precision in ("float32", "tf32"))
 
 
-def prepare(model: BidirectionalLM, key: DispatchKey) -> list[list[list[Tensor]]]:
-    """Return the weights for `torch.lstm`, of each layer of each direction."""
-    make = reorder if key.gradient else flatten
-
-    def prepare_layer(layer: LstmLayer) -> list[Tensor]:
-        every = layer.weight_x, layer.weight_h, layer.bias, layer.weight_p
-        weights = [weight for weight in every if weight is not None]
-        return make(*weights, forget_bias=layer.config.forget_bias)
-
-    return layer_by_layer.prepare_layers(model, prepare_layer)
+def prepare_layer(layer: LstmLayer, key: DispatchKey) -> list[Tensor]:
+    """Return the weights of a layer as `torch.lstm` reads them."""
+    weights = reorder(layer)
+    return weights if key.gradient else flatten(weights, layer.config)
 
 
-def reorder(
-    weight_x: Tensor,
-    weight_h: Tensor,
-    bias: Tensor,
-    weight_p: Tensor | None = None,
-    *,
-    forget_bias: float,
-) -> list[Tensor]:
-    """Return the weights of a layer as `torch.lstm` reads them.
-
-    Args:
-        weight_x: Weights of the input, (I, 4C).
-        weight_h: Weights of the state, (H, 4C).
-        bias: Bias, (4C,).
-        weight_p: Projection, (C, H), None for none.
-        forget_bias: Constant that is added to the bias of the forget gate.
-    """
-    bias = gate_bias(bias, forget_bias)
+def reorder(layer: LstmLayer) -> list[Tensor]:
+    """Return the weights and biases of the input and of the state, and the projection
+    if there is one. A bias of zeros is added."""
+    bias = gate_bias(layer.bias, layer.config.forget_bias)
     weights = []
-    for weight in (weight_x.t(), weight_h.t(), bias):
+    for weight in (layer.weight_x.t(), layer.weight_h.t(), bias):
         o, i, f, g = weight.chunk(4)
         weights.append(torch.cat([i, f, g, o]).contiguous())
     weights.append(torch.zeros_like(bias))
-    if weight_p is not None:
-        weights.append(weight_p.t().contiguous())
+    if layer.weight_p is not None:
+        weights.append(layer.weight_p.t().contiguous())
     return weights
 
 
-def flatten(*weights: Tensor, forget_bias: float) -> list[Tensor]:
-    """Reorder weights without recording gradients. On a GPU the result lies in one
-    piece of memory: from several pieces cuDNN would copy them in every call."""
-    with torch.no_grad():
-        arrays = reorder(*weights, forget_bias=forget_bias)
-        width, cells = weights[0].shape[0], weights[1].shape[1] // 4
-        narrow = weights[1].shape[0] if len(weights) == 4 else 0
-        with torch.device("meta"):
-            lstm = nn.LSTM(width, cells, proj_size=narrow)
-        names = [name for name, _ in lstm.named_parameters()]
-        lstm.load_state_dict(dict(zip(names, arrays)), assign=True)
-        lstm.flatten_parameters()
-        return [parameter.detach() for parameter in lstm.parameters()]
+def flatten(weights: list[Tensor], config: BiLMConfig) -> list[Tensor]:
+    """Return weights without a gradient. On a GPU they lie in one piece of memory: from
+    several pieces cuDNN would copy them in every call."""
+    width, cells = config.projection_dim, config.hidden_dim
+    with torch.device("meta"):
+        lstm = nn.LSTM(width, cells, proj_size=width if config.lstm_projection else 0)
+    names = [name for name, _ in lstm.named_parameters()]
+    arrays = [weight.detach() for weight in weights]
+    lstm.load_state_dict(dict(zip(names, arrays)), assign=True)
+    lstm.flatten_parameters()
+    return [parameter.detach() for parameter in lstm.parameters()]
 
 
 def run(
@@ -91,16 +68,7 @@ def run(
     h_BH: Tensor,
     c_BC: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return outputs (N, H), and every sequence's last h (B, H) and c (B, C).
-
-    Args:
-        layer: The layer.
-        weights: Its weights, by `reorder` or `flatten`.
-        x_NH: Inputs of all steps.
-        batch_sizes: Number of sequences that are longer than t, for each step t.
-        h_BH: Outputs of the step before the first.
-        c_BC: Cells of the step before the first.
-    """
+    """Compute `layer.forward` by the weights of `prepare_layer`."""
     y_NH, h_1BH, c_1BC = torch.lstm(
         x_NH,
         torch.tensor(batch_sizes, device="cpu"),
@@ -115,4 +83,5 @@ def run(
     return y_NH, h_1BH[0], c_1BC[0]
 
 
+prepare = partial(layer_by_layer.prepare, prepare_layer)
 read = partial(layer_by_layer.read, run)

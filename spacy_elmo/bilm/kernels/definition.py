@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from ..config import BiLMConfig
-from ..lstm import BiLMState
 from ..model import BidirectionalLM
 from ..token_encoder import CharCnnEncoder
-from .kernel import DispatchKey
+from .kernel import DispatchKey, Inputs, Outputs
 
 
 class _Definition:
@@ -27,27 +26,19 @@ class _Tokens(_Definition):
         self,
         encoder: CharCnnEncoder,
         prepared: None,
-        ids_VC: Tensor,
+        parts: Sequence[Tensor],
         word_ids_V: Tensor | None = None,
     ) -> Tensor:
-        return encoder(ids_VC, word_ids_V)
+        if word_ids_V is None:
+            return torch.cat([encoder(part) for part in parts])
+        words = word_ids_V.split([len(part) for part in parts])
+        return torch.cat([encoder(*each) for each in zip(parts, words)])
 
 
 class _Lstm(_Definition):
-    def read(
-        self,
-        model: BidirectionalLM,
-        prepared: None,
-        x_VH: Tensor,
-        forward_N: Tensor,
-        backward_N: Tensor,
-        batch_sizes: Sequence[int],
-        state: BiLMState,
-        dropout: float = 0.0,
-    ) -> tuple[list[Tensor], list[Tensor], BiLMState]:
-        with torch.autocast(x_VH.device.type, enabled=False):
-            x_VH = x_VH.to(state.forward.h.dtype)
-            return model.read(x_VH, forward_N, backward_N, batch_sizes, state, dropout)
+    def read(self, model: BidirectionalLM, prepared: None, inputs: Inputs) -> Outputs:
+        x_VH = inputs.x_VH.to(inputs.state.forward.h.dtype)
+        return model.read(*inputs._replace(x_VH=x_VH))
 
 
 TOKENS, LSTM = _Tokens(), _Lstm()

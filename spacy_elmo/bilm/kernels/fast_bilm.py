@@ -18,8 +18,16 @@ from ...machine import Precision, float32_mode
 from ..lstm import BiLMState
 from ..model import BidirectionalLM
 from ..token_encoder import CharCnnEncoder
-from . import char_cnn, native_lstm
-from .kernel import DispatchKey, dispatch_key_of, forced_kernels, is_traced
+from . import native_lstm
+from .kernel import (
+    DispatchKey,
+    Inputs,
+    LstmKernel,
+    Outputs,
+    dispatch_key_of,
+    forced_kernels,
+    is_traced,
+)
 from .plan import (
     LSTM_KERNELS,
     MOST_BY_ONE_OPERATOR,
@@ -71,21 +79,13 @@ class FastBiLM:
             kernel = TOKEN_KERNELS[choose_token_encoder(key, config)]
             return kernel, kernel.prepare(encoder, key)
 
-        kept, forced = self._prepared.tokens, forced_kernels()
         with _float32_mode(key):
             if key.gradient:
                 kernel, weights = prepare()
             else:
-                kernel, weights = kept(encoder, prepare, key, forced)
-            if len(ids) == 1:
-                return kernel.encode(encoder, weights, ids[0], word_ids_V)
-            if kernel is char_cnn:
-                return char_cnn.encode_parts(encoder, weights, ids, word_ids_V)
-            words: Sequence[Tensor | None] = [None] * len(ids)
-            if word_ids_V is not None:
-                words = word_ids_V.split([len(part) for part in ids])
-            parts = zip(ids, words)
-            return torch.cat([kernel.encode(encoder, weights, *part) for part in parts])
+                kept = self._prepared.tokens
+                kernel, weights = kept([encoder], prepare, key, forced_kernels())
+            return kernel.encode(encoder, weights, ids, word_ids_V)
 
     def read(
         self,
@@ -95,14 +95,12 @@ class FastBiLM:
         batch_sizes: Sequence[int],
         state: BiLMState,
         dropout: float = 0.0,
-    ) -> tuple[list[Tensor], list[Tensor], BiLMState]:
+    ) -> Outputs:
         """Compute `BidirectionalLM.read`, whose docstring describes arguments and
         results."""
+        inputs = Inputs(x_VH, forward_N, backward_N, batch_sizes, state, dropout)
         key = self.dispatch_key()
-        kernel, weights = self._lstm(key, batch_sizes)
-        inputs = x_VH, forward_N, backward_N, batch_sizes, state
-        with _float32_mode(key):
-            return kernel.read(self._model, weights, *inputs, dropout)
+        return self._read(*self._lstm(key, batch_sizes), key, inputs)
 
     def layers(
         self,
@@ -121,10 +119,10 @@ class FastBiLM:
             reversed_N: The position that mirrors each one in its sentence.
             batch_sizes: Number of sentences that are longer than t, for each step t.
             state: The state before the first step; None for zeros.
-            dropout: Rate on the input of every layer while training.
+            dropout: Rate on the input of every LSTM layer while training.
         """
-        model = self._model
-        kernel, weights = self._lstm(self.dispatch_key(), batch_sizes)
+        model, key = self._model, self.dispatch_key()
+        kernel, weights = self._lstm(key, batch_sizes)
         if kernel is native_lstm:
             return native_lstm.read_layers(
                 model, weights, x_VH, word_N, reversed_N, batch_sizes, state
@@ -132,10 +130,17 @@ class FastBiLM:
         if state is None:
             weight = next(weights_of(model.forward_lstm))
             state = BiLMState.zeros(model.config, batch_sizes[0], weight)
-        ahead, back, state = self.read(
-            x_VH, word_N, word_N[reversed_N], batch_sizes, state, dropout
-        )
+        backward_N = word_N[reversed_N]
+        inputs = Inputs(x_VH, word_N, backward_N, batch_sizes, state, dropout)
+        ahead, back, state = self._read(kernel, weights, key, inputs)
         return model.join(x_VH[word_N], ahead, back, reversed_N), state
+
+    def _read(
+        self, kernel: LstmKernel, weights: Any, key: DispatchKey, inputs: Inputs
+    ) -> Outputs:
+        off = torch.autocast(inputs.x_VH.device.type, enabled=False)
+        with off, _float32_mode(key):
+            return kernel.read(self._model, weights, inputs)
 
     def _lstm(self, key: DispatchKey, batch_sizes: Sequence[int]) -> tuple[Any, Any]:
         """Return the kernel of the LSTM layers, and its prepared weights. Both are kept
@@ -149,7 +154,8 @@ class FastBiLM:
         if key.gradient:
             return prepare()
         many = key.device == "cuda" and rows > MOST_BY_ONE_OPERATOR
-        return self._prepared.layers(model, prepare, key, forced_kernels(), many)
+        stacks, kept = [model.forward_lstm, model.backward_lstm], self._prepared.layers
+        return kept(stacks, prepare, key, forced_kernels(), many)
 
     def dispatch_key(self) -> DispatchKey:
         """Return the dispatch key of the model, in this thread and now."""
@@ -171,18 +177,18 @@ class Prepared(Generic[T]):
         self._kept: tuple[object, object, T] | None = None
 
     def __call__(
-        self, module: nn.Module, make: Callable[[], T], *settings: object
+        self, modules: Sequence[nn.Module], make: Callable[[], T], *settings: object
     ) -> T:
-        """Return the value for a module's weights and for settings.
+        """Return the value for the weights of modules and for settings.
 
         Args:
-            module: The module whose weights the value depends on.
+            modules: The modules whose weights the value depends on.
             make: Computes the value.
             settings: Everything else that the value depends on.
         """
         if is_traced():  # tensors have no memory then, and nothing may be kept
             return make()
-        tensors = list(weights_of(module))
+        tensors = list(weights_of(*modules))
         key, kept = (settings, *map(key_of, tensors)), self._kept
         if kept is None or kept[0] != key:
             # Their memory is kept alive, or other weights may get its address.
@@ -219,10 +225,10 @@ class PreparedWeights:
         self.layers.clear()
 
 
-def weights_of(module: nn.Module) -> Iterator[Tensor]:
-    """Yield all weights of a module. `module.parameters` takes five times as long
+def weights_of(*modules: nn.Module) -> Iterator[Tensor]:
+    """Yield all weights of modules. `module.parameters` takes five times as long
     (docs/kernels.md)."""
-    waiting: list[nn.Module | None] = [module]
+    waiting: list[nn.Module | None] = [*modules]
     while waiting:
         part = waiting.pop()
         if part is not None:

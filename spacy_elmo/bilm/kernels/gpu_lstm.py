@@ -8,16 +8,18 @@ Shapes: as in lstm.py, with both directions (2) first; I columns of the input.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import embedding
 
 from ..config import BiLMConfig
 from ..lstm import BiLMState, LstmLayer, LstmState
 from ..model import BidirectionalLM
-from .kernel import DispatchKey
+from .kernel import DispatchKey, Inputs, Outputs
+from .layer_by_layer import read_stack
 from .torch_lstm import gate_bias
 
 
@@ -26,49 +28,30 @@ def can_run(key: DispatchKey, config: BiLMConfig) -> bool:
     return config.lstm_projection
 
 
-def prepare(model: BidirectionalLM, key: DispatchKey) -> DispatchKey:
-    """Return the dispatch key: the kernel reads the weights of the model."""
-    return key
+def prepare(model: BidirectionalLM, key: DispatchKey) -> torch.dtype:
+    """Return the dtype of matrix multiplications. `run` rounds the weights to it."""
+    return key.matmul_dtype
 
 
-def read(
-    model: BidirectionalLM,
-    key: DispatchKey,
-    x_VH: Tensor,
-    forward_N: Tensor,
-    backward_N: Tensor,
-    batch_sizes: Sequence[int],
-    state: BiLMState,
-    dropout: float = 0.0,
-) -> tuple[list[Tensor], list[Tensor], BiLMState]:
-    """Compute `model.read`, both directions at once."""
-    forward, backward = model.forward_lstm, model.backward_lstm
-    dtype = _matmul_dtype(key, x_VH.device.type)
+def read(model: BidirectionalLM, dtype: torch.dtype, inputs: Inputs) -> Outputs:
+    """Compute `model.read(*inputs)`, both directions at once."""
+    x_VH, forward_N, backward_N, batch_sizes, state, dropout = inputs
     x_2NI = embedding(torch.stack([forward_N, backward_N]), x_VH)
-    x_2NI = x_2NI.to(state.forward.h.dtype)
-    outputs, h_2BH, c_2BC = [], [], []
-    pairs: Any = enumerate(zip(forward.layers, backward.layers))
-    for i, (ahead, back) in pairs:
-        dropped_2NI = nn.functional.dropout(x_2NI, dropout, forward.training)
-        h_0, c_0 = (torch.stack([d[i] for d in part]) for part in zip(*state))
-        with torch.autocast(x_2NI.device.type, enabled=False):
-            rest = dropped_2NI, batch_sizes, h_0, c_0, dtype
-            y_2NH, h_1, c_1 = run(ahead, back, *rest)
-        x_2NI = y_2NH + x_2NI if forward.skip_connections and i > 0 else y_2NH
-        outputs.append(x_2NI)
-        h_2BH.append(h_1)
-        c_2BC.append(c_1)
-    h, c = torch.stack(h_2BH, dim=1), torch.stack(c_2BC, dim=1)
-    after = BiLMState(LstmState(h[0], c[0]), LstmState(h[1], c[1]))
-    return [y[0] for y in outputs], [y[1] for y in outputs], after
-
-
-def _matmul_dtype(key: DispatchKey, device: str) -> torch.dtype:
-    """Return the dtype that both factors of a matrix multiplication are rounded to."""
-    if torch.is_autocast_enabled(device):
-        return torch.get_autocast_dtype(device)
-    half = key.precision == "half" and not key.gradient
-    return torch.float16 if half else key.dtype
+    h_L2BH, c_L2BC = (torch.stack(both, dim=1) for both in zip(*state))
+    outputs, after = read_stack(
+        partial(run, dtype=dtype),
+        model.forward_lstm,
+        list(model.backward_lstm.layers),
+        x_2NI,
+        LstmState(h_L2BH, c_L2BC),
+        batch_sizes,
+        dropout,
+    )
+    states = (
+        LstmState(*(part[:, direction].contiguous() for part in after))
+        for direction in range(2)
+    )
+    return [y[0] for y in outputs], [y[1] for y in outputs], BiLMState(*states)
 
 
 def run(

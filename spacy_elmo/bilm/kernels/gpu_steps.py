@@ -13,13 +13,8 @@ Clip = float | None
 
 
 class Steps(NamedTuple):
-    """The functions of one step. Each writes into its arguments behind the semicolon.
-
-    cell(gates_B4C, r_B4C, before_BC, clip; c_BC, low_m_BC): gates become activations.
-    project(low_m_BC, low_w_CH, clip; y_BH, low_y_BH).
-    project_backward(d_y_BH, low_d_h_BH, y_BH, clip; low_d_p_BH).
-    cell_backward(low_d_m_BC, gates_B4C, before_BC, c_BC, clip; d_c_BC, low_d_z_B4C).
-    """
+    """The functions of one step, with the arguments of those below. Each writes into
+    the arguments behind the clip."""
 
     cell: Callable[..., None]
     project: Callable[..., None]

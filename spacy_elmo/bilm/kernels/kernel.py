@@ -2,7 +2,8 @@
 
 A kernel computes one part of the biLM, for some dispatch keys, with the values of the
 definition up to rounding. To add one, write a file here with the functions of a
-protocol below, and name it in the list of its part in plan.py.
+protocol below, and name it in the list of its part in plan.py. layer_by_layer.py has
+`prepare` and `read` for a kernel of one LSTM layer.
 tests/bilm/kernels/test_kernels.py compares every kernel with the definition.
 
 Shapes: as in model.py.
@@ -39,6 +40,7 @@ class DispatchKey(NamedTuple):
         dtype: Dtype of the weights.
         instructions: Instruction set of the C library; None without the library.
         traced: Whether torch records operations, for `torch.export` for instance.
+        autocast: Dtype of autocast where a gradient is asked for; None if it is off.
     """
 
     device: str = "cpu"
@@ -47,6 +49,15 @@ class DispatchKey(NamedTuple):
     dtype: torch.dtype = torch.float32
     instructions: str | None = None
     traced: bool = False
+    autocast: torch.dtype | None = None
+
+    @property
+    def matmul_dtype(self) -> torch.dtype:
+        """The dtype that both factors of a matrix multiplication are rounded to."""
+        if self.gradient:
+            return self.autocast or self.dtype
+        is_half = self.device == "cuda" and self.precision == "half"
+        return torch.float16 if is_half else self.dtype
 
     @property
     def is_native(self) -> bool:
@@ -61,16 +72,24 @@ class DispatchKey(NamedTuple):
 
 def dispatch_key_of(weight: Tensor, precision: Precision) -> DispatchKey:
     """Return the dispatch key of a model with this weight, in this thread and now."""
-    traced, forced = is_traced(), forced_kernels().get("instructions")
+    device, gradient, traced = weight.device.type, torch.is_grad_enabled(), is_traced()
+    forced = forced_kernels().get("instructions")
     library = None if traced else _library(forced)
     return DispatchKey(
-        weight.device.type,
+        device,
         precision,
-        torch.is_grad_enabled(),
+        gradient,
         weight.dtype,
         None if library is None else library.instructions,
         traced,
+        _autocast_dtype(device) if gradient and not traced else None,
     )
+
+
+def _autocast_dtype(device: str) -> torch.dtype | None:
+    known = torch.amp.is_autocast_available(device)
+    is_on = known and torch.is_autocast_enabled(device)
+    return torch.get_autocast_dtype(device) if is_on else None
 
 
 def is_traced() -> bool:
@@ -93,7 +112,7 @@ class TokenKernel(Protocol):
         self,
         encoder: CharCnnEncoder,
         prepared: Any,
-        ids_VC: Tensor,
+        parts: Sequence[Tensor],
         word_ids_V: Tensor | None = None,
     ) -> Tensor:
         """Return token vectors, (V, H).
@@ -101,9 +120,23 @@ class TokenKernel(Protocol):
         Args:
             encoder: The definition, with its weights.
             prepared: The result of `prepare`.
-            ids_VC: Character ids.
-            word_ids_V: Word ids, in models that read both.
+            parts: Character ids (V, C), in one or more parts of different widths.
+            word_ids_V: Word ids of all parts, in models that read both.
         """
+
+
+class Inputs(NamedTuple):
+    """The arguments of `BidirectionalLM.read`, whose docstring describes them."""
+
+    x_VH: Tensor
+    forward_N: Tensor
+    backward_N: Tensor
+    batch_sizes: Sequence[int]
+    state: BiLMState
+    dropout: float = 0.0
+
+
+Outputs = tuple[list[Tensor], list[Tensor], BiLMState]  # of `BidirectionalLM.read`
 
 
 class LstmKernel(Protocol):
@@ -119,15 +152,11 @@ class LstmKernel(Protocol):
         self,
         model: BidirectionalLM,
         prepared: Any,
-        x_VH: Tensor,
-        forward_N: Tensor,
-        backward_N: Tensor,
-        batch_sizes: Sequence[int],
-        state: BiLMState,
-        dropout: float = 0.0,
-    ) -> tuple[list[Tensor], list[Tensor], BiLMState]:
-        """Compute `model.read`, whose docstring describes arguments and results.
-        prepared: the result of `prepare`."""
+        inputs: Inputs,
+    ) -> Outputs:
+        """Compute `model.read(*inputs)`, by the result of `prepare`. Autocast is off:
+        kernels choose their own dtype, and states are carried in the dtype of the
+        weights, since their errors would add up over a text."""
 
 
 # -- forced kernels ----------------------------------------------------------------

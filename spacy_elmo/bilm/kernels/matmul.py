@@ -1,4 +1,4 @@
-"""x W + b in PyTorch, with a weight that is prepared once for many batches.
+"""Products with a weight that is rounded to its dtype once, for many batches.
 
 Shapes: M rows, K columns in, N columns out.
 """
@@ -6,49 +6,21 @@ Shapes: M rows, K columns in, N columns out.
 import torch
 from torch import Tensor
 
-from .kernel import DispatchKey
+
+def linear(x_MK: Tensor, weight_KN: Tensor, bias_N: Tensor | None = None) -> Tensor:
+    """Return x W + b, (M, N), multiplied in the dtype of W, in the dtype of x."""
+    low = weight_KN.dtype
+    if x_MK.dtype != low:
+        low_N = None if bias_N is None else bias_N.to(low)
+        return linear(x_MK.to(low), weight_KN, low_N).to(x_MK.dtype)
+    if bias_N is None:
+        return torch.mm(x_MK, weight_KN)
+    return torch.addmm(bias_N, x_MK, weight_KN)
 
 
-class Matmul:
-    """A weight in its own dtype."""
-
-    def __init__(self, weight_KN: Tensor) -> None:
-        self.weight_KN = weight_KN
-
-    def linear(self, x_MK: Tensor, bias_N: Tensor | None = None) -> Tensor:
-        """Return x W + b, (M, N), in the dtype of x."""
-        if bias_N is None:
-            return torch.mm(x_MK, self.weight_KN)
-        return torch.addmm(bias_N, x_MK, self.weight_KN)
-
-    def add_to(self, z_MN: Tensor, x_MK: Tensor) -> None:
-        """Add x W to z, in place."""
-        z_MN.addmm_(x_MK, self.weight_KN)
-
-
-class HalfMatmul(Matmul):
-    """A weight in float16, for a GPU."""
-
-    def __init__(self, weight_KN: Tensor) -> None:
-        super().__init__(weight_KN.half())
-
-    def linear(self, x_MK: Tensor, bias_N: Tensor | None = None) -> Tensor:
-        """Return x W + b, (M, N), in float32."""
-        return self._multiply(x_MK, bias_N).float()
-
-    def add_to(self, z_MN: Tensor, x_MK: Tensor) -> None:
-        """Add x W to z, in place."""
-        z_MN.add_(self._multiply(x_MK))
-
-    def _multiply(self, x_MK: Tensor, bias_N: Tensor | None = None) -> Tensor:
-        low_N = None if bias_N is None else bias_N.half()
-        return super().linear(x_MK.half(), low_N)
-
-
-def prepare_matmul(weight_KN: Tensor, key: DispatchKey) -> Matmul:
-    """Return a weight prepared for a dispatch key."""
-    if key.gradient:
-        return Matmul(weight_KN)
-    on_gpu = key.device == "cuda"
-    low = on_gpu and key.precision == "half"
-    return (HalfMatmul if low else Matmul)(weight_KN.detach())
+def add_product(z_MN: Tensor, x_MK: Tensor, weight_KN: Tensor) -> None:
+    """Add x W to z, in place."""
+    if x_MK.dtype == weight_KN.dtype:
+        z_MN.addmm_(x_MK, weight_KN)
+    else:
+        z_MN.add_(linear(x_MK, weight_KN))

@@ -4,6 +4,7 @@ Shapes: as in lstm.py; I columns of a layer's input.
 """
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any, NamedTuple
 
 import torch
@@ -13,14 +14,8 @@ from ..config import BiLMConfig
 from ..lstm import BiLMState, LstmState
 from ..model import BidirectionalLM
 from . import native
-from .kernel import DispatchKey
-from .native import (
-    Library,
-    address,
-    checked_floats,
-    checked_rows,
-    pick,
-)
+from .kernel import DispatchKey, Inputs, Outputs
+from .native import Library, address, checked_floats, checked_rows, pick
 from .torch_lstm import gate_bias
 
 
@@ -36,7 +31,7 @@ class Weights(NamedTuple):
 
     library: Library
     mode: int
-    layers: tuple[Any, Any]
+    layers: list[Any]
     tensors: list[Tensor]
 
 
@@ -59,7 +54,7 @@ def prepare(model: BidirectionalLM, key: DispatchKey) -> Weights:
             for name, tensor in packed.items():
                 setattr(struct, name, address(tensor))
         directions.append(structs)
-    return Weights(library, mode, (directions[0], directions[1]), tensors)
+    return Weights(library, mode, directions, tensors)
 
 
 def _pack(library: Library, layer: Any, mode: int) -> dict[str, Tensor]:
@@ -77,20 +72,12 @@ def _pack(library: Library, layer: Any, mode: int) -> dict[str, Tensor]:
     return packed
 
 
-def read(
-    model: BidirectionalLM,
-    weights: Weights,
-    x_VH: Tensor,
-    forward_N: Tensor,
-    backward_N: Tensor,
-    batch_sizes: Sequence[int],
-    state: BiLMState,
-    dropout: float = 0.0,
-) -> tuple[list[Tensor], list[Tensor], BiLMState]:
-    """Compute `model.read`. There is no dropout: the library is not for training."""
-    in_order = torch.arange(len(forward_N))
-    rows = (forward_N, backward_N), (in_order, in_order)
-    layers_LN2H, state = _read(model, weights, x_VH, *rows, batch_sizes, state)
+def read(model: BidirectionalLM, weights: Weights, inputs: Inputs) -> Outputs:
+    """Compute `model.read(*inputs)`. There is no dropout: the library is not for
+    training."""
+    x_VH, *rows, batch_sizes, state, _ = inputs
+    in_order = torch.arange(len(rows[0]), device="cpu")
+    layers_LN2H, state = _read(model, weights, x_VH, rows, in_order, batch_sizes, state)
     ahead, back = layers_LN2H[1:].unbind(dim=2)
     return list(ahead), list(back), state
 
@@ -104,21 +91,12 @@ def read_layers(
     batch_sizes: Sequence[int],
     state: BiLMState | None,
 ) -> tuple[Tensor, BiLMState]:
-    """Compute `model.read` and `model.join` at once. Return the layers, (L+1, N, D),
-    and the state after the last step.
-
-    Args:
-        model: The model.
-        weights: Its prepared weights.
-        x_VH: Token vectors.
-        word_N: The word at each packed position.
-        reversed_N: The position that mirrors each one in its sentence.
-        batch_sizes: Number of sentences that are longer than t, for each step t.
-        state: The state before the first step; None for zeros.
-    """
-    in_order = torch.arange(len(word_N))
-    rows = (word_N, word_N[reversed_N]), (in_order, reversed_N)
-    layers_LN2H, state = _read(model, weights, x_VH, *rows, batch_sizes, state)
+    """Compute `model.read` and `model.join` at once, with the arguments and results of
+    `FastBiLM.layers`."""
+    rows = word_N, word_N[reversed_N]
+    layers_LN2H, state = _read(
+        model, weights, x_VH, rows, reversed_N, batch_sizes, state
+    )
     return layers_LN2H.flatten(2), state
 
 
@@ -126,8 +104,8 @@ def _read(
     model: BidirectionalLM,
     weights: Weights,
     x_VH: Tensor,
-    read_rows: tuple[Tensor, Tensor],
-    write_rows: tuple[Tensor, Tensor],
+    rows: Sequence[Tensor],
+    write_back_N: Tensor,
     batch_sizes: Sequence[int],
     state: BiLMState | None,
 ) -> tuple[Tensor, BiLMState]:
@@ -139,8 +117,8 @@ def _read(
         model: The model.
         weights: Its prepared weights.
         x_VH: Token vectors.
-        read_rows: Row of x_VH at each position, (N,) for each direction.
-        write_rows: Row of the layers for each position, (N,) for each direction.
+        rows: Row of x_VH at each position, (N,) for each direction.
+        write_back_N: Row of the layers for each position of the backward direction.
         batch_sizes: Number of sequences that are longer than t, for each step t.
         state: The state before the first step; None for zeros.
 
@@ -152,14 +130,13 @@ def _read(
     """
     config, library = model.config, weights.library
     L, H, C = config.n_layers, config.projection_dim, config.hidden_dim
-    N, B, T = len(read_rows[0]), batch_sizes[0], len(batch_sizes)
+    N, B, T = len(rows[0]), batch_sizes[0], len(batch_sizes)
     if sum(batch_sizes) != N or list(batch_sizes) != sorted(batch_sizes)[::-1]:
         raise ValueError(f"batch sizes of {sum(batch_sizes)} rows for {N}")
     x_VH = checked_floats(x_VH, len(x_VH), H)
-    read_ahead = checked_rows(read_rows[0], len(x_VH), N)
-    read_back = checked_rows(read_rows[1], len(x_VH), N)
-    write_ahead = checked_rows(write_rows[0], N, N)
-    write_back = checked_rows(write_rows[1], N, N)
+    read_ahead = checked_rows(rows[0], len(x_VH), N)
+    read_back = checked_rows(rows[1], len(x_VH), N)
+    write_rows = [torch.arange(N, device="cpu"), checked_rows(write_back_N, N, N)]
     if state is None:
         h = [x_VH.new_zeros(L, B, H), x_VH.new_zeros(L, B, H)]
         c = [x_VH.new_zeros(L, B, C), x_VH.new_zeros(L, B, C)]
@@ -179,19 +156,15 @@ def _read(
         n_sequences=B,
         n_steps=T,
         batch_sizes=sizes,
-        cell_clip=_limit(config.cell_clip),
-        proj_clip=_limit(config.proj_clip),
-        layers=list(weights.layers),
+        cell_clip=config.cell_clip or inf,
+        proj_clip=config.proj_clip or inf,
+        layers=weights.layers,
         x=x_VH,
         read_rows=[address(read_ahead), address(read_back)],
-        write_rows=[address(write_ahead), address(write_back)],
+        write_rows=list(map(address, write_rows)),
         out=layers,
         h=list(map(address, h)),
         c=list(map(address, c)),
     )
     library.call("read", task)
     return layers, BiLMState(LstmState(h[0], c[0]), LstmState(h[1], c[1]))
-
-
-def _limit(clip: float | None) -> float:
-    return float("inf") if clip is None else float(clip)

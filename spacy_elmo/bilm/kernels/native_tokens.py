@@ -8,14 +8,17 @@ output.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple, cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ..config import BiLMConfig
-from ..token_encoder import CharCnnEncoder
+from ..token_encoder import CharCnnEncoder, Highway
 from . import native
+from .char_cnn import join_filters
 from .kernel import DispatchKey
 from .native import BFLOAT16, Library, checked_floats, checked_rows, pick
 
@@ -71,22 +74,21 @@ def can_run(key: DispatchKey, config: BiLMConfig) -> bool:
 def prepare(encoder: CharCnnEncoder, key: DispatchKey) -> Weights:
     """Return the packed weights of a token encoder."""
     library = native.load(key.instructions)
-    mode, projection = library.mode(key.precision), None
-    if encoder.projection_weight is not None and encoder.projection_bias is not None:
-        projection = _matrix(
-            library, mode, [encoder.projection_weight], [encoder.projection_bias]
+    mode = library.mode(key.precision)
+    matrix = partial(_matrix, library, mode)
+    # Both matrices of a highway layer are one: half of a group's columns are from each.
+    highways = [
+        matrix(
+            [each.carry_weight, each.transform_weight],
+            [each.carry_bias, each.transform_bias],
         )
-    highways = [_pack_highway(library, mode, each) for each in encoder.highways]
-    return Weights(
-        library, mode, _filters(library, mode, encoder), highways, projection
-    )
-
-
-def _pack_highway(library: Library, mode: int, highway: Any) -> Matrix:
-    """Return both matrices of a highway layer as one. Half of a group's columns are
-    from each of them."""
-    weights = [highway.carry_weight, highway.transform_weight]
-    return _matrix(library, mode, weights, [highway.carry_bias, highway.transform_bias])
+        for each in cast(list[Highway], encoder.highways)
+    ]
+    weight, bias, projection = encoder.projection_weight, encoder.projection_bias, None
+    if weight is not None and bias is not None:
+        projection = matrix([weight], [bias])
+    filters = _filters(library, mode, encoder)
+    return Weights(library, mode, filters, highways, projection)
 
 
 def _matrix(
@@ -99,54 +101,41 @@ def _matrix(
 
 
 def _filters(library: Library, mode: int, encoder: CharCnnEncoder) -> Filters:
-    d, vector = encoder.char_embedding.shape[1], library.vector
-    d_even = -(-d // 2) * 2  # bfloat16 is read in pairs
-    widths, columns, padded = [], [], []
+    vector, odd = library.vector, encoder.char_embedding.shape[1] % 2
+    # bfloat16 is read in pairs, so vectors of characters get an even width.
+    table = F.pad(encoder.char_embedding, (0, odd))
+    conv_weights = [F.pad(weight, (0, 0, 0, odd)) for weight in encoder.conv_weights]
+    widths: list[int] = []
+    columns: list[Tensor] = []  # of each vector
     first = 0
-    for conv in encoder.conv_weights:
-        n, _, width = conv.shape
+    for n, _, width in (weight.shape for weight in conv_weights):
         n_vectors = -(-n // vector)
-        widths += n_vectors * [width]
         numbers = torch.arange(n_vectors * vector)
-        columns.append(torch.where(numbers < n, first + numbers, -1))
-        rows = conv.new_zeros(width, d_even, n)
-        rows[:, :d] = conv.permute(2, 1, 0)
-        padded.append(rows.flatten(0, 1))
+        columns += torch.where(numbers < n, first + numbers, -1).split(vector)
+        widths += n_vectors * [width]
         first += n
-    n_groups = -(-len(widths) // 4)
-    missing = 4 * n_groups - len(widths)
+    missing = -len(widths) % 4
     widths += missing * [0]
-    columns.append(torch.full((missing * vector,), -1))
-    columns_N = torch.cat(columns)
-    # All filters side by side, as long as the widest.
-    widest = max(len(rows) for rows in padded)
-    joined = torch.cat([_longer(rows, widest) for rows in padded], dim=1)
-    groups = []
-    for g in range(n_groups):
-        rows = max(widths[4 * g : 4 * g + 4]) * d_even
-        of_group = columns_N[4 * g * vector : 4 * (g + 1) * vector]
-        groups.append(library.pack(mode, of_group, joined[:rows]).flatten())
-    table = _longer(encoder.char_embedding.t(), d_even).t().contiguous()
-    is_tanh = encoder.activation is torch.tanh
+    columns += missing * [torch.full((vector,), -1)]
+    joined, groups = join_filters(*conv_weights), []
+    for g in range(0, len(widths), 4):
+        rows = joined[: max(widths[g : g + 4]) * table.shape[1]]
+        of_group = torch.cat(columns[g : g + 4])
+        groups.append(library.pack(mode, of_group, rows).flatten())
     return Filters(
-        table.bfloat16() if mode == BFLOAT16 else table,
+        table.bfloat16() if mode == BFLOAT16 else table.contiguous(),
         torch.cat(groups),
         torch.tensor(widths),
-        columns_N,
+        torch.cat(columns),
         torch.cat(list(encoder.conv_biases)),
-        is_tanh,
+        encoder.activation is torch.tanh,
     )
-
-
-def _longer(rows: Tensor, n: int) -> Tensor:
-    """Return a matrix with rows of zeros appended, n rows in all."""
-    return torch.cat([rows, rows.new_zeros(n - len(rows), rows.shape[1])])
 
 
 def encode(
     encoder: CharCnnEncoder,
     weights: Weights,
-    ids_VC: Tensor,
+    parts: Sequence[Tensor],
     word_ids_V: Tensor | None = None,
 ) -> Tensor:
     """Return token vectors, (V, H).
@@ -154,34 +143,35 @@ def encode(
     Args:
         encoder: The definition.
         weights: The result of `prepare`.
-        ids_VC: Character ids.
-        word_ids_V: Word ids, in models that read both.
+        parts: Character ids (V, C), in one or more parts of different widths.
+        word_ids_V: Word ids of all parts, in models that read both.
 
     Raises:
         IndexError: There is no character of an id.
         ValueError: A filter is wider than the words are long.
         MemoryError: [EL096] There is no memory for the library's buffers.
     """
-    ids_VC = checked_rows(ids_VC, len(weights.filters.table), *ids_VC.shape)
-    parts = []
-    for first in range(0, max(1, len(ids_VC)), WORDS_AT_ONCE):
-        some = slice(first, first + WORDS_AT_ONCE)
-        x_VS = _char_cnn(weights, ids_VC[some])
+    found, first = [], 0
+    for ids_VC in (some for part in parts for some in part.split(WORDS_AT_ONCE)):
+        x_VS = _char_cnn(weights, ids_VC)
         for highway in weights.highways:
             x_VS = _multiply("highway", weights, highway, x_VS)
         if encoder.word_embedding is not None and word_ids_V is not None:
-            words_VW = encoder.word_embedding.detach()[word_ids_V[some]]
+            word_ids = word_ids_V[first : first + len(ids_VC)]
+            words_VW = encoder.word_embedding.detach()[word_ids]
             x_VS = torch.cat([words_VW, x_VS], dim=1)
         if weights.projection is not None:
             x_VS = _multiply("linear", weights, weights.projection, x_VS)
-        parts.append(x_VS)
-    return torch.cat(parts)
+        found.append(x_VS)
+        first += len(ids_VC)
+    return torch.cat(found)
 
 
 def _char_cnn(weights: Weights, ids_VC: Tensor) -> Tensor:
     """Return the maximum of each filter, activated, (V, S)."""
     filters, library = weights.filters, weights.library
     V, C = ids_VC.shape
+    ids_VC = checked_rows(ids_VC, len(filters.table), V, C)
     if int(filters.widths.max()) > C:
         raise ValueError(f"words of {C} characters for filters that are wider")
     found_VS = torch.empty(V, len(filters.bias), dtype=torch.float32, device="cpu")

@@ -29,8 +29,8 @@ from ..config import BiLMConfig
 from ..lstm import BiLMState, LstmLayer
 from ..model import BidirectionalLM
 from . import layer_by_layer
-from .kernel import DispatchKey
-from .matmul import Matmul, prepare_matmul
+from .kernel import DispatchKey, Inputs, Outputs
+from .matmul import add_product, linear
 
 # Bytes of gates that a CPU computes at once (docs/kernels.md).
 BLOCK_BYTES = 16 << 20
@@ -39,10 +39,10 @@ BLOCK_BYTES = 16 << 20
 class PackedWeights(NamedTuple):
     """The prepared weights of a layer, and its bias with the forget gate's constant."""
 
-    x: Matmul
-    h: Matmul
+    x: Tensor
+    h: Tensor
     bias: Tensor
-    p: Matmul | None
+    p: Tensor | None
 
 
 def can_run(key: DispatchKey, config: BiLMConfig) -> bool:
@@ -50,22 +50,18 @@ def can_run(key: DispatchKey, config: BiLMConfig) -> bool:
     return not key.gradient
 
 
-def prepare(model: BidirectionalLM, key: DispatchKey) -> list[list[PackedWeights]]:
-    """Return the prepared weights of each layer of each direction."""
-    return layer_by_layer.prepare_layers(model, partial(pack, key=key))
-
-
 def pack(layer: LstmLayer, key: DispatchKey) -> PackedWeights:
     """Return the weights of a layer for `run`: with the recurrent weights of g doubled,
     and the projection negated."""
+    dtype = key.matmul_dtype
     doubled_H4C = layer.weight_h.detach().clone()
     doubled_H4C[:, 3 * doubled_H4C.shape[1] // 4 :] *= 2
     p = layer.weight_p
     return PackedWeights(
-        prepare_matmul(layer.weight_x, key),
-        prepare_matmul(doubled_H4C, key),
+        layer.weight_x.detach().to(dtype),
+        doubled_H4C.to(dtype),
         gate_bias(layer.bias.detach(), layer.config.forget_bias),
-        None if p is None else prepare_matmul(-p.detach(), key),
+        None if p is None else -p.detach().to(dtype),
     )
 
 
@@ -77,16 +73,7 @@ def run(
     h_BH: Tensor,
     c_BC: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return outputs (N, H), and every sequence's last h (B, H) and c (B, C).
-
-    Args:
-        layer: The layer.
-        packed: Its weights, by `pack`.
-        x_NI: Inputs of all steps.
-        batch_sizes: Number of sequences that are longer than t, for each step t.
-        h_BH: Outputs of the step before the first.
-        c_BC: Cells of the step before the first.
-    """
+    """Compute `layer.forward` by the weights of `pack`."""
     C = c_BC.shape[1]
     cell_clip, proj_clip = layer.config.cell_clip, layer.config.proj_clip
     y_NH = x_NI.new_empty(len(x_NI), h_BH.shape[1])
@@ -96,7 +83,7 @@ def run(
     on_cpu = x_NI.device.type == "cpu"  # a GPU is faster with all rows at once
     n_rows = BLOCK_BYTES // (16 * C) if on_cpu else len(x_NI)
     for steps, block in blocks(batch_sizes, n_rows):
-        gates_N4C = packed.x.linear(x_NI[block], packed.bias)
+        gates_N4C = linear(x_NI[block], packed.x, packed.bias)
         gates_N4C[:, 3 * C :] *= 2
         sizes = batch_sizes[steps]
         views = [part.split(sizes) for part in gates_N4C.split(C, dim=1)]
@@ -105,7 +92,7 @@ def run(
         ):
             if b != rows:
                 rows, h, c2, m = b, h[:b], c2[:b], m[:b]
-            packed.h.add_to(z, h)
+            add_product(z, h, packed.h)
             z.sigmoid_()
             # 2 i tanh(.) = 4 i g - 2 i
             c2.mul_(f).addcmul_(i, g, value=4).sub_(i, alpha=2)
@@ -116,38 +103,32 @@ def run(
             if packed.p is None:
                 h = torch.neg(m, out=y)
             elif proj_clip is None:
-                h = y.copy_(packed.p.linear(m))
+                h = y.copy_(linear(m, packed.p))
             else:
-                h = torch.clamp(packed.p.linear(m), -proj_clip, proj_clip, out=y)
+                h = torch.clamp(linear(m, packed.p), -proj_clip, proj_clip, out=y)
         del gates_N4C, views, z, o, i, f, g  # before the next block's are made
     return y_NH, last_rows(y_NH, batch_sizes), c2_BC / 2
 
 
 def read(
-    model: BidirectionalLM,
-    prepared: list[list[PackedWeights]],
-    x_VH: Tensor,
-    forward_N: Tensor,
-    backward_N: Tensor,
-    batch_sizes: Sequence[int],
-    state: BiLMState,
-    dropout: float = 0.0,
-) -> tuple[list[Tensor], list[Tensor], BiLMState]:
-    """Compute `model.read`, on a CPU one sequence after another."""
-    read_some = partial(layer_by_layer.read, run, model, prepared, x_VH)
-    if x_VH.device.type != "cpu":
-        return read_some(forward_N, backward_N, batch_sizes, state, dropout)
-    sizes_T = torch.tensor(batch_sizes)
+    model: BidirectionalLM, prepared: list[list[PackedWeights]], inputs: Inputs
+) -> Outputs:
+    """Compute `model.read(*inputs)`, on a CPU one sequence after another."""
+    read_some = partial(layer_by_layer.read, run, model, prepared)
+    if inputs.x_VH.device.type != "cpu":
+        return read_some(inputs)
+    sizes_T = torch.tensor(inputs.batch_sizes)
     first_T = sizes_T.cumsum(0) - sizes_T
-    rows = [first_T[sizes_T > b] + b for b in range(batch_sizes[0])]
+    rows = [first_T[sizes_T > b] + b for b in range(inputs.batch_sizes[0])]
     with thread_count(1):
         found = [
             read_some(
-                forward_N[rows_T],
-                backward_N[rows_T],
-                [1] * len(rows_T),
-                state.rows(slice(b, b + 1)),
-                dropout,
+                inputs._replace(
+                    forward_N=inputs.forward_N[rows_T],
+                    backward_N=inputs.backward_N[rows_T],
+                    batch_sizes=[1] * len(rows_T),
+                    state=inputs.state.rows(slice(b, b + 1)),
+                )
             )
             for b, rows_T in enumerate(rows)
         ]
@@ -158,6 +139,9 @@ def read(
         for sequences in (aheads, backs)
     )
     return ahead, back, BiLMState.join(states)
+
+
+prepare = partial(layer_by_layer.prepare, pack)
 
 
 def last_rows(rows_N: Tensor, batch_sizes: Sequence[int]) -> Tensor:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spacy_elmo import BiLM
 from spacy_elmo.bilm.encode import pack
 from spacy_elmo.bilm.kernels import char_cnn, cudnn_lstm
-from spacy_elmo.bilm.kernels.kernel import DispatchKey, dispatch_key_of, force
+from spacy_elmo.bilm.kernels.kernel import DispatchKey, Inputs, dispatch_key_of, force
 from spacy_elmo.bilm.kernels.plan import LSTM_KERNELS, TOKEN_KERNELS
 from spacy_elmo.bilm.lstm import BiLMState, LstmState
 from spacy_elmo.bilm.model import BidirectionalLM
@@ -101,7 +101,7 @@ def test_lstm(name, lengths, projected, clips, dtype, cells, n_layers, residual)
         return
     with torch.no_grad():
         inputs = inputs_of(bilm.config, lengths, getattr(torch, dtype))
-        found = run(name, LSTM_KERNELS, "read", bilm, case, *inputs)
+        found = run(name, LSTM_KERNELS, "read", bilm, case, Inputs(*inputs))
         expected = definition.read(*inputs_of(bilm.config, lengths))
     for a, b in zip(flat(found), flat(expected), strict=True):
         assert str(a.dtype) == f"torch.{dtype}"
@@ -205,7 +205,7 @@ def test_token_encoder(name, words, trimmed, dtype, activation, char_dim):
         case = dispatch_key_of(encoder.char_embedding, "float32")
         if not TOKEN_KERNELS[name].can_run(case, bilm.config):
             return
-        found = run(name, TOKEN_KERNELS, "encode", encoder, case, ids)
+        found = run(name, TOKEN_KERNELS, "encode", encoder, case, [ids])
         assert error(found, definition.token_encoder(ids)) < TOLERANCE[dtype]
 
 
@@ -218,7 +218,9 @@ def test_token_encoder_as_on_a_gpu(words):
     case = DispatchKey("cuda")
     with torch.no_grad(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(char_cnn, "OUTPUTS_ON_GPU", 20_000)
-        found = run("char_cnn", TOKEN_KERNELS, "encode", bilm.token_encoder, case, ids)
+        found = run(
+            "char_cnn", TOKEN_KERNELS, "encode", bilm.token_encoder, case, [ids]
+        )
         assert error(found, definition.token_encoder(ids)) < TOLERANCE["float32"]
 
 
@@ -237,7 +239,7 @@ def test_token_encoder_of_any_ids(name, ids):
         case = dispatch_key_of(bilm.token_encoder.char_embedding, "float32")
         if not TOKEN_KERNELS[name].can_run(case, bilm.config):
             return
-        found = run(name, TOKEN_KERNELS, "encode", bilm.token_encoder, case, ids)
+        found = run(name, TOKEN_KERNELS, "encode", bilm.token_encoder, case, [ids])
         assert error(found, definition.token_encoder(ids)) < TOLERANCE["float32"]
 
 
