@@ -355,8 +355,8 @@ class Errors(metaclass=_Table):
         FileExistsError,
     )
     EL150 = _error(
-        "The kernel '{name}' can't compute the {part} here. 'spacy elmo info MODEL "
-        "--kernels' lists the kernels that can."
+        "The kernel '{name}' can't compute the {part} here. These can: {known}. Name "
+        "one of them, or none for the best."
     )
     EL151 = _error(
         "There is no GPU {gpu_id}: PyTorch finds {n}. Choose another --gpu-id, or -1 "
@@ -768,6 +768,11 @@ class Warnings(metaclass=_Table):
         "section, and set learn_rate_factor there: the biLM's rate divided by the "
         'highest of [training.optimizer]. @callbacks = "spacy-elmo.Unfreeze.v1" in '
         "[training.before_update] unfreezes layers at the steps that it names."
+    )
+    ELW72 = _warning(
+        "The format '{format}' has no place for the model's Unicode form, {form}. The "
+        "model that is written reads text as it is: bring text into that form by "
+        "unicodedata.normalize('{form}', text), or save in the format 'spacy-elmo'."
     )
     ELW55 = _warning(
         "Until this checkpoint, matrices were multiplied by '{before}', which does not "

@@ -28,7 +28,7 @@ from . import weights
 from .config import BiLMConfig, check_at_least
 from .encode import PackedBatch, check_sentences, in_batches, on_the_host, pack
 from .initial_weights import draw_weights
-from .kernels import FastBiLM, PreparedWeights
+from .kernels import FastBiLM, PreparedWeights, is_traced
 from .lstm import BiLMState
 from .model import BidirectionalLM
 from .objectives import Objective
@@ -163,10 +163,11 @@ class BiLM(BidirectionalLM):
         return self._reader.trim(ids_VC)
 
     def token_vectors(self, words: Sequence[str]) -> Tensor:
-        """Return context-independent vectors of distinct words, (V, H); where no
-        gradient is asked for, from the cache those that it has."""
+        """Return context-independent vectors of distinct words, (V, H); from the cache
+        those that it has, unless a gradient is asked for or torch records operations.
+        """
         prepare_for_forks()
-        if torch.is_grad_enabled() or not self.token_cache.size:
+        if torch.is_grad_enabled() or is_traced() or not self.token_cache.size:
             return self.compute_token_vectors(words)
         encoder, compute = self.token_encoder, self.compute_token_vectors
         return self.token_cache.vectors(words, encoder, compute)

@@ -101,6 +101,7 @@ def info_cli(
         "vector width": stored.config.width,
         "parameters": stored.n_parameters,
         "vocabulary": len(stored.vocab) if stored.vocab else None,
+        "unicode form": stored.form,
         "format": weights.find_format(model).name,
         "fingerprint": stored.fingerprint,
     }
@@ -131,14 +132,22 @@ def _kernels(config: "BiLMConfig") -> list[list[str]]:
     import torch
 
     from ..bilm.kernels import choose_all, dispatch_key_of
+    from ..errors import ElmoError
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    case = dispatch_key_of(torch.empty(0, device=device), "float32")
-    chosen = [
-        choose_all(case._replace(gradient=gradient), config, rows)
-        for rows, gradient in CASES.values()
-    ]
-    return [[part, *(each[part] for each in chosen)] for part in chosen[0]]
+    key = dispatch_key_of(torch.empty(0, device=device), "float32")
+
+    def choose(rows: int, gradient: bool) -> dict[str, str]:
+        try:
+            return choose_all(key._replace(gradient=gradient), config, rows)
+        except ElmoError as error:
+            if error.code != "EL150":
+                raise
+            return {}  # a kernel that is forced can't do this
+
+    chosen = [choose(*case) for case in CASES.values()]
+    parts = max(chosen, key=len) or choose_all(key, config, 1)
+    return [[part, *(each.get(part, "can't") for each in chosen)] for part in parts]
 
 
 @app.command("convert")

@@ -116,6 +116,8 @@ def test_info_names_kernels_and_says_why_they_are_chosen(tiny, tmp_path, monkeyp
     monkeypatch.setenv("SPACY_ELMO_KERNELS", "instructions=none")
     found = run("info", tmp_path, "--kernels")
     assert "torch_lstm" in found and "C library: none, forced" in found
+    monkeypatch.setenv("SPACY_ELMO_KERNELS", "lstm=torch_lstm")  # not for training
+    assert "can't" in run("info", tmp_path, "--kernels")
     monkeypatch.delenv("SPACY_ELMO_KERNELS")
     code = (
         "import sys; sys.modules['spacy_elmo.bilm.kernels.native._elmo'] = None\n"

@@ -16,6 +16,7 @@ from .kernel import (
     find_library,
     force,
     forced_kernels,
+    is_traced,
 )
 from .plan import (
     check_precision,
@@ -30,6 +31,6 @@ __all__ = [
     "KERNELS", "DispatchKey", "FastBiLM", "LstmKernel", "Prepared",
     "PreparedWeights", "TokenKernel", "check_precision", "check_training_precision",
     "choose_all", "choose_gradients", "choose_training_matmul", "describe_library",
-    "dispatch_key_of", "find_library", "force", "forced_kernels", "key_of",
+    "dispatch_key_of", "find_library", "force", "forced_kernels", "is_traced", "key_of",
     "multiply_by",
 ]  # fmt: skip

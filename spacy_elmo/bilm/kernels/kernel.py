@@ -140,7 +140,11 @@ Outputs = tuple[list[Tensor], list[Tensor], BiLMState]  # of `BidirectionalLM.re
 
 
 class LstmKernel(Protocol):
-    """Reads packed sequences in both directions (`BidirectionalLM.read`)."""
+    """Reads packed sequences in both directions (`BidirectionalLM.read`).
+
+    A kernel that plan.py chooses for a CPU without a gradient gives a sentence the same
+    bits alone and in any batch.
+    """
 
     def can_run(self, key: DispatchKey, config: BiLMConfig) -> bool:
         """Return whether the kernel can compute for a dispatch key."""
@@ -220,7 +224,8 @@ def pick(part: str, best: str, can_run: Mapping[str, bool]) -> str:
     [EL150] if the forced one can't run."""
     name = forced_kernels().get(part, best)
     if not can_run[name]:
-        raise Errors.EL150(part=part, name=name)
+        known = ", ".join(each for each, can in can_run.items() if can)
+        raise Errors.EL150(part=part, name=name, known=known)
     return name
 
 

@@ -3,11 +3,12 @@
 A format (format.py) turns files into a `StoredBiLM` and back. It makes no model.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...errors import Errors
+from ...errors import Errors, Warnings
 from ...files import named_path
 from ...machine import default_settings
 from .. import objectives
@@ -128,6 +129,9 @@ def save(
             hold the model or the dtype. [EL016] The folder holds a model of another
             format. [EL019] A value is not finite.
         OSError: [EL013] A file can't be written.
+
+    Warns:
+        UserWarning: [ELW72] The format can't hold the model's Unicode form.
     """
     writer, folder = writable_format(format), named_path(folder)
     if dtype not in writer.dtypes:
@@ -139,6 +143,9 @@ def save(
     for name, other in formats().items():
         if name != format and other.matches(folder):
             raise Errors.EL016(path=folder, name=name)
+    if stored.form is not None and not writer.keeps_training:
+        lost = Warnings.ELW72(format=format, form=stored.form)
+        warnings.warn(lost, stacklevel=2)
     stored = stored.to(DTYPES[dtype])
     state = {} if objective is None else objective.state_dict()
     for name, array in [*stored.arrays.items(), *state.items()]:

@@ -79,7 +79,8 @@ class WritableFormat(Format, Protocol):
 
     Attributes:
         dtypes: The dtypes of arrays that it can store.
-        keeps_training: Whether it can store the objective and the card.
+        keeps_training: Whether it can store the objective, the card and the Unicode
+            form. A format without this attribute is read only.
     """
 
     dtypes: Sequence[str]

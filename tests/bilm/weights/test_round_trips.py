@@ -1,13 +1,15 @@
-"""What is saved is what is loaded, in both formats."""
+"""What is saved is what is loaded, in every format that can be written."""
 
 import json
 import os
+import warnings
 
 import h5py
 import numpy as np
 import pytest
 
 from spacy_elmo import BiLM
+from spacy_elmo.bilm.weights.format import WritableFormat, formats
 
 from ...models import SENTENCES, same_layers, tiny_config
 
@@ -21,18 +23,30 @@ from ...models import SENTENCES, same_layers, tiny_config
         {"lstm_projection": False, "projection_dim": 12},
     ],
 )
-def test_round_trips_in_both_formats(tmp_path, changes):
+def test_round_trips(tmp_path, changes):
     bilm = BiLM.random(
         tiny_config(**changes), seed=5, vocab=["<S>", "</S>", "<UNK>", "고양이"]
     )
-    bilm.save(tmp_path / "own")
-    bilm.save(tmp_path / "tf", format="bilm-tf")
-    for folder in ("own", "tf"):
-        loaded = BiLM.load(tmp_path / folder)
+    written = [name for name, f in formats().items() if isinstance(f, WritableFormat)]
+    assert {"spacy-elmo", "bilm-tf", "elmo-extension-npz"} <= {*written}
+    for name in written:
+        bilm.save(tmp_path / name, format=name)
+        loaded = BiLM.load(tmp_path / name)
         assert loaded.config == bilm.config
         assert loaded.vocab == bilm.vocab
         assert loaded.fingerprint() == bilm.fingerprint()
         assert same_layers(loaded, bilm)
+
+
+def test_a_unicode_form_is_kept_or_the_loss_is_warned_of(tmp_path):
+    bilm = BiLM.random(tiny_config())
+    bilm.form = "NFC"
+    with warnings.catch_warnings(action="error"):
+        bilm.save(tmp_path / "kept")
+    assert BiLM.load(tmp_path / "kept").form == "NFC"
+    with pytest.warns(UserWarning, match=r"ELW72.*'bilm-tf'.*NFC"):
+        bilm.save(tmp_path / "lost", format="bilm-tf")
+    assert BiLM.load(tmp_path / "lost").form is None
 
 
 def test_written_hdf5_is_the_one_that_was_read(gold, tmp_path):

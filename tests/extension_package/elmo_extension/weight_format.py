@@ -1,7 +1,8 @@
 """A weight format: everything in one .npz file of NumPy."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import torch
 
 from spacy_elmo.bilm import BiLMConfig
 from spacy_elmo.bilm.weights import StoredBiLM
+from spacy_elmo.errors import Errors
+from spacy_elmo.files import reading, write_files
 from spacy_elmo.registry import registry
 
 FILE = "bilm.npz"
@@ -30,17 +33,18 @@ class NpzFormat:
 
     def read_config(self, path: Path) -> BiLMConfig:
         """Return the sizes of a model without reading its weights."""
-        with np.load(_file(path)) as file:
-            return BiLMConfig.from_dict(json.loads(str(file["header"]))["bilm"])
+        with _open(path) as file, np.load(file) as arrays:
+            sizes = json.loads(str(arrays["header"]))["bilm"]
+        return BiLMConfig.from_dict(sizes)
 
     def load(self, path: Path) -> StoredBiLM:
         """Read a model."""
-        with np.load(_file(path)) as file:
-            header = json.loads(str(file["header"]))
-            names = [name for name in file.files if name != "header"]
-            arrays = {name: torch.from_numpy(file[name]) for name in names}
-        config = BiLMConfig.from_dict(header["bilm"])
-        return StoredBiLM(config, header["vocab"], header["alphabet"], arrays)
+        with _open(path) as file, np.load(file) as npz:
+            header = json.loads(str(npz["header"]))
+            sizes, vocab, alphabet = (header[k] for k in ("bilm", "vocab", "alphabet"))
+            names = [name for name in npz.files if name != "header"]
+            arrays = {name: torch.from_numpy(npz[name]) for name in names}
+        return StoredBiLM(BiLMConfig.from_dict(sizes), vocab, alphabet, arrays)
 
     def save(
         self,
@@ -57,9 +61,20 @@ class NpzFormat:
             "alphabet": stored.alphabet,
         }
         arrays = {name: array.numpy() for name, array in stored.arrays.items()}
-        folder.mkdir(parents=True, exist_ok=True)
-        np.savez(folder / FILE, header=np.array(json.dumps(header)), **arrays)
+
+        def write(path: Path) -> None:
+            with path.open("wb") as file:
+                np.savez(file, header=np.array(json.dumps(header)), **arrays)
+
+        write_files(folder, {FILE: write})  # an older file stays if this fails
 
 
 def _file(path: Path) -> Path:
     return path / FILE if path.is_dir() else path
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[Path]:
+    """Give the file. What fails while it is read is one error, of a damaged file."""
+    with reading(_file(path), Errors.EL002, format="an .npz file"):
+        yield _file(path)

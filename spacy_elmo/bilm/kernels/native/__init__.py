@@ -118,7 +118,8 @@ def load(instructions: str | None) -> Library:
     processor does not have it, or if the library was not built."""
     library = None if instructions is None else _load(instructions)
     if library is None:
-        raise Errors.EL150(part="instructions", name=instructions or "none")
+        known = ", ".join([*filter(_load, INSTRUCTIONS), "none"])
+        raise Errors.EL150(part="instructions", name=instructions, known=known)
     return library
 
 
