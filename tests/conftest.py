@@ -17,14 +17,17 @@ HOW = "SPACY_ELMO_SHARED names the folder with gold/"
 # Forks, threads of its own and caches are where a second thread of torch has done harm.
 # The other tests multiply tiny matrices, for which it would only wait.
 ON_ALL_THREADS = ("pipeline", "embed", "bilm", "test_forks.py", "test_made_by_0_2.py")
+ON_ONE_THREAD = ("bilm/kernels/test_kernels.py", "bilm/objectives", "bilm/weights")
 N_THREADS = torch.get_num_threads()
 
 
 @pytest.fixture(autouse=True)
 def _threads(request):
     """Use as many threads of torch as a user has, where it can matter."""
-    first = request.path.relative_to(Path(__file__).parent).parts[0]
-    torch.set_num_threads(N_THREADS if first in ON_ALL_THREADS else 1)
+    path = request.path.relative_to(Path(__file__).parent)
+    on_all = path.parts[0] in ON_ALL_THREADS
+    on_all &= not path.as_posix().startswith(ON_ONE_THREAD)
+    torch.set_num_threads(N_THREADS if on_all else 1)
 
 
 def pytest_addoption(parser):
