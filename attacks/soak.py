@@ -46,17 +46,18 @@ def attack(run: Run) -> None:
     steps = max(1, tokens * STEPS // TOKENS)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        _watch(run, place, 0.6, lambda: _read(run, tokens, place))
         read = place / "tokens"
-        done = int(read.read_text()) if read.exists() else 0
+        read.touch()
+        _watch(run, place, 0.6, lambda: _read(run, tokens, read))
+        done = sum(map(int, read.read_text().split()))
         _judge(run, f"of {tokens:,} tokens", done, place)
         _watch(run, place, 1.0, lambda: _train(steps, place))
         progress = checkpoint.read_progress(place / "run") or {"step": 0}
         _judge(run, f"of {steps:,} steps of training", progress["step"], place)
 
 
-def _read(run: Run, n_tokens: int, folder: Path) -> None:
-    """Let a pipeline read, and write down how many tokens it has read."""
+def _read(run: Run, n_tokens: int, lengths: Path) -> None:
+    """Let a pipeline read, and append to a file how many tokens each Doc has."""
     nlp = spacy.blank("xx")
     add_elmo(nlp, sizes=SIZES).use_layer_cache("memory", CACHE)
     rng, done = run.random("text"), 0
@@ -69,12 +70,12 @@ def _read(run: Run, n_tokens: int, folder: Path) -> None:
             some = rng.choices(words, k=rng.choice(LENGTHS))
             yield Doc(nlp.vocab, words=some)
 
-    for number, doc in enumerate(nlp.pipe(docs(), batch_size=256)):
-        done += len(doc)
-        if number % 100 == 0 or done >= n_tokens:
-            (folder / "tokens").write_text(str(done))
-        if done >= n_tokens:
-            return
+    with lengths.open("w", buffering=1) as file:
+        for doc in nlp.pipe(docs(), batch_size=256):
+            file.write(f"{len(doc)}\n")
+            done += len(doc)
+            if done >= n_tokens:
+                return
 
 
 def _word(rng: random.Random) -> str:
