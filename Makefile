@@ -11,7 +11,8 @@ BIN := $(VENV)/$(SCRIPTS)
 WHEEL_BIN := .venv-wheel/$(SCRIPTS)
 # Processes that run the tests.
 WORKERS ?= 2
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+# Threads that wait sleep, so that they take no processor from the other process.
+PYTEST := OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: demo test unit slow test-all floors newest attack \
 	install lint docs wheel check-wheel check-tag gpu-bundle clean

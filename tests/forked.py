@@ -33,7 +33,7 @@ def build() -> Any:
 
     from .pipelines import TAGGER, add_elmo
 
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     add_elmo(nlp, sizes=BiLMConfig(**SIZES))
     nlp.add_pipe("tagger", config=TAGGER)
     doc = nlp.make_doc(" ".join(WORDS[:200]))

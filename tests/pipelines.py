@@ -54,7 +54,7 @@ def with_weights(elmo: Elmo, bilm: BiLM) -> None:
 
 def pipeline(*, frozen: bool = True, seed: int = 1, **settings: Any) -> Language:
     """elmo -> tagger, ner; not initialised."""
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     add_elmo(nlp, seed=seed, frozen=frozen, **settings)
     nlp.add_pipe("tagger", config=TAGGER)
     nlp.add_pipe("ner", config=NER)

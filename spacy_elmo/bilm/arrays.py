@@ -43,13 +43,14 @@ def check_shapes(path: str | Path, found: Shapes, expected: Shapes) -> None:
 def check_arrays(
     path: str | Path, found: Mapping[str, Tensor], expected: Mapping[str, Tensor]
 ) -> None:
-    """Compare arrays with those that a model has, which need no memory. Floating-point
-    numbers may have any precision, if they are finite in that of the model.
+    """Compare arrays with those that a model has. Floating-point numbers may have any
+    precision, if they are finite in that of the model.
 
     Args:
         path: The file, for messages.
         found: The arrays in the file by name.
-        expected: The arrays of the model by name.
+        expected: The arrays of the model by name, perhaps on the meta device, where
+            they take no memory.
 
     Raises:
         ValueError: [EL008] An array has NaN or infinity, [EL009] or another dtype. Also

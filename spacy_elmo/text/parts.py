@@ -62,10 +62,14 @@ class NumberedBlock(NamedTuple):
     n_lines: int
 
 
-@cache
 def reader_of(request: Request) -> Reader:
-    """Return the reader of the text, one in each process. Raises as `Reader`."""
-    return Reader(Reading(request.lang, request.tokenizer, request.sentences))
+    """Return the reader of the text. Raises as `Reader`."""
+    return _reader(Reading(request.lang, request.tokenizer, request.sentences))
+
+
+@cache  # one in each process, whose tokenizer knows what it has split
+def _reader(reading: Reading) -> Reader:
+    return Reader(reading)
 
 
 def make_parts(

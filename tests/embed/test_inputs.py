@@ -148,7 +148,7 @@ def test_every_conllu_sentence_is_read_once(tmp_path_factory, rows, blank, size,
 
 
 def test_docs_are_read_once(tmp_path):
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     docs = [nlp(f"This is Doc {i}.") for i in range(20)]
     DocBin(docs=docs).to_disk(tmp_path / "a.spacy")
     for carried in (True, False):
@@ -190,7 +190,7 @@ def test_memory_is_bounded_before_it_is_taken(tmp_path, monkeypatch):
     (tmp_path / "a.txt.xz").write_bytes(data)
     with pytest.raises(OSError, match=r"EL030.*[Mm]emory"):
         read_ranges(tmp_path / "a.txt.xz", 100)
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     DocBin(docs=[nlp("word " * 20_000)]).to_disk(tmp_path / "a.spacy")
     monkeypatch.setattr("spacy_elmo.text.records.MAX_DOCS", 10_000)
     with pytest.raises(ValueError, match=r"EL220.*10,000"):

@@ -235,7 +235,7 @@ def test_a_plan_with_what_is_gone(tmp_path, model, text, changes, said):
 
 
 def test_vectors_are_not_written_into_the_pipeline_that_is_read(tmp_path, model, text):
-    spacy.blank("en").to_disk(tmp_path / "pipe")
+    spacy.blank("xx").to_disk(tmp_path / "pipe")
     reading = Reading(pipeline=str(tmp_path / "pipe"))
     with pytest.raises(ValueError, match=r"EL207.*outside of the pipeline"):
         make_plan(model, [text], tmp_path / "pipe" / "vectors", reading=reading)

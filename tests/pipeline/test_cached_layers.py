@@ -23,7 +23,7 @@ SIZES = tiny_config(
 
 def alone():
     """A pipeline of `elmo` and nothing else."""
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     add_elmo(nlp, sizes=SIZES)
     return nlp
 
@@ -150,7 +150,7 @@ def test_that_it_is_not_used_in_a_sourced_component_is_said(tmp_path):
     block = {"layer_cache": "memory"}
     callback = {"@callbacks": "spacy-elmo.UseLayerCache.v1", **block}
     for before_init in (None, callback):
-        nlp = spacy.blank("en")
+        nlp = spacy.blank("xx")
         for name in ("elmo", "tagger", "ner"):
             nlp.add_pipe(name, source=spacy.load(tmp_path))
         nlp.config["initialize"]["components"] = {"elmo": block}

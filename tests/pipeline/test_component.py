@@ -24,7 +24,7 @@ from ..pipelines import add_elmo, examples, trained
 
 @pytest.fixture(scope="module")
 def nlp():
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe("sentencizer")
     add_elmo(nlp)
     return nlp
@@ -58,7 +58,7 @@ def test_tensor_is_the_mix_of_the_layers_of_each_sentence(nlp):
 
 
 def test_own_weights_of_the_mix():
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     elmo = add_elmo(nlp, mix_weights=[0.0, 1.0, -1.0], gamma=2.0)
     doc = nlp("A cat")
     share = np.exp([0.0, 1.0, -1.0]) / np.exp([0.0, 1.0, -1.0]).sum()
@@ -97,7 +97,7 @@ def test_very_long_token(nlp):
 
 
 def test_long_doc_without_sentences_is_read_in_windows():
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     elmo = add_elmo(nlp)
     doc = Doc(nlp.vocab, words=["word", "other"] * 5_000)
     with pytest.warns(UserWarning, match="ELW01"):
@@ -110,7 +110,7 @@ def test_long_doc_without_sentences_is_read_in_windows():
 
 
 def test_windows_are_bounded_and_near_equal():
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     windows = {"@misc": "spacy-elmo.Windows.v1", "length": 4}
     elmo = add_elmo(nlp, model={"get_spans": windows})
     words = list("abcdefghij")
@@ -126,7 +126,7 @@ def test_windows_are_bounded_and_near_equal():
         warnings.simplefilter("error")  # its sentence is known, only too long
         assert abs(elmo(sentence).tensor - doc.tensor).max() < 1e-6
     with pytest.raises(ValueError, match="EL056"):
-        add_elmo(spacy.blank("en"), model={"get_spans": {**windows, "length": 0}})
+        add_elmo(spacy.blank("xx"), model={"get_spans": {**windows, "length": 0}})
 
 
 def test_pipe_keeps_order_and_gives_the_same_vectors(nlp):
@@ -170,7 +170,7 @@ def test_layers_can_not_be_changed(nlp):
 
 
 def test_layers_of_other_weights_are_forgotten(tmp_path):
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     elmo = add_elmo(nlp)
     doc = nlp("A cat sat.")
     before = doc._.elmo.layers
@@ -181,7 +181,7 @@ def test_layers_of_other_weights_are_forgotten(tmp_path):
 
 
 def test_the_last_component_counts():
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     first = add_elmo(nlp, name="first")
     add_elmo(nlp, name="second", seed=2)
     doc = first(nlp("A cat"))
@@ -264,7 +264,7 @@ def test_layers_after_a_merge_are_computed_once(nlp, monkeypatch):
 
 
 def test_tensor_left_to_a_stock_tok2vec():
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     add_elmo(nlp, set_tensor=False)
     doc = nlp("A cat")
     assert doc.tensor.size == 0 and doc._.elmo.layers.shape == (3, 2, 12)
@@ -277,7 +277,7 @@ def test_memory_zone(nlp):
 
 
 def test_two_components_of_different_models():
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     add_elmo(nlp, name="small")
     add_elmo(nlp, name="wide", sizes=tiny_config(projection_dim=8), seed=2)
     doc = nlp("A cat")

@@ -115,7 +115,7 @@ os.register_at_fork = None  # calling it raises
 from pathlib import Path
 from spacy_elmo.pipeline.cache import FileCache
 from spacy_elmo.pipeline import Elmo
-nlp = spacy.blank("en")
+nlp = spacy.blank("xx")
 elmo = nlp.add_pipe("elmo")
 elmo.use_layer_cache("memory")
 try:

@@ -33,7 +33,7 @@ from ..pipelines import (
 def test_gradients_of_mix_and_bilm_equal_autograd():
     """Three listeners with mixes of their own on one biLM that learns; the first and
     the last read only some of the Docs."""
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     elmo = add_elmo(nlp, frozen=False, learn_rate_factor=1.0)
     rng = np.random.default_rng(0)
     models = [ElmoListener("*") for _ in range(3)]
@@ -179,7 +179,7 @@ def test_frozen_components_are_initialised_with_their_listeners(tmp_path):
     """spaCy leaves out what training.frozen_components lists: it is disabled."""
     BiLM.random(tiny_config(), seed=7).save(tmp_path)
     reader = {"@readers": "spacy-elmo.WeightsReader.v1", "path": str(tmp_path)}
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     elmo = nlp.add_pipe("elmo", config={"model": sizes(tiny_config())})
     nlp.add_pipe("tagger", config=TAGGER)
     block = {"weights": reader, "layer_cache": "memory"}

@@ -133,7 +133,7 @@ def tagger(**settings):
 
 
 def pipeline(**settings):
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     add_elmo(nlp)
     nlp.add_pipe("tagger", config=tagger(**settings))
     return nlp
@@ -184,7 +184,7 @@ def test_trains_saves_and_stands_alone(kind, tmp_path):
     loaded = spacy.load(tmp_path)
     copied = loaded.get_pipe("tagger").model.get_ref("tok2vec").copy()
     assert copied.settings == listener.settings == ListenerSettings(**settings)
-    other = spacy.blank("en")
+    other = spacy.blank("xx")
     other.add_pipe("tagger", source=loaded)
     loaded.replace_listeners("elmo", "tagger", ["model.tok2vec"])
     own = loaded.get_pipe("tagger").model.get_ref("tok2vec")
@@ -215,7 +215,7 @@ def test_trains_saves_and_stands_alone(kind, tmp_path):
 )
 def test_own_mix_has_the_same_settings_as_a_listeners(settings, tmp_path):
     """`doc.tensor`, and what a listener that is not trained gives."""
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     elmo = add_elmo(nlp, **settings)
     nlp.add_pipe("tagger", config=tagger(**settings))
     listener = nlp.get_pipe("tagger").model.get_ref("tok2vec")
@@ -237,6 +237,6 @@ def test_own_mix_of_what_there_is_not():
         ({"mix_weights": [1.0]}, "EL057"),
     ]:
         with pytest.raises(ValueError, match=code):
-            add_elmo(spacy.blank("en"), **wrong)
+            add_elmo(spacy.blank("xx"), **wrong)
     with pytest.raises(ValueError, match="EL057"):
         pipeline(mix_weights=[1.0, 2.0])

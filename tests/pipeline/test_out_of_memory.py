@@ -65,7 +65,7 @@ def freed(monkeypatch):
 
 
 def made(rows):
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     elmo = add_elmo(nlp)
     docs = [nlp.make_doc(text) for text in TEXTS]
     expected = [elmo(doc.copy()).tensor for doc in docs]
@@ -103,7 +103,7 @@ def test_no_memory_of_the_host_is_no_reason(freed, monkeypatch):
 
 
 def test_weights_that_do_not_fit_a_gpu_are_not_damaged(tmp_path, monkeypatch):
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     add_elmo(nlp)
     nlp.to_disk(tmp_path)
 
@@ -116,7 +116,7 @@ def test_weights_that_do_not_fit_a_gpu_are_not_damaged(tmp_path, monkeypatch):
 
 
 def test_memory_is_taken_for_the_words_that_are_there():
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     elmo = add_elmo(nlp, model={"cache_words": 10**12})
     nlp("a cat")
     assert nlp("a bank").tensor.shape == (2, elmo.width)

@@ -69,7 +69,7 @@ def test_replace_listeners_keeps_the_mix(tmp_path, frozen):
 
 def test_replaced_inside_of_an_encoder_keeps_its_settings(tmp_path):
     """Those of the listener, wherever it stands in the component's tok2vec."""
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     add_elmo(nlp)
     listener = {**LISTENER, "layer_norm": True, "mix": "concat", "gamma": 0.5}
     embed = {**EMBED, "elmo": listener}
@@ -104,7 +104,7 @@ def test_tok2vec_without_weights(tmp_path):
 @pytest.mark.slow
 def test_beside_the_components_own_embeddings(tmp_path):
     """[x_k; ELMo_k] under an encoder: trained, saved, and with a biLM of its own."""
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     add_elmo(nlp, frozen=False)
     nlp.add_pipe("ner", config={"model": {**NER["model"], "tok2vec": TOK2VEC}})
     batch = examples(nlp)

@@ -33,7 +33,7 @@ def heard(nlp):
 
 
 def test_the_pipeline_that_it_came_from_goes_on_as_before():
-    source, new = trained(30), spacy.blank("en")
+    source, new = trained(30), spacy.blank("xx")
     before = heard(source)
     add_elmo(new, seed=2)
     new.add_pipe("tagger", source=source)
@@ -48,7 +48,7 @@ def test_the_pipeline_that_it_came_from_goes_on_as_before():
 
 def test_initialize_begins_with_a_new_mix():
     """Of listeners, and of what replaces them."""
-    nlp, replaced = pipeline(), spacy.blank("en")
+    nlp, replaced = pipeline(), spacy.blank("xx")
     add_elmo(replaced)
     replaced.add_pipe("tagger", config=TAGGER)
     replaced.replace_listeners("elmo", "tagger", ["model.tok2vec"])
@@ -100,7 +100,7 @@ def test_one_pass_for_a_component_that_is_enabled_later(tmp_path):
 
 
 def test_one_pass_in_the_pipeline_that_it_came_from():
-    source, new = trained(), spacy.blank("en")
+    source, new = trained(), spacy.blank("xx")
     new.add_pipe("elmo", source=source)
     source("I like Paris")
     assert passes(source, lambda: source("She hates Paris")) == 1
@@ -140,7 +140,7 @@ def test_a_table_of_mixes_of_different_depths(tmp_path):
 def test_a_mix_is_told_of_weights_that_are_loaded_when_they_are_used(tmp_path):
     trained(20).to_disk(tmp_path / "pipeline")
     BiLM.random(tiny_config(), seed=7).save(tmp_path / "other")
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe("elmo", config={"weights": str(tmp_path / "other")})
     nlp.add_pipe("tagger", source=spacy.load(tmp_path / "pipeline"))
     with pytest.warns(UserWarning, match="ELW20"):
@@ -149,7 +149,7 @@ def test_a_mix_is_told_of_weights_that_are_loaded_when_they_are_used(tmp_path):
 
 def test_a_mix_that_was_never_saved_is_known_by_the_bilm_that_trained_it(tmp_path):
     """Not by that of the pipeline that it was sourced into, which is saved first."""
-    source, nlp = trained(20), spacy.blank("en")
+    source, nlp = trained(20), spacy.blank("xx")
     add_elmo(nlp, seed=5)
     with pytest.warns(UserWarning, match="ELW20"):
         nlp.add_pipe("tagger", source=source)

@@ -38,7 +38,7 @@ def copied(request):
 
 def sourced(source, shared, **settings):
     """Another pipeline with a component of the first, or with both."""
-    other = spacy.blank("en")
+    other = spacy.blank("xx")
     if shared == "tagger":
         add_elmo(other, seed=2, **settings)
     if shared in ("elmo", "both"):

@@ -10,7 +10,7 @@ from ..pipelines import add_elmo
 
 def test_white_space_in_docs_without_a_language():
     """Their Vocab has no lexical attributes: `DocBin.get_docs(Vocab())` makes such."""
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     add_elmo(nlp)
     words = ["We", " ", "saw", "\n", "Kim"]
     known, unknown = (Doc(vocab, words=words) for vocab in (nlp.vocab, Vocab()))

@@ -80,7 +80,7 @@ def from_disk(nlp, folder):
 
 
 def from_bytes(nlp, folder):
-    return spacy.blank("en").from_config(nlp.config).from_bytes(nlp.to_bytes())
+    return spacy.blank("xx").from_config(nlp.config).from_bytes(nlp.to_bytes())
 
 
 def from_component(nlp, folder):

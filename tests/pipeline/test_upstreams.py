@@ -26,7 +26,7 @@ from ..pipelines import (
 
 
 def test_no_upstream_is_an_error_not_zeros():
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe("tagger", config=TAGGER)
     batch = list(examples(nlp))
     with pytest.raises(ValueError, match="EL053"):
@@ -35,7 +35,7 @@ def test_no_upstream_is_an_error_not_zeros():
 
 @pytest.mark.parametrize("name", ["other", "elmo"])
 def test_upstream_by_name(name):
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     add_elmo(nlp, name="elmo")
     config = {"model": {**TAGGER["model"], "tok2vec": {**LISTENER, "upstream": name}}}
     nlp.add_pipe("tagger", config=config)
@@ -71,7 +71,7 @@ def test_mix_on_the_weights_it_was_trained_with(tmp_path):
         for _ in range(2):
             nlp.to_disk(tmp_path)
             nlp = spacy.load(tmp_path)
-            other = spacy.blank("en")
+            other = spacy.blank("xx")
             add_elmo(other)
             with_weights(other.get_pipe("elmo"), nlp.get_pipe("elmo").bilm)
             other.add_pipe("tagger", source=spacy.load(tmp_path))
@@ -89,7 +89,7 @@ def test_mix_on_other_weights_of_the_same_sizes_warns(tmp_path):
     tagger = loaded.get_pipe("tagger")
     loaded.remove_pipe("elmo")
     for nlp in (source, loaded):
-        other = spacy.blank("en")
+        other = spacy.blank("xx")
         elmo = add_elmo(other, seed=2)
         with pytest.warns(UserWarning, match=r"ELW20.*'elmo'"):
             other.add_pipe("tagger", source=nlp)
@@ -130,7 +130,7 @@ def add_stock(nlp, order, **settings):
 
 def test_stock_tok2vec_whose_tensor_is_read_later(tmp_path):
     """spaCy's listeners read it at prediction, so elmo leaves it as it is."""
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     add_stock(nlp, ["tok2vec", "tagger"])
     batch = examples(nlp)
     optimizer = nlp.initialize(lambda: batch)
@@ -146,7 +146,7 @@ def test_stock_tok2vec_whose_tensor_is_read_later(tmp_path):
         assert [t.tag_ for t in doc] == [t.tag_ for t in expected]
         assert np.array_equal(doc.tensor, expected.tensor)
         assert doc._.elmo.layers.shape == (3, 3, 12)
-        alone = spacy.blank("en")
+        alone = spacy.blank("xx")
         add_elmo(alone)
         pair, found = alone("I like London"), similarity(doc[0], doc[1])
         assert found == pytest.approx(similarity(pair[0], pair[1]), abs=1e-6)
@@ -163,13 +163,13 @@ def test_stock_tok2vec_whose_tensor_is_read_later(tmp_path):
 
 
 def test_order_in_which_a_pipeline_is_built_does_not_matter():
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     with pytest.warns(UserWarning, match=r"ELW22.*'tagger' listens.*'elmo'"):
         add_stock(nlp, ["tok2vec", "elmo", "tagger"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         nlp.add_pipe("sentencizer")  # it is said once
-        apart = spacy.blank("en")
+        apart = spacy.blank("xx")
         add_stock(apart, ["tok2vec", "elmo", "tagger"], set_tensor=False)
     batch = examples(apart)
     apart.initialize(lambda: batch)
@@ -185,7 +185,7 @@ def add_elmo_after(nlp, name):
 
 
 def test_stock_tok2vec_that_overwrites_the_tensor():
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     with pytest.warns(UserWarning, match=r"ELW21.*'tok2vec' stands after 'elmo'"):
         add_stock(nlp, ["elmo", "tok2vec", "tagger"])
     batch = examples(nlp)
@@ -193,13 +193,13 @@ def test_stock_tok2vec_that_overwrites_the_tensor():
     assert nlp("I like London")[0].tag_
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        add_stock(spacy.blank("en"), ["elmo", "tok2vec", "tagger"], set_tensor=False)
-        add_stock(spacy.blank("en"), ["tok2vec", "tagger", "elmo"])
+        add_stock(spacy.blank("xx"), ["elmo", "tok2vec", "tagger"], set_tensor=False)
+        add_stock(spacy.blank("xx"), ["tok2vec", "tagger", "elmo"])
 
 
 def test_not_initialised_pipelines_are_taken_apart(tmp_path):
     """With sizes of one's own, for which nothing ships."""
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe("elmo", config={"model": sizes(tiny_config())})
     nlp.add_pipe("tagger", config=TAGGER)
     docs = [nlp.make_doc("a b")]
@@ -225,7 +225,7 @@ def test_not_initialised_pipelines_are_taken_apart(tmp_path):
 @pytest.mark.parametrize("width", [None, 12])
 def test_entity_linker(width):
     """Its model has a residual connection as wide as the listener's vectors."""
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe("sentencizer")
     add_elmo(nlp)
     model = {
@@ -269,7 +269,7 @@ def test_entity_linker(width):
 )
 def test_trained_on_another_bilm(other, has):
     source = trained()
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     add_elmo(nlp, sizes=tiny_config(**other))
     with pytest.raises(ValueError, match=rf"EL060.*on 3 layers \(.*12.*{has}"):
         nlp.add_pipe("tagger", source=source)
@@ -277,7 +277,7 @@ def test_trained_on_another_bilm(other, has):
 
 def test_two_upstreams_are_learned_from_at_once():
     """Each component's gradients go to the one it listens to, and to no other."""
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     first = add_elmo(nlp, name="first", frozen=False, learn_rate_factor=1.0)
     second = add_elmo(
         nlp, name="second", sizes=tiny_config(projection_dim=8), frozen=False,
@@ -313,7 +313,7 @@ def test_two_upstreams_are_learned_from_at_once():
 
 
 def test_the_nearest_of_two_upstreams():
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     add_elmo(nlp, name="first")
     second = add_elmo(nlp, name="second", sizes=tiny_config(projection_dim=8))
     nlp.add_pipe("tagger", config=TAGGER)
@@ -324,7 +324,7 @@ def test_the_nearest_of_two_upstreams():
 
 def test_two_upstreams_of_different_depth_come_back(tmp_path):
     """A trained mix fits the nearer one, and it alone is asked."""
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     add_elmo(nlp, name="first")
     add_elmo(nlp, name="second", sizes=tiny_config(n_layers=1))
     nlp.add_pipe("tagger", config=TAGGER)
@@ -344,7 +344,7 @@ def test_two_upstreams_of_different_depth_come_back(tmp_path):
 
 
 def test_two_upstreams_of_one_name():
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     add_elmo(nlp)
     with pytest.raises(ValueError, match=r"E007.*elmo"):  # spaCy's own
         add_elmo(nlp)

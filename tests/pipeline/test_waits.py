@@ -20,7 +20,7 @@ def made(monkeypatch, **settings):
     """A pipeline, its elmo and its listener, on a GPU without data."""
     config = tiny_config()
     monkeypatch.setattr(BiLM, "random", lambda config, seed: BiLM.empty(config))
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     elmo = add_elmo(nlp, sizes=config, **settings)
     nlp.add_pipe("tagger", config=TAGGER)
     elmo.find_listeners(nlp.get_pipe("tagger"))

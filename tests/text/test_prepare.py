@@ -292,3 +292,10 @@ def test_manifest_that_is_wrong_in_itself(text, tmp_path, change, problem):
     path.write_text(json_with_checksum(manifest))
     with pytest.raises(ValueError, match=f"EL041.*{problem}"):
         open_corpus(tmp_path / "out")
+
+
+def test_training_and_dev_text_are_split_by_one_tokenizer():
+    """It keeps what it has split, so that two would take twice the memory."""
+    training, dev = Request(min_count=2), Request(max_tokens=100)
+    assert parts.reader_of(training) is parts.reader_of(dev)
+    assert parts.reader_of(Request(lang="xx")) is not parts.reader_of(dev)

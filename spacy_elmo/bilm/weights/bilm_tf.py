@@ -159,12 +159,12 @@ class BilmTfFormat:
 
         Raises:
             ValueError: [EL027] The format can't hold the model. [EL005] The folder has
-                weights or options of other names.
+                weights of other names.
         """
         if problem := _problem(stored.config):
             raise Errors.EL027(format=self.name, problem=problem)
-        found = {path.name for kind in _files(folder) for path in kind}
-        if others := sorted(found - {OPTIONS, WEIGHTS}):
+        _, weights = _files(folder)
+        if others := [path.name for path in weights if path.name != WEIGHTS]:
             raise Errors.EL005(path=folder, names=", ".join([WEIGHTS, *others]))
         arrays = _to_theirs(stored.arrays, stored.config)
         contents: dict[str, str | Writer] = {WEIGHTS: partial(_write_arrays, arrays)}

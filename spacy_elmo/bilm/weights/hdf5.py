@@ -126,13 +126,14 @@ class Hdf5File:
         shape, chunks, index = array.shape, array.chunks, array.id.index
         if len(chunks) != len(shape) or not all(chunks):
             raise ValueError(_NOT_HELD)
-        n_pieces = math.prod(-(-n // c) for n, c in zip(shape, chunks))
+        if math.prod(
+            chunks
+        ) * array.dtype.itemsize > MAX_COMPRESSION * self._size or len(
+            index
+        ) != math.prod(-(-n // c) for n, c in zip(shape, chunks)):
+            raise ValueError(_NOT_HELD)
         starts = product(*(range(0, n, c) for n, c in zip(shape, chunks)))
-        if (
-            math.prod(chunks) * array.dtype.itemsize > MAX_COMPRESSION * self._size
-            or len(index) != n_pieces
-            or not all(start in index for start in starts)
-        ):
+        if not all(start in index for start in starts):
             raise ValueError(_NOT_HELD)
         return [
             _Piece(found.byte_offset, found.size, found.filter_mask, start)

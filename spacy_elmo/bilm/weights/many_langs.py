@@ -20,7 +20,7 @@ from torch import Tensor
 from ...errors import Errors
 from ...files import reading
 from ...registry import registry
-from ..arrays import FLOATS
+from ..arrays import FLOATS, check_shapes, shapes_of
 from ..config import BiLMConfig
 from ..words import BOS, EOS, UNK
 from .format import folder_of
@@ -42,6 +42,7 @@ MAX_OVERHEAD = 16 << 20
 _WORD_TABLE = "word_emb_layer.embedding.weight"
 _CHAR_TABLE = "char_emb_layer.embedding.weight"
 _FILTER, _HIGHWAY = "convolutions.{}.weight", "highways._layers.{}.weight"
+_WORD_PROJECTION = "projection.weight"
 _PROJECTION = "forward_layer_{}.state_projection.weight"
 _SPECIAL_WORDS = {"<bos>": BOS, "<eos>": EOS, "<oov>": UNK}
 # A word of the text with the spelling of our special word gets another name.
@@ -81,6 +82,8 @@ class ManyLangsFormat:
         most = 4 * n_numbers + MAX_OVERHEAD
         tokens = _read_arrays(folder / EMBEDDER, most)
         lstms = _read_arrays(folder / ENCODER, most)
+        if not config.has_characters:
+            _check_factors(folder / EMBEDDER, tokens, config, word_dim)
         try:
             arrays = _token_encoder(tokens, config) | _lstms(lstms, config)
         except KeyError as error:
@@ -187,8 +190,21 @@ def _sizes_of_arrays(folder: Path) -> dict[str, Any]:
 # -- arrays -----------------------------------------------------------------------
 
 
+def _check_factors(
+    path: Path, theirs: Arrays, config: BiLMConfig, word_dim: int
+) -> None:
+    """Compare the shapes of the two arrays that are multiplied. The product of small
+    arrays of other shapes could be larger than all memory. Raises as `check_shapes`."""
+    expected = {
+        _WORD_TABLE: (config.n_words, word_dim),
+        _WORD_PROJECTION: (config.projection_dim, word_dim),
+    }
+    found = {name: theirs[name] for name in expected if name in theirs}
+    check_shapes(path, shapes_of(found), expected)
+
+
 def _token_encoder(theirs: Arrays, config: BiLMConfig) -> Arrays:
-    weight, bias = theirs["projection.weight"].t(), theirs["projection.bias"]
+    weight, bias = theirs[_WORD_PROJECTION].t(), theirs["projection.bias"]
     if not config.has_characters:  # the projection of each word, once
         words = theirs[_WORD_TABLE].double() @ weight.double() + bias
         return {"token_encoder.embedding": words.float()}

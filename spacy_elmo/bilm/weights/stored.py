@@ -151,5 +151,5 @@ def empty_arrays(config: BiLMConfig) -> dict[str, Tensor]:
 
 
 def count_numbered(names: Container[str], name: str) -> int:
-    """Return how many of some names are a numbered name: "layer_0", "layer_1" ..."""
+    """Return how many names have a number, counted from 0: "layer_0", "layer_1" ..."""
     return next(i for i in count() if name.format(i) not in names)

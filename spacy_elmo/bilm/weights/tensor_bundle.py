@@ -92,7 +92,8 @@ class TensorBundle:
         self._held: dict[int, int] = {}  # bytes of data files that no array has taken
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Check that an array can be read, once. Return its shape.
+        """Check that an array can be read, and return its shape. Each call counts the
+        bytes of the array, so call it once for each.
 
         Raises:
             ValueError: [EL002] A data file is missing. [EL009] The array can't be read,
@@ -106,6 +107,8 @@ class TensorBundle:
     def _problem(self, entry: Entry) -> str | None:
         if entry.dtype is None:
             return "not of floating-point numbers"
+        if entry.size == 0 < math.prod(entry.shape):
+            return "stored in slices, as a partitioned variable"
         if entry.size != math.prod(entry.shape) * entry.dtype.itemsize:
             return f"of {entry.size} bytes, for the shape {entry.shape}"
         if entry.shard >= len(self._shards):

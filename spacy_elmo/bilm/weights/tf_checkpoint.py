@@ -42,14 +42,14 @@ _WEIGHTS = ("CNN", "RNN", "char_embed", "embedding", "softmax/")
 _PARTS = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
 
 
-def _open(prefix: Path, scope: str) -> Arrays:
-    """Open the arrays in a scope of the graph, and those of the mix. Slots of
-    optimizers have names below those of their variables, and are left out."""
+def _open(prefix: Path, scope: str, others: tuple[str, ...] = ()) -> Arrays:
+    """Open the arrays in a scope of the graph, and others. Slots of optimizers have
+    names below those of their variables, and are left out."""
     bundle = TensorBundle(prefix)
     names = {
         name: name.removeprefix(scope)
         for name in bundle.entries
-        if name.startswith((*(scope + each for each in _WEIGHTS), *_MIX))
+        if name.startswith((*(scope + each for each in _WEIGHTS), *others))
         and name.rpartition("/")[0] not in bundle.entries
     }
     return Arrays(bundle, names)
@@ -106,13 +106,15 @@ class CheckpointFormat:
         if n_words != rows:
             problem = f"it has {n_words} words for {rows} rows of the softmax"
             raise Errors.EL003(path=folder / VOCAB, problem=problem)
-        expected = {weight: (n_words, width), _SOFTMAX_B: (n_words,)}
-        found = {k: shape for k, shape in arrays.shapes.items() if k in expected}
-        check_shapes(arrays.path, found, expected)
+        shapes = {weight: (n_words, width), _SOFTMAX_B: (n_words,)}
+        there = {k: shape for k, shape in arrays.shapes.items() if k in shapes}
+        check_shapes(arrays.path, there, shapes)
         softmax = _softmax(read_json(folder / OPTIONS), width, n_words)
-        state = {"weight": arrays.read(weight), "bias": arrays.read(_SOFTMAX_B)}
-        check_arrays(arrays.path, state, softmax.state_dict())
-        softmax.load_state_dict(state)
+        found = {name: arrays.read(name) for name in shapes}
+        ours = softmax.state_dict()
+        expected = {weight: ours["weight"], _SOFTMAX_B: ours["bias"]}
+        check_arrays(arrays.path, found, expected)
+        softmax.load_state_dict({"weight": found[weight], "bias": found[_SOFTMAX_B]})
         return softmax
 
 
@@ -193,7 +195,7 @@ def _module_of(path: Path) -> Path:
 def _open_module(path: Path) -> Arrays:
     """Open the arrays of a module. The character table of bilm-tf's inference begins
     with a row of zeros for id 0, which `Arrays.read` leaves out."""
-    arrays = _open(_module_of(path) / "variables" / "variables", "bilm/")
+    arrays = _open(_module_of(path) / "variables" / "variables", "bilm/", _MIX)
     table = arrays.shapes.get("char_embed")
     if table and table[0] == BYTES + 1:
         arrays.shapes["char_embed"] = (BYTES, *table[1:])

@@ -2,6 +2,7 @@
 and messages that name the cause."""
 
 import gzip
+import inspect
 import json
 import warnings
 import zipfile
@@ -48,8 +49,9 @@ def test_our_own_files_with_marks(tiny, tmp_path):
 @pytest.mark.parametrize("content", [b"\xff\xff\xfd", b"caf\xe9\n"])
 def test_broken_words_beside_a_model_of_characters(tf, tiny, content):
     (tf / "vocab.txt").write_bytes(content)
-    with pytest.warns(UserWarning, match=r"ELW61.*EL002.*vocab\.txt"):
+    with pytest.warns(UserWarning, match=r"ELW61.*EL002.*vocab\.txt") as found:
         bilm = BiLM.load(tf)
+    assert found[0].filename == inspect.getfile(BiLM)
     assert same_layers(bilm, tiny) and bilm.vocab is None
 
 

@@ -4,6 +4,7 @@ message."""
 import contextlib
 import math
 import random
+import tracemalloc
 
 import h5py
 import numpy as np
@@ -151,6 +152,19 @@ def test_an_index_that_pyfive_does_not_read(write):
     path = write(file={"libver": "latest"}, chunks=(8, 16), maxshape=(None, None))
     with pytest.raises(ValueError, match="EL00"):
         read(path)
+
+
+def test_many_pieces_that_are_not_there_take_no_memory(write):
+    path = write(None, shape=(1_000_000,), dtype="f4", chunks=(1,))
+    with h5py.File(path, "r+") as file:  # a file of 1 % of what the array would be
+        file["more"] = np.zeros(10_000, "f4")
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=r"EL009.*larger than its data"):
+            read(path)
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_piece_that_unpacks_to_more_than_it_says(write):

@@ -122,6 +122,17 @@ def test_words_alone(made):
     assert BiLM.load(made).fingerprint() == bilm.fingerprint()
 
 
+def test_words_alone_of_other_shapes(made):
+    """Their product could be larger than all memory: it is not computed."""
+    set_dims(made, char_dim=0)
+    with pytest.raises(ValueError, match=r"EL007.*projection\.weight"):
+        BiLM.load(made)
+    keep_columns(made, (), slice(0, 3))
+    edit("token_embedder.pkl", lambda a: a.update({WORD: torch.zeros(9, 3)}))(made)
+    with pytest.raises(ValueError, match=r"EL007.*word_emb_layer.*\(9, 3\)"):
+        BiLM.load(made)
+
+
 def test_characters_alone(made):
     """The words, which are not in the vocabulary, as if their row were 0."""
     arrays = torch.load(made / "token_embedder.pkl", weights_only=True)
@@ -211,6 +222,7 @@ def nan(arrays):
     arrays["projection.bias"][0] = float("nan")
 
 
+WORD = "word_emb_layer.embedding.weight"
 CHAR = "char_emb_layer.embedding.weight"
 HUGE = {CHAR: torch.zeros(1).expand(60_000, 60_000)}
 SPARSE = {CHAR: torch.eye(4).to_sparse()}

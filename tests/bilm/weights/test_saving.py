@@ -110,6 +110,13 @@ def test_saving_over_another_model_leaves_nothing_of_it(tiny, tmp_path):
         tiny.save(tmp_path / "tf", format="bilm-tf")
 
 
+def test_saving_again_beside_other_options(tiny, tmp_path):
+    tiny.save(tmp_path, format="bilm-tf")
+    (tmp_path / "tokenizer_options.json").write_text("{}")
+    tiny.save(tmp_path, format="bilm-tf")
+    assert BiLM.load(tmp_path).fingerprint() == tiny.fingerprint()
+
+
 @pytest.mark.parametrize(
     ("value", "dtype"), [(1e6, "float16"), (float("nan"), "float32")]
 )
