@@ -13,7 +13,7 @@ import pytest
 from .project import ROOT
 
 LIMIT = 1000  # seconds, on a machine with much else to do
-QUICK = "fork", "fork_in_c", "n_process_fork", "n_process_spawn"
+QUICK = "fork", "fork_in_c", "n_process_fork"
 LONG = (
     "fork_and_embed",
     "fork_in_a_thread",
@@ -23,6 +23,7 @@ LONG = (
     "imported_later",
     "pool",
     "preloaded",
+    "n_process_spawn",
     "n_process_forkserver",
 )
 WAYS = [*QUICK, *(pytest.param(way, marks=pytest.mark.slow) for way in LONG)]

@@ -186,7 +186,7 @@ def docs_of(nlp):
         yield similarity(doc[0], doc[-1], layer=1)
 
 
-@pytest.mark.parametrize("cached", [False, True])
+@pytest.mark.parametrize("cached", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_nlp(setting, cached, tmp_path):
     BiLM.random(WIDE).save(tmp_path)
 

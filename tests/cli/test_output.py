@@ -17,12 +17,6 @@ from ..explore.views import tiny_bilm, tiny_softmax
 from ..pipelines import TAGGER, add_elmo
 from ..pretrain import runs
 
-ENCODINGS = [
-    "cp949",
-    pytest.param("ascii", marks=pytest.mark.slow),
-    pytest.param("cp1252", marks=pytest.mark.slow),
-    pytest.param("utf-8", marks=pytest.mark.slow),
-]
 WORD = "배가"
 
 
@@ -51,7 +45,8 @@ def run(folder, encoding, *arguments):
     return done.returncode, done.stdout
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.slow
+@pytest.mark.parametrize("encoding", ["cp949", "ascii", "cp1252", "utf-8"])
 def test_results_are_shown(folder, encoding):
     shown = WORD.encode(encoding, "backslashreplace")
     asked = ["explore", "word", "모델", "글.txt", "--word", WORD, "--lang", "xx"]

@@ -31,6 +31,12 @@ WAYS = {
 }
 
 
+SHARED = [
+    "both",
+    *(pytest.param(x, marks=pytest.mark.slow) for x in ("elmo", "tagger")),
+]
+
+
 @pytest.fixture(params=WAYS)
 def copied(request):
     return WAYS[request.param]
@@ -84,7 +90,7 @@ def nothing(nlp, other, tmp_path):
     pass
 
 
-@pytest.mark.parametrize("shared", ["elmo", "tagger", "both"])
+@pytest.mark.parametrize("shared", SHARED)
 @pytest.mark.parametrize("before", [nothing, use, save, train, train_other])
 @pytest.mark.filterwarnings("ignore:.*ELW20")
 def test_each_alone_and_both(copied, shared, before, tmp_path):
