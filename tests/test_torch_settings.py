@@ -265,8 +265,12 @@ def test_models_of_a_component(setting):
     both(setting, learn)
 
 
-@pytest.mark.parametrize("objective", ["full", "adaptive", "sampled"])
-@pytest.mark.parametrize("optimizer", ["Adam", "Muon", "Adagrad"])
+@pytest.mark.parametrize(
+    "objective", ["full", "adaptive", pytest.param("sampled", marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize(
+    "optimizer", ["Adam", "Muon", pytest.param("Adagrad", marks=pytest.mark.slow)]
+)
 def test_pretrain(setting, objective, optimizer, tmp_path, monkeypatch):
     runs.write_text(tmp_path)
     more = {"full": {}, "adaptive": runs.ADAPTIVE, "sampled": runs.SAMPLED}[objective]
@@ -285,7 +289,16 @@ def test_pretrain(setting, objective, optimizer, tmp_path, monkeypatch):
     both(setting, train)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        "int8",
+        *(
+            pytest.param(dtype, marks=pytest.mark.slow)
+            for dtype in ("float32", "float16")
+        ),
+    ],
+)
 def test_embed(setting, dtype, tmp_path):
     model, text = str(tmp_path / "model"), str(tmp_path / "a.txt")
     BiLM.random(WIDE).save(model)

@@ -109,7 +109,7 @@ def test_listeners_get_the_width(fill, weights, tmp_path):
 
 
 @pytest.mark.parametrize("fill", WAYS)
-@pytest.mark.parametrize("used", [False, True])
+@pytest.mark.parametrize("used", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_of_a_shipped_model(fill, used, tmp_path):
     saved = built(models.MODELS["ko"])
     saved.to_disk(tmp_path / "saved")

@@ -52,7 +52,9 @@ def test_vocabulary_smaller_than_the_samples(folder):
         pretrain(config(folder, **{"training.objective": objective}), folder / "out")
 
 
-@pytest.mark.parametrize("step", [20, 33, 40])
+@pytest.mark.parametrize(
+    "step", [33, *(pytest.param(step, marks=pytest.mark.slow) for step in (20, 40))]
+)
 def test_broken_gradient_keeps_the_last_good_checkpoint(folder, monkeypatch, step):
     """Wherever it comes, at a save too; the run goes on from before."""
     pretrain(config(folder), folder / "whole")

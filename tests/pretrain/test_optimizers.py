@@ -34,7 +34,11 @@ from .runs import CONFIG, SAMPLED, config, log
     ],
     ids=["AdamW", "Adagrad", "SGD", "Muon"],
 )
-@pytest.mark.parametrize("objective", [{}, SAMPLED], ids=["full", "sampled"])
+@pytest.mark.parametrize(
+    "objective",
+    [{}, pytest.param(SAMPLED, marks=pytest.mark.slow)],
+    ids=["full", "sampled"],
+)
 def test_every_optimizer_learns(folder, optimizer, objective):
     text = CONFIG.split("[training.optimizer]")[0]
     sections = {"training.optimizer": optimizer, **objective}

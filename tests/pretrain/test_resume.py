@@ -53,9 +53,9 @@ def undisturbed(tmp_path_factory):
     ("objective", "number"),
     [
         ("full", signal.SIGINT),
-        ("full", signal.SIGTERM),
         ("adaptive", signal.SIGTERM),
-        ("sampled", signal.SIGINT),
+        pytest.param("full", signal.SIGTERM, marks=pytest.mark.slow),
+        pytest.param("sampled", signal.SIGINT, marks=pytest.mark.slow),
     ],
 )
 def test_stopped_in_the_middle(folder, monkeypatch, undisturbed, number, objective):

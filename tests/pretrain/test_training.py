@@ -31,7 +31,12 @@ def going_on(folder, init, text=CONFIG, overrides=None, **sections):
 
 
 @pytest.mark.parametrize(
-    "objective", [{}, ADAPTIVE, SAMPLED], ids=["full", "adaptive", "sampled"]
+    "objective",
+    [
+        ADAPTIVE,
+        *(pytest.param(other, marks=pytest.mark.slow) for other in ({}, SAMPLED)),
+    ],
+    ids=["adaptive", "full", "sampled"],
 )
 def test_a_run_learns_and_leaves_models_cards_and_a_log(folder, objective):
     out = folder / "out"
