@@ -93,8 +93,10 @@ class FineTuning:
         with self._completing:  # threads that predict complete it once
             self._run_backward()
             if self._ready is not None:
-                optimizer, self._ready = self._ready, None
-                self.encoder.finish_update(optimizer)
+                try:
+                    self.encoder.finish_update(self._ready)
+                finally:  # not before, or other threads would see a part of the step
+                    self._ready = None
 
     def complete_before(self, docs: Iterable[Doc]) -> None:
         """Complete an update that is READY before Docs are read, unless they are its

@@ -6,11 +6,14 @@ then the steps of all components.
 
 import copy
 import pickle
+import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import numpy as np
 import pytest
 import spacy
-from thinc.api import Adam
+from thinc.api import Adam, Optimizer
 
 from spacy_elmo.pipeline.encoder import shim_of
 
@@ -188,13 +191,31 @@ def test_a_rate_is_that_of_its_own_update(exclude):
     assert np.array_equal(*found)
 
 
-def test_threads_that_look_at_once():
-    """The step is made once."""
-    from concurrent.futures import ThreadPoolExecutor
+class SlowOptimizer(Optimizer):
+    """Takes so long for a step that another thread looks meanwhile."""
 
+    __slots__ = ()
+    begun = Event()
+
+    def __call__(self, *args, **kwargs):
+        self.begun.set()
+        time.sleep(0.01)
+        return super().__call__(*args, **kwargs)
+
+
+def test_threads_that_look_at_once():
+    """The step is made once, and none sees a part of it."""
     options = {"exclude": ["ner"]}
     expected = tensor(after(in_two_steps, options)[0])
-    nlp, *_ = after(update, options)
+    nlp, _, optimizer = begin()
+    optimizer.__class__ = SlowOptimizer
+    batch = examples(nlp)
+    for _ in range(4):
+        update(nlp, batch, optimizer, options)
+    SlowOptimizer.begun.clear()
     with ThreadPoolExecutor(4) as pool:
-        for found in pool.map(lambda _: tensor(nlp), range(8)):
+        first = pool.submit(tensor, nlp)
+        assert SlowOptimizer.begun.wait(60)
+        others = pool.map(lambda _: tensor(nlp), range(3))
+        for found in (*others, first.result()):
             assert np.allclose(found, expected, atol=1e-6)
