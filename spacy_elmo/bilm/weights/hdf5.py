@@ -126,12 +126,11 @@ class Hdf5File:
         shape, chunks, index = array.shape, array.chunks, array.id.index
         if len(chunks) != len(shape) or not all(chunks):
             raise ValueError(_NOT_HELD)
-        if math.prod(
-            chunks
-        ) * array.dtype.itemsize > MAX_COMPRESSION * self._size or len(
-            index
-        ) != math.prod(-(-n // c) for n, c in zip(shape, chunks)):
+        chunk_bytes = math.prod(chunks) * array.dtype.itemsize
+        n_pieces = math.prod(-(-n // c) for n, c in zip(shape, chunks))
+        if chunk_bytes > MAX_COMPRESSION * self._size or len(index) != n_pieces:
             raise ValueError(_NOT_HELD)
+        # Only now: `product` keeps all of each range in memory.
         starts = product(*(range(0, n, c) for n, c in zip(shape, chunks)))
         if not all(start in index for start in starts):
             raise ValueError(_NOT_HELD)
