@@ -13,8 +13,9 @@ import pytest
 from .project import ROOT
 
 LIMIT = 1000  # seconds, on a machine with much else to do
-QUICK = "fork", "fork_in_c", "n_process_fork"
+QUICK = "fork", "n_process_fork"
 LONG = (
+    "fork_in_c",
     "fork_and_embed",
     "fork_in_a_thread",
     "threads_in_the_child",

@@ -61,9 +61,8 @@ def test_results_are_shown(folder, encoding):
     assert status == 0 and WORD in out.decode("utf-8")  # as the page says of itself
 
 
-@pytest.mark.parametrize(
-    "encoding", ["cp1252", pytest.param("ascii", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
 def test_messages_are_shown(folder, encoding):
     def escaped(text):
         return text.encode(encoding, "backslashreplace")

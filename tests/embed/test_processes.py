@@ -130,6 +130,7 @@ def test_workers_that_can_not_start(folder, expected, tmp_path):
     assert shards(output) == {}
 
 
+@pytest.mark.slow
 def test_what_a_worker_raises_is_raised(folder, expected, tmp_path):
     bad = tmp_path / "bad.txt"
     write_lines(bad, 200)

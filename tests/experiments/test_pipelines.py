@@ -106,6 +106,7 @@ def test_scores_are_of_the_tokens_and_sentences_that_are_asked_for():
     assert raw["sents_f"] == 1
 
 
+@pytest.mark.slow
 def test_a_training_that_was_interrupted_is_made_again(tmp_path, monkeypatch):
     command = [__main__.FOLDER / "en_elmo_ewt.cfg", tmp_path / "corpus", tmp_path / "a"]
     __main__.convert_all(PIPELINES["en_elmo_ewt"], TREEBANK, tmp_path / "corpus")

@@ -91,7 +91,14 @@ def nothing(nlp, other, tmp_path):
 
 
 @pytest.mark.parametrize("shared", SHARED)
-@pytest.mark.parametrize("before", [nothing, use, save, train, train_other])
+@pytest.mark.parametrize(
+    "before",
+    [
+        nothing,
+        train,
+        *(pytest.param(x, marks=pytest.mark.slow) for x in (use, save, train_other)),
+    ],
+)
 @pytest.mark.filterwarnings("ignore:.*ELW20")
 def test_each_alone_and_both(copied, shared, before, tmp_path):
     source = trained(20)

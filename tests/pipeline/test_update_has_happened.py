@@ -111,7 +111,11 @@ LOOKS = {
 
 # Every way to look after an update that nothing says the end of, and one after each.
 PAIRS = [(look, "without the last") for look in LOOKS]
-PAIRS += [("Doc", options) for options in UPDATES if options != "without the last"]
+PAIRS += [
+    pytest.param("Doc", options, marks=pytest.mark.slow)
+    for options in UPDATES
+    if options != "without the last"
+]
 
 
 @pytest.mark.parametrize(("look", "options"), PAIRS)
