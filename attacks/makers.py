@@ -26,7 +26,7 @@ from spacy_elmo.bilm.weights.tensor_bundle import TensorBundle
 from spacy_elmo.models import read_card
 from spacy_elmo.pipeline.cache import FileCache, key_of
 from spacy_elmo.pretrain import checkpoint, optimizers
-from spacy_elmo.pretrain.config_file import read_config
+from spacy_elmo.pretrain.config import read_config
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.text import Request, prepare, read_lines
 from spacy_elmo.text.shards import open_corpus

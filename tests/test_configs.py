@@ -8,7 +8,7 @@ from confection import Config
 from spacy.cli.train import train
 
 from spacy_elmo.bilm.kernels import check_training_precision
-from spacy_elmo.pretrain.config_file import read_config
+from spacy_elmo.pretrain.config import read_config
 from spacy_elmo.pretrain.loop import pretrain
 
 ROOT = Path(__file__).parents[1]

@@ -15,7 +15,7 @@ from safetensors.numpy import load_file
 from spacy_elmo import BiLM
 from spacy_elmo.bilm import weights as files
 from spacy_elmo.pretrain import checkpoint, perplexity
-from spacy_elmo.pretrain.config_file import read_config
+from spacy_elmo.pretrain.config import read_config
 from spacy_elmo.pretrain.loop import pretrain
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.text.corpus import build_corpus

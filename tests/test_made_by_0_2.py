@@ -21,7 +21,7 @@ from spacy_elmo.errors import Errors
 from spacy_elmo.pipeline.cache import FileCache, context_of, key_of
 from spacy_elmo.pipeline.encoder import shim_of
 from spacy_elmo.pretrain import checkpoint
-from spacy_elmo.pretrain.config_file import read_config
+from spacy_elmo.pretrain.config import read_config
 from spacy_elmo.pretrain.loggers import read_log
 from spacy_elmo.pretrain.loop import pretrain
 from spacy_elmo.text import Request, describe, prepare

@@ -16,7 +16,7 @@ from confection import Config
 from spacy_elmo import BiLM, embed, models
 from spacy_elmo.models.model_card import read_card
 from spacy_elmo.pretrain import checkpoint
-from spacy_elmo.pretrain.config_file import read_config
+from spacy_elmo.pretrain.config import read_config
 from spacy_elmo.pretrain.loop import pretrain
 
 from .cli.test_cli import run

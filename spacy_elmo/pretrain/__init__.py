@@ -1,17 +1,16 @@
 """Training a biLM: corpora -> streams -> step -> models. START READING in loop.py.
 
-config.py, config_file.py    settings, and the files they are read from
+config.py                    settings, and how they are read from files
 start.py, memory.py          what a run is made of, and the memory it takes
 loop.py, step.py             the loop, and one step
 workers.py                   the processes of a run
 optimizers.py, schedules.py  by registered name
-checkpoint.py, identity.py   what a run resumes from, and whether it may
+checkpoint.py                what a run resumes from, and whether it may
 results.py, evaluation.py    the models it leaves, and how they are measured
 loggers.py                   where its figures go
 """
 
-from .config import PretrainConfig
-from .config_file import read_config
+from .config import PretrainConfig, read_config
 from .corpora import prepared_folder
 from .evaluation import Perplexity, perplexity
 from .loggers import draw_curve

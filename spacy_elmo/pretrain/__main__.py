@@ -11,7 +11,7 @@ import typer
 
 from ..errors import Warnings
 from ..output import clear_errors, msg, show_all
-from .config_file import parse_overrides, read_config
+from .config import parse_overrides, read_config
 from .loop import Stopped, pretrain
 from .memory import keep_freed_memory
 from .results import verdict

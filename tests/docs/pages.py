@@ -27,7 +27,7 @@ from spacy.util import load_model_from_config
 
 from spacy_elmo import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.pretrain.config_file import read_config
+from spacy_elmo.pretrain.config import read_config
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

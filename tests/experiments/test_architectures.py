@@ -11,7 +11,7 @@ import torch
 from experiments import architectures
 from experiments.architectures import AVERAGES, EPOCHS, VARIANTS, main
 from spacy_elmo import models as shipped
-from spacy_elmo.pretrain.config_file import parse_overrides, read_config
+from spacy_elmo.pretrain.config import parse_overrides, read_config
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.text import Request, prepare
 

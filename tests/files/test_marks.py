@@ -8,7 +8,7 @@ from spacy_elmo import BiLM, embed
 from spacy_elmo.bilm import weights
 from spacy_elmo.embed.plan import read_plan
 from spacy_elmo.models import read_card
-from spacy_elmo.pretrain.config_file import read_config
+from spacy_elmo.pretrain.config import read_config
 from spacy_elmo.text import open_corpus
 
 from ..models import same_layers, tiny_config

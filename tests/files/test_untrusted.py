@@ -16,7 +16,7 @@ from spacy_elmo.embed.shard import read_shard
 from spacy_elmo.errors import ElmoError
 from spacy_elmo.models import read_card
 from spacy_elmo.pretrain import checkpoint
-from spacy_elmo.pretrain.config_file import read_config
+from spacy_elmo.pretrain.config import read_config
 from spacy_elmo.text import Request, describe, prepare, read_lines
 from spacy_elmo.text.shards import read_manifest
 

@@ -12,7 +12,7 @@ import torch
 from spacy_elmo.bilm.kernels import force
 from spacy_elmo.models import read_card
 from spacy_elmo.pretrain import checkpoint, perplexity
-from spacy_elmo.pretrain.config_file import read_config
+from spacy_elmo.pretrain.config import read_config
 from spacy_elmo.pretrain.loop import pretrain
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.pretrain.optimizers import adam

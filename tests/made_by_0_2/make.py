@@ -29,6 +29,7 @@ from spacy.tokenizer import Tokenizer
 from spacy.training import Example
 from spacy_elmo.component.layer_cache import context_of
 from spacy_elmo.layers.encoder import shim_of
+from spacy_elmo.pretrain.config_file import read_config
 from spacy_elmo.pretrain.stop import Stopped
 from spacy_elmo.text.prepare import Request, prepare
 
@@ -36,7 +37,6 @@ from spacy_elmo import embed
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.pretrain import loop
-from spacy_elmo.pretrain.config_file import read_config
 
 SIZES = BiLMConfig(
     hidden_dim=12,

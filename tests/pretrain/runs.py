@@ -9,7 +9,7 @@ import sys
 from safetensors import safe_open
 
 from spacy_elmo.pretrain import checkpoint, loop
-from spacy_elmo.pretrain.config_file import read_config
+from spacy_elmo.pretrain.config import read_config
 from spacy_elmo.text import Request, prepare
 
 TEXT = [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spacy_elmo.pretrain.config_file import parse_overrides, read_config
+from spacy_elmo.pretrain.config import parse_overrides, read_config
 from spacy_elmo.pretrain.schedules import (
     constant,
     warmup_cosine,

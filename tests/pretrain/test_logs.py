@@ -8,7 +8,7 @@ import matplotlib
 import pytest
 
 from spacy_elmo.files.plots import FORMATS
-from spacy_elmo.pretrain.config_file import read_config
+from spacy_elmo.pretrain.config import read_config
 from spacy_elmo.pretrain.loggers import draw_curve, read_log
 from spacy_elmo.pretrain.loop import pretrain
 

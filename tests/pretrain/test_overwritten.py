@@ -7,7 +7,7 @@ import pytest
 
 from spacy_elmo import BiLM
 from spacy_elmo.pretrain import checkpoint
-from spacy_elmo.pretrain.config_file import read_config
+from spacy_elmo.pretrain.config import read_config
 from spacy_elmo.pretrain.loop import pretrain
 
 from .runs import log, write_config, write_text

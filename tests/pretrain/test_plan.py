@@ -12,7 +12,7 @@ from spacy_elmo.bilm.objectives import AdaptiveSoftmax, FullSoftmax, SampledSoft
 from spacy_elmo.pretrain import loop, start
 from spacy_elmo.pretrain import memory as module
 from spacy_elmo.pretrain.checkpoint import read_progress
-from spacy_elmo.pretrain.config_file import read_config
+from spacy_elmo.pretrain.config import read_config
 from spacy_elmo.pretrain.loop import Stopped
 from spacy_elmo.pretrain.memory import (
     Plan,

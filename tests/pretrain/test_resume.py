@@ -15,7 +15,7 @@ from spacy_elmo.bilm.kernels import choose_training_matmul, force, plan
 from spacy_elmo.files import atomic as files
 from spacy_elmo.models import read_card
 from spacy_elmo.pretrain import checkpoint, loggers, loop
-from spacy_elmo.pretrain.config_file import read_config
+from spacy_elmo.pretrain.config import read_config
 from spacy_elmo.pretrain.loop import Stopped, pretrain
 from spacy_elmo.text import Request, prepare
 

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from spacy_elmo.pretrain import checkpoint
-from spacy_elmo.pretrain.config_file import read_config
+from spacy_elmo.pretrain.config import read_config
 from spacy_elmo.pretrain.loop import pretrain
 
 from .runs import (
