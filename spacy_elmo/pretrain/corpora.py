@@ -55,17 +55,16 @@ def open_corpora(
         problem = f"a text of [text.also] can't be named {TRAIN!r} or {DEV!r}"
         raise Errors.EL037(path="text", problem=problem)
     paths = {name: list(map(text.path, sources)) for name, sources in named.items()}
-    prepared = {name: prepared_folder(sources) for name, sources in paths.items()}
-    if workers.is_first:
-        for name, sources in paths.items():
-            if prepared[name] is None:
-                _prepare(config, name, sources, output / FOLDER / name, overwrite)
-    else:  # wait until the first has prepared and checked the whole files
+    given = {name: prepared_folder(sources) for name, sources in paths.items()}
+    if not workers.is_first:  # the first prepares and checks the whole files
         workers.wait()
-    folders = {
-        name: folder or _newest(output / FOLDER / name)
-        for name, folder in prepared.items()
-    }
+    folders: dict[str, Path] = {}
+    for name, folder in given.items():
+        made = output / FOLDER / name
+        if folder is None and workers.is_first:
+            _prepare(config, name, paths[name], made, overwrite)
+        new = _new(made)
+        folders[name] = folder or (new if is_prepared(new) else made)
     opened = {n: open_corpus(f, check=workers.is_first) for n, f in folders.items()}
     if workers.is_first:
         _compare_tokenizers(folders)
@@ -96,28 +95,28 @@ def _prepare(
     name: str,
     sources: Sequence[Path],
     folder: Path,
-    overwrite: bool,
+    replace: bool,
 ) -> None:
     """Prepare text files. Text of another run, which is to be replaced, stays until
     nothing can be refused any more: the new text is prepared beside it."""
-    request, processes = _request(config, name), config.text.processes
-    new = _new(folder)
+    text, vocab = config.text, config.vocab
+    how, new = (text.lang, text.tokenizer, text.sentences), _new(folder)
+    request = Request(*how, max_tokens=text.dev_max_tokens)
+    if name == TRAIN:
+        size = vocab.size or Request.vocab_size
+        request = Request(*how, size, vocab.min_count, text.max_tokens)
     try:
-        prepare(sources, folder, request, processes=processes)
+        prepare(sources, folder, request, processes=text.processes)
         shutil.rmtree(new, ignore_errors=True)
     except (Errors.EL041, Errors.EL042):
-        if not overwrite:
+        if not replace:
             raise
         refuse_to_write_over(sources, folder, overwrite=True)
-        prepare(sources, new, request, processes=processes, overwrite=True)
+        prepare(sources, new, request, processes=text.processes, overwrite=True)
 
 
 def _new(folder: Path) -> Path:
     return folder.with_name(NEW + folder.name)
-
-
-def _newest(folder: Path) -> Path:
-    return _new(folder) if is_prepared(_new(folder)) else folder
 
 
 def replace_text(output: Path) -> None:
@@ -136,15 +135,3 @@ def prepared_folder(sources: Sequence[str | Path]) -> Path | None:
                     raise Errors.EL043(path=path)
                 return path
     return None
-
-
-def _request(config: PretrainConfig, name: str) -> Request:
-    text, is_train = config.text, name == TRAIN
-    return Request(
-        text.lang,
-        text.tokenizer,
-        text.sentences,
-        vocab_size=(is_train and config.vocab.size) or Request.vocab_size,
-        min_count=config.vocab.min_count if is_train else 1,
-        max_tokens=text.max_tokens if is_train else text.dev_max_tokens,
-    )

@@ -4,8 +4,7 @@ and from the log into a plot."""
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +14,7 @@ from tqdm import tqdm
 
 from ..errors import Errors
 from ..files import named_path, new_figure, save_figure, write_files
-from .config import PretrainConfig
+from .start import Run
 
 FILE = "log.jsonl"
 FEW = 20  # rows of a log that are shown as points too
@@ -26,20 +25,16 @@ class Log:
     the file, since these steps are made again.
 
     Args:
-        output: Folder of the run.
-        config: All settings.
-        n_steps: Steps of the run.
+        run: The run.
         first_step: Steps that are done already.
 
     Raises:
         ImportError: [EL049] TensorBoard is not installed.
     """
 
-    def __init__(
-        self, output: Path, config: PretrainConfig, *, n_steps: int, first_step: int
-    ) -> None:
-        training = config.training
-        self.path = output / FILE
+    def __init__(self, run: Run, first_step: int) -> None:
+        training = run.config.training
+        self.path = run.output / FILE
         self.tokens_per_step = training.batch_size * training.unroll_steps
         rows = [row for row in read_log(self.path) if row["step"] <= first_step]
         self._before = "".join(json.dumps(row) + "\n" for row in rows)
@@ -49,33 +44,30 @@ class Log:
                 from torch.utils.tensorboard import SummaryWriter
             except ImportError as error:
                 raise Errors.EL049(error=error) from error
-            folder = str(output / "tensorboard")
+            folder = str(run.output / "tensorboard")
             self._writer = SummaryWriter(folder, purge_step=first_step + 1)
         self._spacy: Callable[[Any], None] | None = None
-        if logger := config.logger():
-            nlp = _like_a_pipeline(config, n_steps)
+        if logger := run.config.logger():
+            nlp = _like_a_pipeline(run)
             self._spacy, self._finish = logger(nlp, sys.stdout, sys.stderr)
         self._shown: dict[str, str] = {}
-        self._last_step, self._last_time = first_step, time.time()  # of a row
+        # Of the last row.
+        self._last_tokens, self._last_time = first_step * self.tokens_per_step, 0.0
         self.bar = tqdm(
-            total=n_steps * self.tokens_per_step,
-            initial=first_step * self.tokens_per_step,
+            total=run.n_steps * self.tokens_per_step,
+            initial=self._last_tokens,
             unit=" tokens",
             unit_scale=True,
             # A file gets a line now and then.
             mininterval=0.5 if sys.stderr.isatty() else 30,
         )
 
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Leave the time of the body out of the speed and the time left."""
-        began = time.time()
-        yield
-        spent = time.time() - began
-        self._last_time += spent
+    def skip(self, seconds: float) -> None:
+        """Leave a time that has just passed out of the speed and the time left."""
+        self._last_time += seconds
         if not self.bar.disable:
-            self.bar.start_t += spent
-            self.bar.last_print_t += spent
+            self.bar.start_t += seconds
+            self.bar.last_print_t += seconds
 
     def step(self) -> None:
         """Count a step."""
@@ -83,10 +75,10 @@ class Log:
         if self._spacy is not None:
             self._spacy(None)
 
-    def speed(self, step: int) -> float:
+    def speed(self, tokens: int) -> float:
         """Return the tokens per second since the last row."""
         seconds = max(time.time() - self._last_time, 1e-9)
-        return (step - self._last_step) * self.tokens_per_step / seconds
+        return (tokens - self._last_tokens) / seconds
 
     def row(self, row: dict[str, Any]) -> None:
         """Write a line of figures. One of an evaluation has `epoch`, too, and `dev`, a
@@ -119,7 +111,7 @@ class Log:
                     "words": row["tokens"],
                 }
             )
-        self._last_step, self._last_time = row["step"], time.time()
+        self._last_tokens, self._last_time = row["tokens"], time.time()
 
     def say(self, text: str) -> None:
         """Print a line above the progress bar."""
@@ -195,13 +187,13 @@ def draw_curve(runs: Sequence[Path], output: Path) -> None:
     save_figure(figure, output)
 
 
-def _like_a_pipeline(config: PretrainConfig, n_steps: int) -> Any:
+def _like_a_pipeline(run: Run) -> Any:
     """Return an object that spaCy's loggers take for a pipeline: it has a configuration
     and components."""
-    sections = config.to_dict()
+    sections = run.config.to_dict()
     sections["training"] |= {
-        "max_steps": n_steps,
-        "eval_frequency": config.training.eval_every,
+        "max_steps": run.n_steps,
+        "eval_frequency": run.config.training.eval_every,
         "score_weights": {"speed": 0.0},
     }
     elmo = SimpleNamespace(is_trainable=True)

@@ -5,10 +5,11 @@
 Every process of workers.py runs this loop; the first one writes the files.
 """
 
+import json
 import math
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from signal import SIGTERM
 from typing import Any
@@ -29,15 +30,15 @@ from ..output import Messages
 from ..processes import StopSignals
 from ..text import Batch, read_ahead
 from . import checkpoint
+from .checkpoint import check_resumable, identity, read_saved
 from .config import PretrainConfig
 from .corpora import DEV, TRAIN, open_corpora, replace_text
 from .evaluation import perplexity
-from .identity import check_processes, check_resumable, identity, read_saved
 from .loggers import Log
 from .memory import gigabytes
 from .optimizers import set_learn_rate
-from .results import BEST, LAST, Results, prepare_output
-from .start import Run, set_up, softmax_folder
+from .results import BEST, LAST, finish, measure, prepare_output, save_models, show
+from .start import Results, Run, softmax_folder
 from .step import train_step
 from .workers import start, torch_settings
 
@@ -72,9 +73,9 @@ def pretrain(
 
     Raises:
         ValueError: [EL037, EL048] A setting does not fit the machine; [EL038] the loss
-            is not finite any more; [EL124] another process trains there; also as
-            `open_corpora`, `read_saved`, `start_model`, `make_optimizers` and
-            `check_processes`.
+            is not finite any more; [EL124] another process trains there; [EL125] other
+            processes would train another model; also as `open_corpora`, `read_saved`
+            and `Run`.
         OSError: [EL013] A file can't be written; also as `open_corpora`.
         ImportError: [EL049] TensorBoard is asked for and not installed.
         MemoryError: [EL076] The GPU has no memory left.
@@ -94,32 +95,38 @@ def pretrain(
         before = (saved or {}).get("matmul")  # None in checkpoints of old versions
         matmul = choose_training_matmul(workers.device.type, before)
         scope.enter_context(multiply_by(matmul))
-        run = set_up(config, output, corpora, workers, depends_on)
-        check_processes(run)
-        results = Results(run, command)
+        run = Run(config, output, workers, corpora, depends_on, matmul, command)
+        _check_processes(run)
         log, msg = None, Messages(no_print=not workers.is_first)
         if workers.is_first:
-            first_step = saved["step"] if saved else 0
-            log = Log(output, config, n_steps=run.n_steps, first_step=first_step)
+            log = Log(run, first_step=saved["step"] if saved else 0)
         _announce(run, msg)
-        loop = Loop(run, matmul, results, log, saved)
         if saved is not None:
-            msg.info(f"Resuming at step {loop.step:,} of {run.n_steps:,}")
+            _resume(run, saved)
+            msg.info(f"Resuming at step {run.step:,} of {run.n_steps:,}")
         stop = scope.enter_context(StopSignals())
         if log is not None:
             if overwrite:  # from here on nothing is refused any more
                 _replace_run(output)
             scope.enter_context(log)
         if saved is None:  # so that models never stand there without one
-            loop.save()
+            _save(run)
         try:
-            loop.train(stop)
+            _train(run, log, stop)
         except torch.cuda.OutOfMemoryError as error:
             raise Errors.EL076() from error
         if workers.is_first:
-            results.finish(msg)
+            finish(run, msg)
         workers.wait()
     return output / BEST
+
+
+def _check_processes(run: Run) -> None:
+    """Raise ValueError [EL125] unless all processes would train the same model."""
+    weights = run.model.bilm.fingerprint() if run.workers.size > 1 else ""
+    what = [run.depends_on, run.vocabulary, run.n_steps, weights]
+    if not run.workers.agree(json.dumps(what, sort_keys=True)):
+        raise Errors.EL125()
 
 
 def _replace_run(output: Path) -> None:
@@ -150,171 +157,139 @@ def _announce(run: Run, msg: Messages) -> None:
     )
 
 
-class Loop:
-    """One process's part of a run: it makes the steps, and saves what it needs to
-    resume exactly.
+def _train(run: Run, log: Log | None, stop: StopSignals) -> None:
+    """Make all steps that are left. Raises Stopped if asked to."""
+    training, workers = run.config.training, run.workers
+    # The step after which the biLM itself is trained.
+    begins = 0 if softmax_folder(training) else training.softmax_first or None
+    run.model.train()
+    if run.step == begins == 0:
+        _measure_before(run, log)
 
-    Args:
-        run: What is trained.
-        matmul: How matrices are multiplied.
-        results: The models that are saved.
-        log: Where figures go; None except in the first process.
-        saved: Progress of the checkpoint to resume from; None for a new run.
+    def batches(step: int) -> list[Batch[np.ndarray]]:
+        return [part.batch(step % run.steps_per_epoch) for part in run.streams]
 
-    Raises:
-        ValueError: [EL046] The checkpoint can't be read; [EL047] it is of another run.
-    """
+    for parts in read_ahead(batches, range(run.step, run.n_steps)):
+        if run.step % run.steps_per_epoch == 0:
+            run.states = run.zero_states()
+        factor = float(run.schedule(run.step, run.n_steps))
+        learn_rate = set_learn_rate(run.optimizers, factor)
+        figures, norm = train_step(
+            run.model,
+            run.optimizers,
+            parts,
+            run.states,
+            training,
+            step=run.step,
+            workers=workers,
+        )
+        run.recent += figures
+        run.step += 1
+        asked = any(workers.sum([bool(stop.asked)]))
+        at_end = run.step == run.n_steps
+        evaluates = at_end or run.step % training.eval_every == 0
+        logs = evaluates or run.step % training.log_every == 0
+        saves = evaluates or asked or run.step % training.save_every == 0
+        if log is not None:
+            log.step()
+        if logs or saves:
+            total, n = workers.sum(run.recent.tolist())
+            run.loss = total / n if n else run.loss
+            # Before anything is written of a broken model. The losses are from before
+            # the last update, which a broken gradient spoils.
+            _check_finite(run, run.loss, float(norm))
+        if run.step == begins:
+            _measure_before(run, log)
+        if logs:
+            if log is not None:
+                _write_row(run, log, learn_rate, float(norm), evaluates)
+            run.recent.zero_()
+            workers.wait()
+        if saves:
+            _save(run)
+        if asked and not at_end:
+            raise Stopped(stop.asked or SIGTERM, run.step, run.n_steps)
 
-    def __init__(
-        self,
-        run: Run,
-        matmul: str,
-        results: Results,
-        log: Log | None,
-        saved: dict[str, Any] | None,
-    ) -> None:
-        self.run, self.training, self.workers = run, run.config.training, run.workers
-        self.matmul, self.results, self.log = matmul, results, log
-        self.step, self.loss, self.learn_rate = 0, 0.0, 0.0
-        self.norm = torch.zeros(())
-        # Sum of the losses, and number of targets, since the last line of the log.
-        self.recent = torch.zeros(2, dtype=torch.float64, device=run.workers.device)
-        self.states = run.zero_states()  # carried over from step to step
-        self.started = time.time()
-        if saved is not None:
-            self._resume(saved)
 
-    def train(self, stop: StopSignals) -> None:
-        """Make all steps that are left. Raises Stopped if asked to."""
-        run, training = self.run, self.training
-        # The step after which the biLM itself is trained.
-        begins = 0 if softmax_folder(training) else training.softmax_first or None
-        run.model.train()
-        if self.step == begins == 0:
-            self._measure_before()
-        for batches in self._batches():
-            if self.step % run.steps_per_epoch == 0:
-                self.states = self.run.zero_states()
-            factor = float(run.schedule(self.step, run.n_steps))
-            self.learn_rate = set_learn_rate(run.optimizers, factor)
-            figures, self.norm = train_step(
-                run.model,
-                run.optimizers,
-                batches,
-                self.states,
-                training,
-                step=self.step,
-                workers=self.workers,
-            )
-            self.recent += figures
-            self.step += 1
-            asked = any(self.workers.sum([bool(stop.asked)]))
-            at_end = self.step == run.n_steps
-            evaluates = at_end or self.step % training.eval_every == 0
-            logs = evaluates or self.step % training.log_every == 0
-            saves = evaluates or asked or self.step % training.save_every == 0
-            if self.log is not None:
-                self.log.step()
-            if logs or saves:
-                self._check_loss()
-            if self.step == begins:
-                self._measure_before()
-            if logs:
-                self._write_log(evaluates)
-            if saves:
-                self.save()
-            if asked and not at_end:
-                raise Stopped(stop.asked or SIGTERM, self.step, run.n_steps)
+def _check_finite(run: Run, *figures: float) -> None:
+    for figure in figures:
+        if not math.isfinite(figure):
+            raise Errors.EL038(loss=figure, step=run.step, output=run.output)
 
-    def _batches(self) -> Iterator[list[Batch[np.ndarray]]]:
-        def make(step: int) -> list[Batch[np.ndarray]]:
-            number = step % self.run.steps_per_epoch
-            return [part.batch(number) for part in self.run.streams]
 
-        return read_ahead(make, range(self.step, self.run.n_steps))
+def _write_row(
+    run: Run, log: Log, learn_rate: float, norm: float, evaluates: bool
+) -> None:
+    """Write a line of the log. At an evaluation measure and save the model, too."""
+    row: dict[str, Any] = {
+        "step": run.step,
+        "tokens": run.tokens,
+        "seconds": round(run.seconds, 1),
+        "loss": run.loss,
+        "learn_rate": learn_rate,
+        "tokens_per_second": round(log.speed(run.tokens)),
+        "grad_norm": norm,
+    }
+    if evaluates:
+        found = perplexity(run.model, run.corpora[DEV])
+        _check_finite(run, found.mean)
+        log.say(
+            f"step {run.step:>7,}  {row['tokens_per_second']:>7,} tokens/s  "
+            f"loss {run.loss:.3f}  dev perplexity {found}"
+        )
+        row["epoch"] = (run.step - 1) // run.steps_per_epoch + 1
+        row["dev"] = found.to_dict()
+        save_models(run, row["dev"])
+    log.row(row)
 
-    # -- between steps ------------------------------------------------------------
 
-    def _check_loss(self) -> None:
-        """Raise ValueError [EL038] before anything is written of a broken model."""
-        total, n = self.workers.sum(self.recent.tolist())
-        self.loss = total / n if n else self.loss
-        # The losses are from before the last update, which a broken gradient spoils.
-        self._check_finite(self.loss, float(self.norm))
+def _measure_before(run: Run, log: Log | None) -> None:
+    """Measure all held-out text before the biLM is trained, which counts neither as
+    steps nor as their time. The model is the first candidate for the best one."""
+    if log is not None:
+        began = time.time()
+        before = measure(run, [name for name in run.corpora if name != TRAIN])
+        run.started += time.time() - began
+        log.skip(time.time() - began)
+        run.results.before = before
+        save_models(run, before[DEV], folders=[])
+        found = ", ".join(f"{name} {show(it)}" for name, it in before.items())
+        log.say(f"perplexity before the biLM is trained: {found}")
+    run.workers.wait()
 
-    def _check_finite(self, *figures: float) -> None:
-        for loss in figures:
-            if not math.isfinite(loss):
-                raise Errors.EL038(loss=loss, step=self.step, output=self.run.output)
 
-    def _write_log(self, evaluates: bool) -> None:
-        """Write a line of the log. At an evaluation measure and save the model, too."""
-        self.recent.zero_()
-        if self.log is not None:
-            row: dict[str, Any] = {
-                "step": self.step,
-                "tokens": self.step * self.log.tokens_per_step,
-                "seconds": round(time.time() - self.started, 1),
-                "loss": self.loss,
-                "learn_rate": self.learn_rate,
-                "tokens_per_second": round(self.log.speed(self.step)),
-                "grad_norm": float(self.norm),
-            }
-            if evaluates:
-                found = perplexity(self.run.model, self.run.corpora[DEV])
-                self._check_finite(found.mean)
-                self.log.say(
-                    f"step {self.step:>7,}  {row['tokens_per_second']:>7,} tokens/s  "
-                    f"loss {self.loss:.3f}  dev perplexity {found}"
-                )
-                row["epoch"] = (self.step - 1) // self.run.steps_per_epoch + 1
-                row["dev"] = found.to_dict()
-                seconds = time.time() - self.started
-                self.results.save(row["dev"], row["tokens"], seconds)
-            self.log.row(row)
-        self.workers.wait()
+def _save(run: Run) -> None:
+    """Write the checkpoint."""
+    state = run.workers.gather(BiLMState.join(run.states))
+    recent = run.workers.sum(run.recent.tolist())
+    if run.workers.is_first:
+        saved = {
+            "identity": run.depends_on,
+            "vocabulary": run.vocabulary,
+            "init": run.init,
+            "matmul": run.matmul,
+            "step": run.step,
+            "n_steps": run.n_steps,
+            "seconds": run.seconds,
+            "recent": recent,
+            "results": asdict(run.results),
+        }
+        checkpoint.save(run.output, run.model, run.optimizers, state, saved)
+    run.workers.wait()
 
-    def _measure_before(self) -> None:
-        """Measure the perplexities of the biLM before it is trained, which counts
-        neither as steps nor as their time."""
-        if self.log is not None:
-            seconds = time.time() - self.started
-            with self.log.paused():
-                tokens = self.step * self.log.tokens_per_step
-                found = self.results.measure_before(tokens, seconds)
-                self.log.say(f"perplexity before the biLM is trained: {found}")
-        self.workers.wait()
 
-    # -- what is saved ------------------------------------------------------------
-
-    def save(self) -> None:
-        """Write the checkpoint."""
-        state = self.workers.gather(BiLMState.join(self.states))
-        recent = self.workers.sum(self.recent.tolist())
-        if self.workers.is_first:
-            saved = {
-                "identity": self.run.depends_on,
-                "vocabulary": self.run.vocabulary,
-                "init": self.run.init,
-                "matmul": self.matmul,
-                "step": self.step,
-                "n_steps": self.run.n_steps,
-                "seconds": time.time() - self.started,
-                "recent": recent,
-                "results": self.results.to_dict(),
-            }
-            run = self.run
-            checkpoint.save(run.output, run.model, run.optimizers, state, saved)
-        self.workers.wait()
-
-    def _resume(self, saved: dict[str, Any]) -> None:
-        run, self.step = self.run, saved["step"]
-        check_resumable(run, saved)
-        state = checkpoint.load(run.output, run.model, run.optimizers)
-        self.states = [
-            state.rows(slice(part.rows.start, part.rows.stop)) for part in run.streams
-        ]
-        self.started -= saved["seconds"]
-        if self.workers.is_first:  # the sums over all processes
-            self.recent += self.recent.new_tensor(saved["recent"])
-        self.results.restore(saved["results"], self.step)
+def _resume(run: Run, saved: dict[str, Any]) -> None:
+    """Go on from a checkpoint. Raises ValueError [EL046] if it can't be read; [EL047]
+    if it is of another run."""
+    check_resumable(run, saved)
+    state = checkpoint.load(run.output, run.model, run.optimizers)
+    run.states = [
+        state.rows(slice(part.rows.start, part.rows.stop)) for part in run.streams
+    ]
+    run.step, run.started = saved["step"], run.started - saved["seconds"]
+    if run.workers.is_first:  # the sums over all processes
+        run.recent += run.recent.new_tensor(saved["recent"])
+    (now,) = run.results.commands
+    run.results = Results(**saved["results"])
+    if run.results.commands[-1]["command"] != now["command"]:
+        run.results.commands.append({**now, "step": run.step})

@@ -1,7 +1,7 @@
 """The results of a run: the best model, the last one, their cards."""
 
 import math
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,140 +12,94 @@ from ..bilm.weights import CARD, folder_of, read_config
 from ..errors import Errors
 from ..files import json_with_checksum, recover, write_files
 from ..machine import describe_cpu
-from ..models import find, read_card, started_from
+from ..models import find, read_card
 from ..output import Messages
 from .config import TrainingConfig
 from .corpora import DEV, TRAIN
 from .evaluation import perplexity
 from .model import LanguageModel
-from .start import Run
+from .start import Figures, Run
 from .workers import Workers
 
 BEST, LAST = "model-best", "model-last"
-Figures = dict[str, float]  # of a text, as `Perplexity.to_dict` gives them
 
 
-class Results:
-    """The models that a run saves, with their cards, and their perplexities; `command`
-    is how the run was started."""
+def measure(
+    run: Run, names: Iterable[str], model: LanguageModel | None = None
+) -> dict[str, Figures]:
+    """Return the perplexities of some texts of a run, of its own model by default."""
+    model = model or run.model
+    return {n: perplexity(model, run.corpora[n]).to_dict() for n in names}
 
-    def __init__(self, run: Run, command: str) -> None:
-        self.run, self.command = run, command
-        init = run.config.training.init_path
-        self.started_from = None if init is None else started_from(init)
-        self.best = math.inf
-        self.before: dict[str, Figures] = {}
-        # With the first step of each: a run may resume with other settings.
-        self.commands: list[dict[str, Any]] = [{"step": 0, "command": self.command}]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the entries for the checkpoint."""
-        best = None if math.isinf(self.best) else self.best  # as JSON has no infinity
-        kept = {"commands": self.commands, "started_from": self.started_from}
-        return {"best": best, "before": self.before, **kept}
+def save_models(run: Run, dev: Figures, folders: Sequence[str] = (LAST,)) -> None:
+    """Save the model with its card into folders, and as the best one if its dev
+    perplexity is the lowest.
 
-    def restore(self, saved: dict[str, Any], step: int) -> None:
-        """Restore the entries of `to_dict`, at the step of the checkpoint."""
-        self.commands = saved.get("commands", [])
-        if not self.commands or self.commands[-1]["command"] != self.command:
-            self.commands.append({"step": step, "command": self.command})
-        self.best = math.inf if saved["best"] is None else saved["best"]
-        self.before = saved["before"]
-        self.started_from = saved.get("started_from", self.started_from)
+    Args:
+        run: The run.
+        dev: The model's perplexities of the dev text.
+        folders: Names of the folders.
+    """
+    config, model, results = run.config, run.model, run.results
+    if dev["mean"] < (math.inf if results.best is None else results.best):
+        results.best = dev["mean"]
+        folders = [*folders, BEST]
+    train, workers = run.corpora[TRAIN], run.workers
+    threads = f"{workers.size} x {torch.get_num_threads()} threads"
+    device = describe_device(workers.device)
+    card = {
+        "spacy_elmo": __version__,
+        "fingerprint": None,  # filled in when the weights are written
+        "parameters": model.bilm.n_parameters,
+        "text": {
+            "note": config.text.note,
+            "licence": config.text.licence,
+            "files": config.text.train,
+            "tokens": train.n_tokens,
+            "coverage": train.coverage,
+        },
+        "vocabulary": len(train.vocab),
+        "tokens_seen": run.tokens,
+        "dev_files": config.text.dev,
+        "dev_perplexity": dev,
+        "dev_perplexity_before": results.before.get(DEV),
+        "seconds": round(run.seconds, 1),
+        "started_from": results.started_from,
+        "hardware": f"{describe_cpu()}, {threads}, {device}, torch {torch.__version__}",
+        "command": results.commands[-1]["command"],
+        "commands": results.commands,
+        "config": config.to_dict(),
+    }
+    for folder in folders:
+        model.bilm.save(
+            run.output / folder,
+            dtype=config.training.save_dtype,
+            softmax=model.softmax,
+            card=_utf8(card),
+        )
 
-    def measure_before(self, tokens: int, seconds: float) -> str:
-        """Measure all held-out text before the training. Return the perplexities as a
-        text for the log. The model is the first candidate for the best one."""
-        held_out = self.run.corpora.keys() - {TRAIN}
-        self.before = self._measure(self.run.model, held_out)
-        self.save(self.before[DEV], tokens, seconds, folders=[])
-        return ", ".join(f"{name} {_show(it)}" for name, it in self.before.items())
 
-    def _measure(self, model: LanguageModel, names: Set[str]) -> dict[str, Figures]:
-        return {
-            name: perplexity(model, text).to_dict()
-            for name, text in self.run.corpora.items()
-            if name in names
-        }
-
-    def save(
-        self,
-        found: Figures,
-        tokens: int,
-        seconds: float,
-        folders: Sequence[str] = (LAST,),
-    ) -> None:
-        """Save the model with its card into folders, and as the best one if its dev
-        perplexity is the lowest.
-
-        Args:
-            found: Its perplexities of the dev text.
-            tokens: Tokens that it was trained on.
-            seconds: Time that it was trained for.
-            folders: Names of the folders.
-        """
-        if found["mean"] < self.best:
-            self.best = found["mean"]
-            folders = [*folders, BEST]
-        config, model = self.run.config, self.run.model
-        train = self.run.corpora[TRAIN]
-        card = {
-            "spacy_elmo": __version__,
-            "fingerprint": None,  # filled in when the weights are written
-            "parameters": model.bilm.n_parameters,
-            "text": {
-                "note": config.text.note,
-                "licence": config.text.licence,
-                "files": config.text.train,
-                "tokens": train.n_tokens,
-                "coverage": train.coverage,
-            },
-            "vocabulary": len(train.vocab),
-            "tokens_seen": tokens,
-            "dev_files": config.text.dev,
-            "dev_perplexity": found,
-            "dev_perplexity_before": self.before.get(DEV),
-            "seconds": round(seconds, 1),
-            "started_from": self.started_from,
-            "hardware": self._hardware(),
-            "command": self.command,
-            "commands": self.commands,
-            "config": config.to_dict(),
-        }
-        for folder in folders:
-            model.bilm.save(
-                self.run.output / folder,
-                dtype=config.training.save_dtype,
-                softmax=model.softmax,
-                card=_utf8(card),
-            )
-
-    def _hardware(self) -> str:
-        threads = f"{self.run.workers.size} x {torch.get_num_threads()} threads"
-        device = describe_device(self.run.workers.device)
-        return f"{describe_cpu()}, {threads}, {device}, torch {torch.__version__}"
-
-    def finish(self, msg: Messages) -> None:
-        """Measure the best model on the further held-out text, add that to its card,
-        and show a table of perplexities before and after. Raises ValueError [EL046] if
-        the best model was removed."""
-        best, also = self.run.output / BEST, self.run.corpora.keys() - {TRAIN, DEV}
-        card = read_card(best)
-        if card is None:
-            raise Errors.EL046(path=best, error="it was removed")
-        if also and "also" not in card:
-            model = LanguageModel.load(best).to(self.run.workers.device)
-            card["also"] = {
-                name: {"before": self.before.get(name), "after": found}
-                for name, found in self._measure(model, also).items()
-            }
-            write_files(best, {CARD: json_with_checksum(card)})
-        after = {DEV: card["dev_perplexity"]}
-        after |= {name: found["after"] for name, found in card.get("also", {}).items()}
-        if self.before or also:
-            rows = [(n, _show(self.before.get(n)), _show(after[n])) for n in after]
-            header = ("perplexity of", "before", "after")
-            msg.table(rows, header=header, divider=True, aligns=("l", "r", "r"))
+def finish(run: Run, msg: Messages) -> None:
+    """Measure the best model on the further held-out text, add that to its card, and
+    show a table of perplexities before and after. Raises ValueError [EL046] if the best
+    model was removed."""
+    best, before = run.output / BEST, run.results.before
+    also = [name for name in run.corpora if name not in (TRAIN, DEV)]
+    card = read_card(best)
+    if card is None:
+        raise Errors.EL046(path=best, error="it was removed")
+    if also and "also" not in card:
+        model = LanguageModel.load(best).to(run.workers.device)
+        found = measure(run, also, model).items()
+        card["also"] = {n: {"before": before.get(n), "after": f} for n, f in found}
+        write_files(best, {CARD: json_with_checksum(card)})
+    after = {DEV: card["dev_perplexity"]}
+    after |= {name: found["after"] for name, found in card.get("also", {}).items()}
+    if before or also:
+        rows = [(n, show(before.get(n)), show(after[n])) for n in after]
+        header = ("perplexity of", "before", "after")
+        msg.table(rows, header=header, divider=True, aligns=("l", "r", "r"))
 
 
 def describe_device(device: torch.device) -> str:
@@ -164,10 +118,10 @@ def verdict(best: Path) -> str:
     if before is None:
         return where
     if card["dev_perplexity"]["mean"] < before["mean"]:
-        found = _show(card["dev_perplexity"])
-        return f"{where}: dev perplexity {found}, better than {_show(before)} before"
+        found = show(card["dev_perplexity"])
+        return f"{where}: dev perplexity {found}, better than {show(before)} before"
     return (
-        f"{where}: it is the one before the training, dev perplexity {_show(before)}, "
+        f"{where}: it is the one before the training, dev perplexity {show(before)}, "
         "since training made it no better"
     )
 
@@ -183,17 +137,9 @@ def _utf8(value: Any) -> Any:
     return value
 
 
-def _show(found: Figures | None) -> str:
+def show(found: Figures | None) -> str:
+    """Return the perplexity of a text as people read it."""
     return "" if found is None else f"{found['mean']:.2f}"
-
-
-def refuse_models(output: Path) -> None:
-    """Raise ValueError [EL047] if the folders of models have files. It is called where
-    there is no checkpoint, so these belong to no known run."""
-    for folder in (output / BEST, output / LAST):
-        if folder.is_dir() and any(folder.iterdir()):
-            differs = f"there is a '{folder.name}', and no checkpoint"
-            raise Errors.EL047(path=output, differs=differs)
 
 
 def prepare_output(output: Path, training: TrainingConfig, workers: Workers) -> None:

@@ -31,26 +31,17 @@ Schedule = Callable[[int, int], float]
 @validate_call
 def warmup_cosine(warmup_steps: Steps = 200, final: Factor = 0.05) -> Schedule:
     """Make a schedule that falls along a cosine after the rise."""
-
-    def factor(step: int, n_steps: int) -> float:
-        rising, done = _warmup(step, n_steps, warmup_steps)
-        if rising < 1:
-            return rising
-        return final + (1 - final) * 0.5 * (1 + math.cos(math.pi * done))
-
-    return factor
+    return _rise_and_fall(
+        warmup_steps,
+        lambda done: final + (1 - final) * 0.5 * (1 + math.cos(math.pi * done)),
+    )
 
 
 @registry.schedules("spacy-elmo.WarmupLinear.v1")
 @validate_call
 def warmup_linear(warmup_steps: Steps = 200, final: Factor = 0.0) -> Schedule:
     """Make a schedule that falls linearly after the rise."""
-
-    def factor(step: int, n_steps: int) -> float:
-        rising, done = _warmup(step, n_steps, warmup_steps)
-        return rising if rising < 1 else 1 - (1 - final) * done
-
-    return factor
+    return _rise_and_fall(warmup_steps, lambda done: 1 - (1 - final) * done)
 
 
 @registry.schedules("spacy-elmo.WarmupStableDecay.v1")
@@ -63,11 +54,12 @@ def warmup_stable_decay(
 
     If warmup_steps are at most a tenth of all, the factor does not depend on the number
     of steps until the fall. Until then a run can be made longer or shorter."""
+    rise = constant(warmup_steps)
 
     def factor(step: int, n_steps: int) -> float:
-        rising, _ = _warmup(step, n_steps, warmup_steps)
         left = max(0, n_steps - step) / max(1, min(decay_steps, n_steps // 2))
-        return rising if left >= 1 else rising * (final + (1 - final) * left)
+        falling = 1.0 if left >= 1 else final + (1 - final) * left
+        return rise(step, n_steps) * falling
 
     return factor
 
@@ -76,12 +68,17 @@ def warmup_stable_decay(
 @validate_call
 def constant(warmup_steps: Steps = 0) -> Schedule:
     """Make a schedule that stays after the rise."""
-    return lambda step, n_steps: _warmup(step, n_steps, warmup_steps)[0]
+    return _rise_and_fall(warmup_steps, lambda done: 1.0)
 
 
-def _warmup(step: int, n_steps: int, warmup_steps: int) -> tuple[float, float]:
-    """Return the factor of the rise, and the share of the later steps that is done."""
-    warmup = min(warmup_steps, n_steps // 10)
-    if step < warmup:
-        return (step + 1) / (warmup + 1), 0.0
-    return 1.0, min(1.0, (step - warmup) / max(1, n_steps - warmup))
+def _rise_and_fall(warmup_steps: int, fall: Callable[[float], float]) -> Schedule:
+    """Return a schedule that rises, and then falls with the share of the later steps
+    that is done."""
+
+    def factor(step: int, n_steps: int) -> float:
+        warmup = min(warmup_steps, n_steps // 10)
+        if step < warmup:
+            return (step + 1) / (warmup + 1)
+        return fall(min(1.0, (step - warmup) / max(1, n_steps - warmup)))
+
+    return factor

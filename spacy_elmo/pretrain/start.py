@@ -1,8 +1,8 @@
 """What a run is made of, before its first step: its model, optimizers and streams."""
 
+import time
 from collections import Counter
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,108 +19,118 @@ from .config import PretrainConfig, TrainingConfig
 from .corpora import DEV, TRAIN, Corpora
 from .memory import Plan, available_memory, check_fits
 from .model import LanguageModel
-from .schedules import Schedule
 from .workers import Workers
 
+Figures = dict[str, float]  # of a text, as `Perplexity.to_dict` gives them
 
-@dataclass(frozen=True)
-class Run:
-    """All that a run is made of, in one of its processes.
+
+@dataclass
+class Results:
+    """What a run has found, and what it came from, as checkpoints keep it.
 
     Attributes:
+        commands: How it was started, with the first step of each: a run may resume with
+            other settings.
+        started_from: Card of the model that it starts from, as of `started_from`.
+        best: Lowest perplexity of the dev text.
+        before: Perplexities of each held-out text before the training.
+    """
+
+    commands: list[dict[str, Any]]
+    started_from: dict[str, Any] | None
+    best: float | None = None
+    before: dict[str, Figures] = field(default_factory=dict)
+
+
+class Run:
+    """All that a run is made of, in one of its processes, and how far it is.
+
+    Args:
         config: All settings.
         output: Folder of the run.
         workers: Its processes.
+        corpora: As of `open_corpora`.
+        depends_on: The settings and texts that its weights depend on, as of `identity`.
+        matmul: How matrices are multiplied.
+        command: How the run was started, for the model card.
+
+    Attributes:
         corpora: Its texts, in the Unicode form and with the vocabulary of the model.
         model: What is trained, on its device.
         optimizers: Of the model's parameters.
         schedule: Of the learning rate.
         streams: This process's streams, in parts that are computed one after the other.
         memory: Bytes that it is expected to take.
-        depends_on: The settings and texts that its weights depend on, as of `identity`.
         vocabulary: Hash of the words that are predicted.
         init: Fingerprint of the weights that it starts from; None for random ones.
-    """
-
-    config: PretrainConfig
-    output: Path
-    workers: Workers
-    corpora: Corpora
-    model: LanguageModel
-    optimizers: list[Optimizer]
-    schedule: Schedule
-    streams: list[Streams]
-    memory: int
-    depends_on: dict[str, Any]
-    vocabulary: str
-    init: str | None
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """Steps that read the training text once."""
-        return len(self.streams[0])
-
-    @cached_property
-    def n_steps(self) -> int:
-        """Steps that the run makes."""
-        training = self.config.training
-        n_steps = training.epochs * self.steps_per_epoch
-        return min(n_steps, training.max_steps or n_steps)
-
-    def zero_states(self) -> list[BiLMState]:
-        """Return the carried state that an epoch begins with, for each part."""
-        zero_state = self.model.bilm.zero_state
-        return [zero_state(len(part.rows)) for part in self.streams]
-
-
-def set_up(
-    config: PretrainConfig,
-    output: Path,
-    corpora: Corpora,
-    workers: Workers,
-    depends_on: dict[str, Any],
-) -> Run:
-    """Build the model, the optimizers and the streams of a run.
-
-    Args:
-        config: All settings.
-        output: Folder of the run.
-        corpora: As of `open_corpora`.
-        workers: Its processes.
-        depends_on: As of `identity`.
+        steps_per_epoch: Steps that read the training text once.
+        n_steps: Steps that the run makes.
+        step: Steps that are done.
+        states: State of each part, carried over from step to step.
+        recent: Sum of this process's losses, and number of their targets, since the
+            last line of the log.
+        loss: Mean loss of all processes when it was last looked at.
+        started: Time at which it began, less the time between its processes.
+        results: What it has found.
 
     Raises:
         ValueError: [EL017] No word of the dev text is known; also as `start_model`,
             `make_optimizers` and `divide_streams`.
     """
-    training = config.training
-    model, plan = start_model(config, corpora[TRAIN].vocab, workers)
-    bilm = model.bilm
-    if training.init is None:
-        bilm.form = form_of(corpora[TRAIN].words)
-    vocab = bilm.vocab or []
-    corpora = {
-        name: text.in_form(bilm.form).with_vocab(vocab)
-        for name, text in corpora.items()
-    }
-    optimizers = make_optimizers(config, model)
-    streams = divide_streams(training, corpora[TRAIN], bilm, workers)
-    if not corpora[DEV].n_known:
-        raise Errors.EL017()
-    return Run(
-        config=config,
-        output=output,
-        workers=workers,
-        corpora=corpora,
-        model=model,
-        optimizers=optimizers,
-        schedule=config.schedule(),
-        streams=streams,
-        memory=plan.memory(),
-        depends_on=depends_on,
-        vocabulary=sha256_of("\n".join(vocab)),
-        init=bilm.fingerprint() if training.init else None,
-    )
+
+    def __init__(
+        self,
+        config: PretrainConfig,
+        output: Path,
+        workers: Workers,
+        corpora: Corpora,
+        depends_on: dict[str, Any],
+        matmul: str,
+        command: str,
+    ) -> None:
+        self.config, self.output, self.workers = config, output, workers
+        self.depends_on, self.matmul, training = depends_on, matmul, config.training
+        self.model, plan = start_model(config, corpora[TRAIN].vocab, workers)
+        self.memory, bilm = plan.memory(), self.model.bilm
+        if training.init is None:
+            bilm.form = form_of(corpora[TRAIN].words)
+        vocab = bilm.vocab or []
+        self.corpora = {
+            name: text.in_form(bilm.form).with_vocab(vocab)
+            for name, text in corpora.items()
+        }
+        self.optimizers = make_optimizers(config, self.model)
+        self.schedule = config.schedule()
+        self.streams = divide_streams(training, self.corpora[TRAIN], bilm, workers)
+        if not self.corpora[DEV].n_known:
+            raise Errors.EL017()
+        self.steps_per_epoch = len(self.streams[0])
+        n_steps = training.epochs * self.steps_per_epoch
+        self.n_steps = min(n_steps, training.max_steps or n_steps)
+        self.vocabulary = sha256_of("\n".join(vocab))
+        self.init = bilm.fingerprint() if training.init else None
+        self.step, self.loss, self.started = 0, 0.0, time.time()
+        self.states = self.zero_states()
+        self.recent = torch.zeros(2, dtype=torch.float64, device=workers.device)
+        init = training.init_path
+        source = None if init is None else shipped.started_from(init)
+        self.results = Results([{"step": 0, "command": command}], source)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that the model was trained on."""
+        training = self.config.training
+        return self.step * training.batch_size * training.unroll_steps
+
+    @property
+    def seconds(self) -> float:
+        """Time that it was trained for."""
+        return time.time() - self.started
+
+    def zero_states(self) -> list[BiLMState]:
+        """Return the carried state that an epoch begins with, for each part."""
+        zero_state = self.model.bilm.zero_state
+        return [zero_state(len(part.rows)) for part in self.streams]
 
 
 def start_model(
@@ -208,17 +218,14 @@ def _check_memory(
 def _continue(model: LanguageModel, make: MakeObjective) -> Objective:
     """Return a new objective with the weights of a model's."""
     softmax = make(model.bilm.config.projection_dim, len(model.bilm.vocab or []))
-    before, after = (
-        {name: array.shape for name, array in each.state_dict().items()}
-        for each in (model.softmax, softmax)
-    )
-    if before != after:
+    try:
+        softmax.load_state_dict(model.softmax.state_dict())
+    except RuntimeError as error:  # it has other weights, or others in size
         problem = (
             f"init has a {model.softmax.describe()}, which can't be trained as a "
             f"{softmax.describe()}; leave [training.objective] out, or set new_softmax"
         )
-        raise Errors.EL037(path="training", problem=problem)
-    softmax.load_state_dict(model.softmax.state_dict())
+        raise Errors.EL037(path="training", problem=problem) from error
     return softmax
 
 
@@ -261,10 +268,9 @@ def divide_streams(
             f"{(size + 1) * n_parts}"
         )
         raise Errors.EL037(path="training", problem=problem)
-    streams, ids = [], token_reader(text, bilm)
-    for part in range(training.accumulate):
-        first = (workers.rank * training.accumulate + part) * size
-        rows = range(first, first + size)
-        B, T = training.batch_size, training.unroll_steps
-        streams.append(Streams(text, bilm, B, T, rows, ids))
-    return streams
+    B, T, ids = training.batch_size, training.unroll_steps, token_reader(text, bilm)
+    first = workers.rank * training.accumulate * size
+    return [
+        Streams(text, bilm, B, T, range(row, row + size), ids)
+        for row in range(first, first + training.accumulate * size, size)
+    ]
