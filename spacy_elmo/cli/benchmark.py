@@ -4,11 +4,13 @@ import os
 import statistics
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ..output import clear_errors, msg, write_json
+from ..errors import Errors
+from ..output import msg, write_json
 from .group import (
     AnyModel,
     AsJson,
@@ -30,7 +32,6 @@ NAMES = ("tokens/s, new words", "tokens/s, known words", "ms a sentence")
 
 
 @app.command("benchmark")
-@clear_errors()
 def benchmark_cli(
     model: AnyModel,
     text: Text,
@@ -53,7 +54,6 @@ def benchmark_cli(
     """
     import torch
 
-    from ..errors import Errors
     from ..machine import describe_cpu
     from ..text import read_sentences
 
@@ -64,17 +64,17 @@ def benchmark_cli(
     sentences = list(_first(read, max_tokens))
     if not sentences:
         raise Errors.EL033()
-    settings = [(n, precision) for n in threads for precision in _precisions(bilm)]
-    found: list[list[tuple[float, ...]]] = [[] for _ in settings]
+    found: dict[tuple[int, Any], list[tuple[float, ...]]]
+    found = {(n, precision): [] for n in threads for precision in _precisions(bilm)}
     before = torch.get_num_threads()
     for _ in range(rounds):
-        for (n, precision), times in zip(settings, found):
+        for (n, precision), times in found.items():
             torch.set_num_threads(n)
             bilm.set_precision(precision)
             times.append(_measure(bilm, sentences))
     torch.set_num_threads(before)
     rows = []
-    for (n, precision), times in zip(settings, found):
+    for (n, precision), times in found.items():
         medians = map(statistics.median, zip(*times))
         rows.append({"threads": n, "precision": precision, **dict(zip(NAMES, medians))})
     where = torch.cuda.get_device_name(gpu_id) if gpu_id >= 0 else describe_cpu()
@@ -106,11 +106,9 @@ def _precisions(bilm: "BiLM") -> list[Any]:
 
     found = []
     for precision in PRECISIONS:
-        try:
+        with suppress(ValueError):
             bilm.set_precision(precision)
-        except ValueError:
-            continue
-        found.append(precision)
+            found.append(precision)
     return found
 
 

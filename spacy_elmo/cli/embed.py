@@ -1,13 +1,17 @@
 """spacy elmo embed: vectors of whole corpora, in files."""
 
+import shutil
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from tqdm import tqdm
 from typer.core import TyperCommand
 
-from ..output import clear_errors, msg, write_json
+from ..errors import Errors
+from ..output import msg, write_json
 from .group import (
     TEXT,
     AsJson,
@@ -61,7 +65,6 @@ class _CommandWithRay(TyperCommand):
     cls=_CommandWithRay,
     help="Write the plan, and show the time and space that it needs.",
 )
-@clear_errors()
 def run_cli(
     ctx: typer.Context,
     model: str | None = typer.Argument(
@@ -145,13 +148,15 @@ def run_cli(
         plan, encoder = make_plan(model, inputs or [], output, options, gpu_id=gpu)
     _show_plan(plan, output, n_process)
     if ctx.info_name == "run":
-        _run(output, encoder, n_process, share, gpu, ray)
+        part, _, parts = share.partition("/")
+        if not (part.isdecimal() and parts.isdecimal()):
+            raise Errors.EL207(name="share", found=share, known="1/64 to 64/64")
+        of_run = {"share": (int(part), int(parts)), "gpu_id": gpu, "ray": ray}
+        _run(output, encoder=encoder, processes=n_process, **of_run)
 
 
 def _refuse_changes(ctx: typer.Context, output: Path) -> None:
     """Raise ValueError [EL222] if options are given that a plan has fixed."""
-    from ..errors import Errors
-
     of_runs = {"output", "gpu_id", "n_process", "share", "ray"}
     given = [
         parameter.opts[0]
@@ -164,31 +169,13 @@ def _refuse_changes(ctx: typer.Context, output: Path) -> None:
         raise Errors.EL222(path=output, options=", ".join(given))
 
 
-def _run(
-    output: Path,
-    encoder: Any,
-    n_process: int,
-    share: str,
-    gpu_id: int,
-    ray: str | None,
-) -> None:
+def _run(output: Path, **how: Any) -> None:
+    """Carry out a plan, with the arguments of `spacy_elmo.embed.run`, and say what was
+    done."""
     from ..embed import Terminated, run
-    from ..errors import Errors
 
-    part, _, parts = share.partition("/")
-    if not (part.isdecimal() and parts.isdecimal()):
-        known = "1/64 to 64/64"
-        raise Errors.EL207(name="share", found=share, known=known)
     try:
-        found = run(
-            output,
-            encoder=encoder,
-            processes=n_process,
-            share=(int(part), int(parts)),
-            gpu_id=gpu_id,
-            ray=ray,
-            progress=True,
-        )
+        found = run(output, progress=True, **how)
     except Terminated:
         msg.warn("Stopped. Finished shards are whole; run it again for the others.")
         sys.exit(143)
@@ -201,10 +188,6 @@ def _run(
 
 
 def _show_plan(plan: "Plan", output: Path, n_process: int) -> None:
-    import shutil
-
-    from tqdm import tqdm
-
     from ..embed import readable
     from ..files import named_path
 
@@ -226,13 +209,8 @@ def _show_plan(plan: "Plan", output: Path, n_process: int) -> None:
 
 
 @embed.command("status")
-@clear_errors()
 def status_cli(output: Path = FOLDER, as_json: AsJson = False) -> None:
     """Show what is done, the speed, and the errors of rounding."""
-    from dataclasses import asdict
-
-    from tqdm import tqdm
-
     from ..embed import Progress, read_plan, rounding_error
 
     plan = read_plan(output)
@@ -253,7 +231,6 @@ def status_cli(output: Path = FOLDER, as_json: AsJson = False) -> None:
 
 
 @embed.command("export")
-@clear_errors()
 def export_cli(
     output: Path = FOLDER,
     target: Path = typer.Argument(..., help="Folder, or one file ending in .hdf5"),
@@ -268,7 +245,6 @@ def export_cli(
 
 
 @embed.command("verify")
-@clear_errors()
 def verify_cli(
     output: Path = FOLDER,
     sample: float = SAMPLE,
@@ -287,7 +263,6 @@ def verify_cli(
 
 
 @embed.command("repair")
-@clear_errors()
 def repair_cli(
     output: Path = FOLDER,
     sample: float = SAMPLE,
@@ -301,7 +276,7 @@ def repair_cli(
 
     removed = repair(output, _verify(output, sample, full, seed, gpu_id))
     msg.info(f"Removed {removed} shards")
-    _run(output, None, n_process, "1/1", max(0, gpu_id), ray=None)
+    _run(output, processes=n_process, gpu_id=max(0, gpu_id))
 
 
 def _verify(

@@ -5,9 +5,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import spacy
 import typer
 
-from ..output import clear_errors, msg, write, write_json, write_page
+from ..errors import Errors
+from ..output import msg, write, write_json, write_page
 from .group import (
     TEXT,
     AnyModel,
@@ -42,7 +44,6 @@ HEADER = ("context", "nearest contexts", "cosine")
 
 
 @explore.command("word")
-@clear_errors()
 def word_cli(
     model: AnyModel,
     text: list[Path] = typer.Argument(..., help=CONTEXTS),
@@ -124,7 +125,6 @@ def word_cli(
 
 
 @explore.command("sentence")
-@clear_errors()
 def sentence_cli(
     model: AnyModel,
     sentence: str = typer.Argument(..., help="A sentence"),
@@ -151,7 +151,6 @@ def sentence_cli(
 
 
 @explore.command("mix")
-@clear_errors()
 def mix_cli(
     pipeline: str = typer.Argument(..., help="Trained pipeline: folder or package"),
     output: Path | None = typer.Option(
@@ -168,8 +167,6 @@ def mix_cli(
 ) -> None:
     """Show the share of each layer, and gamma, that every listener of a pipeline has
     learned."""
-    import spacy
-
     from ..explore import mix_view
     from ..pipeline import draw_mixes, learned_mixes
 
@@ -202,8 +199,6 @@ def _is_page(
 ) -> bool:
     """Return whether a page is to be written, and not something else, whose files end
     in one of the suffixes. Raises ValueError [EL073] for an unknown format."""
-    from ..errors import Errors
-
     if format not in (None, "page", other):
         raise Errors.EL073(found=format, known=f"page, {other}")
     return (format or (other if output.suffix in suffixes else "page")) == "page"
@@ -211,8 +206,6 @@ def _is_page(
 
 def _first(contexts: "Iterator[Context]", word: str, where: str) -> "Context":
     """Return the first context. Raises ValueError [EL084] if there is none."""
-    from ..errors import Errors
-
     found = next(contexts, None)
     if found is None:
         raise Errors.EL084(word=word, where=where)

@@ -4,11 +4,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import spacy
 import typer
 from spacy.cli import app as spacy_app
+from spacy.util import is_package
 from wasabi import MarkdownRenderer
 
-from ..output import clear_errors, show_all
+from ..errors import Errors
+from ..output import show_all
 from .renamed import Group
 
 if TYPE_CHECKING:
@@ -34,7 +37,6 @@ def _start() -> None:
 ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
-@clear_errors()
 def model_folder(model: Path) -> Path:
     """Return the path of a model. It may be the name of a model that ships."""
     from ..models import find
@@ -42,21 +44,15 @@ def model_folder(model: Path) -> Path:
     return find(model)
 
 
-@clear_errors()
 def model_or_pipeline(model: Path) -> Path:
     """Return the path of a model, or the name of an installed pipeline."""
-    from spacy.util import is_package
-
     return model if is_package(str(model)) else model_folder(model)
 
 
-@clear_errors()
 def check_gpu(gpu_id: int | None) -> int | None:
     """Return a GPU ID, or raise ValueError [EL151] if there is no such GPU."""
     if gpu_id is not None and gpu_id >= 0:
         from torch.cuda import device_count
-
-        from ..errors import Errors
 
         if gpu_id >= device_count():
             raise Errors.EL151(gpu_id=gpu_id, n=device_count())
@@ -99,10 +95,7 @@ def load_bilm(model: Path, gpu_id: int) -> "tuple[BiLM, Objective | None]":
 def _bilm_of_pipeline(name: Path) -> "tuple[BiLM, Path | None]":
     """Return the biLM of the first `elmo` of a pipeline, and the weights that it names,
     if they are there and have the same sizes."""
-    import spacy
-
     from ..bilm import weights
-    from ..errors import Errors
     from ..models import installed
     from ..pipeline import Elmo
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import typer
 
-from ..output import clear_errors, msg, write
+from ..errors import Errors
+from ..output import msg, write
 from .group import Force, app
 
 PLACES = ("input", "output")
 
 
 @app.command("init-config")
-@clear_errors()
 def init_config_cli(
     output: Path = typer.Argument(
         ..., help="Configuration to write (.cfg), '-' for stdout"
@@ -53,7 +53,6 @@ def init_config_cli(
     force: Force = False,
 ) -> None:
     """Write a full configuration for 'spacy train', with ELMo in every component."""
-    from ..errors import Errors
     from ..files import named_path, write_file
     from ..pipeline import make_config, shipped_words
 

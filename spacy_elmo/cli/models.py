@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ..output import clear_errors, msg, write, write_json
+from ..errors import Errors
+from ..output import msg, write, write_json
 from .group import AsJson, Force, Model, app
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ CASES = {"1 sentence": (1, False), "64 sentences": (64, False), "training": (64,
 
 
 @app.command("models")
-@clear_errors()
 def models_cli(
     name: str | None = typer.Argument(None, help="Show this one's card"),
     as_json: AsJson = False,
@@ -64,7 +64,6 @@ def _row(model: str, card: dict[str, Any]) -> tuple[str, ...]:
 
 
 @app.command("info")
-@clear_errors()
 def info_cli(
     model: Model,
     as_json: AsJson = False,
@@ -80,11 +79,10 @@ def info_cli(
 
     from ..bilm import weights
     from ..models import read_card, tokens_read
+    from ..pipeline import component_config
 
     if as_config:
-        sizes = weights.read_config(model).to_dict()
-        section = {"@architectures": "spacy-elmo.BiLM.v1", **sizes}
-        component = {"factory": "elmo", "model": section, **_mix(model)}
+        component = {"factory": "elmo", **component_config(model)}
         nested = {"components": {"elmo": component}}
         write(Config(nested).to_str() + "\n")
         return
@@ -119,20 +117,11 @@ def info_cli(
         msg.table(short)
 
 
-def _mix(model: Path) -> dict[str, Any]:
-    """Return the settings of a component that a model's trained mix stands for."""
-    from ..bilm import weights
-
-    mix = weights.read_mix(model)
-    return {} if mix is None else {"mix_weights": [*mix.weights], "gamma": mix.gamma}
-
-
 def _kernels(config: "BiLMConfig") -> list[list[str]]:
     """Return a row for each part of a model: its kernel in each of CASES."""
     import torch
 
     from ..bilm.kernels import choose_all, dispatch_key_of
-    from ..errors import ElmoError
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     key = dispatch_key_of(torch.empty(0, device=device), "float32")
@@ -140,10 +129,8 @@ def _kernels(config: "BiLMConfig") -> list[list[str]]:
     def choose(rows: int, gradient: bool) -> dict[str, str]:
         try:
             return choose_all(key._replace(gradient=gradient), config, rows)
-        except ElmoError as error:
-            if error.code != "EL150":
-                raise
-            return {}  # a kernel that is forced can't do this
+        except Errors.EL150:  # a kernel that is forced can't do this
+            return {}
 
     chosen = [choose(*case) for case in CASES.values()]
     parts = max(chosen, key=len) or choose_all(key, config, 1)
@@ -151,7 +138,6 @@ def _kernels(config: "BiLMConfig") -> list[list[str]]:
 
 
 @app.command("convert")
-@clear_errors()
 def convert_cli(
     source: Model,
     target: Path = typer.Argument(..., help="Folder to write"),
@@ -167,7 +153,6 @@ def convert_cli(
 ) -> None:
     """Read a biLM and write it in another format, with the same vectors."""
     from ..bilm import weights
-    from ..errors import Errors
     from ..files import named_path
     from ..models import read_card
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import typer
 
-from ..output import clear_errors, msg, write_json
+from ..errors import Errors
+from ..output import msg, write_json
 from .group import (
     ANY_ARGUMENTS,
     GPU_HELP,
@@ -29,7 +30,6 @@ from .group import (
 
 
 @app.command("prepare")
-@clear_errors()
 def prepare_cli(
     text: Text,
     output: Path = typer.Option(..., "--output", "-o", help="Folder to write"),
@@ -77,7 +77,6 @@ def prepare_cli(
 
 
 @app.command("pretrain", context_settings=ANY_ARGUMENTS)
-@clear_errors()
 def pretrain_cli(
     ctx: typer.Context,
     config: Path = typer.Argument(..., help="Configuration (.cfg)"),
@@ -103,7 +102,6 @@ def pretrain_cli(
 
 
 @app.command("perplexity")
-@clear_errors()
 def perplexity_cli(
     model: AnyModel,
     text: list[Path] = typer.Argument(
@@ -125,7 +123,6 @@ def perplexity_cli(
     The biLM of a pipeline is measured with the softmax of the weights that it was
     fine-tuned from.
     """
-    from ..errors import Errors
     from ..pretrain import LanguageModel, perplexity, prepared_folder
     from ..text import build_corpus, check_vocab, open_corpus, read_sentences
 
@@ -164,7 +161,6 @@ def perplexity_cli(
 
 
 @app.command("curve")
-@clear_errors()
 def curve_cli(
     runs: list[Path] = typer.Argument(..., help="Output folders of 'pretrain'"),
     output: Path = typer.Option(

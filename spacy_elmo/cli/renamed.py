@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from ..errors import Errors, Warnings
+from ..output import clear_errors
 
 # Old command -> new one, with options that make it do the same.
 COMMANDS: dict[str, list[str]] = {
@@ -41,7 +42,13 @@ GONE = {
 
 
 class Group(TyperGroup):
-    """A group of commands, which knows their old names and those of their options."""
+    """A group of commands, which knows their old names and those of their options. An
+    error of a command is one message."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that arguments name."""
+        with clear_errors():
+            return super().invoke(ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
         """Return the command that arguments name, and the arguments that follow."""

@@ -46,13 +46,6 @@ Paths = Annotated[
 TextName = Annotated[str, Field(pattern=r"^\w[\w .-]*$")]
 
 
-def _working_folder() -> Path:
-    try:
-        return Path.cwd()
-    except OSError:  # it was removed
-        return Path()
-
-
 class Section(BaseModel):
     """A section of a configuration: all its settings are known, none is converted."""
 
@@ -60,7 +53,7 @@ class Section(BaseModel):
 
     # The folder that relative paths start from, even if the process changes its own.
     # The paths stay as they are written, for cards and checkpoints.
-    _folder: Path = PrivateAttr(default_factory=_working_folder)
+    _folder: Path = PrivateAttr(default_factory=Path.cwd)
 
     def path(self, name: str) -> Path:
         """Return the absolute path of a file or folder that the section names."""

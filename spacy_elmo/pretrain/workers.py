@@ -138,27 +138,26 @@ def start(device: str) -> Iterator[Workers]:
     n_sharing = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    if device.startswith("cuda"):
-        default = device.removeprefix("cuda").removeprefix(":") or "0"
-        number = int(os.environ["LOCAL_RANK"] if size > 1 else default)
-        n_gpus = torch.cuda.device_count()
-        if number >= n_gpus:
+    on = torch.device(device)
+    if on.type == "cuda":
+        number = int(os.environ["LOCAL_RANK"]) if size > 1 else on.index or 0
+        if number >= (n_gpus := torch.cuda.device_count()):
             problem = (
                 f"device {number} is no GPU: torch finds {n_gpus or 'no GPU'}; "
                 "device = 'auto' takes what is there"
             )
             raise Errors.EL037(path="training.device", problem=problem)
-        device, n_sharing = f"cuda:{number}", 1
-        torch.cuda.set_device(number)
+        on, n_sharing = torch.device("cuda", number), 1
+        torch.cuda.set_device(on)
     if size == 1 and not dist.is_torchelastic_launched():
-        yield Workers(0, 1, torch.device(device))
+        yield Workers(0, 1, on)
         return
     patience = timedelta(days=7)  # the first may prepare text for hours
-    backend = "nccl" if device.startswith("cuda") else "gloo"
+    backend = "nccl" if on.type == "cuda" else "gloo"
     dist.init_process_group(backend, timeout=patience)
     control = dist.new_group(backend="gloo", timeout=patience)
     try:
-        yield Workers(dist.get_rank(), size, torch.device(device), n_sharing, control)
+        yield Workers(dist.get_rank(), size, on, n_sharing, control)
     finally:
         dist.destroy_process_group()
 
