@@ -21,10 +21,10 @@ from spacy_elmo.bilm.objectives.adaptive import adaptive_softmax
 from spacy_elmo.bilm.objectives.full import full_softmax
 from spacy_elmo.bilm.objectives.sampled import sampled_softmax
 from spacy_elmo.pretrain.config import TrainingConfig
+from spacy_elmo.pretrain.loop import train_step
 from spacy_elmo.pretrain.memory import keep_freed_memory
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.pretrain.optimizers import adam
-from spacy_elmo.pretrain.step import train_step
 from spacy_elmo.text.corpus import SPECIALS, Corpus, build_corpus
 from spacy_elmo.text.streams import Batch, Streams
 

@@ -2,7 +2,7 @@
 
 config.py                    settings, and how they are read from files
 start.py, memory.py          what a run is made of, and the memory it takes
-loop.py, step.py             the loop, and one step
+loop.py                      the loop, and one step
 workers.py                   the processes of a run
 optimizers.py, schedules.py  by registered name
 checkpoint.py                what a run resumes from, and whether it may
@@ -14,11 +14,10 @@ from .config import PretrainConfig, read_config
 from .corpora import prepared_folder
 from .evaluation import Perplexity, perplexity
 from .loggers import draw_curve
-from .loop import Stopped, pretrain
+from .loop import Stopped, pretrain, train_step
 from .model import LanguageModel
 from .optimizers import OptimizerRecipe
 from .schedules import Schedule
-from .step import train_step
 
 __all__ = [
     "LanguageModel", "OptimizerRecipe", "Perplexity", "PretrainConfig", "Schedule",

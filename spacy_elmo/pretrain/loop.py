@@ -1,6 +1,6 @@
-"""The training loop. START READING HERE for the trainer.
+"""The training loop, and one step of it. START READING HERE for the trainer.
 
-    corpora.py -> text/streams.py -> step.py -> checkpoint.py, loggers.py, results.py
+    corpora.py -> text/streams.py -> train_step -> checkpoint.py, loggers.py, results.py
 
 Every process of workers.py runs this loop; the first one writes the files.
 """
@@ -8,7 +8,8 @@ Every process of workers.py runs this loop; the first one writes the files.
 import json
 import math
 import time
-from contextlib import ExitStack
+from collections.abc import Sequence
+from contextlib import ExitStack, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from signal import SIGTERM
@@ -16,6 +17,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
+from torch.optim import Optimizer
 
 from ..bilm import BiLMState
 from ..bilm.kernels import (
@@ -31,16 +34,16 @@ from ..processes import StopSignals
 from ..text import Batch, read_ahead
 from . import checkpoint
 from .checkpoint import check_resumable, identity, read_saved
-from .config import PretrainConfig
+from .config import PretrainConfig, TrainingConfig
 from .corpora import DEV, TRAIN, open_corpora, replace_text
 from .evaluation import perplexity
 from .loggers import Log
 from .memory import gigabytes
-from .optimizers import set_learn_rate
+from .model import LanguageModel, on_device
+from .optimizers import clip_gradients, set_learn_rate
 from .results import BEST, LAST, finish, measure, prepare_output, save_models, show
 from .start import Results, Run, softmax_folder
-from .step import train_step
-from .workers import start, torch_settings
+from .workers import ALONE, Workers, start, torch_settings
 
 
 class Stopped(Exception):
@@ -209,6 +212,73 @@ def _train(run: Run, log: Log | None, stop: StopSignals) -> None:
             _save(run)
         if asked and not at_end:
             raise Stopped(stop.asked or SIGTERM, run.step, run.n_steps)
+
+
+def train_step(
+    model: LanguageModel,
+    optimizers: Sequence[Optimizer],
+    batches: Sequence[Batch[np.ndarray]],
+    states: list[BiLMState],
+    training: TrainingConfig,
+    *,
+    step: int,
+    workers: Workers = ALONE,
+) -> tuple[Tensor, Tensor]:
+    """Update a model from the mean loss over all targets of all processes.
+
+    The CPU never waits for a GPU. All copies go to it, by `to_device`: words, positions
+    and targets of the batch, the rows of a softmax that they use, and the rows whose
+    targets are in each cluster. One exception: where sparse gradients of several parts
+    are joined, the CPU waits for the number of their rows.
+
+    Args:
+        model: The model to train.
+        optimizers: Its optimizers, with their learning rates set.
+        batches: Next tokens of the streams of this process, in parts that are computed
+            one after the other. Their gradients are added up.
+        states: State of each part, which is replaced by the state after the step.
+        training: Seed, precision, clip_norm and softmax_first are used.
+        step: Number of the step, which the random numbers depend on.
+        workers: The processes of the run.
+
+    Returns:
+        The sum of -log p over this process's targets and the number of these, (2,) in
+        float64, and the global norm of the gradient before it was clipped.
+    """
+    # One seed for each step of each process.
+    seed = training.seed * 1_000_003 + step * 8_191 + workers.rank
+    torch.manual_seed(seed % (1 << 63))
+    targets = [
+        np.concatenate([d.target_P for d in (b.forward, b.backward)]) for b in batches
+    ]
+    words_P = np.concatenate(targets)
+    (n_targets,) = workers.sum([len(words_P)])
+    model.softmax.begin_step(training.seed, step, workers.union(words_P))
+    trained = model if step >= training.softmax_first else model.softmax
+    device = model.bilm.device
+    figures = torch.zeros(2, dtype=torch.float64, device=device)
+    figures[1] += len(words_P)
+    for part, numbers in enumerate(batches):
+        batch = on_device(numbers, device)
+        known = model.softmax.prepare(targets[part], device)
+        with torch.autocast(
+            device.type, torch.bfloat16, enabled=training.precision == "bfloat16"
+        ):
+            with torch.set_grad_enabled(trained is model):
+                top_PH, states[part] = model.read(batch, states[part])
+            log_p_P = model.log_p(top_PH, batch, known)
+        loss = -log_p_P.sum()
+        # Gradients are averaged over processes: the result is a mean over all targets.
+        is_last = part == len(batches) - 1
+        with workers.averaging(trained.parameters()) if is_last else nullcontext():
+            (loss * (workers.size / max(1.0, n_targets))).backward()
+        figures[0] += loss.detach().double()
+    norm = clip_gradients(model.parameters(), training.clip_norm)
+    for optimizer in optimizers:
+        optimizer.step()
+        # Gradients are not read any more, and take memory.
+        optimizer.zero_grad(set_to_none=True)
+    return figures, norm
 
 
 def _check_finite(run: Run, *figures: float) -> None:

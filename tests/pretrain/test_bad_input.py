@@ -7,8 +7,7 @@ import torch
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.models import read_card
-from spacy_elmo.pretrain import checkpoint
-from spacy_elmo.pretrain import step as step_module
+from spacy_elmo.pretrain import checkpoint, loop
 from spacy_elmo.pretrain.loop import pretrain
 
 from .runs import CONFIG, config
@@ -58,7 +57,7 @@ def test_vocabulary_smaller_than_the_samples(folder):
 def test_broken_gradient_keeps_the_last_good_checkpoint(folder, monkeypatch, step):
     """Wherever it comes, at a save too; the run goes on from before."""
     pretrain(config(folder), folder / "whole")
-    real, n_steps = step_module.clip_gradients, []
+    real, n_steps = loop.clip_gradients, []
 
     def broken(parameters, max_norm):
         n_steps.append(1)
@@ -67,7 +66,7 @@ def test_broken_gradient_keeps_the_last_good_checkpoint(folder, monkeypatch, ste
             parameters[0].grad.fill_(math.nan)
         return real(parameters, max_norm)
 
-    monkeypatch.setattr(step_module, "clip_gradients", broken)
+    monkeypatch.setattr(loop, "clip_gradients", broken)
     with pytest.raises(ValueError, match="EL038"):
         pretrain(config(folder), folder / "out")
     assert checkpoint.read_progress(folder / "out")["step"] == (step - 1) // 10 * 10
@@ -94,6 +93,6 @@ def test_gpu_that_is_too_small(folder, monkeypatch):
     def too_much(*args, **kwargs):
         raise torch.cuda.OutOfMemoryError
 
-    monkeypatch.setattr(step_module, "clip_gradients", too_much)
+    monkeypatch.setattr(loop, "clip_gradients", too_much)
     with pytest.raises(MemoryError, match=r"EL076.*accumulate"):
         pretrain(config(folder), folder / "out")

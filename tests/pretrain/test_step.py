@@ -13,9 +13,9 @@ from spacy_elmo.bilm.objectives.sampled import SampledSoftmax
 from spacy_elmo.machine import transfer
 from spacy_elmo.pretrain import optimizers
 from spacy_elmo.pretrain.config import TrainingConfig
+from spacy_elmo.pretrain.loop import train_step
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.pretrain.optimizers import OptimizerRecipe, adagrad, adam, muon, sgd
-from spacy_elmo.pretrain.step import train_step
 from spacy_elmo.text.corpus import build_corpus
 from spacy_elmo.text.streams import Streams
 
