@@ -11,17 +11,8 @@ import typer
 
 from ..errors import Errors
 from ..output import msg, write_json
-from .group import (
-    AnyModel,
-    AsJson,
-    GpuId,
-    Kind,
-    Lang,
-    Text,
-    Tokenizer,
-    app,
-    load_bilm,
-)
+from . import options
+from .group import app, load_bilm
 
 if TYPE_CHECKING:
     from ..bilm import BiLM
@@ -33,18 +24,18 @@ NAMES = ("tokens/s, new words", "tokens/s, known words", "ms a sentence")
 
 @app.command("benchmark")
 def benchmark_cli(
-    model: AnyModel,
-    text: Text,
+    model: options.AnyModel,
+    text: options.Text,
     threads: list[int] = typer.Option([1], min=1, help="CPU threads"),
     max_tokens: int = typer.Option(
         2000, min=1, help="Tokens of the text that are read"
     ),
     rounds: int = typer.Option(3, min=1, help="Times that each setting is measured"),
-    kind: Kind = None,
-    lang: Lang = "en",
-    tokenizer: Tokenizer = "spacy",
-    gpu_id: GpuId = -1,
-    as_json: AsJson = False,
+    kind: options.Kind = None,
+    lang: options.Lang = "en",
+    tokenizer: options.Tokenizer = "spacy",
+    gpu_id: options.GpuId = -1,
+    as_json: options.AsJson = False,
 ) -> None:
     """Measure the speed of each precision and number of threads on a text.
 

@@ -12,18 +12,8 @@ from typer.core import TyperCommand
 
 from ..errors import Errors
 from ..output import msg, write_json
-from .group import (
-    TEXT,
-    AsJson,
-    Force,
-    GpuId,
-    Kind,
-    Lang,
-    NProcess,
-    Sentences,
-    Tokenizer,
-    app,
-)
+from . import options
+from .group import app
 from .renamed import Group
 
 if TYPE_CHECKING:
@@ -71,16 +61,16 @@ def run_cli(
         None, help="Shipped model, folder of weights, or pipeline"
     ),
     inputs: list[str] | None = typer.Argument(
-        None, help=f"{TEXT}, '-' for standard input"
+        None, help=f"{options.TEXT}, '-' for standard input"
     ),
     output: Path = typer.Option(..., "--output", "-o", help="Folder of the vectors"),
-    lang: Lang = "en",
-    tokenizer: Tokenizer = "spacy",
-    sentences: Sentences = True,
+    lang: options.Lang = "en",
+    tokenizer: options.Tokenizer = "spacy",
+    sentences: options.Sentences = True,
     pipeline: str | None = typer.Option(
         None, help="Pipeline that sets tokens and sentences instead"
     ),
-    kind: Kind = None,
+    kind: options.Kind = None,
     one_per_file: bool = typer.Option(
         False, "--one-per-file", help="A file of text is one document"
     ),
@@ -113,8 +103,8 @@ def run_cli(
     ),
     threads: int = typer.Option(1, help="Threads of each process"),
     batch_tokens: int = typer.Option(2048, help="Most tokens of a batch"),
-    gpu_id: GpuId = -1,
-    n_process: NProcess = 1,
+    gpu_id: options.GpuId = -1,
+    n_process: options.NProcess = 1,
     share: str = typer.Option("1/1", help="Part of the work: 3/64 is the third of 64"),
     ray: str | None = typer.Option(
         None,
@@ -133,7 +123,7 @@ def run_cli(
     else:
         device = "cpu" if gpu_id < 0 else "cuda"
         fields = (text_field, id_field, tokens_field)
-        options = Options(
+        settings = Options(
             Reading(lang, tokenizer, sentences, pipeline, None, *fields, window),
             Computing(precision, device, threads, batch_tokens),
             mix_of=mix_of,
@@ -145,7 +135,7 @@ def run_cli(
             limit_mb=limit_mb,
             one_per_file=one_per_file,
         )
-        plan, encoder = make_plan(model, inputs or [], output, options, gpu_id=gpu)
+        plan, encoder = make_plan(model, inputs or [], output, settings, gpu_id=gpu)
     _show_plan(plan, output, n_process)
     if ctx.info_name == "run":
         part, _, parts = share.partition("/")
@@ -209,7 +199,7 @@ def _show_plan(plan: "Plan", output: Path, n_process: int) -> None:
 
 
 @embed.command("status")
-def status_cli(output: Path = FOLDER, as_json: AsJson = False) -> None:
+def status_cli(output: Path = FOLDER, as_json: options.AsJson = False) -> None:
     """Show what is done, the speed, and the errors of rounding."""
     from ..embed import Progress, read_plan, rounding_error
 
@@ -235,7 +225,7 @@ def export_cli(
     output: Path = FOLDER,
     target: Path = typer.Argument(..., help="Folder, or one file ending in .hdf5"),
     sink: str = typer.Option("parquet", "--format", help="parquet, hdf5 or another"),
-    force: Force = False,
+    force: options.Force = False,
 ) -> None:
     """Write finished vectors in another format. HDF5 has AllenNLP's layout."""
     from ..embed import export
@@ -250,7 +240,7 @@ def verify_cli(
     sample: float = SAMPLE,
     full: bool = FULL,
     seed: int = SEED,
-    gpu_id: GpuId = -1,
+    gpu_id: options.GpuId = -1,
 ) -> None:
     """Check that each token is there once with the right vector. Exit with 1 if not."""
     report = _verify(output, sample, full, seed, gpu_id)
@@ -268,8 +258,8 @@ def repair_cli(
     sample: float = SAMPLE,
     full: bool = FULL,
     seed: int = SEED,
-    gpu_id: GpuId = -1,
-    n_process: NProcess = 1,
+    gpu_id: options.GpuId = -1,
+    n_process: options.NProcess = 1,
 ) -> None:
     """Verify, and write the shards with a problem again."""
     from ..embed import repair

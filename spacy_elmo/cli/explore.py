@@ -10,18 +10,8 @@ import typer
 
 from ..errors import Errors
 from ..output import msg, write, write_json, write_page
-from .group import (
-    TEXT,
-    AnyModel,
-    AsJson,
-    GpuId,
-    Kind,
-    Lang,
-    Tokenizer,
-    app,
-    load_bilm,
-    markdown_table,
-)
+from . import options
+from .group import app, load_bilm, markdown_table
 from .renamed import Group
 
 if TYPE_CHECKING:
@@ -35,8 +25,8 @@ app.add_typer(
 )
 
 CONTEXTS = (
-    f"{TEXT}; .tsv files of lines with a label, a tab and a sentence. .spacy files "
-    "have labels, too"
+    f"{options.TEXT}; .tsv files of lines with a label, a tab and a sentence. .spacy "
+    "files have labels, too"
 )
 LABEL = "Label of a token in a .spacy file: pos, tag, dep, ent_type or lemma"
 N_WORDS = 8  # shown beside a table of contexts
@@ -45,7 +35,7 @@ HEADER = ("context", "nearest contexts", "cosine")
 
 @explore.command("word")
 def word_cli(
-    model: AnyModel,
+    model: options.AnyModel,
     text: list[Path] = typer.Argument(..., help=CONTEXTS),
     word: str = typer.Option(
         ..., help="The word; a regular expression, '배(가|를|는)?' for instance"
@@ -74,11 +64,11 @@ def word_cli(
     max_contexts: int = typer.Option(
         5000, min=1, help="Most contexts that are read, from the start of the text"
     ),
-    kind: Kind = None,
-    lang: Lang = "en",
-    tokenizer: Tokenizer = "spacy",
-    gpu_id: GpuId = -1,
-    as_json: AsJson = False,
+    kind: options.Kind = None,
+    lang: options.Lang = "en",
+    tokenizer: options.Tokenizer = "spacy",
+    gpu_id: options.GpuId = -1,
+    as_json: options.AsJson = False,
 ) -> None:
     """Find the contexts in which a word has similar vectors.
 
@@ -126,7 +116,7 @@ def word_cli(
 
 @explore.command("sentence")
 def sentence_cli(
-    model: AnyModel,
+    model: options.AnyModel,
     sentence: str = typer.Argument(..., help="A sentence"),
     other: str | None = typer.Argument(
         None, help="Another sentence to compare it with; by default the sentence itself"
@@ -134,9 +124,9 @@ def sentence_cli(
     output: Path = typer.Option(
         ..., "--output", "-o", help="HTML file to write; '-' is standard output"
     ),
-    lang: Lang = "en",
-    tokenizer: Tokenizer = "spacy",
-    gpu_id: GpuId = -1,
+    lang: options.Lang = "en",
+    tokenizer: options.Tokenizer = "spacy",
+    gpu_id: options.GpuId = -1,
 ) -> None:
     """Show how alike the tokens of two sentences are, layer by layer, and how well the
     model predicts each, if it has its softmax."""
@@ -163,7 +153,7 @@ def mix_cli(
     format: str | None = typer.Option(
         None, help="page or plot, if the name of the file does not say it"
     ),
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Show the share of each layer, and gamma, that every listener of a pipeline has
     learned."""

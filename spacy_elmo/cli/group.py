@@ -1,17 +1,17 @@
-"""The command group `spacy elmo`, and the options that its commands share."""
+"""The command group `spacy elmo`, and what its commands share beside options."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import spacy
 import typer
 from spacy.cli import app as spacy_app
-from spacy.util import is_package
 from wasabi import MarkdownRenderer
 
 from ..errors import Errors
 from ..output import show_all
+from .options import device
 from .renamed import Group
 
 if TYPE_CHECKING:
@@ -31,37 +31,6 @@ spacy_app.add_typer(app)
 def _start() -> None:
     """Train, convert and look into ELMo biLMs."""
     show_all()
-
-
-# Context settings of a command that passes on the arguments that it does not know.
-ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
-
-
-def model_folder(model: Path) -> Path:
-    """Return the path of a model. It may be the name of a model that ships."""
-    from ..models import find
-
-    return find(model)
-
-
-def model_or_pipeline(model: Path) -> Path:
-    """Return the path of a model, or the name of an installed pipeline."""
-    return model if is_package(str(model)) else model_folder(model)
-
-
-def check_gpu(gpu_id: int | None) -> int | None:
-    """Return a GPU ID, or raise ValueError [EL151] if there is no such GPU."""
-    if gpu_id is not None and gpu_id >= 0:
-        from torch.cuda import device_count
-
-        if gpu_id >= device_count():
-            raise Errors.EL151(gpu_id=gpu_id, n=device_count())
-    return gpu_id
-
-
-def device(gpu_id: int) -> str:
-    """Return torch's name for a GPU ID: "cuda:0", or "cpu" for -1."""
-    return "cpu" if gpu_id < 0 else f"cuda:{gpu_id}"
 
 
 def load_bilm(model: Path, gpu_id: int) -> "tuple[BiLM, Objective | None]":
@@ -114,36 +83,6 @@ def _bilm_of_pipeline(name: Path) -> "tuple[BiLM, Path | None]":
         return bilm, None
     bilm.vocab = stored.vocab
     return bilm, source
-
-
-TEXT = (
-    "Files of text, .jsonl, .conllu or .spacy, also .gz, .xz, .bz2 and .zst; folders "
-    "of such files"
-)
-MODEL = "Model folder, or a file in it, in any format, or a name that ships"
-Model = Annotated[Path, typer.Argument(callback=model_folder, help=MODEL)]
-AnyModel = Annotated[
-    Path,
-    typer.Argument(callback=model_or_pipeline, help=f"{MODEL}; or a trained pipeline"),
-]
-Text = Annotated[list[Path], typer.Argument(help=TEXT)]
-Kind = Annotated[
-    str | None,
-    typer.Option(help="text, jsonl, conllu or spacy, where names don't say it"),
-]
-Lang = Annotated[str, typer.Option("--lang", "-l", help="Language of the tokenizer")]
-Tokenizer = Annotated[str, typer.Option(help="'spacy' or 'whitespace'")]
-Sentences = Annotated[bool, typer.Option(help="Split lines at sentence ends")]
-GPU_HELP = "GPU ID or -1 for CPU"
-GpuId = Annotated[
-    int, typer.Option("--gpu-id", "-g", callback=check_gpu, help=GPU_HELP)
-]
-NProcess = Annotated[
-    int, typer.Option("--n-process", "-n", min=1, help="Processes on this machine")
-]
-Force = Annotated[bool, typer.Option("--force", "-F", help="Replace what is there")]
-Silent = Annotated[bool, typer.Option("--silent", "-S", help="Show no progress")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON")]
 
 
 def markdown_table(rows: Iterable[Sequence[str]]) -> str:

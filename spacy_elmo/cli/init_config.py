@@ -7,7 +7,8 @@ import typer
 
 from ..errors import Errors
 from ..output import msg, write
-from .group import Force, app
+from . import options
+from .group import app
 
 PLACES = ("input", "output")
 
@@ -50,7 +51,7 @@ def init_config_cli(
         help="Layer cache for later epochs: 'memory' (the default, if the biLM is "
         "frozen), a file, or 'none'",
     ),
-    force: Force = False,
+    force: options.Force = False,
 ) -> None:
     """Write a full configuration for 'spacy train', with ELMo in every component."""
     from ..files import named_path, write_file

@@ -8,7 +8,8 @@ import typer
 
 from ..errors import Errors
 from ..output import msg, write, write_json
-from .group import AsJson, Force, Model, app
+from . import options
+from .group import app
 
 if TYPE_CHECKING:
     from ..bilm import BiLMConfig
@@ -22,7 +23,7 @@ CASES = {"1 sentence": (1, False), "64 sentences": (64, False), "training": (64,
 @app.command("models")
 def models_cli(
     name: str | None = typer.Argument(None, help="Show this one's card"),
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Show the installed biLMs, in this package and in packages of their own: what they
     are for, and how they were made."""
@@ -65,8 +66,8 @@ def _row(model: str, card: dict[str, Any]) -> tuple[str, ...]:
 
 @app.command("info")
 def info_cli(
-    model: Model,
-    as_json: AsJson = False,
+    model: options.Model,
+    as_json: options.AsJson = False,
     as_config: bool = typer.Option(
         False, "--config", help="Print the component's section of a configuration"
     ),
@@ -139,7 +140,7 @@ def _kernels(config: "BiLMConfig") -> list[list[str]]:
 
 @app.command("convert")
 def convert_cli(
-    source: Model,
+    source: options.Model,
     target: Path = typer.Argument(..., help="Folder to write"),
     format: str | None = typer.Option(
         None,
@@ -149,7 +150,7 @@ def convert_cli(
     precision: str = typer.Option(
         "float32", help="Precision of the files: float32 or float16"
     ),
-    force: Force = False,
+    force: options.Force = False,
 ) -> None:
     """Read a biLM and write it in another format, with the same vectors."""
     from ..bilm import weights

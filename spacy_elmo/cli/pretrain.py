@@ -2,41 +2,24 @@
 
 import time
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from ..errors import Errors
 from ..output import msg, write_json
-from .group import (
-    ANY_ARGUMENTS,
-    GPU_HELP,
-    TEXT,
-    AnyModel,
-    AsJson,
-    Force,
-    GpuId,
-    Kind,
-    Lang,
-    NProcess,
-    Sentences,
-    Silent,
-    Text,
-    Tokenizer,
-    app,
-    check_gpu,
-    device,
-    load_bilm,
-)
+from . import options
+from .group import app, load_bilm
 
 
 @app.command("prepare")
 def prepare_cli(
-    text: Text,
+    text: options.Text,
     output: Path = typer.Option(..., "--output", "-o", help="Folder to write"),
-    kind: Kind = None,
-    lang: Lang = "en",
-    tokenizer: Tokenizer = "spacy",
-    sentences: Sentences = True,
+    kind: options.Kind = None,
+    lang: options.Lang = "en",
+    tokenizer: options.Tokenizer = "spacy",
+    sentences: options.Sentences = True,
     vocab_size: int = typer.Option(50_000, min=1, help="Most words of the vocabulary"),
     min_count: int = typer.Option(
         1, min=0, help="Least occurrences of a word of the vocabulary"
@@ -44,9 +27,9 @@ def prepare_cli(
     max_tokens: int | None = typer.Option(
         None, min=1, help="Stop after about this number of tokens"
     ),
-    n_process: NProcess = 1,
-    force: Force = False,
-    silent: Silent = False,
+    n_process: options.NProcess = 1,
+    force: options.Force = False,
+    silent: options.Silent = False,
 ) -> None:
     """Tokenize text once, and write it as training reads it.
 
@@ -76,15 +59,13 @@ def prepare_cli(
     msg.info(f"{output}: {seconds:,.0f} seconds, {speed:,.0f} tokens/s")
 
 
-@app.command("pretrain", context_settings=ANY_ARGUMENTS)
+@app.command("pretrain", context_settings=options.ANY_ARGUMENTS)
 def pretrain_cli(
     ctx: typer.Context,
     config: Path = typer.Argument(..., help="Configuration (.cfg)"),
     output: Path = typer.Option(..., "--output", "-o", help="Folder for the models"),
-    force: Force = False,
-    gpu_id: int | None = typer.Option(
-        None, "--gpu-id", "-g", callback=check_gpu, help=GPU_HELP
-    ),
+    force: options.Force = False,
+    gpu_id: Annotated[int | None, options.GPU] = None,
 ) -> None:
     """Train both directions of a biLM, or resume a run that was stopped.
 
@@ -96,27 +77,27 @@ def pretrain_cli(
     """
     from ..pretrain.__main__ import run
 
-    on = [] if gpu_id is None else ["--training.device", device(gpu_id)]
+    on = [] if gpu_id is None else ["--training.device", options.device(gpu_id)]
     overrides = [*ctx.args, *on]
     run(config, output, overwrite=force, overrides=overrides, module="spacy")
 
 
 @app.command("perplexity")
 def perplexity_cli(
-    model: AnyModel,
+    model: options.AnyModel,
     text: list[Path] = typer.Argument(
-        ..., help=f"Held-out text: {TEXT}; or one folder that 'prepare' made"
+        ..., help=f"Held-out text: {options.TEXT}; or one folder that 'prepare' made"
     ),
-    kind: Kind = None,
-    lang: Lang = "en",
-    tokenizer: Tokenizer = "spacy",
-    sentences: Sentences = True,
+    kind: options.Kind = None,
+    lang: options.Lang = "en",
+    tokenizer: options.Tokenizer = "spacy",
+    sentences: options.Sentences = True,
     max_tokens: int | None = typer.Option(
         None, min=1, help="Stop after this number of tokens"
     ),
-    gpu_id: GpuId = -1,
-    silent: Silent = False,
-    as_json: AsJson = False,
+    gpu_id: options.GpuId = -1,
+    silent: options.Silent = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Measure the exact perplexity of held-out text: forward, backward, and mean.
 
