@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 from tqdm import tqdm
-from typer.core import TyperCommand
 
 from ..errors import Errors
 from ..output import msg, write_json
@@ -34,26 +33,11 @@ SAMPLE = typer.Option(0.001, help="Share of vectors to compute again")
 SEED = typer.Option(0, help="Seed of the sample")
 
 
-class _CommandWithRay(TyperCommand):
-    """A command whose option --ray may have no value."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Add "auto" after an option --ray that has no value."""
-        for i, following in reversed(list(enumerate([*args[1:], "-"]))):
-            if args and args[i] == "--ray" and following.startswith("-"):
-                args = [*args[: i + 1], "auto", *args[i + 1 :]]
-        return super().parse_args(ctx, args)
-
-
 @embed.command(
-    "run",
-    cls=_CommandWithRay,
-    help="Write vectors. The same command again writes the missing ones.",
+    "run", help="Write vectors. The same command again writes the missing ones."
 )
 @embed.command(
-    "plan",
-    cls=_CommandWithRay,
-    help="Write the plan, and show the time and space that it needs.",
+    "plan", help="Write the plan, and show the time and space that it needs."
 )
 def run_cli(
     ctx: typer.Context,

@@ -29,6 +29,8 @@ OPTIONS: dict[str, list[str]] = {
     "--limit": ["--limit-mb"],
     "--shards": ["--share"],
 }
+# Option whose value may be left out -> that value.
+OPTIONAL = {"--ray": "auto"}
 # What is gone -> what to do.
 GONE = {
     "benchmark inference": "'spacy elmo benchmark MODEL TEXT' measures this machine",
@@ -63,10 +65,11 @@ class Group(TyperGroup):
 
 
 def _with_new_options(command: Any, args: list[str]) -> list[str]:
-    """Return arguments with the new names of a command's options."""
+    """Return arguments with the new names of a command's options, and with the values
+    that are left out."""
     known = {name for option in command.params for name in option.opts}
     found: list[str] = []
-    for i, each in enumerate(args):
+    for i, (each, following) in enumerate(zip(args, [*args[1:], "-"])):
         if each == "--":  # what follows are no options
             return found + args[i:]
         old, equals, value = each.partition("=")
@@ -78,6 +81,8 @@ def _with_new_options(command: Any, args: list[str]) -> list[str]:
         if old not in known and not hasattr(command, "commands"):
             _refuse_what_is_gone(old)
         found.append(each)
+        if each in OPTIONAL and each in known and following.startswith("-"):
+            found.append(OPTIONAL[each])
     return found
 
 

@@ -139,17 +139,12 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     for line in path.read_bytes().splitlines(keepends=True):
         try:
             row = json.loads(line)
-        except ValueError as error:
+            dev = row.get("dev", {"mean": 0.0})
+            sum((row["step"], row["tokens"], row["loss"], dev["mean"]))  # all numbers
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             if line.endswith(b"\n") or not line.startswith(b"{"):
                 raise Errors.EL121(path=path) from error
             break  # unfinished: the process was killed while it wrote this line
-        is_row = isinstance(row, dict) and all(
-            isinstance(row.get(name), (int, float))
-            for name in ("step", "tokens", "loss")
-        )
-        dev = row.get("dev", {"mean": None}) if is_row else None
-        if not (isinstance(dev, dict) and "mean" in dev):
-            raise Errors.EL121(path=path)
         rows.append(row)
     return rows
 

@@ -70,7 +70,7 @@ class Run:
         recent: Sum of this process's losses, and number of their targets, since the
             last line of the log.
         loss: Mean loss of all processes when it was last looked at.
-        started: Time at which it began, less the time between its processes.
+        started: Time at which it would have begun if it had never been stopped.
         results: What it has found.
 
     Raises:
