@@ -3,7 +3,7 @@
 import os
 import statistics
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +52,13 @@ def benchmark_cli(
     read = read_sentences(
         text, kind=kind, lang=lang, tokenizer=tokenizer, form=bilm.form
     )
-    sentences = list(_first(read, max_tokens))
+    sentences: list[list[str]] = []
+    n_tokens = 0
+    for sentence in read:
+        if n_tokens >= max_tokens:
+            break
+        sentences.append(list(sentence))
+        n_tokens += len(sentence)
     if not sentences:
         raise Errors.EL033()
     found: dict[tuple[int, Any], list[tuple[float, ...]]]
@@ -79,16 +85,6 @@ def benchmark_cli(
     ]
     msg.table(cells, header=list(rows[0]), divider=True)
     msg.info(machine)
-
-
-def _first(read: "Iterable[Any]", max_tokens: int) -> Iterator[list[str]]:
-    """Yield sentences as long as fewer tokens were read."""
-    n_tokens = 0
-    for sentence in read:
-        yield list(sentence)
-        n_tokens += len(sentence)
-        if n_tokens >= max_tokens:
-            return
 
 
 def _precisions(bilm: "BiLM") -> list[Any]:

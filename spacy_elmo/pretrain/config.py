@@ -222,18 +222,16 @@ def parse_overrides(args: Sequence[str]) -> dict[str, Any]:
     """Return the values of `--section.name VALUE` arguments, as spaCy's commands take
     them: JSON, else a string. Raises ValueError [EL037] on other arguments."""
     overrides: dict[str, Any] = {}
-    rest = list(args)
-    while rest:
-        name = rest.pop(0)
-        name, equals, value = name.partition("=")
-        if not name.startswith("--") or "." not in name or not (equals or rest):
+    rest = iter(args)
+    for argument in rest:
+        name, equals, text = argument.partition("=")
+        value: Any = text if equals else next(rest, None)
+        if not name.startswith("--") or "." not in name or value is None:
             problem = f"{name!r} is not an override such as --training.epochs 2"
             raise Errors.EL037(path="command line", problem=problem)
-        value = value if equals else rest.pop(0)
-        try:
-            overrides[name[2:]] = json.loads(value)
-        except ValueError:
-            overrides[name[2:]] = value
+        with suppress(ValueError):  # no JSON: the string itself
+            value = json.loads(value)
+        overrides[name.removeprefix("--")] = value
     return overrides
 
 

@@ -318,7 +318,8 @@ def _measure_before(run: Run, log: Log | None) -> None:
     steps nor as their time. The model is the first candidate for the best one."""
     if log is not None:
         began = time.time()
-        before = measure(run, [name for name in run.corpora if name != TRAIN])
+        held_out = [name for name in run.corpora if name != TRAIN]
+        before = measure(run.model, run, held_out)
         run.started += time.time() - began
         log.skip(time.time() - began)
         run.results.before = before

@@ -1,7 +1,7 @@
 """The results of a run: the best model, the last one, their cards."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,8 @@ from .workers import Workers
 BEST, LAST = "model-best", "model-last"
 
 
-def measure(
-    run: Run, names: Iterable[str], model: LanguageModel | None = None
-) -> dict[str, Figures]:
-    """Return the perplexities of some texts of a run, of its own model by default."""
-    model = model or run.model
+def measure(model: LanguageModel, run: Run, names: list[str]) -> dict[str, Figures]:
+    """Return a model's perplexities of some texts of a run."""
     return {n: perplexity(model, run.corpora[n]).to_dict() for n in names}
 
 
@@ -91,7 +88,7 @@ def finish(run: Run, msg: Messages) -> None:
         raise Errors.EL046(path=best, error="it was removed")
     if also and "also" not in card:
         model = LanguageModel.load(best).to(run.workers.device)
-        found = measure(run, also, model).items()
+        found = measure(model, run, also).items()
         card["also"] = {n: {"before": before.get(n), "after": f} for n, f in found}
         write_files(best, {CARD: json_with_checksum(card)})
     after = {DEV: card["dev_perplexity"]}

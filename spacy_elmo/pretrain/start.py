@@ -149,25 +149,29 @@ def start_model(
             the model can't be trained; [EL048] the run does not fit the memory; also
             as `LanguageModel.load`.
     """
-    training, make = config.training, config.objective()
-    available = available_memory(workers.device)
+    training, make, device = config.training, config.objective(), workers.device
+    available, folder = available_memory(device), softmax_folder(training)
     torch.manual_seed(training.seed)
-    if folder := softmax_folder(training):
+    if folder is not None:
         model = LanguageModel.load(folder, training.dropout)
         if "objective" in config.blocks:
             model.softmax = _continue(model, make)
-        plan = _check_memory(config, model, available, workers)
-        return model.to(workers.device), plan
-    bilm = _start_bilm(config, vocab)
-    vocab = list(dict.fromkeys(bilm.as_read(vocab)))
-    size = (bilm.config.projection_dim, len(vocab))
-    with torch.device("meta"):  # shapes, but no memory yet
-        sketch = LanguageModel(bilm, make(*size))
-    plan = _check_memory(config, sketch, available, workers)
-    if config.model is not None:
-        bilm = BiLM.random(config.model, seed=training.seed)
-    bilm.vocab = vocab
-    return LanguageModel(bilm, make(*size), training.dropout).to(workers.device), plan
+    else:
+        bilm = _start_bilm(config, vocab)
+        vocab = list(dict.fromkeys(bilm.as_read(vocab)))
+        size = (bilm.config.projection_dim, len(vocab))
+        with torch.device("meta"):  # shapes, but no memory yet
+            model = LanguageModel(bilm, make(*size))
+    n_streams = max(1, training.batch_size // (workers.size * training.accumulate))
+    moments, on_gpu = config.optimizer().moments, device.type == "cuda"
+    plan = Plan(model, n_streams, training.unroll_steps, moments, on_gpu)
+    check_fits(plan, available, workers.n_sharing)
+    if folder is None:
+        if config.model is not None:
+            bilm = BiLM.random(config.model, seed=training.seed)
+        bilm.vocab = vocab
+        model = LanguageModel(bilm, make(*size), training.dropout)
+    return model.to(device), plan
 
 
 def _start_bilm(config: PretrainConfig, vocab: list[str]) -> BiLM:
@@ -202,17 +206,6 @@ def softmax_folder(training: TrainingConfig) -> Path | None:
         return None
     path = shipped.find(training.init_path)
     return path if weights.has_objective(path) else None
-
-
-def _check_memory(
-    config: PretrainConfig, model: LanguageModel, available: int, workers: Workers
-) -> Plan:
-    training = config.training
-    n_streams = max(1, training.batch_size // (workers.size * training.accumulate))
-    moments, on_gpu = config.optimizer().moments, workers.device.type == "cuda"
-    plan = Plan(model, n_streams, training.unroll_steps, moments, on_gpu)
-    check_fits(plan, available, workers.n_sharing)
-    return plan
 
 
 def _continue(model: LanguageModel, make: MakeObjective) -> Objective:

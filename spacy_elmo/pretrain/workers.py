@@ -114,16 +114,8 @@ class Workers:
             gradient.div_(self.size)
 
     def gather(self, state: BiLMState) -> BiLMState:
-        """Return the state of the streams of all processes, in order."""
-        if not self.control:
-            return state
-
-        def gather(part: Tensor) -> Tensor:
-            parts = [torch.empty_like(part) for _ in range(self.size)]
-            dist.all_gather(parts, part.contiguous())
-            return torch.cat(parts, dim=1)
-
-        return state.map(gather)
+        """Return the state of the streams of all processes, in order, on the CPU."""
+        return state.map(lambda part: torch.cat(self._of_all(part.cpu()), dim=1))
 
 
 # A run of one process.
