@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import Errors
-from ..text import open_source
 from .keep import Kept
 from .model import Encoder
 from .plan import Plan
@@ -29,9 +28,9 @@ def read_sample(plan: Plan) -> tuple[list[list[str]], int, float]:
     documents, n_bytes, reader = 0, 0.0, plan.reader()
     n_places = min(SAMPLES, plan.n_jobs)
     for place in range(n_places):
-        shard = next(plan.ranges(place * plan.n_jobs // n_places))
-        described = plan.inputs[shard.source]
-        with closing(open_source(described, plan.piece)) as source:
+        number = place * plan.n_jobs // n_places
+        shard = next(plan.ranges(number))
+        with closing(plan.open_input(number)) as source:
             end = min(shard.end, shard.start + SAMPLE_BYTES)
             for document in reader.documents(source, shard.start, end):
                 documents += document.begins

@@ -4,7 +4,7 @@ Shapes: L1 layers (the token layer included), T tokens, D width, K layers that a
 side by side, R rows that are written.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -114,38 +114,6 @@ def parse_layers(
         choices += "(with a pipeline as the model)"
         raise Errors.EL207(name="layers", found=text, known=choices)
     return None, tuple(int(number) for number in numbers), False
-
-
-class Pooler:
-    """Makes rows of tokens, or means of sentences or documents of any length."""
-
-    def __init__(self, pool: str) -> None:
-        self.pool = pool
-        self._row: int | None = None
-        self._sum: np.ndarray = np.zeros(())
-        self._n_tokens = 0
-
-    def add(self, row: int, kept: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-        """Add tokens. Yield the rows that are complete, with the number of the first.
-
-        Args:
-            row: Number of the row that the first token belongs to.
-            kept: float32 (T, ..., D), the next tokens.
-        """
-        if self.pool == "token":
-            yield row, kept
-            return
-        if row != self._row:
-            yield from self.finish()
-        self._row, self._n_tokens = row, self._n_tokens + len(kept)
-        self._sum = self._sum + kept.sum(axis=0, dtype=np.float64)
-
-    def finish(self) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield the last row; a document without tokens has zeros."""
-        if self._row is not None:
-            mean = self._sum / max(1, self._n_tokens)
-            yield self._row, mean.astype(np.float32)[None]
-        self._row, self._sum, self._n_tokens = None, np.zeros(()), 0
 
 
 def pack(rows: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:

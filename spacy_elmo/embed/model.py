@@ -145,9 +145,10 @@ class Encoder:
         self.bilm.set_precision(cast(Precision, computing.precision))
 
     def start_shard(self) -> None:
-        """Empty the cache of token vectors, so that the vectors of a shard don't depend
-        on the one before."""
-        self.bilm.token_cache.clear()
+        """Empty the cache of token vectors where the vectors of a shard would depend on
+        the one before."""
+        if not self.computing.exact:
+            self.bilm.token_cache.clear()
 
     @default_settings()
     def __call__(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:

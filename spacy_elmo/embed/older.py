@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import Errors
 from ..files import parsing, reading
-from .shard import Shard
+from .shard import Shard, read_shard
 
 ROWS = 8192  # of a row group of Parquet
 
@@ -53,11 +53,9 @@ def read_parquet(path: Path) -> Shard:
     return Shard(header, arrays, read_rows)
 
 
-def _unpacked(packed: str | list[int], said: dict[str, Any]) -> np.ndarray:
+def _unpacked(packed: str, said: dict[str, Any]) -> np.ndarray:
     """Return an array of the footer. Raises ValueError if it is not as long as the
-    header says. The first files have lists of numbers."""
-    if isinstance(packed, list):
-        return np.array(packed, dtype=said["dtype"])
+    header says."""
     n_bytes = np.dtype(said["dtype"]).itemsize * int(np.prod(said["shape"]))
     # One byte more than there should be: never as many as a file may claim.
     data = zlib.decompressobj().decompress(b64decode(packed), n_bytes + 1)
@@ -110,7 +108,8 @@ def read_hdf5(path: Path) -> Shard:
     return Shard(header, arrays, read_rows)
 
 
-READERS: dict[str, tuple[str, Callable[[Path], Shard]]] = {
-    "parquet": (".parquet", read_parquet),
-    "hdf5": (".hdf5", read_hdf5),
+READERS: dict[str, Callable[[Path], Shard]] = {
+    "safetensors": read_shard,
+    "parquet": read_parquet,
+    "hdf5": read_hdf5,
 }

@@ -18,20 +18,13 @@ from typing import Any, ClassVar, NamedTuple
 from pydantic import TypeAdapter
 
 from ..errors import Errors
-from ..files import (
-    MAX_WORDS,
-    decode,
-    named_path,
-    new_checksum,
-    publish,
-    reading,
-)
-from ..text import MAX_PIECE, Reader, Reading, TextFile
+from ..files import MAX_WORDS, decode, named_path, new_checksum, publish, reading
+from ..text import MAX_PIECE, Reader, Reading, Source, TextFile, open_source
 from .folder import SHARDS, Workspace, names_of_shards
 from .keep import Kept, choose
 from .model import Computing
 from .older import READERS
-from .shard import SUFFIX, Shard, read_shard
+from .shard import Shard
 
 PLAN, STORED = "plan.json", "safetensors"
 FORMAT_VERSION = 3
@@ -142,10 +135,17 @@ class Plan:
         """Number of jobs."""
         return self._first_jobs[-1]
 
+    def _source_of(self, number: int) -> int:
+        return bisect_right(self._first_jobs, number) - 1
+
+    def open_input(self, number: int) -> Source:
+        """Open the input of a job. Raises as `open_source`."""
+        return open_source(self.inputs[self._source_of(number)], self.piece)
+
     def ranges(self, number: int) -> Iterator[Range]:
         """Yield the ranges of a job's shards. They go on without end if the last one is
         known only when the input has been read."""
-        source = bisect_right(self._first_jobs, number) - 1
+        source = self._source_of(number)
         suffix, size = self.suffix, self.shard_bytes
         if not self.inputs[source].is_sequential:
             start = (number - self._first_jobs[source]) * size
@@ -170,11 +170,11 @@ class Plan:
     @property
     def suffix(self) -> str:
         """Ending of the shards."""
-        return SUFFIX if self.sink == STORED else READERS[self.sink][0]
+        return f".{self.sink}"
 
     def read(self, path: Path) -> Shard:
         """Return the shard of a file. Raises ValueError [EL208] if it is damaged."""
-        return (read_shard if self.sink == STORED else READERS[self.sink][1])(path)
+        return READERS[self.sink](path)
 
     def is_last(self, shard: Range, output: Path) -> bool:
         """Return whether a shard that is there is the last of its job."""
@@ -256,5 +256,5 @@ def read_plan(output: Path) -> Plan:
         known = (OF_VERSION_0_2, FORMAT_VERSION)
         if plan.hash != expected or plan.format_version not in known:
             raise ValueError("it was changed, or is of another version of spacy-elmo")
-        choose("format", plan.sink, (STORED, *READERS))
+        choose("format", plan.sink, READERS)
     return plan

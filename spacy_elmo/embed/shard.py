@@ -122,12 +122,6 @@ class Shard:
                 raise Errors.EL208(path=path, error=f"its {name} were changed")
 
 
-def expect(what: str, found: object, expected: object) -> None:
-    """Raise ValueError if something of a shard is not as expected."""
-    if found != expected:
-        raise ValueError(f"its {what} is {found}, not {expected}")
-
-
 class ShardWriter:
     """Writes a new file: rows of one type and shape, block by block, and at the end
     everything else."""

@@ -3,32 +3,30 @@
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from ..errors import Errors
-from ..files import named_path, sync_folder
+from ..files import named_path, parsing, sync_folder
 from ..machine import default_settings
-from ..text import Source, open_source
+from ..text import Source
 from .folder import SHARDS, names_of_shards
-from .keep import pack
+from .keep import pack, unpack
 from .model import Encoder, processor
 from .plan import Plan, Range, read_plan
 from .planning import make_encoder
-from .shard import Shard, expect
-from .worker import Columns, Unit, make_rows, read_units
+from .shard import Shard
+from .worker import ShardText, Unit, make_rows
 
 # Largest difference between processors, relative to the largest value of a row: that of
 # float32 arithmetic, or one step of the other types.
 TOLERANCE = {"float32": 1e-5, "float16": 1e-3, "int8": 1e-2}
 AT_LEAST = 100  # sentences or documents to recompute, if there are as many
-
-
-class _UnreadableInputError(Exception):
-    """An input can't be read, which is the fault of no shard."""
 
 
 class Problem(NamedTuple):
@@ -85,15 +83,11 @@ def verify(
     output = named_path(output)
     plan = read_plan(output)
     encoder = make_encoder(plan, output, gpu_id=gpu_id)
-    names = names_of_shards(output)
-    sample = 1.0 if full else max(sample, _at_least(plan, len(names)))
+    left = names_of_shards(output)
+    sample = 1.0 if full else max(sample, _at_least(plan, len(left)))
     checker = _Checker(plan, output, encoder, sample, seed)
-    left = set(names)
-    try:
-        for number in range(plan.n_jobs):
-            left -= checker.check_job(number, names)
-    except _UnreadableInputError as error:
-        raise error.args[0] from None
+    for number in range(plan.n_jobs):
+        checker.check_job(number, left)
     checker.report.problems += [Problem(n, "is not of this plan") for n in sorted(left)]
     return checker.report
 
@@ -134,102 +128,82 @@ class _Checker:
         self._reader = plan.reader()
         self._processor = processor(plan.computing.device)
 
-    def check_job(self, number: int, names: set[str]) -> set[str]:
-        """Check the shards of a job. Return their names."""
-        seen: set[str] = set()
-        mine = {name for name in names if name.startswith(f"{number:08d}")}
-        source: Source | None = None
-        for shard in self.plan.ranges(number):
-            problem, is_last = "is missing", False
-            if shard.name in names:
-                seen.add(shard.name)
-                described = self.plan.inputs[shard.source]
-                source = source or open_source(described, self.plan.piece)
-                try:
-                    is_last = self._check(shard, source)
-                    problem = ""
-                except (ValueError, LookupError) as error:
-                    problem = str(error)
-            if problem:
-                self.report.problems.append(Problem(shard.name, problem))
-            if is_last or (problem and not mine - seen):
-                break
-        if source is not None:
-            source.close()
-        return seen
+    def check_job(self, number: int, left: set[str]) -> None:
+        """Check the shards of a job, and remove their names from those that are
+        left."""
+        with closing(self.plan.open_input(number)) as source:
+            for shard in self.plan.ranges(number):
+                problem, is_last = "is missing", False
+                if shard.name in left:
+                    left.remove(shard.name)
+                    try:
+                        is_last, problem = self._check(shard, source), ""
+                    except Errors.EL208 as error:
+                        problem = str(error)
+                if problem:
+                    self.report.problems.append(Problem(shard.name, problem))
+                    is_last = not any(n.startswith(f"{number:08d}") for n in left)
+                if is_last:
+                    break
 
     def _check(self, shard: Range, source: Source) -> bool:
-        """Return whether the shard is the last of its job. Raises ValueError."""
+        """Return whether the shard is the last of its job. Raises ValueError [EL208] if
+        it is not what the plan and the input make."""
         source.take_checksum()  # forgets what was read before this shard
         path = self.output / SHARDS / shard.name
         stored = self.plan.read(path)
         header = stored.header
-        expect("plan", header["plan"], self.plan.hash)
-        expect("name", header["shard"], shard.name)
-        stored.check_arrays(path)
-        columns = Columns(self.plan.kept.pool, shard.source)
-        units = read_units(self.plan, self._reader, source, shard, columns)
-        recomputed, wrong = self._compare_rows(stored, _from_input(units))
-        expect("checksum of the input", header["input"], source.take_checksum())
-        counts = {**columns.counts, "rows": stored.n_rows}
-        expect("counts", header["counts"], counts)
-        for name, array in columns.arrays().items():
-            if not np.array_equal(array, stored.arrays[name]):
-                raise ValueError(f"its {name} are not those of the input")
-        is_last = source.at_end if shard.is_last is None else shard.is_last
-        place = [header["continues"], header["last"]]
-        expect("place", place, [columns.continues, is_last])
-        if wrong is not None:  # the text itself is right
-            raise ValueError(f"the vectors from row {wrong} are not the model's")
+        with parsing(Errors.EL208, path):
+            stored.check_arrays(path)
+            _expect("plan", header["plan"], self.plan.hash)
+        text = ShardText(self.plan, shard, self._reader, source)
+        recomputed, wrong = self._compare_rows(stored, text.units(), path)
+        with parsing(Errors.EL208, path):
+            expected = text.header(header["processor"], stored.n_rows)
+            names = {"shard": "name", "input": "checksum of the input"}
+            for name, value in expected.items():
+                _expect(names.get(name, name), header[name], value)
+            for name, array in text.arrays().items():
+                if not np.array_equal(array, stored.arrays[name]):
+                    raise ValueError(f"its {name} are not those of the input")
+            if wrong is not None:  # the text itself is right
+                raise ValueError(f"the vectors from row {wrong} are not the model's")
         self.report.shards += 1
-        self.report.counts.update(counts)
+        self.report.counts.update(expected["counts"])
         self.report.recomputed += recomputed
-        return is_last
+        return bool(expected["last"])
 
     def _compare_rows(
-        self, stored: Shard, units: Iterable[Unit]
+        self, stored: Shard, units: Iterable[Unit], path: Path
     ) -> tuple[int, int | None]:
         """Recompute some rows. Return how many, and the number of the first that is not
         as stored; None if there is no such row."""
         dtype, recomputed, wrong = self.plan.kept.dtype, 0, None
+        is_ours = stored.header.get("processor") == self._processor
+        tolerance = 0.0 if is_ours else TOLERANCE[dtype]
+        self.encoder.start_shard()
         for first, rows in make_rows(self._chosen(units), self.plan, self.encoder):
-            last = first + len(rows)
-            found, expected = stored.read_rows(first, last), pack(rows, dtype)
-            if stored.header["processor"] == self._processor:
-                same = np.array_equal(found, expected[0])
-                if expected[1] is not None:
-                    scales = stored.arrays["scales"][first:last]
-                    same &= np.array_equal(scales, expected[1])
-            else:
-                bound = TOLERANCE[dtype] * np.abs(rows).max(initial=0)
-                difference = np.abs(stored.vectors(first, last) - rows)
-                same = bool((difference <= bound).all())
-            if not same and wrong is None:
-                wrong = first
+            expected = unpack(*pack(rows, dtype))
+            with parsing(Errors.EL208, path):
+                found = stored.vectors(first, first + len(rows))
+            bound = tolerance * np.abs(rows).max(initial=0)
+            same = found.shape == expected.shape
+            if not (same and (np.abs(found - expected) <= bound).all()):
+                wrong = first if wrong is None else wrong
             recomputed += len(rows)
         return recomputed, wrong
 
-    def _choose(self) -> bool:
-        return self._random.random() < self._sample or not self._has_chosen
-
     def _chosen(self, units: Iterable[Unit]) -> Iterator[Unit]:
-        """Yield a sample of the units; all or none, if they depend on one another. The
-        very first unit is in every sample."""
-        by_shard = not self.plan.computing.exact
-        before, chosen = -1, by_shard and self._choose()
-        if by_shard and chosen:
-            self.encoder.start_shard()
-        for row, tokens in units:
-            if row != before and not by_shard:
-                before, chosen = row, self._choose()
-            if chosen:
+        """Yield the units of a sample of the rows; all or none, if the rows depend on
+        one another. The very first row is in every sample."""
+        exact = self.plan.computing.exact
+        for _, of_row in groupby(units, lambda unit: unit[0] if exact else 0):
+            if self._random.random() < self._sample or not self._has_chosen:
                 self._has_chosen = True
-                yield row, tokens
+                yield from of_row
 
 
-def _from_input(units: Iterable[Unit]) -> Iterator[Unit]:
-    """Yield units of an input. Raises _UnreadableInputError if it can't be read."""
-    try:
-        yield from units
-    except (ValueError, LookupError, OSError) as error:
-        raise _UnreadableInputError(error) from error
+def _expect(what: str, found: object, expected: object) -> None:
+    """Raise ValueError if something of a shard is not as expected."""
+    if found != expected:
+        raise ValueError(f"its {what} is {found}, not {expected}")

@@ -3,8 +3,10 @@
 import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -13,113 +15,121 @@ import numpy as np
 from ..errors import Errors
 from ..files import publish
 from ..machine import default_settings
-from ..text import Content, Reader, Sentence, Source, open_source
+from ..text import Content, Reader, Sentence, Source
 from .folder import SHARDS, Workspace
-from .keep import DTYPES, Pooler, pack, unpack
+from .keep import DTYPES, pack, unpack
 from .model import Encoder, processor
 from .plan import Plan, Range
 from .shard import ROWS_AT_ONCE, ShardWriter
 
 # Tokens that are encoded together, and the number of their (first) row.
 Unit = tuple[int, list[str]]
-PIECE = 1 << 14  # numbers in a piece of a column
+# The arrays beside the vectors in the order of the file, with the types of `array`.
+COLUMNS = {
+    "document_offsets": "q",
+    "document_positions": "q",
+    "sentence_offsets": "q",
+    "document_ids_offsets": "q",
+    "document_ids": "B",
+    "token_text_offsets": "q",
+    "token_text": "B",
+    "token_starts": "i",
+    "token_ends": "i",
+}
+# Beginnings of the names of arrays that are left out, by what has a vector.
+LEFT_OUT = {"token": (), "sentence": ("token",), "doc": ("token", "sentence")}
 
 
-class Columns:
-    """Collects the text of a shard, and the places where its parts begin. A document
-    without an id gets one: number of the input (source) and position in it."""
+class ShardText:
+    """All of a shard but its vectors, from one reading of its text.
 
-    def __init__(self, pool: str, source: int) -> None:
-        self.pool, self.source, self.continues = pool, source, False
-        self.counts = {"documents": 0, "sentences": 0, "tokens": 0}
-        self._document_offsets, self._positions = _Numbers("q"), _Numbers("q")
-        self._sentence_offsets = _Numbers("q")
-        self._ids, self._tokens = _Texts(), _Texts()
-        self._starts, self._ends = _Numbers("i"), _Numbers("i")
+    Args:
+        plan: The plan.
+        shard: The range of the input that the shard is made of.
+        reader: The reader of the plan.
+        source: The open input.
+    """
 
-    def add(self, document: Content) -> list[Unit]:
-        """Add a document, or a piece of one. Return the sentences to encode."""
-        counts = self.counts
+    def __init__(
+        self, plan: Plan, shard: Range, reader: Reader, source: Source
+    ) -> None:
+        self._plan, self._shard = plan, shard
+        self._reader, self._source = reader, source
+        self._counts = {"documents": 0, "sentences": 0, "tokens": 0}
+        self._columns = {name: array(code) for name, code in COLUMNS.items()}
+        for name in ("document_ids", "token_text"):
+            self._columns[f"{name}_offsets"].append(0)
+        self._continues = False
+
+    def units(self) -> Iterator[Unit]:
+        """Read the text, and yield its sentences, cut into windows. This can be called
+        once."""
+        window = self._plan.reading.window
+        start, end = self._shard.start, self._shard.end
+        for document in self._reader.documents(self._source, start, end):
+            windows = [w for s in document.sentences for w in _windows(s, window)]
+            yield from self._add(document, windows)
+
+    def _add(self, document: Content, sentences: list[Sentence]) -> list[Unit]:
+        """Add a document, or a piece of one. Return the sentences to encode. A document
+        without an id gets one: number of the input and position in it."""
+        pool, counts, columns = self._plan.kept.pool, self._counts, self._columns
         if document.begins or not counts["documents"]:
-            self.continues |= not document.begins
-            self._ids.add([document.id or f"{self.source}:{document.position}"])
-            self._positions.extend([document.position])
-            self._document_offsets.extend([counts["tokens"]])
+            self._continues |= not document.begins
+            name = document.id or f"{self._shard.source}:{document.position}"
+            self._add_texts("document_ids", [name])
+            columns["document_positions"].append(document.position)
+            columns["document_offsets"].append(counts["tokens"])
             counts["documents"] += 1
         number, units = counts["documents"] - 1, []
-        for tokens, starts, ends in document.sentences:
+        for tokens, starts, ends in sentences:
             rows = {"token": counts["tokens"], "sentence": counts["sentences"]}
-            units.append((rows.get(self.pool, number), tokens))
-            if self.pool == "token":
-                self._tokens.add(tokens)
-                self._starts.extend(starts)
-                self._ends.extend(ends)
-            self._sentence_offsets.extend([counts["tokens"]])
+            units.append((rows.get(pool, number), tokens))
+            if pool == "token":
+                self._add_texts("token_text", tokens)
+                columns["token_starts"].extend(starts)
+                columns["token_ends"].extend(ends)
+            columns["sentence_offsets"].append(counts["tokens"])
             counts["tokens"] += len(tokens)
             counts["sentences"] += 1
-        return units or ([(number, [])] if self.pool == "doc" else [])
+        return units or ([(number, [])] if pool == "doc" else [])
+
+    def _add_texts(self, name: str, texts: list[str]) -> None:
+        encoded = [text.encode("utf-8", "replace") for text in texts]
+        ends = self._columns[f"{name}_offsets"]
+        ends.extend(accumulate(map(len, encoded), initial=ends.pop()))
+        self._columns[name].frombytes(b"".join(encoded))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the arrays of the shard by name. This can be called once."""
-        n_tokens = self.counts["tokens"]
+        """Return the arrays by name, once the text is read."""
+        left_out = LEFT_OUT[self._plan.kept.pool]
         found = {
-            "document_offsets": np.append(self._document_offsets.take(), n_tokens),
-            "document_positions": self._positions.take(),
+            name: np.array(column)
+            for name, column in self._columns.items()
+            if not name.startswith(left_out)
         }
-        if self.pool != "doc":
-            offsets = np.append(self._sentence_offsets.take(), n_tokens)
-            found["sentence_offsets"] = offsets
-        found |= self._ids.arrays("document_ids")
-        if self.pool == "token":
-            found |= self._tokens.arrays("token_text")
-            found["token_starts"] = self._starts.take()
-            found["token_ends"] = self._ends.take()
+        for name in found.keys() & {"document_offsets", "sentence_offsets"}:
+            found[name] = np.append(found[name], self._counts["tokens"])
         return found
 
+    def header(self, processor: str, n_rows: int) -> dict[str, Any]:
+        """Return the header of the shard, once the text is read.
 
-class _Numbers:
-    """Collects numbers in pieces. One array that grew to megabytes would be moved again
-    and again, and leave gaps in the memory of the batches."""
-
-    def __init__(self, code: str) -> None:
-        self._pieces = [array(code)]
-
-    def extend(self, values: list[int] | bytes) -> None:
-        if len(self._pieces[-1]) >= PIECE:
-            self._pieces.append(array(self._pieces[-1].typecode))
-        add = self._pieces[-1]
-        add.frombytes(values) if isinstance(values, bytes) else add.fromlist(values)
-
-    def take(self) -> np.ndarray:
-        """Return all numbers, and forget them."""
-        pieces, self._pieces = self._pieces, [array(self._pieces[-1].typecode)]
-        return np.concatenate(pieces)
-
-
-class _Texts:
-    def __init__(self) -> None:
-        self._data, self._offsets, self._size = _Numbers("B"), _Numbers("q"), 0
-        self._offsets.extend([0])
-
-    def add(self, texts: Iterable[str]) -> None:
-        encoded = [text.encode("utf-8", "replace") for text in texts]
-        _, *ends = accumulate(map(len, encoded), initial=self._size)
-        self._offsets.extend(ends)
-        self._data.extend(b"".join(encoded))
-        self._size = ends[-1] if ends else self._size
-
-    def arrays(self, name: str) -> dict[str, np.ndarray]:
-        return {f"{name}_offsets": self._offsets.take(), name: self._data.take()}
-
-
-def read_units(
-    plan: Plan, reader: Reader, source: Source, shard: Range, columns: Columns
-) -> Iterator[Unit]:
-    """Yield the sentences of a shard, and collect everything else in `columns`."""
-    window = plan.reading.window
-    for document in reader.documents(source, shard.start, shard.end):
-        windows = [w for s in document.sentences for w in _windows(s, window)]
-        yield from columns.add(document._replace(sentences=windows))
+        Args:
+            processor: The kind of processor that computes the vectors.
+            n_rows: Number of rows.
+        """
+        is_last = self._shard.is_last
+        return {
+            "plan": self._plan.hash,
+            "shard": self._shard.name,
+            "processor": processor,
+            "pool": self._plan.kept.pool,
+            "counts": {**self._counts, "rows": n_rows},
+            "input": self._source.take_checksum(),
+            "continues": self._continues,
+            "last": self._source.at_end if is_last is None else is_last,
+        }
 
 
 def _windows(sentence: Sentence, window: int) -> Iterator[Sentence]:
@@ -149,13 +159,30 @@ def make_rows(
         encoder: Its encoder.
         tell: A function that is called with the number of tokens of each block.
     """
-    pooler = Pooler(plan.kept.pool)
-    for block in _blocks(units, plan.computing.block_tokens):
-        for (row, _), kept in zip(block, encoder([tokens for _, tokens in block])):
-            yield from pooler.add(row, kept)
-        del kept  # a view of the block's memory
-        tell(sum(len(tokens) for _, tokens in block))
-    yield from pooler.finish()
+    encoded = _encode(units, plan.computing.block_tokens, encoder, tell)
+    if plan.kept.pool == "token":
+        yield from encoded
+        return
+    for row, pieces in groupby(encoded, key=itemgetter(0)):
+        total, n_tokens = np.zeros(()), 0
+        for _, vectors in pieces:
+            total = total + vectors.sum(axis=0, dtype=np.float64)
+            n_tokens += len(vectors)
+        yield row, (total / max(1, n_tokens)).astype(np.float32)[None]
+
+
+def _encode(
+    units: Iterable[Unit],
+    block_tokens: int,
+    encoder: Encoder,
+    tell: Callable[[int], object],
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Encode sentences, a block at a time, and yield the vectors of each."""
+    for block in _blocks(units, block_tokens):
+        sentences = [tokens for _, tokens in block]
+        for (row, _), vectors in zip(block, encoder(sentences)):
+            yield row, vectors
+        tell(sum(map(len, sentences)))
 
 
 def _blocks(units: Iterable[Unit], n_tokens: int) -> Iterator[list[Unit]]:
@@ -173,22 +200,17 @@ def _blocks(units: Iterable[Unit], n_tokens: int) -> Iterator[list[Unit]]:
 
 
 def _gathered(found: Iterable[tuple[int, np.ndarray]]) -> Iterator[np.ndarray]:
-    """Yield rows, ROWS_AT_ONCE at a time, in one array that is reused."""
-    gathered, n_rows = np.empty(0), 0
+    """Yield rows, ROWS_AT_ONCE at a time."""
+    waiting, n_rows = list[np.ndarray](), 0
     for _, rows in found:
-        if not len(gathered):
-            gathered = np.empty((ROWS_AT_ONCE, *rows.shape[1:]), dtype=rows.dtype)
-        left = rows
-        while len(left):
-            n_taken = min(len(left), ROWS_AT_ONCE - n_rows)
-            gathered[n_rows : n_rows + n_taken] = left[:n_taken]
-            n_rows, left = n_rows + n_taken, left[n_taken:]
-            if n_rows == ROWS_AT_ONCE:
-                yield gathered
-                n_rows = 0
-        del rows, left  # frees the memory of a block before the next one
+        waiting.append(rows)
+        n_rows += len(rows)
+        while n_rows >= ROWS_AT_ONCE:
+            gathered = np.concatenate(waiting)
+            yield gathered[:ROWS_AT_ONCE]
+            waiting, n_rows = [gathered[ROWS_AT_ONCE:]], n_rows - ROWS_AT_ONCE
     if n_rows:
-        yield gathered[:n_rows]
+        yield np.concatenate(waiting)
 
 
 class Worker:
@@ -211,8 +233,7 @@ class Worker:
         watch: Callable[[], object] = lambda: None,
     ) -> None:
         self.plan, self.output, self.encoder = plan, output, encoder
-        self.reader = plan.reader()
-        self.processor = processor(plan.computing.device)
+        self._reader, self._processor = plan.reader(), processor(plan.computing.device)
         self._workspace, self._watch = workspace, watch
         self._started = time.monotonic()
         self._n_bytes = self._n_tokens = 0
@@ -227,25 +248,21 @@ class Worker:
             OSError: [EL013] if a shard can't be written, [EL030] if the input can't be
                 read.
         """
-        source, before = None, self._n_tokens
+        plan, before = self.plan, self._n_tokens
         try:
-            for shard in self.plan.ranges(number):
-                described = self.plan.inputs[shard.source]
-                if (self.output / SHARDS / shard.name).exists():
-                    is_last = self.plan.is_last(shard, self.output)
-                else:
-                    source = source or open_source(described, self.plan.piece)
-                    is_last = self._make(shard, source)["last"]
-                if is_last:
-                    break
+            with closing(plan.open_input(number)) as source:
+                for shard in plan.ranges(number):
+                    if (self.output / SHARDS / shard.name).exists():
+                        is_last = plan.is_last(shard, self.output)
+                    else:
+                        is_last = self._make(shard, source)["last"]
+                    if is_last:
+                        break
+                self._n_bytes += source.stream.raw_position
         except OSError as error:
             if error.errno is None:  # it has a message that says all
                 raise
             raise Errors.EL013(path=self.output, error=error) from error
-        finally:
-            if source is not None:
-                self._n_bytes += source.stream.raw_position
-                source.close()
         return self._n_tokens - before
 
     def _tell(self, source: Source, n_tokens: int) -> None:
@@ -260,45 +277,31 @@ class Worker:
 
     def _make(self, shard: Range, source: Source) -> dict[str, Any]:
         """Make one shard. Return its header."""
-        plan, aside = self.plan, self._workspace.folder / f"{shard.name}.new"
-        header = self._write(shard, source, aside)
-        plan.inputs[shard.source].check_unchanged()
-        publish(aside, self.output / SHARDS / shard.name)
-        return header
-
-    def _write(self, shard: Range, source: Source, path: Path) -> dict[str, Any]:
-        """Write one shard to a safetensors file. Return its header."""
-        plan, kept = self.plan, self.plan.kept
-        columns = Columns(kept.pool, shard.source)
+        kept = self.plan.kept
+        text = ShardText(self.plan, shard, self._reader, source)
         error = {"squared_error": 0.0, "squared_value": 0.0, "largest": 0.0}
         scales = [np.empty((0, *kept.row_shape[:-1]), dtype=np.float32)]
-        if not plan.computing.exact:
-            self.encoder.start_shard()
-        with ShardWriter(path, np.dtype(DTYPES[kept.dtype]), kept.row_shape) as writer:
-            units = read_units(plan, self.reader, source, shard, columns)
-            found = make_rows(units, plan, self.encoder, partial(self._tell, source))
-            for rows in _gathered(found):
+        temporary = self._workspace.folder / f"{shard.name}.new"
+        dtype = np.dtype(DTYPES[kept.dtype])
+        self.encoder.start_shard()
+        with ShardWriter(temporary, dtype, kept.row_shape) as writer:
+            tell = partial(self._tell, source)
+            for rows in _gathered(
+                make_rows(text.units(), self.plan, self.encoder, tell)
+            ):
                 packed, some_scales = pack(rows, kept.dtype)
                 writer.add(packed)
                 if kept.dtype != "float32":
                     add_rounding_error(error, rows, unpack(packed, some_scales))
                 if some_scales is not None:
                     scales.append(some_scales)
-            arrays = columns.arrays()
+            arrays = text.arrays()
             if kept.dtype == "int8":
                 arrays["scales"] = np.concatenate(scales)
-            header = {
-                "plan": plan.hash,
-                "shard": shard.name,
-                "processor": self.processor,
-                "pool": kept.pool,
-                "counts": {**columns.counts, "rows": writer.n_rows},
-                "input": source.take_checksum(),
-                "continues": columns.continues,
-                "last": source.at_end if shard.is_last is None else shard.is_last,
-                "error": error,
-            }
+            header = {**text.header(self._processor, writer.n_rows), "error": error}
             writer.finish(header, arrays)
+        source.file.check_unchanged()
+        publish(temporary, self.output / SHARDS / shard.name)
         return header
 
 
