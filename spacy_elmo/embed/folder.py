@@ -9,7 +9,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -29,13 +29,6 @@ def names_of_shards(output: Path, folder: str = SHARDS) -> set[str]:
         return {name for name in names if _SHARD_NAME.fullmatch(name)}
     except FileNotFoundError:
         return set()
-
-
-def bytes_of_jobs(output: Path, jobs: Collection[int]) -> int:
-    """Return how many bytes the finished shards of some jobs have."""
-    names, wanted = names_of_shards(output), set(jobs)
-    mine = [name for name in names if int(name[:8]) in wanted]
-    return sum((output / SHARDS / name).stat().st_size for name in mine)
 
 
 class Workspace:

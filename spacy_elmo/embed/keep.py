@@ -55,13 +55,6 @@ class Kept:
         several = self.weights is None and len(self.layers) > 1
         return (len(self.layers), width) if several else (width,)
 
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of a row on the disk, with its scales."""
-        scales = 4 * int(np.prod(self.row_shape[:-1])) if self.dtype == "int8" else 0
-        size = np.dtype(DTYPES[self.dtype]).itemsize * int(np.prod(self.row_shape))
-        return size + scales
-
     def combine(self, layers_LTD: np.ndarray) -> np.ndarray:
         """Combine the layers of a sentence, (L1, T, D), into (T, D) or (T, K, D)."""
         if self.weights is None:

@@ -2,11 +2,14 @@
 
 import io
 import math
+import shutil
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Collection, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import spacy
@@ -19,15 +22,20 @@ from ..errors import Errors
 from ..files import named_path, new_checksum, publish
 from ..models import installed
 from ..text import Reading, TextFile, describe, files_of, hash_of_pipeline
-from .estimate import estimate, refuse_without_room
-from .folder import Workspace
-from .keep import Kept, choose, parse_layers
+from .folder import SHARDS, Workspace, names_of_shards
+from .keep import DTYPES, Kept, choose, parse_layers
 from .model import Computing, Encoder, load_model
 from .plan import OF_VERSION_0_2, PLAN, STORED, Plan, read_plan
+from .shard import HEADER_BYTES
 
 STDIN, STDIN_FILE, MB = "-", "stdin-", 1 << 20
+COUNTS = range(1, 1 << 50)
 BLOCK_BYTES = 16 << 20  # memory for the vectors of a block
-AT_LEAST_ONE = ("threads", "batch_tokens", "block_tokens")
+SAMPLES, SAMPLE_BYTES = 8, 1 << 14  # places of an input that are read, bytes of each
+TIMED_TOKENS = 1000  # tokens that are encoded to estimate the time of all
+# Bytes beside the vectors: of a token its text, offsets in it and in the source; of a
+# sentence one offset; of a document its id, position and offsets.
+TOKEN_BYTES, SENTENCE_BYTES, DOCUMENT_BYTES = 22, 8, 36
 
 
 @dataclass(frozen=True)
@@ -91,7 +99,7 @@ def make_plan(
     if not (output / PLAN).exists():
         encoder = Encoder(bilm, plan.kept, plan.computing, gpu_id)
         measured = replace(plan, estimate=estimate(plan, encoder))
-        refuse_without_room(measured, output)
+        refuse_without_room(measured, output, range(plan.n_jobs))
         measured.save(output)
     found = read_plan(output)
     differs = found.differences(plan)
@@ -105,19 +113,18 @@ def _plan(
     model: str, inputs: Sequence[str], output: Path, options: Options
 ) -> tuple[BiLM, Plan]:
     """Return the model, and the plan without its estimate."""
-    shard_bytes = _bytes("shard_mb", options.shard_mb)
-    choose("shard_mb * 2**20", shard_bytes, range(256, 1024 * MB + 1))
-    limit = None if options.limit_mb is None else _bytes("limit_mb", options.limit_mb)
-    counts = {"window": options.reading.window, "limit_mb * 2**20": limit}
-    counts |= {name: getattr(options.computing, name) for name in AT_LEAST_ONE}
-    for name, found in counts.items():
-        if found is not None:
-            choose(name, found, range(1, 1 << 50))
+    reading, computing = options.reading, options.computing
+    shard_bytes = _bytes("shard_mb", options.shard_mb, range(256, 1024 * MB + 1))
+    limit = None
+    if options.limit_mb is not None:
+        limit = _bytes("limit_mb", options.limit_mb, COUNTS)
+    choose("window", reading.window, COUNTS)
+    for name in ("threads", "batch_tokens", "block_tokens"):
+        choose(name, getattr(computing, name), COUNTS)
     bilm, mix = load_model(model, options.mix_of)
     n_layers, width = bilm.config.n_layers + 1, bilm.config.width
     weights, layers, norm = parse_layers(options.layers, n_layers, mix)
     kept = Kept(weights, layers, width, options.dtype, options.pool, None, norm)
-    reading, computing = options.reading, options.computing
     if reading.pipeline is not None:
         where = _absolute(reading.pipeline)
         nlp = spacy.load(where)
@@ -126,7 +133,7 @@ def _plan(
             raise Errors.EL207(name="output", found=output, known=known)
         files = hash_of_pipeline(nlp)
         reading = replace(reading, pipeline=where, pipeline_hash=files)
-    fits = BLOCK_BYTES // (4 * int(np.prod(kept.row_shape)))
+    fits = BLOCK_BYTES // (4 * math.prod(kept.row_shape))
     computing = replace(
         computing,
         exact=computing.device == "cpu",
@@ -148,11 +155,12 @@ def _plan(
     )
 
 
-def _bytes(name: str, megabytes: float) -> int:
-    """Return megabytes as bytes. Raises ValueError [EL207] if they are no number."""
+def _bytes(name: str, megabytes: float, allowed: range) -> int:
+    """Return megabytes as bytes. Raises ValueError [EL207] if they are not allowed."""
     if not (isinstance(megabytes, (int, float)) and math.isfinite(megabytes)):
         known = "a number of megabytes"
         raise Errors.EL207(name=name, found=megabytes, known=known)
+    choose(f"{name} * 2**20", int(megabytes * MB), allowed)
     return int(megabytes * MB)
 
 
@@ -248,3 +256,92 @@ def _remove_stdin(plan: Plan, kept: Plan, output: Path) -> None:
         is_copy = path.parent == output.resolve() and path.name.startswith(STDIN_FILE)
         if is_copy and source.path not in needed:
             path.unlink(missing_ok=True)
+
+
+# -- the estimate ------------------------------------------------------------------
+
+
+def read_sample(plan: Plan) -> tuple[list[list[str]], int, float]:
+    """Read some text at a few places, spread evenly over the inputs. Return its
+    sentences, the number of documents, and the bytes that it takes in the inputs."""
+    sentences: list[list[str]] = []
+    documents, n_bytes, reader = 0, 0.0, plan.reader()
+    n_places = min(SAMPLES, plan.n_jobs)
+    for place in range(n_places):
+        number = place * plan.n_jobs // n_places
+        shard = next(plan.ranges(number))
+        with closing(plan.open_input(number)) as source:
+            end = min(shard.end, shard.start + SAMPLE_BYTES)
+            for document in reader.documents(source, shard.start, end):
+                documents += document.begins
+                sentences += [sentence.tokens for sentence in document.sentences]
+            n_bytes += source.packed_size
+    return sentences, documents, n_bytes
+
+
+def estimate(plan: Plan, encoder: Encoder) -> dict[str, Any]:
+    """Return the tokens, bytes and speed that a sample suggests for a plan."""
+    sentences, documents, sample_bytes = read_sample(plan)
+    timed: list[list[str]] = []
+    for sentence in sentences:
+        if sum(map(len, timed)) < TIMED_TOKENS:
+            timed.append(sentence)
+    encoder(timed[:5])  # the first call prepares the weights
+    started = time.perf_counter()
+    encoder(timed)
+    seconds = time.perf_counter() - started
+    n_bytes = sum(plan.job_bytes(number) for number in range(plan.n_jobs))
+    times = n_bytes / max(1.0, sample_bytes)
+    found = {
+        "tokens": round(times * sum(map(len, sentences))),
+        "sentences": round(times * len(sentences)),
+        "documents": round(times * documents),
+        "input_bytes": n_bytes,
+        "tokens_per_second": round(sum(map(len, timed)) / seconds),
+    }
+    return {**found, "bytes": size_on_disk(plan.kept, found, plan.n_jobs)}
+
+
+def size_on_disk(kept: Kept, counts: dict[str, Any], n_shards: int) -> int:
+    """Return the bytes on the disk of so many tokens, sentences and documents."""
+    names = "tokens", "sentences", "documents"
+    tokens, sentences, documents = (counts[name] for name in names)
+    rows = {"token": tokens, "sentence": sentences, "doc": documents}[kept.pool]
+    row_bytes = np.dtype(DTYPES[kept.dtype]).itemsize * math.prod(kept.row_shape)
+    row_bytes += 4 * math.prod(kept.row_shape[:-1]) if kept.dtype == "int8" else 0
+    size = rows * row_bytes + documents * DOCUMENT_BYTES + n_shards * HEADER_BYTES
+    size += sentences * SENTENCE_BYTES if kept.pool != "doc" else 0
+    return int(size + (tokens * TOKEN_BYTES if kept.pool == "token" else 0))
+
+
+def refuse_without_room(plan: Plan, output: Path, jobs: Collection[int]) -> None:
+    """Check that the disk has room for the shards of some jobs that are missing. Raises
+    OSError [EL203] if it has not; the message has options that fit."""
+    existing = next(p for p in [output, *output.resolve().parents] if p.exists())
+    free, share = shutil.disk_usage(existing).free, len(jobs) / max(1, plan.n_jobs)
+    names, wanted = names_of_shards(output), set(jobs)
+    mine = [output / SHARDS / name for name in names if int(name[:8]) in wanted]
+    there = sum(path.stat().st_size for path in mine)
+    needed = share * plan.estimate["bytes"] - there
+    if needed <= free:
+        return
+    smaller, one = [], replace(plan.kept, layers=plan.kept.layers[:1])
+    for pool in ("token", "sentence", "doc"):
+        for dtype in ("float16", "int8"):
+            kept = replace(one, dtype=dtype, pool=pool)
+            size = share * size_on_disk(kept, plan.estimate, plan.n_jobs)
+            if size <= free:
+                options = f"--layers average --save-precision {dtype} --pool {pool}"
+                smaller.append(f"{options} ({readable(size)})")
+    raise Errors.EL203(
+        path=output,
+        needed=readable(needed),
+        free=readable(free),
+        smaller="; ".join(smaller) or "none",
+    )
+
+
+def readable(n_bytes: float) -> str:
+    """Return a number of bytes for people, such as "2.07 TB"."""
+    power = min(5, int(math.log10(max(1.0, n_bytes)) // 3))
+    return f"{n_bytes / 1000**power:,.3g} {' kMGTP'[power].strip()}B"

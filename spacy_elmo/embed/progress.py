@@ -37,9 +37,8 @@ class Progress:
 
     def __init__(self, plan: Plan, output: Path, *, show: bool = False) -> None:
         self.plan, self.output = plan, output
-        self._left = set(range(plan.n_jobs))
-        self._done_bytes, self._looked = 0, 0.0
-        self.total = sum(map(plan.job_bytes, self._left))
+        self._left = {n: plan.job_bytes(n) for n in range(plan.n_jobs)}
+        self.total, self._looked = sum(self._left.values()), 0.0
         self._bar: Any = tqdm(
             total=self.total,
             unit="B",
@@ -52,11 +51,12 @@ class Progress:
     def look(self) -> State:
         """Return how far the folder is now."""
         names = names_of_shards(self.output)
-        done = [n for n in self._left if self.plan.is_done(n, names, self.output)]
-        self._left.difference_update(done)
-        self._done_bytes += sum(map(self.plan.job_bytes, done))
+        for number in list(self._left):
+            if self.plan.is_done(number, names, self.output):
+                del self._left[number]
         workers = list(workers_of(self.output))
-        n_bytes = self._done_bytes + sum(worker["job_bytes"] for worker in workers)
+        n_bytes = self.total - sum(self._left.values())
+        n_bytes += sum(worker["job_bytes"] for worker in workers)
         # Never zero, though the clock may not have moved yet.
         seconds = [max(worker["seconds"], 1e-9) for worker in workers]
         rate = sum(w["bytes"] / s for w, s in zip(workers, seconds))

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from spacy_elmo.embed import Options, make_plan, run, verify
-from spacy_elmo.embed.processes import Outcome
+from spacy_elmo.embed.runs import Outcome
 
 from .corpora import SMALL, embed_files, shards, write_lines
 
