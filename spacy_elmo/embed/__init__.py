@@ -8,7 +8,7 @@ runs.py                       who makes the shards: one process, several, Ray
 folder.py, progress.py        what is finished, and how far the rest is
 shard.py, reader.py           the file of a shard, and reading whole folders
 verification.py               proof that the vectors are those of the text
-sinks/                        exports to other formats
+sinks.py                      exports to other formats
 older.py                      formats that version 0.2 stored
 """
 
@@ -20,7 +20,8 @@ from .progress import Progress, rounding_error
 from .reader import Corpus, EmbeddedDocument, EmbeddedSentence
 from .reader import Corpus as open  # noqa: A004  (read as spacy_elmo.embed.open)
 from .runs import Terminated, run
-from .sinks import Shard, Sink, export
+from .shard import Shard
+from .sinks import Sink, export
 from .verification import Report, repair, verify
 
 __all__ = [

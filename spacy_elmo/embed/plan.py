@@ -146,7 +146,7 @@ class Plan:
         """Yield the ranges of a job's shards. They go on without end if the last one is
         known only when the input has been read."""
         source = self._source_of(number)
-        suffix, size = self.suffix, self.shard_bytes
+        suffix, size = f".{self.sink}", self.shard_bytes
         if not self.inputs[source].is_sequential:
             start = (number - self._first_jobs[source]) * size
             end = min(start + size, self._size(self.inputs[source]))
@@ -166,11 +166,6 @@ class Plan:
         one = next(self.ranges(number))
         source = self.inputs[one.source]
         return self._size(source) if source.is_sequential else one.end - one.start
-
-    @property
-    def suffix(self) -> str:
-        """Ending of the shards."""
-        return f".{self.sink}"
 
     def read(self, path: Path) -> Shard:
         """Return the shard of a file. Raises ValueError [EL208] if it is damaged."""

@@ -12,12 +12,12 @@ import torch
 from spacy.tokens import Doc
 from torch.utils.data import Dataset
 
-from ..errors import ElmoError, Errors
+from ..errors import Errors
 from ..files import named_path
 from ..text import MAX_TOKEN
 from .folder import SHARDS, names_of_shards
 from .plan import Plan, read_plan
-from .shard import Shard
+from .shard import Shard, no_vector_of_a_token
 
 OPEN_SHARDS = 64  # most shards that a corpus keeps open
 
@@ -62,7 +62,6 @@ class EmbeddedDocument:
         """Text of the tokens. Raises ValueError [EL218] where they have no vectors."""
         found: list[str] = []
         for shard, number in self.pieces:
-            _check(shard, "token_text")
             found += shard.texts("token_text", *shard.tokens_of(number))
         return found
 
@@ -72,10 +71,9 @@ class EmbeddedDocument:
         it, in characters. Raises ValueError [EL218] where tokens have no vectors."""
         found = []
         for shard, number in self.pieces:
-            _check(shard, "token_starts")
             tokens = slice(*shard.tokens_of(number))
-            position = int(shard.arrays["document_positions"][number])
-            starts, ends = shard.arrays["token_starts"], shard.arrays["token_ends"]
+            position = int(shard.array("document_positions")[number])
+            starts, ends = map(shard.array, ("token_starts", "token_ends"))
             found.append((position, starts[tokens], ends[tokens]))
         return found
 
@@ -96,8 +94,7 @@ class EmbeddedDocument:
         """The sentences. Raises ValueError [EL218] where neither they nor their tokens
         have vectors."""
         for shard, document in self.pieces:
-            _check(shard, "sentence_offsets")
-            offsets = shard.arrays["sentence_offsets"]
+            offsets = shard.array("sentence_offsets")
             for number in range(*shard.sentences_of(document)):
                 if shard.header["pool"] == "sentence":
                     yield EmbeddedSentence([], _rows(shard, number, number + 1)[0])
@@ -105,25 +102,6 @@ class EmbeddedDocument:
                     place = int(offsets[number]), int(offsets[number + 1])
                     tokens = shard.texts("token_text", *place)
                     yield EmbeddedSentence(tokens, _rows(shard, *place))
-
-
-def _check(shard: Shard, array: str) -> None:
-    """Raise ValueError [EL218] if a shard was written without an array."""
-    if array not in shard.arrays:
-        raise _no_vector_of_a_token(shard.header["pool"], n_layers=1)
-
-
-def _no_vector_of_a_token(pool: str, n_layers: int) -> ElmoError:
-    """Return the error [EL218] for a folder with other vectors than one a token."""
-    whole = {"doc": "document"}.get(pool, pool)
-    found = f"{n_layers} layers" if n_layers > 1 else "one vector"
-    options = {
-        "--pool token": pool != "token",
-        "--layers average, top or mix": n_layers > 1,
-    }
-    needed = [option for option, is_needed in options.items() if is_needed]
-    values = {"found": f"{found} of each {whole}", "options": ", and ".join(needed)}
-    return Errors.EL218(**values)
 
 
 def _rows(shard: Shard, start: int, stop: int) -> np.ndarray:
@@ -138,7 +116,7 @@ class Corpus:
     def __init__(self, output: str | Path) -> None:
         self.output = named_path(output).absolute()  # shards are opened later
         self.plan: Plan = read_plan(self.output)
-        suffix, names = self.plan.suffix, names_of_shards(self.output)
+        names, suffix = names_of_shards(self.output), f".{self.plan.sink}"
         self._names = sorted(name for name in names if name.endswith(suffix))
         self._shard = lru_cache(OPEN_SHARDS)(self._open)
         headers = [self._shard(number).header for number in range(len(self._names))]
@@ -214,7 +192,7 @@ class Corpus:
         """
         kept, document = self.plan.kept, self[key]
         if len(kept.row_shape) != 1:
-            raise _no_vector_of_a_token(kept.pool, len(kept.layers))
+            raise no_vector_of_a_token(kept.pool, len(kept.layers))
         words = [token.i for token in doc if not token.text.isspace()]
         if document.tokens != [doc[i].text[:MAX_TOKEN] for i in words]:
             raise Errors.EL216(key=key)

@@ -35,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import Errors
+from ..errors import ElmoError, Errors
 from ..files import bytes_of, new_checksum, reading
 from .keep import unpack
 
@@ -73,6 +73,13 @@ class Shard:
         """Number of rows."""
         return int(self.header["arrays"]["vectors"]["shape"][0])
 
+    def array(self, name: str) -> np.ndarray:
+        """Return an array. Raises ValueError [EL218] if it was left out, since neither
+        tokens nor sentences have vectors."""
+        if name not in self.arrays:
+            raise no_vector_of_a_token(self.header["pool"])
+        return self.arrays[name]
+
     def vectors(self, start: int, stop: int) -> np.ndarray:
         """Return rows start:stop as float32, (stop - start, ..., D). Rows that are
         stored as float32 are not copied."""
@@ -82,8 +89,8 @@ class Shard:
 
     def texts(self, name: str, start: int, stop: int) -> list[str]:
         """Return some of the strings of `document_ids` or `token_text`."""
-        offsets = self.arrays[f"{name}_offsets"][start : stop + 1]
-        data = self.arrays[name][offsets[0] : offsets[-1]].tobytes()
+        offsets = self.array(f"{name}_offsets")[start : stop + 1]
+        data = self.array(name)[offsets[0] : offsets[-1]].tobytes()
         ends = (offsets - offsets[0]).tolist()
         return [data[a:b].decode("utf-8") for a, b in pairwise(ends)]
 
@@ -120,6 +127,16 @@ class Shard:
                 digest.update(bytes_of(self.arrays[name]))
             if digest.hexdigest() != said["checksum"]:
                 raise Errors.EL208(path=path, error=f"its {name} were changed")
+
+
+def no_vector_of_a_token(pool: str, n_layers: int = 1) -> ElmoError:
+    """Return the error [EL218] for other vectors than one a token."""
+    whole = {"doc": "document"}.get(pool, pool)
+    found = f"{n_layers} layers" if n_layers > 1 else "one vector"
+    options = ["--pool token"] if pool != "token" else []
+    options += ["--layers average, top or mix"] if n_layers > 1 else []
+    values = {"found": f"{found} of each {whole}", "options": ", and ".join(options)}
+    return Errors.EL218(**values)
 
 
 class ShardWriter:
