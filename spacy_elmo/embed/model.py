@@ -10,7 +10,6 @@ from typing import cast
 import numpy as np
 import spacy
 import torch
-from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 
 from ..bilm import BiLM
@@ -49,7 +48,7 @@ class Computing:
 def load_model(
     source: str, mix_of: str | None = None
 ) -> tuple[BiLM, LearnedMix | None]:
-    """Return a biLM and, from a pipeline, a trained mix of its layers.
+    """Return a biLM and, from a pipeline, a mix of its layers.
 
     Args:
         source: Name of a shipped model, folder or file of weights, or a pipeline,
@@ -67,38 +66,26 @@ def load_model(
                 raise Errors.EL215(name=mix_of, source=source)
             return BiLM.load(path), None
         source = str(path)
-    nlp = spacy.load(source)
+    nlp, name = spacy.load(source), mix_of or "elmo"
     elmos = [pipe for _, pipe in nlp.components if isinstance(pipe, Elmo)]
-    if not elmos:
-        raise Errors.EL215(name="elmo", source=source)
-    elmo, mix = _mix_of_tensor(elmos) if mix_of is None else _mix_of(nlp, mix_of)
-    if elmo is None or mix is None:
-        raise Errors.EL215(name=mix_of or "elmo", source=source)
-    return elmo.bilm, mix
-
-
-def _mix_of_tensor(elmos: Sequence[Elmo]) -> tuple[Elmo, LearnedMix | None]:
-    """Return the last component that sets `doc.tensor`, and its mix, if that is a sum
-    of layers."""
-    elmo = ([each for each in elmos if each.settings.set_tensor] or elmos)[-1]
-    settings, ops = elmo.settings, elmo.model.ops
-    if settings.mix == "concat":
-        return elmo, None
-    weights_L = ops.asarray1f(settings.first_weights(elmo.n_layers))
-    row = [float(share) for share in shares(ops, settings, weights_L)]
-    kind, norm = settings.mix, settings.layer_norm
-    return elmo, LearnedMix(elmo.name, 1, kind, settings.gamma, row, norm)
-
-
-def _mix_of(nlp: Language, name: str) -> tuple[Elmo | None, LearnedMix | None]:
-    """Return the `elmo` that a component listens to, and its mix, if that is a sum."""
+    if mix_of is None and elmos:  # the last one that sets `doc.tensor`
+        elmo = ([each for each in elmos if each.settings.set_tensor] or elmos)[-1]
+        return elmo.bilm, _mix_of_tensor(elmo)
     pipe = nlp.get_pipe(name) if name in nlp.pipe_names else None
     nodes = pipe.model.walk() if isinstance(pipe, TrainablePipe) else ()
     listeners = [node for node in nodes if isinstance(node, ElmoListener)]
     if len(listeners) != 1 or not isinstance(listeners[0].upstream, Elmo):
-        return None, None
+        raise Errors.EL215(name=name, source=source)
     (mix,) = [mix for mix in learned_mixes(nlp) if mix.component == name]
-    return listeners[0].upstream, None if mix.kind == "concat" else mix
+    return listeners[0].upstream.bilm, mix
+
+
+def _mix_of_tensor(elmo: Elmo) -> LearnedMix:
+    settings, ops = elmo.settings, elmo.model.ops
+    weights_L = ops.asarray1f(settings.first_weights(elmo.n_layers))
+    row = [float(share) for share in shares(ops, settings, weights_L)]
+    kind, norm = settings.mix, settings.layer_norm
+    return LearnedMix(elmo.name, 1, kind, settings.gamma, row, norm)
 
 
 def processor(device: str) -> str:

@@ -122,6 +122,8 @@ def _plan(
     for name in ("threads", "batch_tokens", "block_tokens"):
         choose(name, getattr(computing, name), COUNTS)
     bilm, mix = load_model(model, options.mix_of)
+    if options.layers == "mix" and mix is not None and mix.kind == "concat":
+        raise Errors.EL215(name=mix.component, source=model)
     n_layers, width = bilm.config.n_layers + 1, bilm.config.width
     weights, layers, norm = parse_layers(options.layers, n_layers, mix)
     kept = Kept(weights, layers, width, options.dtype, options.pool, None, norm)

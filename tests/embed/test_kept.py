@@ -195,6 +195,19 @@ def test_the_mix_of_what_init_config_writes(folder, tmp_path):
         assert np.abs(found.tensor - expected).max() < 1e-5
 
 
+def test_a_pipeline_that_concatenates_layers(folder, tmp_path):
+    """It has no mix, but all other choices of layers."""
+    nlp = spacy.blank("xx")
+    add_elmo(nlp, sizes=sizes(), mix="concat")
+    nlp.to_disk(tmp_path / "pipeline")
+    model, text = str(tmp_path / "pipeline"), [str(folder / "a.txt")]
+    with pytest.raises(ValueError, match=r"EL215.*take 'all' layers"):
+        make_plan(model, text, tmp_path / "mix", layers="mix")
+    plan, _ = make_plan(model, text, tmp_path / "all", layers="all")
+    assert plan.kept.layers == (0, 1, 2)
+    assert run(tmp_path / "all").tokens > 0
+
+
 # -- sizes ------------------------------------------------------------------------
 
 
