@@ -23,12 +23,11 @@ _SHARD_NAME = re.compile(r"\d{8}(-\d{6})?\.[\w.]+")
 
 
 def names_of_shards(output: Path, folder: str = SHARDS) -> set[str]:
-    """Return the names of the finished shards in a folder."""
-    try:
-        names = [entry.name for entry in os.scandir(output / folder)]
-        return {name for name in names if _SHARD_NAME.fullmatch(name)}
-    except FileNotFoundError:
-        return set()
+    """Return the names of the finished shards in a folder; none if it is not there."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        names = {entry.name for entry in os.scandir(output / folder)}
+        return set(filter(_SHARD_NAME.fullmatch, names))
+    return set()
 
 
 class Workspace:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import IO, Any
 
@@ -226,9 +227,8 @@ def _inputs(inputs: Sequence[str], output: Path, options: Options) -> list[TextF
     found = []
     for path, name in files_of(named, leave_out=output):
         document = name if options.one_per_file else None
-        found.append(
-            describe(path, options.kind, document=document, with_checksum=True)
-        )
+        source = describe(path, options.kind, document=document, with_checksum=True)
+        found.append(source)
     if not any(source.size for source in found):
         raise Errors.EL206()
     return found
@@ -263,11 +263,11 @@ def _remove_stdin(plan: Plan, kept: Plan, output: Path) -> None:
 # -- the estimate ------------------------------------------------------------------
 
 
-def read_sample(plan: Plan) -> tuple[list[list[str]], int, float]:
-    """Read some text at a few places, spread evenly over the inputs. Return its
-    sentences, the number of documents, and the bytes that it takes in the inputs."""
+def estimate(plan: Plan, encoder: Encoder) -> dict[str, Any]:
+    """Return the tokens, bytes and speed that a sample suggests for a plan: some text
+    at a few places, spread evenly over the inputs."""
     sentences: list[list[str]] = []
-    documents, n_bytes, reader = 0, 0.0, plan.reader()
+    documents, sample_bytes, reader = 0, 0.0, plan.reader()
     n_places = min(SAMPLES, plan.n_jobs)
     for place in range(n_places):
         number = place * plan.n_jobs // n_places
@@ -277,17 +277,9 @@ def read_sample(plan: Plan) -> tuple[list[list[str]], int, float]:
             for document in reader.documents(source, shard.start, end):
                 documents += document.begins
                 sentences += [sentence.tokens for sentence in document.sentences]
-            n_bytes += source.packed_size
-    return sentences, documents, n_bytes
-
-
-def estimate(plan: Plan, encoder: Encoder) -> dict[str, Any]:
-    """Return the tokens, bytes and speed that a sample suggests for a plan."""
-    sentences, documents, sample_bytes = read_sample(plan)
-    timed: list[list[str]] = []
-    for sentence in sentences:
-        if sum(map(len, timed)) < TIMED_TOKENS:
-            timed.append(sentence)
+            sample_bytes += source.packed_size
+    ends = accumulate(map(len, sentences))
+    timed = [s for s, end in zip(sentences, ends) if end - len(s) < TIMED_TOKENS]
     encoder(timed[:5])  # the first call prepares the weights
     started = time.perf_counter()
     encoder(timed)

@@ -131,6 +131,10 @@ class Corpus:
         self._first = [0, *accumulate(begun)]
         self.n_tokens = sum(header["counts"]["tokens"] for header in headers)
 
+    def __reduce__(self) -> Any:
+        """Pickle the path alone: a worker of a DataLoader opens the files itself."""
+        return Corpus, (self.output,)
+
     def _open(self, number: int) -> Shard:
         return self.plan.read(self.output / SHARDS / self._names[number])
 
@@ -202,19 +206,15 @@ class Corpus:
 
     def torch_dataset(self) -> "Dataset[Any]":
         """Return a Dataset that has a tensor of vectors for each document."""
-        return _Vectors(str(self.output))
+        return _Vectors(self)
 
 
 class _Vectors(Dataset[Any]):
-    def __init__(self, output: str) -> None:
-        self.output, self.corpus = output, Corpus(output)
+    def __init__(self, corpus: Corpus) -> None:
+        self.corpus = corpus
 
     def __len__(self) -> int:
         return len(self.corpus)
 
     def __getitem__(self, number: int) -> torch.Tensor:
         return torch.from_numpy(np.array(self.corpus[number].vectors))
-
-    def __reduce__(self) -> Any:
-        """Pickle the path alone: a worker of a DataLoader opens the files itself."""
-        return _Vectors, (self.output,)
