@@ -20,7 +20,7 @@ from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.embed import Options, make_plan, run, verify
 from spacy_elmo.embed.folder import SHARDS
-from spacy_elmo.embed.keep import Kept
+from spacy_elmo.embed.model import Kept
 from spacy_elmo.embed.plan import Plan, read_plan
 from spacy_elmo.embed.planning import readable, size_on_disk
 from spacy_elmo.embed.shard import read_shard

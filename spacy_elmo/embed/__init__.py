@@ -3,7 +3,7 @@
     text (its own room) -> biLM -> rows -> shards, one safetensors file each
 
 plan.py, planning.py          what the bytes depend on, written before any vector
-worker.py, model.py, keep.py  how one shard is made
+worker.py, model.py           how one shard is made
 runs.py                       who makes the shards: one process, several, Ray
 folder.py, progress.py        what is finished, and how far the rest is
 shard.py, reader.py           the file of a shard, and reading whole folders

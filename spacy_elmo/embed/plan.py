@@ -21,8 +21,7 @@ from ..errors import Errors
 from ..files import MAX_WORDS, decode, named_path, new_checksum, publish, reading
 from ..text import MAX_PIECE, Reader, Reading, Source, TextFile, open_source
 from .folder import SHARDS, Workspace, names_of_shards
-from .keep import Kept, choose
-from .model import Computing
+from .model import Computing, Kept, choose
 from .older import READERS
 from .shard import Shard
 

@@ -24,8 +24,7 @@ from ..files import named_path, new_checksum, publish
 from ..models import installed
 from ..text import Reading, TextFile, describe, files_of, hash_of_pipeline
 from .folder import SHARDS, Workspace, names_of_shards
-from .keep import DTYPES, Kept, choose, parse_layers
-from .model import Computing, Encoder, load_model
+from .model import DTYPES, Computing, Encoder, Kept, choose, load_model, parse_layers
 from .plan import OF_VERSION_0_2, PLAN, STORED, Plan, read_plan
 from .shard import HEADER_BYTES
 

@@ -23,8 +23,7 @@ from ..errors import Errors
 from ..files import named_path
 from ..processes import StopSignals, Terminated, end_with_parent
 from .folder import Workspace, remove_leftovers
-from .keep import choose
-from .model import Encoder
+from .model import Encoder, choose
 from .plan import STORED, Plan, read_plan
 from .planning import make_encoder, refuse_without_room
 from .progress import Progress

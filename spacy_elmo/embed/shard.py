@@ -37,7 +37,7 @@ import numpy as np
 
 from ..errors import ElmoError, Errors
 from ..files import bytes_of, new_checksum, reading
-from .keep import unpack
+from .model import unpack
 
 SUFFIX = ".safetensors"
 ROWS_AT_ONCE = 2048  # rows of a write or of a check: 4 MB of 512 floats

@@ -14,7 +14,7 @@ from ..errors import Errors
 from ..files import create_hdf5, named_path, write_files
 from ..registry import registry
 from .folder import SHARDS, names_of_shards
-from .keep import choose
+from .model import choose
 from .plan import read_plan
 from .shard import ROWS_AT_ONCE, SUFFIX, Shard, ShardWriter
 

@@ -16,12 +16,11 @@ from ..files import named_path, parsing, sync_folder
 from ..machine import default_settings
 from ..text import Source
 from .folder import SHARDS, names_of_shards
-from .keep import pack, unpack
-from .model import Encoder, processor
+from .model import Encoder, Unit, pack, processor, unpack
 from .plan import Plan, Range, read_plan
 from .planning import make_encoder
 from .shard import Shard
-from .worker import ShardText, Unit, make_rows
+from .worker import ShardText
 
 # Largest difference between processors, relative to the largest value of a row: that of
 # float32 arithmetic, or one step of the other types.
@@ -181,8 +180,7 @@ class _Checker:
         dtype, recomputed, wrong = self.plan.kept.dtype, 0, None
         is_ours = stored.header.get("processor") == self._processor
         tolerance = 0.0 if is_ours else TOLERANCE[dtype]
-        self.encoder.start_shard()
-        for first, rows in make_rows(self._chosen(units), self.plan, self.encoder):
+        for first, rows in self.encoder.rows(self._chosen(units)):
             expected = unpack(*pack(rows, dtype))
             with parsing(Errors.EL208, path):
                 found = stored.vectors(first, first + len(rows))

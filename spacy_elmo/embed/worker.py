@@ -5,8 +5,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from functools import partial
-from itertools import accumulate, groupby
-from operator import itemgetter
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,10 @@ from ..files import publish
 from ..machine import default_settings
 from ..text import Content, Reader, Sentence, Source
 from .folder import SHARDS, Workspace
-from .keep import DTYPES, pack, unpack
-from .model import Encoder, processor
+from .model import DTYPES, Encoder, Unit, pack, processor, unpack
 from .plan import Plan, Range
 from .shard import ROWS_AT_ONCE, ShardWriter
 
-# Tokens that are encoded together, and the number of their (first) row.
-Unit = tuple[int, list[str]]
 # The arrays beside the vectors in the order of the file, with the types of `array`.
 COLUMNS = {
     "document_offsets": "q",
@@ -145,60 +141,6 @@ def _windows(sentence: Sentence, window: int) -> Iterator[Sentence]:
         )
 
 
-def make_rows(
-    units: Iterable[Unit],
-    plan: Plan,
-    encoder: Encoder,
-    tell: Callable[[int], object] = lambda n_tokens: None,
-) -> Iterator[tuple[int, np.ndarray]]:
-    """Encode sentences, and yield float32 rows in order, with the number of the first.
-
-    Args:
-        units: Sentences, with the numbers of their rows.
-        plan: The plan.
-        encoder: Its encoder.
-        tell: A function that is called with the number of tokens of each block.
-    """
-    encoded = _encode(units, plan.computing.block_tokens, encoder, tell)
-    if plan.kept.pool == "token":
-        yield from encoded
-        return
-    for row, pieces in groupby(encoded, key=itemgetter(0)):
-        total, n_tokens = np.zeros(()), 0
-        for _, vectors in pieces:
-            total = total + vectors.sum(axis=0, dtype=np.float64)
-            n_tokens += len(vectors)
-        yield row, (total / max(1, n_tokens)).astype(np.float32)[None]
-
-
-def _encode(
-    units: Iterable[Unit],
-    block_tokens: int,
-    encoder: Encoder,
-    tell: Callable[[int], object],
-) -> Iterator[tuple[int, np.ndarray]]:
-    """Encode sentences, a block at a time, and yield the vectors of each."""
-    for block in _blocks(units, block_tokens):
-        sentences = [tokens for _, tokens in block]
-        for (row, _), vectors in zip(block, encoder(sentences)):
-            yield row, vectors
-        tell(sum(map(len, sentences)))
-
-
-def _blocks(units: Iterable[Unit], n_tokens: int) -> Iterator[list[Unit]]:
-    block: list[Unit] = []
-    size = 0
-    for unit in units:
-        length = len(unit[1]) + 2  # with its boundaries, as in a batch
-        if block and size + length > n_tokens:
-            yield block
-            block, size = [], 0
-        block.append(unit)
-        size += length
-    if block:
-        yield block
-
-
 def _gathered(found: Iterable[tuple[int, np.ndarray]]) -> Iterator[np.ndarray]:
     """Yield rows, ROWS_AT_ONCE at a time."""
     waiting, n_rows = list[np.ndarray](), 0
@@ -283,12 +225,9 @@ class Worker:
         scales = [np.empty((0, *kept.row_shape[:-1]), dtype=np.float32)]
         temporary = self._workspace.folder / f"{shard.name}.new"
         dtype = np.dtype(DTYPES[kept.dtype])
-        self.encoder.start_shard()
         with ShardWriter(temporary, dtype, kept.row_shape) as writer:
             tell = partial(self._tell, source)
-            for rows in _gathered(
-                make_rows(text.units(), self.plan, self.encoder, tell)
-            ):
+            for rows in _gathered(self.encoder.rows(text.units(), tell)):
                 packed, some_scales = pack(rows, kept.dtype)
                 writer.add(packed)
                 if kept.dtype != "float32":

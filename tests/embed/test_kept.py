@@ -8,8 +8,7 @@ from spacy.util import load_config_from_str, load_model_from_config
 from spacy_elmo import embed
 from spacy_elmo.embed import run, verify
 from spacy_elmo.embed.folder import Workspace
-from spacy_elmo.embed.keep import Kept
-from spacy_elmo.embed.model import Computing, load_model
+from spacy_elmo.embed.model import Computing, Kept, load_model
 from spacy_elmo.embed.plan import read_plan
 from spacy_elmo.embed.planning import readable, size_on_disk
 from spacy_elmo.embed.progress import Progress, rounding_error

@@ -16,8 +16,7 @@ import torch
 from spacy_elmo import embed
 from spacy_elmo.bilm.kernels.kernel import force
 from spacy_elmo.embed import planning, run
-from spacy_elmo.embed.keep import Kept
-from spacy_elmo.embed.model import Computing, Encoder
+from spacy_elmo.embed.model import Computing, Encoder, Kept
 from spacy_elmo.embed.plan import Plan, read_plan
 from spacy_elmo.text import Reading, TextFile
 
