@@ -523,7 +523,7 @@ class Errors(metaclass=_Table):
     )
     EL207 = _error("{name} = '{found}' is not allowed. Allowed: {known}.")
     EL208 = _error(
-        "'{path}' is not a whole shard: {error}. 'spacy elmo embed repair' writes it "
+        "'{path}' is a damaged shard: {error}. 'spacy elmo embed repair' writes it "
         "again."
     )
     EL209 = _error(
