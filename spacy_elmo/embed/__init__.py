@@ -12,6 +12,7 @@ sinks.py                      exports to other formats
 older.py                      formats that version 0.2 stored
 """
 
+from ..processes import Terminated
 from ..text import Reading
 from .model import Computing
 from .plan import Plan, read_plan
@@ -19,7 +20,7 @@ from .planning import Options, make_plan, readable
 from .progress import Progress, rounding_error
 from .reader import Corpus, EmbeddedDocument, EmbeddedSentence
 from .reader import Corpus as open  # noqa: A004  (read as spacy_elmo.embed.open)
-from .runs import Terminated, run
+from .runs import run
 from .shard import Shard
 from .sinks import Sink, export
 from .verification import Report, repair, verify

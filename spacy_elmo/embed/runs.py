@@ -21,15 +21,13 @@ import torch
 
 from ..errors import Errors
 from ..files import named_path
-from ..processes import StopSignals, Terminated, end_with_parent
+from ..processes import StopSignals, end_with_parent
 from .folder import Workspace, remove_leftovers
 from .model import Encoder, choose
 from .plan import STORED, Plan, read_plan
 from .planning import make_encoder, refuse_without_room
 from .progress import Progress
 from .worker import Worker
-
-__all__ = ["Outcome", "Terminated", "run"]
 
 ATTEMPTS = 3  # to do a job that ends its worker, or to start a worker
 WAIT = 0.5  # seconds between two looks at the workers

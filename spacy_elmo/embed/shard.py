@@ -206,23 +206,17 @@ def _size(said: Mapping[str, Any]) -> int:
     return int(np.dtype(said["dtype"]).itemsize * np.prod(shape, dtype=object))
 
 
-def _read_header(path: Path) -> dict[str, Any]:
-    """Return the header. Raises ValueError if a byte of it was changed."""
-    with path.open("rb") as file:
-        data = file.read(HEADER_BYTES)
-    if len(data) < HEADER_BYTES:
-        raise ValueError("it is too short")
-    header: dict[str, Any] = json.loads(json.loads(data[8:])[METADATA]["spacy_elmo"])
-    if pack_header(header) != data:
-        raise ValueError("its header was changed")
-    return header
-
-
 def read_shard(path: Path) -> Shard:
     """Map the file of a shard into memory. Raises ValueError [EL208] if it is damaged,
     as far as its header tells."""
     with reading(path, Errors.EL208):
-        header = _read_header(path)
+        with path.open("rb") as file:
+            data = file.read(HEADER_BYTES)
+        if len(data) < HEADER_BYTES:
+            raise ValueError("it is too short")
+        header = json.loads(json.loads(data[8:])[METADATA]["spacy_elmo"])
+        if pack_header(header) != data:
+            raise ValueError("its header was changed")
         arrays, start = {}, HEADER_BYTES
         sizes = [_size(said) for said in header["arrays"].values()]
         if path.stat().st_size != HEADER_BYTES + sum(sizes):
