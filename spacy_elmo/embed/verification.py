@@ -141,7 +141,8 @@ class _Checker:
                         problem = str(error)
                 if problem:
                     self.report.problems.append(Problem(shard.name, problem))
-                    is_last = not any(n.startswith(f"{number:08d}") for n in left)
+                    later = (n for n in left if n.startswith(f"{number:08d}-"))
+                    is_last = shard.is_last or shard.name > max(later, default="")
                 if is_last:
                     break
 

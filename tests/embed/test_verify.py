@@ -160,6 +160,15 @@ def test_missing_and_strange_files(whole, output, packed):
     assert shards(output) == shards(whole)
 
 
+def test_a_strange_file_with_the_number_of_a_packed_input(output):
+    """Its shards are looked for as long as there are later ones."""
+    *_, last = packed = [name for name in names(output) if "-" in name]
+    strange = f"{last.split('-')[0]}.safetensors"
+    (output / "shards" / last).rename(output / "shards" / strange)
+    assert len(packed) > 2
+    assert problems(output) == {last: "is missing", strange: "is not of this plan"}
+
+
 def test_what_can_not_be_removed(output):
     (output / "shards" / "00000099.safetensors").mkdir()
     report = verify(output)
