@@ -208,11 +208,10 @@ class Plan:
     def differences(self, other: "Plan") -> list[str]:
         """Return the names of the settings that differ from a new plan's. Inputs that
         were copied since are the same if their contents are."""
-        other = replace(other, format_version=self.format_version)
-        pairs = zip(self.inputs, other.inputs)
-        kept = (a if _is_copy(a, b) else b for a, b in pairs)
-        if len(self.inputs) == len(other.inputs):
-            other = replace(other, inputs=tuple(kept))
+        same = len(self.inputs) == len(other.inputs)
+        same = same and all(map(_is_copy, self.inputs, other.inputs))
+        inputs = self.inputs if same else other.inputs
+        other = replace(other, format_version=self.format_version, inputs=inputs)
         mine, its = _flat(self.fixed()), _flat(other.fixed())
         return [name for name in mine if mine[name] != its.get(name)]
 
@@ -221,7 +220,7 @@ _JSON = TypeAdapter(Plan)
 
 
 def _is_copy(a: TextFile, b: TextFile) -> bool:
-    """Return whether two files differ in the time of their last change alone."""
+    """Return whether two files differ at most in the time of their last change."""
     return a.checksum is not None and a == replace(b, modified=a.modified)
 
 

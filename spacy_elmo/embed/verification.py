@@ -83,20 +83,17 @@ def verify(
     plan = read_plan(output)
     encoder = make_encoder(plan, output, gpu_id=gpu_id)
     left = names_of_shards(output)
-    sample = 1.0 if full else max(sample, _at_least(plan, len(left)))
+    if plan.computing.exact:
+        what = "documents" if plan.kept.pool == "doc" else "sentences"
+        smallest = AT_LEAST / max(AT_LEAST, plan.estimate[what])
+    else:
+        smallest = 1 / max(1, len(left))
+    sample = 1.0 if full else max(sample, smallest)
     checker = _Checker(plan, output, encoder, sample, seed)
     for number in range(plan.n_jobs):
         checker.check_job(number, left)
     checker.report.problems += [Problem(n, "is not of this plan") for n in sorted(left)]
     return checker.report
-
-
-def _at_least(plan: Plan, n_shards: int) -> float:
-    """Return the smallest share for a sample."""
-    if not plan.computing.exact:
-        return 1 / max(1, n_shards)
-    what = "documents" if plan.kept.pool == "doc" else "sentences"
-    return AT_LEAST / max(AT_LEAST, plan.estimate[what])
 
 
 def repair(output: str | Path, report: Report) -> int:
