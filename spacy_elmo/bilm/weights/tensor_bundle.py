@@ -13,8 +13,9 @@ tensor_bundle.proto, tensor_shape.proto and types.proto.
 import math
 import struct
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import google_crc32c
 import numpy as np
@@ -28,8 +29,9 @@ MAX_INDEX = 4 << 20  # bytes of an index, and of all its blocks once unpacked
 MAX_NAME = 4096  # bytes of a name
 MAX_AXES = 8  # of an array
 MAX_SHARDS = 10_000  # data files
-_MAGIC = 0xDB4775248B80FB57
-_FOOTER, _TRAILER = 48, 5  # bytes; a block's trailer is its kind and its checksum
+_TOO_LARGE = f"its blocks have more than {MAX_INDEX:,} bytes"
+_MAGIC = 0xDB4775248B80FB57.to_bytes(8, "little")
+_FOOTER = 48  # bytes
 _PLAIN, _SNAPPY = 0, 1
 # TensorFlow's numbers of the types that weights have. Arrays of other types are not
 # read.
@@ -78,7 +80,7 @@ class TensorBundle:
     def __init__(self, prefix: Path) -> None:
         self.path = prefix.with_name(prefix.name + INDEX)
         with reading(self.path, Errors.EL002, max_bytes=MAX_INDEX, format=FORMAT):
-            values = dict(_read_table(self.path.read_bytes()))
+            values = _read_table(self.path.read_bytes())
             n_shards = _read_header(values.pop(b"", b""))
             # The names of slices of partitioned variables are not text.
             self.entries = {
@@ -129,8 +131,7 @@ class TensorBundle:
         with reading(path, Errors.EL002, format=FORMAT), path.open("rb") as file:
             file.seek(entry.offset)
             numbers = np.fromfile(file, entry.dtype, math.prod(entry.shape))
-            crc = google_crc32c.value(numbers.view(np.uint8))
-            _check_crc(crc, entry.crc, f"array '{name}'")
+            _check_crc(numbers.view(np.uint8), entry.crc, f"array '{name}'")
             return numbers.reshape(entry.shape)
 
 
@@ -144,60 +145,79 @@ def latest(folder: Path) -> Path | None:
     with reading(path, Errors.EL002, max_bytes=MAX_INDEX, format=FORMAT):
         for line in decode(path.read_bytes()).splitlines():
             key, _, value = line.partition(":")
-            if key.strip() == "model_checkpoint_path":
-                name = value.strip().strip('"').replace("\\", "/").rpartition("/")[2]
-                if name:
-                    return folder / name
+            name = value.strip().strip('"').replace("\\", "/").rpartition("/")[2]
+            if key.strip() == "model_checkpoint_path" and name:
+                return folder / name
         raise ValueError("it names no checkpoint")
+
+
+# -- bytes ------------------------------------------------------------------------
+
+
+def _take(stream: BinaryIO, n: int) -> bytes:
+    """Read n bytes. Raises ValueError if there are fewer."""
+    data = stream.read(n)
+    if len(data) < n:
+        raise ValueError("it ends too early")
+    return data
+
+
+def _varint(stream: BinaryIO) -> int:
+    """Read a number in groups of seven bits, the lowest first."""
+    value = 0
+    for shift in range(0, 64, 7):
+        (byte,) = _take(stream, 1)
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value
+    raise ValueError("a number has more than 64 bits")
+
+
+def _check_crc(data: bytes | np.ndarray, masked: int, what: str) -> None:
+    """Raise ValueError unless the CRC32C of bytes equals a stored one, which LevelDB
+    has masked."""
+    crc = google_crc32c.value(data)
+    rotated = (crc >> 15 | crc << 17) & 0xFFFFFFFF
+    if (rotated + 0xA282EAD8) & 0xFFFFFFFF != masked:
+        raise ValueError(f"the checksum of {what} is wrong")
 
 
 # -- the table of LevelDB ---------------------------------------------------------
 
 
-def _read_table(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the keys and values of a table."""
-    footer = data[-_FOOTER:]
-    if len(footer) < _FOOTER or struct.unpack("<Q", footer[-8:])[0] != _MAGIC:
+def _read_table(data: bytes) -> dict[bytes, bytes]:
+    """Return the values of a table by their keys."""
+    if data[-8:] != _MAGIC:
         raise ValueError("it has no footer of a table; it may be cut off")
-    _, _, start = _read_handle(footer, 0)  # of a block that TensorFlow leaves empty
-    offset, size, _ = _read_handle(footer, start)
+    footer = BytesIO(data[-_FOOTER:])
+    for _ in range(2):  # the handle of a block that TensorFlow leaves empty
+        _varint(footer)
+    pairs: list[tuple[bytes, bytes]] = []
     left = MAX_INDEX
-    index = _read_block(data, offset, size, left)
-    last = None
-    for _, handle in _read_entries(index):
-        offset, size, _ = _read_handle(handle, 0)
-        block = _read_block(data, offset, size, left)
+    for _, handle in _read_entries(_read_block(data, footer, left)):
+        block = _read_block(data, BytesIO(handle), left)
         left -= len(block)
-        for key, value in _read_entries(block):
-            if last is not None and key <= last:
-                raise ValueError("its keys are not in order")
-            last = key
-            yield key, value
+        pairs += _read_entries(block)
+    values = dict(pairs)
+    if [key for key, _ in pairs] != sorted(values):
+        raise ValueError("its keys are not in order")
+    return values
 
 
-def _read_handle(data: bytes, at: int) -> tuple[int, int, int]:
-    """Return the offset and the size of a block, and the end of the handle."""
-    offset, at = _read_varint(data, at)
-    size, at = _read_varint(data, at)
-    return offset, size, at
-
-
-def _read_block(data: bytes, offset: int, size: int, most: int) -> bytes:
-    """Return the content of a block. Raises ValueError if it is damaged, or has more
-    than `most` bytes."""
-    end = offset + size
-    if end + _TRAILER > len(data):
-        raise ValueError("a block is outside the file")
+def _read_block(data: bytes, handle: BinaryIO, most: int) -> bytes:
+    """Return the content of a block, whose handle has its offset and its size. Raises
+    ValueError if it is damaged, or has more than `most` bytes."""
+    start = _varint(handle)
+    end = start + _varint(handle)
     kind, crc = struct.unpack_from("<BI", data, end)
-    _check_crc(google_crc32c.value(data[offset : end + 1]), crc, "a block")
+    _check_crc(data[start : end + 1], crc, "a block")
     if kind not in (_PLAIN, _SNAPPY):
         raise ValueError(f"a block is compressed in an unknown way ({kind})")
-    block = data[offset:end]
     if kind == _SNAPPY:
-        return unpack_snappy(block, most)
-    if size > most:
-        raise ValueError(f"its blocks have more than {MAX_INDEX:,} bytes")
-    return block
+        return unpack_snappy(data[start:end], most)
+    if end - start > most:
+        raise ValueError(_TOO_LARGE)
+    return data[start:end]
 
 
 def _read_entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -207,68 +227,30 @@ def _read_entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
     end = len(block) - 4 * (n_restarts + 1)
     if end < 0:
         raise ValueError("a block is damaged")
-    at, key = 0, b""
-    while at < end:
-        shared, at = _read_varint(block, at)
-        n_more, at = _read_varint(block, at)
-        n_value, at = _read_varint(block, at)
-        if shared > len(key) or shared + n_more > MAX_NAME or at + n_more > end:
+    stream, key = BytesIO(block[:end]), b""
+    while stream.tell() < end:
+        shared, n_more, n_value = (_varint(stream) for _ in range(3))
+        if shared > len(key) or shared + n_more > MAX_NAME:
             raise ValueError("a key is damaged")
-        key = key[:shared] + block[at : at + n_more]
-        at += n_more
-        if at + n_value > end:
-            raise ValueError("a value is damaged")
-        yield key, block[at : at + n_value]
-        at += n_value
-
-
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Read a number in groups of seven bits, the lowest first. Return it and its
-    end."""
-    value = 0
-    for shift in range(0, 64, 7):
-        if at >= len(data):
-            raise ValueError("it ends too early")
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-    raise ValueError("a number has more than 64 bits")
-
-
-def _check_crc(crc: int, masked: int, what: str) -> None:
-    """Raise ValueError unless a CRC32C equals a stored one, which LevelDB has
-    masked."""
-    rotated = (crc >> 15 | crc << 17) & 0xFFFFFFFF
-    if (rotated + 0xA282EAD8) & 0xFFFFFFFF != masked:
-        raise ValueError(f"the checksum of {what} is wrong")
+        key = key[:shared] + _take(stream, n_more)
+        yield key, _take(stream, n_value)
 
 
 def unpack_snappy(data: bytes, most: int) -> bytes:
     """Unpack raw snappy data. Raises ValueError if it is damaged, or has more than
     `most` bytes."""
-    size, at = _read_varint(data, 0)
-    if size > most:
-        raise ValueError(f"its blocks have more than {MAX_INDEX:,} bytes")
-    out = bytearray()
-    while at < len(data):
-        tag = data[at]
-        at += 1
+    stream, out = BytesIO(data), bytearray()
+    if (size := _varint(stream)) > most:
+        raise ValueError(_TOO_LARGE)
+    while stream.tell() < len(data):
+        (tag,) = _take(stream, 1)
         kind, length = tag & 3, (tag >> 2) + 1
         if kind == 0:  # bytes that follow
             if length > 60:  # their number is in the next 1 to 4 bytes
-                n = length - 60
-                length = int.from_bytes(data[at : at + n], "little") + 1
-                at += n
-            if at + length > len(data):
-                raise ValueError("a packed block ends too early")
-            out += data[at : at + length]
-            at += length
+                length = int.from_bytes(_take(stream, length - 60), "little") + 1
+            out += _take(stream, length)
         else:  # a copy of earlier bytes, which may overlap itself
-            n = (1, 2, 4)[kind - 1]
-            distance = int.from_bytes(data[at : at + n], "little")
-            at += n
+            distance = int.from_bytes(_take(stream, (1, 2, 4)[kind - 1]), "little")
             if kind == 1:
                 length = (tag >> 2 & 7) + 4
                 distance |= (tag >> 5) << 8
@@ -290,22 +272,17 @@ def unpack_snappy(data: bytes, most: int) -> bytes:
 def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
     """Yield the number and the value of each field of a protocol buffer. A value is an
     integer, or bytes for strings and messages."""
-    at = 0
-    while at < len(message):
-        tag, at = _read_varint(message, at)
-        kind = tag & 7
+    stream = BytesIO(message)
+    while stream.tell() < len(message):
+        number, kind = divmod(_varint(stream), 8)
         if kind == 0:
-            value, at = _read_varint(message, at)
-            yield tag >> 3, value
-            continue
-        size = {1: 8, 5: 4}.get(kind)
-        if kind == 2:
-            size, at = _read_varint(message, at)
-        if size is None or at + size > len(message):
+            yield number, _varint(stream)
+        elif kind == 2:
+            yield number, _take(stream, _varint(stream))
+        elif size := {1: 8, 5: 4}.get(kind):
+            yield number, int.from_bytes(_take(stream, size), "little")
+        else:
             raise ValueError("an entry of the index is damaged")
-        part = message[at : at + size]
-        at += size
-        yield tag >> 3, part if kind == 2 else int.from_bytes(part, "little")
 
 
 def _read_header(message: bytes) -> int:
@@ -320,19 +297,11 @@ def _read_header(message: bytes) -> int:
 
 def _read_entry(message: bytes) -> Entry:
     """Parse a BundleEntryProto."""
-    found: dict[int, Any] = {1: 0, 2: b"", 3: 0, 4: 0, 5: 0, 6: 0}
-    found |= dict(_fields(message))
+    found = {1: 0, 2: b"", 3: 0, 4: 0, 5: 0, 6: 0, **dict(_fields(message))}
     shape = [dict(_fields(axis)).get(1, 0) for n, axis in _fields(found[2]) if n == 2]
-    numbers = *(found[n] for n in (1, 3, 4, 5, 6)), *shape
-    if not all(isinstance(number, int) for number in numbers):
+    dtype, *place = (found[n] for n in (1, 3, 4, 5, 6))
+    if not all(isinstance(number, int) for number in (dtype, *place, *shape)):
         raise ValueError("an entry of the index is damaged")
     if len(shape) > MAX_AXES:
         raise ValueError(f"an array has {len(shape)} axes")
-    return Entry(
-        dtype=_DTYPES.get(found[1]),
-        shape=tuple(shape),
-        shard=found[3],
-        offset=found[4],
-        size=found[5],
-        crc=found[6],
-    )
+    return Entry(_DTYPES.get(dtype), tuple(shape), *place)
