@@ -9,7 +9,7 @@ zeros. Names of bilm-tf stay in this file.
 import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -27,7 +27,7 @@ from ..arrays import check_shapes, shapes_of
 from ..config import BiLMConfig
 from ..objectives import Objective
 from .format import folder_of
-from .stored import StoredBiLM, empty_arrays
+from .stored import StoredBiLM, empty_arrays, renamed
 from .text_files import (
     check_can_be_read_again,
     read_json,
@@ -52,21 +52,33 @@ _LSTM = {
     "use_skip_connections": "skip_connections",
 }
 _LSTM_DEFAULTS = {"cell_clip": None, "proj_clip": None, "use_skip_connections": False}
-_DIRECTIONS = {"forward_lstm": "RNN_0", "backward_lstm": "RNN_1"}
-# The names of an LSTM's arrays in TensorFlow 1.0 to 2, with one layer or several, and
-# in the graph of the module of TensorFlow Hub.
-_CELL = re.compile(
-    r"(?P<rnn>RNN_[01])/(rnn|RNN)/"
-    r"((multi_rnn_cell|MultiRNNCell)/(cell_|Cell)(?P<layer>\d{1,3})/)?"
-    r"(rnn/)?(lstm_cell|LSTMCell)/(?P<array>[\w/]+)"
-)
-_CELL_ARRAYS = {
-    "kernel": "W_0",
-    "weights": "W_0",
-    "bias": "B",
-    "biases": "B",
-    "projection/kernel": "W_P_0",
-    "projection/weights": "W_P_0",
+CELL = "RNN_0/RNN/MultiRNNCell/Cell{}/LSTMCell"  # of a layer, forward
+# What to write for the names of our parameters, in this order. W_0 is [W_x; W_h].
+_NAMES = {
+    r"token_encoder\.embedding": "embedding",
+    r"token_encoder\.char_embedding": "char_embed",
+    r"token_encoder\.conv_weights\.": "CNN/W_cnn_",
+    r"token_encoder\.conv_biases\.": "CNN/b_cnn_",
+    r"token_encoder\.highways\.(\d+)\.(\w+)_weight": r"CNN_high_\1/W_\2",
+    r"token_encoder\.highways\.(\d+)\.(\w+)_bias": r"CNN_high_\1/b_\2",
+    r"token_encoder\.projection_weight": "CNN_proj/W_proj",
+    r"token_encoder\.projection_bias": "CNN_proj/b_proj",
+    r"forward_lstm\.layers\.(\d+)\.": r"RNN_0/RNN/MultiRNNCell/Cell\1/LSTMCell/",
+    r"backward_lstm\.layers\.(\d+)\.": r"RNN_1/RNN/MultiRNNCell/Cell\1/LSTMCell/",
+    "/weight_[xh]$": "/W_0",
+    "/weight_p$": "/W_P_0",
+    "/bias$": "/B",
+}
+# What to write for the names of an LSTM's arrays in TensorFlow 1.0 to 2, with one layer
+# or several, and in the graph of the module of TensorFlow Hub.
+_STANDARD_NAMES = {
+    "^(RNN_[01])/(?:rnn|RNN)/"
+    r"(?:(?:multi_rnn_cell/cell_|MultiRNNCell/Cell)(\d{1,3})/)?"
+    "(?:rnn/)?(?:lstm_cell|LSTMCell)/": r"\1/RNN/MultiRNNCell/Cell\2/LSTMCell/",
+    "/Cell/LSTMCell/": "/Cell0/LSTMCell/",  # one layer is not numbered
+    "/LSTMCell/projection/(kernel|weights)$": "/LSTMCell/W_P_0",
+    "/LSTMCell/(kernel|weights)$": "/LSTMCell/W_0",
+    "/LSTMCell/bias(es)?$": "/LSTMCell/B",
 }
 BYTES = 261  # rows of bilm-tf's character table
 _THEIRS_TO_OURS = (3, 0, 2, 1)  # places of our gates o, i, f, g among i, j, f, o
@@ -94,7 +106,9 @@ class Arrays:
         self, file: "Hdf5File | TensorBundle", names: Mapping[str, str]
     ) -> None:
         self._file, self.path = file, file.path
-        self._theirs = {_standard_name(inside): name for name, inside in names.items()}
+        self._theirs = {
+            renamed(inside, _STANDARD_NAMES): name for name, inside in names.items()
+        }
         if len(self._theirs) < len(names):
             problem = "has arrays twice, under names of two versions of TensorFlow"
             raise Errors.EL006(path=self.path, problem=problem)
@@ -108,20 +122,28 @@ class Arrays:
         return torch.from_numpy(np.asarray(array, dtype=np.float32))
 
 
-def _standard_name(name: str) -> str:
-    if not (found := _CELL.fullmatch(name)):
-        return name
-    array = _CELL_ARRAYS.get(found["array"], found["array"])
-    return f"{cell(found['rnn'], int(found['layer'] or 0))}/{array}"
+class ArraysFormat:
+    """What the formats with the arrays of bilm-tf share."""
 
+    def open(self, path: Path) -> AbstractContextManager[tuple[Any, Path, Arrays]]:
+        """Yield the options, where they are from, and the arrays."""
+        raise NotImplementedError
 
-def cell(rnn: str, layer: int | str) -> str:
-    """Return the scope of an LSTM layer."""
-    return f"{rnn}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
+    def read_config(self, path: Path) -> BiLMConfig:
+        """Return the sizes, by the options and the shapes of the arrays."""
+        with self.open(path) as opened:
+            return read_sizes(*opened)
+
+    def load(self, path: Path) -> StoredBiLM:
+        """Read a model, and its words if they are known."""
+        with self.open(path) as (options, where, arrays):
+            config = read_sizes(options, where, arrays)
+            vocab = read_vocab_beside(where.with_name(VOCAB), config)
+            return StoredBiLM(config, vocab, None, _read_weights(config, arrays))
 
 
 @registry.formats("bilm-tf")
-class BilmTfFormat:
+class BilmTfFormat(ArraysFormat):
     """The format of bilm-tf and AllenNLP (a `WritableFormat`)."""
 
     name = "bilm-tf"
@@ -136,15 +158,20 @@ class BilmTfFormat:
         """Return whether there are options and an HDF5 file."""
         return bool(_pairs(path))
 
-    def read_config(self, path: Path) -> BiLMConfig:
-        """Return the sizes, by the options and the shapes of the arrays."""
-        with _open(path) as (options, arrays):
-            return read_sizes(read_json(options), options, arrays)
+    @contextmanager
+    def open(self, path: Path) -> Iterator[tuple[Any, Path, Arrays]]:
+        """Yield the options, where they are from, and the arrays. Raises ValueError
+        [EL005] if there are several models. Also as `hdf5.open_file`."""
+        from .hdf5 import open_file  # pyfive takes a while to import
 
-    def load(self, path: Path) -> StoredBiLM:
-        """Read a model."""
-        with _open(path) as (options, arrays):
-            return read_model(options, arrays)
+        pairs = _pairs(path)
+        if len(pairs) > 1:
+            names = ", ".join(sorted({each.name for pair in pairs for each in pair}))
+            raise Errors.EL005(path=path, names=names)
+        options, weights = pairs[0]
+        with open_file(weights) as file:
+            arrays = Arrays(file, {name: name for name in file.names})
+            yield read_json(options), options, arrays
 
     def save(
         self,
@@ -163,10 +190,10 @@ class BilmTfFormat:
         """
         if problem := _problem(stored.config):
             raise Errors.EL027(format=self.name, problem=problem)
-        _, weights = _files(folder)
-        if others := [path.name for path in weights if path.name != WEIGHTS]:
+        if others := sorted({path.name for path in _weights_in(folder)} - {WEIGHTS}):
             raise Errors.EL005(path=folder, names=", ".join([WEIGHTS, *others]))
-        arrays = _to_theirs(stored.arrays, stored.config)
+        in_order = {name: stored.arrays[name] for name in empty_arrays(stored.config)}
+        arrays = _to_theirs(in_order)
         contents: dict[str, str | Writer] = {WEIGHTS: partial(_write_arrays, arrays)}
         if stored.vocab is not None:
             check_can_be_read_again(stored.vocab, self.name)
@@ -181,47 +208,25 @@ def _write_arrays(arrays: Mapping[str, Tensor], path: Path) -> None:
             file.create_dataset(name, data=array.numpy())
 
 
-@contextmanager
-def _open(path: Path) -> Iterator[tuple[Path, Arrays]]:
-    """Yield the path of the options, and the arrays. Raises ValueError [EL005] if there
-    are several models. Also as `hdf5.open_file`."""
-    from .hdf5 import open_file  # pyfive takes a while to import; most models need none
-
-    pairs = _pairs(path)
-    if len(pairs) > 1:
-        names = ", ".join(sorted({each.name for pair in pairs for each in pair}))
-        raise Errors.EL005(path=path, names=names)
-    options, weights = pairs[0]
-    with open_file(weights) as file:
-        yield options, Arrays(file, {name: name for name in file.names})
-
-
 # -- which files ------------------------------------------------------------------
 
 
 def _pairs(path: Path) -> list[tuple[Path, Path]]:
     """Return the pairs of options and HDF5 file that a path can stand for. The options
     of an HDF5 file have its stem, or are `options.json`, or are the only ones."""
-    options, weights = _files(path)
-    pairs = list(product(options, weights))
-    if path.is_dir() and len(weights) > 1:
+    folder = folder_of(path)
+    weights = _weights_in(folder)
+    pairs = list(product(sorted(folder.glob(f"*{OPTIONS}")), weights))
+    if path.is_file():
+        pairs = [pair for pair in pairs if folder / path.name in pair]
+    elif len(weights) > 1:
         return pairs  # one of them may be of no model, and which one is not clear
     same_stem = [(o, w) for o, w in pairs if _stem(o) == _stem(w)]
     return same_stem or [(o, w) for o, w in pairs if o.name == OPTIONS] or pairs
 
 
-def _files(path: Path) -> tuple[list[Path], list[Path]]:
-    """Return the options and the HDF5 files in a folder; of a file in it, those of its
-    kind are the file itself."""
-    folder = folder_of(path)
-    options = sorted(folder.glob(f"*{OPTIONS}"))
-    weights = sorted(each for end in _HDF5 for each in folder.glob(f"*{end}"))
-    if path.is_file():
-        path = folder / path.name
-        if path.name.endswith(OPTIONS):
-            return [path], weights
-        return options, [path] if path.suffix in _HDF5 else []
-    return options, weights
+def _weights_in(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("*.h*5") if path.suffix in _HDF5)
 
 
 def _stem(path: Path) -> str:
@@ -232,54 +237,11 @@ def _stem(path: Path) -> str:
 # -- arrays -----------------------------------------------------------------------
 
 
-def _names(config: BiLMConfig) -> dict[str, str]:
-    """Return, for each parameter, the name of the array of bilm-tf that holds it."""
-    names: dict[str, str] = {}
-    encoder = "token_encoder"
-    if config.n_words:
-        names[f"{encoder}.embedding"] = "embedding"
-    else:
-        names[f"{encoder}.char_embedding"] = "char_embed"
-        for i in range(len(config.filters)):
-            names[f"{encoder}.conv_weights.{i}"] = f"CNN/W_cnn_{i}"
-            names[f"{encoder}.conv_biases.{i}"] = f"CNN/b_cnn_{i}"
-        for k, gate in product(range(config.n_highway), ("carry", "transform")):
-            ours = f"{encoder}.highways.{k}.{gate}"
-            names[f"{ours}_weight"] = f"CNN_high_{k}/W_{gate}"
-            names[f"{ours}_bias"] = f"CNN_high_{k}/b_{gate}"
-        if config.token_projection:
-            names[f"{encoder}.projection_weight"] = "CNN_proj/W_proj"
-            names[f"{encoder}.projection_bias"] = "CNN_proj/b_proj"
-    for direction, rnn in _DIRECTIONS.items():
-        for layer in range(config.n_layers):
-            ours, theirs = f"{direction}.layers.{layer}", cell(rnn, layer)
-            # Their W_0 is [W_x; W_h].
-            names[f"{ours}.weight_x"] = names[f"{ours}.weight_h"] = f"{theirs}/W_0"
-            names[f"{ours}.bias"] = f"{theirs}/B"
-            if config.lstm_projection:
-                names[f"{ours}.weight_p"] = f"{theirs}/W_P_0"
-    return names
-
-
-def read_model(options: Path, arrays: Arrays) -> StoredBiLM:
-    """Read a model, and its words if they are known.
-
-    Args:
-        options: The path of its options.
-        arrays: Its arrays.
-
-    Raises:
-        ValueError: As `read_json`, `read_vocab_beside`, `read_sizes`, `read_weights`.
-    """
-    config = read_sizes(read_json(options), options, arrays)
-    vocab = read_vocab_beside(options.parent / VOCAB, config)
-    return StoredBiLM(config, vocab, None, read_weights(config, arrays))
-
-
-def read_weights(config: BiLMConfig, arrays: Arrays) -> dict[str, Tensor]:
+def _read_weights(config: BiLMConfig, arrays: Arrays) -> dict[str, Tensor]:
     """Check the shapes of all arrays, then read them. Return the parameters of a biLM.
     Raises ValueError as `check_shapes`."""
-    expected = shapes_of(_to_theirs(empty_arrays(config), config))
+    ours = empty_arrays(config)
+    expected = shapes_of(_to_theirs(ours))
     # Other arrays do no harm: counters, for instance.
     found = {
         name: shape
@@ -287,25 +249,24 @@ def read_weights(config: BiLMConfig, arrays: Arrays) -> dict[str, Tensor]:
         if name in expected or name.startswith(("CNN", "RNN"))
     }
     check_shapes(arrays.path, found, expected)
-    return {
-        ours: _to_ours(ours, arrays.read(theirs))
-        for ours, theirs in _names(config).items()
-    }
+    return {name: _to_ours(name, arrays.read(renamed(name, _NAMES))) for name in ours}
 
 
-def _to_theirs(arrays: Mapping[str, Tensor], config: BiLMConfig) -> dict[str, Tensor]:
-    """Return the arrays of bilm-tf by name, from parameters by name."""
-    found: dict[str, Tensor] = {}
-    for ours, theirs in _names(config).items():
-        array = arrays[ours]
-        if ours.endswith("char_embedding"):
-            array = array[1:]
-        elif "conv_weights" in ours:  # (n, char_dim, width) -> (1, width, char_dim, n)
-            array = array.permute(2, 1, 0)[None]
-        elif _has_gates(ours):
-            array = _reorder(array, _OURS_TO_THEIRS)
-        found[theirs] = torch.cat([found[theirs], array]) if theirs in found else array
-    return found
+def _to_theirs(arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the arrays of bilm-tf by name, from parameters by name, in the order of
+    the model: weight_x comes before weight_h."""
+    parts: dict[str, list[Tensor]] = {}
+    for name, array in arrays.items():
+        parts.setdefault(renamed(name, _NAMES), []).append(_part_of_theirs(name, array))
+    return {name: torch.cat(found) for name, found in parts.items()}
+
+
+def _part_of_theirs(ours: str, array: Tensor) -> Tensor:
+    if ours.endswith("char_embedding"):
+        return array[1:]
+    if "conv_weights" in ours:  # (n, char_dim, width) -> (1, width, char_dim, n)
+        return array.permute(2, 1, 0)[None]
+    return _reorder(array, _OURS_TO_THEIRS) if _has_gates(ours) else array
 
 
 def _to_ours(ours: str, array: Tensor) -> Tensor:

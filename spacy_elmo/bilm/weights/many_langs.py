@@ -9,7 +9,6 @@ o, and ours o, i, f, g. Names of ELMoForManyLangs stay in this file.
 
 import json
 import zipfile
-from itertools import product
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
@@ -24,7 +23,7 @@ from ..arrays import FLOATS, check_shapes, shapes_of
 from ..config import BiLMConfig
 from ..words import BOS, EOS, UNK
 from .format import folder_of
-from .stored import StoredBiLM, count_numbered, empty_arrays
+from .stored import StoredBiLM, count_numbered, empty_arrays, renamed
 from .text_files import read_json, read_lines, settings_of
 
 CONFIG, ENCODER, EMBEDDER = "config.json", "encoder.pkl", "token_embedder.pkl"
@@ -44,6 +43,20 @@ _CHAR_TABLE = "char_emb_layer.embedding.weight"
 _FILTER, _HIGHWAY = "convolutions.{}.weight", "highways._layers.{}.weight"
 _WORD_PROJECTION = "projection.weight"
 _PROJECTION = "forward_layer_{}.state_projection.weight"
+# What to write for the names of our parameters, in this order.
+_NAMES = {
+    r"token_encoder\.char_embedding": _CHAR_TABLE,
+    r"token_encoder\.word_embedding": _WORD_TABLE,
+    r"token_encoder\.conv_weights\.(\d+)": r"convolutions.\1.weight",
+    r"token_encoder\.conv_biases\.(\d+)": r"convolutions.\1.bias",
+    r"token_encoder\.highways\.(\d+)\.\w+_": r"highways._layers.\1.",
+    r"token_encoder\.projection_": "projection.",
+    r"(\w+)_lstm\.layers\.(\d+)\.": r"\1_layer_\2.",
+    "weight_x$": "input_linearity.weight",
+    "weight_h$": "state_linearity.weight",
+    "weight_p$": "state_projection.weight",
+    r"(layer_\d+)\.bias$": r"\1.state_linearity.bias",
+}
 _SPECIAL_WORDS = {"<bos>": BOS, "<eos>": EOS, "<oov>": UNK}
 # A word of the text with the spelling of our special word gets another name.
 _SPECIAL_WORDS |= {ours: theirs for theirs, ours in _SPECIAL_WORDS.items()}
@@ -80,12 +93,16 @@ class ManyLangsFormat:
         n_numbers = sum(array.numel() for array in empty_arrays(config).values())
         n_numbers += word_dim * (config.n_words + config.projection_dim)
         most = 4 * n_numbers + MAX_OVERHEAD
-        tokens = _read_arrays(folder / EMBEDDER, most)
-        lstms = _read_arrays(folder / ENCODER, most)
-        if not config.has_characters:
-            _check_factors(folder / EMBEDDER, tokens, config, word_dim)
+        theirs = _read_arrays(folder / EMBEDDER, most)
+        theirs |= _read_arrays(folder / ENCODER, most)
         try:
-            arrays = _token_encoder(tokens, config) | _lstms(lstms, config)
+            if not config.has_characters:
+                words = _project_words(folder / EMBEDDER, theirs, config, word_dim)
+                theirs["token_encoder.embedding"] = words
+            arrays = {
+                name: _to_ours(name, theirs[renamed(name, _NAMES)])
+                for name in empty_arrays(config)
+            }
         except KeyError as error:
             raise Errors.EL006(path=folder, problem=f"has no array {error}") from error
         except (RuntimeError, ValueError) as error:  # shapes that don't fit
@@ -190,57 +207,33 @@ def _sizes_of_arrays(folder: Path) -> dict[str, Any]:
 # -- arrays -----------------------------------------------------------------------
 
 
-def _check_factors(
+def _project_words(
     path: Path, theirs: Arrays, config: BiLMConfig, word_dim: int
-) -> None:
-    """Compare the shapes of the two arrays that are multiplied. The product of small
-    arrays of other shapes could be larger than all memory. Raises as `check_shapes`."""
+) -> Tensor:
+    """Return the projection of each word of a model without characters. The shapes of
+    the arrays are compared first: the product of small arrays of other shapes could be
+    larger than all memory. Raises as `check_shapes`."""
     expected = {
         _WORD_TABLE: (config.n_words, word_dim),
         _WORD_PROJECTION: (config.projection_dim, word_dim),
     }
     found = {name: theirs[name] for name in expected if name in theirs}
     check_shapes(path, shapes_of(found), expected)
+    words, weight = (theirs[name].double() for name in expected)
+    return (words @ weight.t() + theirs["projection.bias"]).float()
 
 
-def _token_encoder(theirs: Arrays, config: BiLMConfig) -> Arrays:
-    weight, bias = theirs[_WORD_PROJECTION].t(), theirs["projection.bias"]
-    if not config.has_characters:  # the projection of each word, once
-        words = theirs[_WORD_TABLE].double() @ weight.double() + bias
-        return {"token_encoder.embedding": words.float()}
-    ours = {
-        "char_embedding": F.pad(theirs[_CHAR_TABLE], (0, 0, 1, 0)),
-        "projection_weight": weight,
-        "projection_bias": bias,
-    }
-    if config.n_words:
-        ours["word_embedding"] = theirs[_WORD_TABLE]
-    for i in range(len(config.filters)):
-        ours[f"conv_weights.{i}"] = theirs[_FILTER.format(i)]
-        ours[f"conv_biases.{i}"] = theirs[f"convolutions.{i}.bias"]
-    for k, kind in product(range(config.n_highway), ("weight", "bias")):
-        transform, keep = theirs[f"highways._layers.{k}.{kind}"].chunk(2)
-        ours[f"highways.{k}.transform_{kind}"] = transform.t()
-        ours[f"highways.{k}.carry_{kind}"] = -keep.t()
-    return {f"token_encoder.{name}": array for name, array in ours.items()}
-
-
-def _lstms(theirs: Arrays, config: BiLMConfig) -> Arrays:
-    found = {}
-    for direction, layer in product(("forward", "backward"), range(config.n_layers)):
-        name, ours = f"{direction}_layer_{layer}", f"{direction}_lstm.layers.{layer}"
-        found[f"{ours}.weight_x"] = _gates(theirs[f"{name}.input_linearity.weight"])
-        found[f"{ours}.weight_h"] = _gates(theirs[f"{name}.state_linearity.weight"])
-        found[f"{ours}.bias"] = _gates(theirs[f"{name}.state_linearity.bias"])
-        found[f"{ours}.weight_p"] = theirs[f"{name}.state_projection.weight"].t()
-    return found
-
-
-def _gates(array: Tensor) -> Tensor:
-    """Turn gates i, f, g, o along the first axis into o, i, f, g along the last
-    axis."""
-    *others, o = array.chunk(4)
-    return torch.cat([o, *others]).t()
+def _to_ours(ours: str, array: Tensor) -> Tensor:
+    """Return the parameter of a name, from the array that holds it."""
+    if ours.endswith("char_embedding"):
+        return F.pad(array, (0, 0, 1, 0))
+    if ".highways." in ours:
+        transform, keep = array.chunk(2)
+        return transform.t() if ".transform_" in ours else -keep.t()
+    if "_lstm" in ours and not ours.endswith("weight_p"):
+        *others, o = array.chunk(4)
+        return torch.cat([o, *others]).t()
+    return array.t() if ours.endswith(("projection_weight", "weight_p")) else array
 
 
 def _read_arrays(path: Path, max_bytes: int | None = None) -> Arrays:

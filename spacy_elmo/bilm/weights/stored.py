@@ -2,8 +2,9 @@
 
 import hashlib
 import json
+import re
 import warnings
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -148,6 +149,14 @@ def empty_arrays(config: BiLMConfig) -> dict[str, Tensor]:
     """Return the parameters of a biLM by name. They have shapes, but no memory."""
     with torch.device("meta"):
         return BidirectionalLM(config).state_dict()
+
+
+def renamed(name: str, rules: Mapping[str, str]) -> str:
+    """Return a name in which each pattern of some rules, one after another, is replaced
+    by the rule's text."""
+    for pattern, text in rules.items():
+        name = re.sub(pattern, text, name)
+    return name
 
 
 def count_numbered(names: Container[str], name: str) -> int:

@@ -65,7 +65,7 @@ def read_vocab_beside(path: Path, config: BiLMConfig) -> list[str] | None:
     except ValueError as error:
         if config.n_words:
             raise
-        warnings.warn(Warnings.ELW61(error=error), stacklevel=6)
+        warnings.warn(Warnings.ELW61(error=error), stacklevel=5)
         return None
 
 

@@ -10,6 +10,8 @@ skip connections: these are the values of the published models, the defaults of
 
 import math
 import re
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +20,7 @@ from ...registry import registry
 from ..arrays import check_arrays, check_shapes
 from ..config import BiLMConfig
 from ..objectives import FullSoftmax, Objective, SampledSoftmax
-from .bilm_tf import (
-    BYTES,
-    OPTIONS,
-    VOCAB,
-    Arrays,
-    cell,
-    read_model,
-    read_sizes,
-    read_weights,
-)
+from .bilm_tf import BYTES, CELL, OPTIONS, VOCAB, Arrays, ArraysFormat
 from .format import folder_of
 from .stored import Mix, StoredBiLM, count_numbered
 from .tensor_bundle import INDEX, TensorBundle, latest
@@ -59,7 +52,7 @@ def _open(prefix: Path, scope: str, others: tuple[str, ...] = ()) -> Arrays:
 
 
 @registry.formats("bilm-tf-checkpoint")
-class CheckpointFormat:
+class CheckpointFormat(ArraysFormat):
     """A training checkpoint of bilm-tf (a `TrainedFormat`)."""
 
     name = "bilm-tf-checkpoint"
@@ -72,14 +65,10 @@ class CheckpointFormat:
         folder = folder_of(path)
         return (folder / OPTIONS).exists() and any(folder.glob(f"*{INDEX}"))
 
-    def read_config(self, path: Path) -> BiLMConfig:
-        """Return the sizes, by the options and the shapes of the arrays."""
+    def open(self, path: Path) -> AbstractContextManager[tuple[Any, Path, Arrays]]:
+        """Yield the options, where they are from, and the arrays."""
         options = folder_of(path) / OPTIONS
-        return read_sizes(read_json(options), options, _open_checkpoint(path))
-
-    def load(self, path: Path) -> StoredBiLM:
-        """Read a model."""
-        return read_model(folder_of(path) / OPTIONS, _open_checkpoint(path))
+        return nullcontext((read_json(options), options, _open_checkpoint(path)))
 
     def has_objective(self, path: Path) -> bool:
         """Return whether there is a softmax."""
@@ -152,7 +141,7 @@ def _open_checkpoint(path: Path) -> Arrays:
 
 
 @registry.formats("tf-hub")
-class HubFormat:
+class HubFormat(ArraysFormat):
     """The module `google/elmo` of TensorFlow Hub (a `MixedFormat`)."""
 
     name = "tf-hub"
@@ -166,21 +155,19 @@ class HubFormat:
         has_module = any((folder / name).exists() for name in _MODULE)
         return has_module and (folder / "variables" / f"variables{INDEX}").exists()
 
-    def read_config(self, path: Path) -> BiLMConfig:
-        """Return the sizes, by the shapes of the arrays."""
-        return _sizes_of_module(_open_module(path))
+    def open(self, path: Path) -> AbstractContextManager[tuple[Any, Path, Arrays]]:
+        """Yield options by the shapes of the arrays, where they are from, and the
+        arrays."""
+        arrays = _open_module(path)
+        return nullcontext((_options_of(arrays), arrays.path, arrays))
 
     def load(self, path: Path) -> StoredBiLM:
         """Read a model and its trained mix of layers."""
-        arrays = _open_module(path)
-        config = _sizes_of_module(arrays)
-        weights, mix = read_weights(config, arrays), _trained_mix(arrays, config)
-        return StoredBiLM(config, None, None, weights, mix)
+        return replace(super().load(path), mix=self.read_mix(path))
 
     def read_mix(self, path: Path) -> Mix | None:
         """Return the mix of layers that was trained with the model, or None."""
-        arrays = _open_module(path)
-        return _trained_mix(arrays, _sizes_of_module(arrays))
+        return _trained_mix(_open_module(path), self.read_config(path).n_layers)
 
 
 _MODULE = ("tfhub_module.pb", "saved_model.pb")
@@ -202,20 +189,20 @@ def _open_module(path: Path) -> Arrays:
     return arrays
 
 
-def _sizes_of_module(arrays: Arrays) -> BiLMConfig:
-    """Return the sizes, by the shapes of the arrays. Raises ValueError [EL006] if they
-    are not the arrays of a biLM, [EL163] if characters are not bytes."""
-    shapes, published, first = arrays.shapes, BiLMConfig(), cell("RNN_0", 0)
+def _options_of(arrays: Arrays) -> dict[str, Any]:
+    """Return the options of bilm-tf for a module, by the shapes of the arrays. Raises
+    ValueError [EL006] if they are not the arrays of a biLM."""
+    shapes, published, first = arrays.shapes, BiLMConfig(), CELL.format(0)
     try:
         hidden_dim = shapes[f"{first}/B"][0] // 4
         projection = shapes.get(f"{first}/W_P_0", (hidden_dim, hidden_dim))
         n_filters = count_numbered(shapes, "CNN/W_cnn_{}")
         filters = [shapes[f"CNN/W_cnn_{i}"] for i in range(n_filters)]
-        options = {
+        return {
             "lstm": {
                 "dim": hidden_dim,
                 "projection_dim": projection[1],
-                "n_layers": count_numbered(shapes, cell("RNN_0", "{}") + "/W_0"),
+                "n_layers": count_numbered(shapes, CELL + "/W_0"),
                 "cell_clip": published.cell_clip,
                 "proj_clip": published.proj_clip,
                 "use_skip_connections": published.skip_connections,
@@ -230,14 +217,13 @@ def _sizes_of_module(arrays: Arrays) -> BiLMConfig:
     except (KeyError, ValueError, IndexError) as error:
         problem = f"lacks arrays of a biLM ({error})"
         raise Errors.EL006(path=arrays.path, problem=problem) from error
-    return read_sizes(options, arrays.path, arrays)
 
 
-def _trained_mix(arrays: Arrays, config: BiLMConfig) -> Mix | None:
+def _trained_mix(arrays: Arrays, n_layers: int) -> Mix | None:
     """Return the mix of layers (paper, equation 1) that a module was trained with, or
     None."""
     found = []
-    for name, n in zip(_MIX, (config.n_layers + 1, 1)):
+    for name, n in zip(_MIX, (n_layers + 1, 1)):
         if (shape := arrays.shapes.get(name)) is None:
             return None
         where = {"path": arrays.path, "name": name}
