@@ -11,13 +11,14 @@ import math
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from itertools import pairwise, product
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyfive
 from pyfive.dataobjects import DataObjects
+from pyfive.h5d import StoreInfo
 
 from ...errors import Errors
 from ...files import parsing, reading
@@ -29,10 +30,10 @@ MAX_COMPRESSION = 100
 # about 40 names in 50 kB.
 MAX_METADATA = 8 << 20
 MAX_NAMES = 10_000
+_NOT_HELD = "larger than its data in the file"
 MAX_DEPTH = 20  # of groups in one another
 _READ_COSTS = 32  # least number of bytes that a read counts as
 _COMPACT, _CONTIGUOUS, _CHUNKED = range(3)  # storage layouts of HDF5
-_NOT_HELD = "larger than its data in the file"
 _DEFLATE, _SHUFFLE = 1, 2  # filters
 # Bits of exponent and mantissa of IEEE 754, by the bytes of a number.
 _IEEE = {2: (5, 10), 4: (8, 23), 8: (11, 52)}
@@ -63,16 +64,6 @@ class _Metadata(io.RawIOBase):
         return self._file.tell()
 
 
-class _Piece(NamedTuple):
-    """A chunk of an array: its bytes in the file, and its first element in the
-    array."""
-
-    offset: int
-    size: int
-    filter_mask: int
-    start: tuple[int, ...]
-
-
 class Hdf5File:
     """The arrays of an open HDF5 file. They are checked here, and read by `read`.
 
@@ -86,7 +77,7 @@ class Hdf5File:
         self._size = path.stat().st_size
         self._left = MAX_COMPRESSION * self._size  # bytes that more arrays may have
         self._arrays: dict[str, Any] = {}
-        self._pieces: dict[str, list[_Piece]] = {}
+        self._chunks: dict[str, list[StoreInfo]] = {}
         if file.read(len(_SIGNATURE)) != _SIGNATURE:
             raise ValueError("it does not begin as HDF5 files do")
         metadata = _Metadata(file, self._size)
@@ -95,7 +86,7 @@ class Hdf5File:
                 raise ValueError(f"it has more than {MAX_NAMES:,} arrays")
             with parsing(Errors.EL009, path, name=name):
                 _check_kind(array, metadata)
-                self._pieces[name] = self._place(array)
+                self._chunks[name] = self._chunks_of(array)
             self._arrays[name] = array
         self._check_places()
         self.names = list(self._arrays)
@@ -104,48 +95,45 @@ class Hdf5File:
         """Return the shape of an array."""
         return tuple(self._arrays[name].shape)
 
-    def _place(self, array: Any) -> list[_Piece]:
-        """Return the pieces of an array that are not among the metadata. Raises
+    def _chunks_of(self, array: Any) -> list[StoreInfo]:
+        """Return the chunks of an array: the places of their bytes in the file, and of
+        their first elements in the array. A contiguous array is one chunk. Raises
         ValueError if the array is larger than its data."""
-        n_bytes = math.prod(array.shape) * array.dtype.itemsize
+        shape, itemsize = array.shape, array.dtype.itemsize
+        n_bytes = math.prod(shape) * itemsize
         self._left -= n_bytes
         if self._left < 0:
             raise ValueError(_NOT_HELD)
-        pieces = []
-        if array.id.layout_class == _CONTIGUOUS and n_bytes:
-            pieces = [_Piece(array.id.data_offset, n_bytes, 0, ())]
-        elif array.id.layout_class == _CHUNKED and n_bytes:
-            pieces = self._chunks(array)
-        if any(piece.offset + piece.size > self._size for piece in pieces):
+        if n_bytes == 0 or array.id.layout_class == _COMPACT:
+            return []  # a compact one is among the metadata
+        if array.id.layout_class == _CHUNKED:
+            chunks, index = array.chunks, array.id.index
+        else:
+            start = (0,) * len(shape)
+            place = StoreInfo(start, 0, array.id.data_offset, n_bytes)
+            chunks, index = shape, {start: place}
+        is_held = (
+            len(chunks) == len(shape)
+            and all(chunks)
+            and math.prod(chunks) * itemsize <= MAX_COMPRESSION * self._size
+            and len(index) == math.prod(-(-n // c) for n, c in zip(shape, chunks))
+            and all(
+                chunk.byte_offset + chunk.size <= self._size
+                and all(i < n and i % c == 0 for i, n, c in zip(start, shape, chunks))
+                for start, chunk in index.items()
+            )
+        )
+        if not is_held:
             raise ValueError(_NOT_HELD)
-        return pieces
-
-    def _chunks(self, array: Any) -> list[_Piece]:
-        """Return the chunks of an array. Raises ValueError if one is missing, or they
-        are too large."""
-        shape, chunks, index = array.shape, array.chunks, array.id.index
-        if len(chunks) != len(shape) or not all(chunks):
-            raise ValueError(_NOT_HELD)
-        chunk_bytes = math.prod(chunks) * array.dtype.itemsize
-        n_pieces = math.prod(-(-n // c) for n, c in zip(shape, chunks))
-        if chunk_bytes > MAX_COMPRESSION * self._size or len(index) != n_pieces:
-            raise ValueError(_NOT_HELD)
-        # Only now: `product` keeps all of each range in memory.
-        starts = product(*(range(0, n, c) for n, c in zip(shape, chunks)))
-        if not all(start in index for start in starts):
-            raise ValueError(_NOT_HELD)
-        return [
-            _Piece(found.byte_offset, found.size, found.filter_mask, start)
-            for start, found in index.items()
-        ]
+        return list(index.values())
 
     def _check_places(self) -> None:
         """Raise ValueError [EL009] if two arrays share bytes. An array may have a
         second name, and would take memory twice, or the file is damaged."""
         places = sorted(
-            (piece.offset, piece.offset + piece.size, name)
-            for name, pieces in self._pieces.items()
-            for piece in pieces
+            (chunk.byte_offset, chunk.byte_offset + chunk.size, name)
+            for name, chunks in self._chunks.items()
+            for chunk in chunks
         )
         for (_, end, before), (start, _, name) in pairwise(places):
             if start < end:
@@ -154,25 +142,21 @@ class Hdf5File:
 
     def read(self, name: str) -> np.ndarray:
         """Read an array. Raises ValueError [EL002] if it is damaged."""
+        array = self._arrays[name]
         with parsing(Errors.EL002, self.path, format="HDF5"):
-            return self._read(name)
-
-    def _read(self, name: str) -> np.ndarray:
-        array, pieces = self._arrays[name], self._pieces[name]
-        if array.id.layout_class == _COMPACT:
-            return np.array(array[()])
-        out: np.ndarray = np.empty(array.shape, dtype=array.dtype)
-        for piece in pieces:
-            self._file.seek(piece.offset)
-            if array.id.layout_class == _CONTIGUOUS:
-                numbers = np.fromfile(self._file, array.dtype, out.size)
-                return numbers.reshape(array.shape)
-            data = _unpacked(self._file.read(piece.size), piece, array)
-            numbers = np.frombuffer(data, dtype=array.dtype).reshape(array.chunks)
-            inside = zip(piece.start, array.chunks)
-            part = out[tuple(slice(start, start + n) for start, n in inside)]
-            part[...] = numbers[tuple(slice(n) for n in part.shape)]
-        return out
+            if array.id.layout_class == _COMPACT:
+                return np.array(array[()])
+            out: np.ndarray = np.empty(array.shape, dtype=array.dtype)
+            shape = array.chunks or array.shape
+            for chunk in self._chunks[name]:
+                self._file.seek(chunk.byte_offset)
+                data = _unpacked(self._file.read(chunk.size), chunk.filter_mask, array)
+                numbers = np.frombuffer(data, dtype=array.dtype).reshape(shape)
+                place = zip(chunk.chunk_offset, shape)
+                inside: Any = ..., *(slice(i, i + n) for i, n in place)
+                part = out[inside]
+                part[...] = numbers[tuple(slice(n) for n in part.shape)]
+            return out
 
 
 @contextmanager
@@ -239,20 +223,16 @@ def _is_ieee(array: Any, metadata: _Metadata) -> bool:
     return (properties[5], properties[7]) == _IEEE.get(array.dtype.itemsize)
 
 
-def _unpacked(data: bytes, piece: _Piece, array: Any) -> bytes:
-    """Return the unpacked bytes of a chunk. Raises ValueError if it is damaged."""
+def _unpacked(data: bytes, filter_mask: int, array: Any) -> bytes:
+    """Return the unpacked bytes of a chunk, at most one more than it should have."""
     itemsize = array.dtype.itemsize
-    size = math.prod(array.chunks) * itemsize
     for i, each in reversed([*enumerate(array.id.filter_pipeline or [])]):
-        if piece.filter_mask >> i & 1:
+        if filter_mask >> i & 1:
             continue
         if each["filter_id"] == _DEFLATE:
-            data = zlib.decompressobj().decompress(data, size + 1)
+            most = math.prod(array.chunks) * itemsize + 1
+            data = zlib.decompressobj().decompress(data, most)
         else:
-            if len(data) % itemsize:
-                raise ValueError("a piece of an array is damaged")
             by_byte = np.frombuffer(data, dtype=np.uint8).reshape(itemsize, -1)
             data = by_byte.T.tobytes()
-    if len(data) != size:
-        raise ValueError("a piece of an array is damaged")
     return data
