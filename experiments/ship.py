@@ -16,11 +16,13 @@ from wasabi import msg
 
 from benchmarks.speed import read_sentences
 from spacy_elmo import models as shipped
-from spacy_elmo.models import model_card, read_card
+from spacy_elmo.models import read_card
+from spacy_elmo.models.model_card import PAGE
 from spacy_elmo.pretrain import perplexity
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.text.shards import open_corpus
 
+from .model_page import render
 from .rescale import N_TOKENS, scale_token_layer
 from .table import read_table
 
@@ -59,8 +61,8 @@ def write_page(name: str) -> None:
     """Write the card of a shipped model as Markdown."""
     lang, folder = name.partition("_")[0], folder_of(name)
     package = "spacy-elmo" if lang in shipped.MODELS else shipped.PACKAGES[lang]
-    page = "".join(model_card.render(name, lang, read_card(folder) or {}, package))
-    (folder / model_card.FILE).write_text(page, encoding="utf-8")
+    page = "".join(render(name, lang, read_card(folder) or {}, package))
+    (folder / PAGE).write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -27,10 +27,11 @@ def models_cli(
 ) -> None:
     """Show the installed biLMs, in this package and in packages of their own: what they
     are for, and how they were made."""
-    from ..models import folder, installed, read_card, render
+    from ..models import folder, installed, read_card, read_page
 
+    models = installed()
     cards: dict[str, Any] = {}
-    for model in installed().values():
+    for model in models.values():
         if name in (None, model.name, model.lang):
             found = {"lang": model.lang, "package": model.package}
             cards[model.name] = found | (read_card(model.folder) or {})
@@ -47,8 +48,7 @@ def models_cli(
         msg.table(rows, header=header, divider=True)
         return
     for model_name, card in cards.items():
-        if "limits" in card:  # as `ship` has made it
-            page = render(model_name, card["lang"], card, card["package"])[1]
+        if page := read_page(models[model_name].folder):
             write(page + "\n")
         else:
             write_json(card, indent=2)

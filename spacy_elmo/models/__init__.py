@@ -14,7 +14,7 @@ from .model_card import (
     ancestors,
     name_and_version,
     read_card,
-    render,
+    read_page,
     started_from,
     tokens_read,
 )
@@ -30,7 +30,7 @@ from .packages import (
 
 __all__ = [
     "FOLDER", "LANG", "MODELS", "PACKAGES", "Installed", "ancestors", "find", "folder",
-    "installed", "load", "name_and_version", "read_card", "render", "sizes",
+    "installed", "load", "name_and_version", "read_card", "read_page", "sizes",
     "started_from", "tokens_read",
 ]  # fmt: skip
 

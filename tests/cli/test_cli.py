@@ -11,11 +11,11 @@ import yaml
 from confection import Config
 from typer.testing import CliRunner
 
+from experiments.model_page import render
 from spacy_elmo import models as shipped
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.kernels import find_library
 from spacy_elmo.cli import app
-from spacy_elmo.models import render
 
 SHIPPED = shipped.FOLDER / shipped.MODELS["en"]
 

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from spacy_elmo.models import read_card, render, tokens_read
+from experiments.model_page import render
+from spacy_elmo.models import read_card, tokens_read
 from spacy_elmo.pretrain.loop import pretrain
 from spacy_elmo.pretrain.results import describe_device
 
