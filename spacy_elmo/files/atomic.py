@@ -97,22 +97,16 @@ def publish(temporary: Path, path: Path, *, replace: bool = True) -> None:
             whatever process it is.
     """
     _sync(temporary)
-    if replace or not _link(temporary, path):
+    if not replace:
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            pass
+        except OSError:  # a file system without links
+            replace = not path.exists()
+    if replace:
         os.replace(temporary, path)
     sync_folder(path.parent)
-
-
-def _link(temporary: Path, path: Path) -> bool:
-    """Link a file to a name that may be taken. Return whether a file has it now."""
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        pass
-    except OSError as error:
-        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):
-            raise
-        return path.exists()  # a file system without links
-    return True
 
 
 def fill(content: str | Writer, path: Path) -> None:

@@ -24,7 +24,6 @@ from .packages import (
     MODELS,
     PACKAGES,
     Installed,
-    default_model,
     installed,
 )
 
@@ -91,17 +90,16 @@ def folder(lang: str) -> Path:
         FileNotFoundError: [EL051] This package was built without it. [EL190] Its own
             package is damaged.
     """
-    model = default_model(lang)
+    found = installed().values()  # the one that ships is before others
+    model = next((model for model in found if model.lang == lang), None)
     if model is None and lang in PACKAGES:
         raise Errors.EL191(lang=lang, package=PACKAGES[lang])
     if model is None:
-        found = installed().values()
         known = ", ".join(f"'{model.name}' for '{model.lang}'" for model in found)
         raise Errors.EL081(lang=lang, known=known)
-    path = model.folder
-    if not path.exists():
-        raise Errors.EL051(path=path)
-    return path
+    if not model.folder.exists():
+        raise Errors.EL051(path=model.folder)
+    return model.folder
 
 
 def load(lang: str) -> BiLM:

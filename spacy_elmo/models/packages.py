@@ -2,7 +2,7 @@
 which entry points of the group `spacy_elmo_models` name."""
 
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -53,19 +53,6 @@ def installed() -> dict[str, Installed]:
     those of others by their names. A package can't take the name of one that ships."""
     found = {name: Installed(name, "spacy-elmo") for name in MODELS.values()}
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
-        found.setdefault(entry.name, _of_package(entry))
+        package = entry.dist.name if entry.dist else entry.module
+        found.setdefault(entry.name, Installed(entry.name, package, entry.module))
     return found
-
-
-def _of_package(entry: EntryPoint) -> Installed:
-    package = entry.dist.name if entry.dist else entry.module
-    return Installed(entry.name, package, entry.module)
-
-
-def default_model(lang: str) -> Installed | None:
-    """Return the model of a language: the one that ships, or else the first one that
-    is installed, by name; None if there is none."""
-    models = installed()
-    if lang in MODELS:
-        return models[MODELS[lang]]
-    return next((model for model in models.values() if model.lang == lang), None)
