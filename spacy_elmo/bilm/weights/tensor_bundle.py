@@ -25,7 +25,7 @@ from ...files import decode, reading
 
 INDEX = ".index"
 FORMAT = "a checkpoint of TensorFlow"
-MAX_INDEX = 4 << 20  # bytes of an index, and of all its blocks once unpacked
+MAX_INDEX = 4 << 20  # bytes of an index, and of its blocks and names once unpacked
 MAX_NAME = 4096  # bytes of a name
 MAX_AXES = 8  # of an array
 MAX_SHARDS = 10_000  # data files
@@ -197,7 +197,11 @@ def _read_table(data: bytes) -> dict[bytes, bytes]:
     for _, handle in _read_entries(_read_block(data, footer, left)):
         block = _read_block(data, BytesIO(handle), left)
         left -= len(block)
-        pairs += _read_entries(block)
+        for key, value in _read_entries(block):
+            left -= len(key)
+            if left < 0:
+                raise ValueError(_TOO_LARGE)
+            pairs.append((key, value))
     values = dict(pairs)
     if [key for key, _ in pairs] != sorted(values):
         raise ValueError("its keys are not in order")

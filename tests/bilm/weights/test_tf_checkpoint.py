@@ -424,6 +424,15 @@ def test_bad_headers(folder, case):
         BiLM.load(folder)
 
 
+def test_long_names_that_share_their_beginning_take_no_memory(folder):
+    """The index has most of them in a few bytes each."""
+    long = {f"x{'y' * 3000}{n:04}": np.zeros(0, "f4") for n in range(1500)}
+    rewrite(folder, {**arrays_of_gold(), **long})
+    assert (folder / f"{NAME}.index").stat().st_size < 1_000_000
+    with pytest.raises(ValueError, match=r"EL002.*more than 4,194,304 bytes"):
+        BiLM.load(folder)
+
+
 DAMAGE = {
     "no index": ("EL001", lambda f: (f / f"{NAME}.index").unlink()),
     "no options": ("EL001", lambda f: (f / "options.json").unlink()),
