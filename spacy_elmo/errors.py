@@ -482,10 +482,6 @@ class Errors(metaclass=_Table):
         "'{name}' is not an 'elmo' component. Name one in spacy-elmo.UseLayerCache.v1 "
         'or spacy-elmo.Unfreeze.v1 (name = "elmo").'
     )
-    EL145 = _error(
-        "Can't read '{path}' as word vectors: {problem}. The file is damaged or holds "
-        "something else; use an undamaged copy."
-    )
     EL146 = _error(
         "There are no word vectors in '{path}': the file '{file}' is missing. Name a "
         "model that has word vectors; of the shipped models, {names} does.",

@@ -207,7 +207,7 @@ class WordsShim(Shim):
         return b"" if self._model is None else self._model.to_bytes()
 
     def from_bytes(self, data: bytes) -> "WordsShim":
-        """Load an encoder. Raises ValueError [EL145] if it is damaged."""
+        """Load an encoder. Raises ValueError [EL002] if it is damaged."""
         self._model = WordEncoder.from_bytes(data) if data else None
         return self
 

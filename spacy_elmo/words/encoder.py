@@ -25,6 +25,7 @@ from .pieces import FIRST, LAST, UNKNOWN, pieces_of
 
 FILE = "words.safetensors"
 FORMAT_VERSION = 1
+FORMAT = "word vectors"  # for messages
 MAX_BYTES = 256 << 20  # most bytes of a file
 LARGEST = 127  # largest weight and activation
 MAX_COLUMNS = 1 << 10  # most inputs of a product: 1024 * 127 * 127 is below 2**24
@@ -55,7 +56,7 @@ class WordEncoder:
             path: Their origin, for messages.
 
         Raises:
-            ValueError: [EL145] An array has another shape or dtype, is not finite, or
+            ValueError: [EL002] An array has another shape or dtype, is not finite, or
                 is too wide to be exact.
         """
         self._arrays = _checked(arrays, path)
@@ -151,14 +152,14 @@ class WordEncoder:
         cls, data: bytes, path: str | Path = "the saved pipeline"
     ) -> "WordEncoder":
         """Return the encoder with these weights, by `to_bytes`. If an encoder with the
-        same weights is in memory, return it. Raises ValueError [EL145] if the weights
+        same weights is in memory, return it. Raises ValueError [EL002] if the weights
         are damaged."""
-        with parsing(Errors.EL145, path):
+        with parsing(Errors.EL002, path, format=FORMAT):
             arrays = deserialize(data)
         digest = arrays.pop("sha256", np.zeros(0, np.uint8)).tobytes().hex()
         if digest != _checksum(arrays):
             problem = "it was changed after it was written, its checksum says"
-            raise Errors.EL145(path=path, problem=problem)
+            raise Errors.EL002(path=path, format=FORMAT, error=problem)
         known = _in_memory.get(digest)
         if known is None:
             known = _in_memory[digest] = cls(arrays, path)
@@ -173,13 +174,13 @@ class WordEncoder:
 
         Raises:
             FileNotFoundError: [EL146] There is no such file.
-            ValueError: [EL145] It is damaged, or has another format.
+            ValueError: [EL002] It is damaged, or has another format.
         """
         path = named_path(path)
         file = path / FILE if path.is_dir() else path
         if not file.exists():
             raise Errors.EL146(path=path, file=FILE, names="en_elmo_sm")
-        with reading(file, Errors.EL145, max_bytes=MAX_BYTES):
+        with reading(file, Errors.EL002, max_bytes=MAX_BYTES, format=FORMAT):
             data = file.read_bytes()
         return cls.from_bytes(data, file)
 
@@ -226,11 +227,11 @@ def _checksum(arrays: Arrays) -> str:
 
 def _checked(arrays: Arrays, path: str | Path) -> Arrays:
     """Check names, shapes and values of arrays, and return the arrays. Raises
-    ValueError [EL145] if one of them is wrong."""
+    ValueError [EL002] if one of them is wrong."""
 
     def check(is_right: object, problem: str) -> None:
         if not is_right:
-            raise Errors.EL145(path=path, problem=problem)
+            raise Errors.EL002(path=path, format=FORMAT, error=problem)
 
     def check_array(name: str, dtype: type, *shape: int) -> None:
         array = arrays[name]

@@ -134,5 +134,5 @@ def test_damaged_weights_of_a_pipeline(weights):
     data = bytearray(layer.to_bytes())
     place = data.index(tiny_encoder().to_bytes()[200:260])
     data[place + 20] ^= 1
-    with pytest.raises(ValueError, match="EL145"):
+    with pytest.raises(ValueError, match="EL002"):
         build_words().from_bytes(bytes(data))

@@ -153,7 +153,7 @@ def test_damage_is_found(tmp_path):
         (tmp_path / FILE).write_bytes(bytes(damaged))
         if same_arrays(bytes(damaged), data):
             continue  # a letter of the header that means the same
-        with pytest.raises(ValueError, match=r"\[EL145\]"):
+        with pytest.raises(ValueError, match=r"\[EL002\]"):
             WordEncoder.load(tmp_path)
 
 
@@ -188,12 +188,12 @@ def forged(**changed):
     ],
 )
 def test_what_is_not_an_encoder_is_refused(changed):
-    with pytest.raises(ValueError, match="EL145"):
+    with pytest.raises(ValueError, match="EL002"):
         WordEncoder.from_bytes(forged(**changed))
 
 
 def test_what_would_not_be_exact_is_refused():
-    with pytest.raises(ValueError, match="EL145"):
+    with pytest.raises(ValueError, match="EL002"):
         tiny_encoder(embedding=342)
 
 
