@@ -31,6 +31,15 @@ FORMAT_VERSION = 3
 # sentences don't end at a line end inside of a document, and it places the words of
 # CoNLL-U by their own spelling. Folders that it began are finished in the same way.
 OF_VERSION_0_2 = 2
+# What `estimate` of planning.py suggests.
+ESTIMATED = {
+    "tokens",
+    "sentences",
+    "documents",
+    "input_bytes",
+    "tokens_per_second",
+    "bytes",
+}
 
 
 class Range(NamedTuple):
@@ -84,7 +93,7 @@ class Plan:
     limit: int | None
     versions: dict[str, str]
     projection: str | None = None
-    estimate: dict[str, Any] = field(default_factory=dict, compare=False)
+    estimate: dict[str, int | float] = field(default_factory=dict, compare=False)
     format_version: int = FORMAT_VERSION
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
@@ -250,4 +259,6 @@ def read_plan(output: Path) -> Plan:
         if plan.hash != expected or plan.format_version not in known:
             raise ValueError("it was changed, or is of another version of spacy-elmo")
         choose("format", plan.sink, READERS)
+        if missing := ESTIMATED - plan.estimate.keys():
+            raise ValueError(f"its estimate lacks {sorted(missing)}")
     return plan

@@ -17,7 +17,7 @@ from spacy_elmo import embed
 from spacy_elmo.bilm.kernels.kernel import force
 from spacy_elmo.embed import planning, run
 from spacy_elmo.embed.model import Computing, Encoder, Kept
-from spacy_elmo.embed.plan import Plan, read_plan
+from spacy_elmo.embed.plan import ESTIMATED, Plan, read_plan
 from spacy_elmo.text import Reading, TextFile
 
 from .corpora import (
@@ -46,7 +46,7 @@ def big_plan(n_files, size):
         shard_bytes=4 << 20,
         limit=None,
         versions={},
-        estimate={"bytes": 0},
+        estimate=dict.fromkeys(ESTIMATED, 0),
     )
 
 
@@ -97,6 +97,8 @@ def test_a_changed_plan_is_refused(tmp_path, model, text):
         {**good, "surprise": 1},
         {**good, "inputs": [{"path": 3}]},
         {**good, "kept": {**good["kept"], "pool": "all"}},
+        {**good, "estimate": {}},
+        {**good, "estimate": {**good["estimate"], "sentences": "many"}},
         {},
         [],
     ):
