@@ -19,7 +19,7 @@ import srsly
 import torch
 from spacy.tokens import Doc
 from spacy.util import registry
-from thinc.api import ArgsKwargs, Model, torch2xp, xp2torch
+from thinc.api import Model, torch2xp, xp2torch
 from thinc.types import Floats3d
 from torch import Tensor
 
@@ -111,51 +111,24 @@ class EncoderModel(Model[Any, Any]):
         return bytes_with_checksum(super().to_bytes())
 
     def from_bytes(self, bytes_data: bytes) -> "EncoderModel":
-        """Load what `to_bytes` returned. Warn [ELW52] if it has no checksum. Raises
-        ValueError [EL002] if it was changed, or is of another model."""
+        """Load the biLM that `to_bytes` returned, with its sizes if none were chosen.
+        All else is what the configuration says.
+
+        Raises:
+            ValueError: [EL002] It was changed, or is of another model. Also as
+                `BiLMShim.from_bytes`. It warns [ELW52] if there is no checksum.
+        """
         with parsing(Errors.EL002, SAVED, format=SAVED_AS):
             message = srsly.msgpack_loads(read_bytes(bytes_data, SAVED))
-            _check_parts(message, list(self.walk()))
-        return self.from_dict(message)
+            (), (saved,) = message["shims"]
+        shim = shim_of(self).from_bytes(saved)
+        self.set_dim("nO", shim.bilm.config.width, force=True)
+        return self
 
     def to_disk(self, path: Path | str) -> None:
         """Write the file. Raises OSError [EL013] if it can't be written."""
         path, data = Path(path), self.to_bytes()
         write_files(path.parent, {path.name: partial(Path.write_bytes, data=data)})
-
-    def from_dict(self, msg: dict[str, Any]) -> "EncoderModel":
-        """Load what `to_dict` returned, with its sizes if none were chosen. Raises
-        ValueError [EL052] if others were."""
-        _, (saved,) = msg["shims"]
-        shim = shim_of(self).from_bytes(saved)  # checked before anything is changed
-        self.set_dim("nO", shim.bilm.config.width, force=True)
-        try:
-            super().from_dict({**msg, "shims": [[], []]})
-        except ValueError as error:  # of a width that is not the biLM's
-            values = {"path": SAVED, "format": SAVED_AS, "error": error}
-            raise Errors.EL002(**values) from error
-        return self
-
-
-def _check_parts(message: dict[str, Any], nodes: list[Model[Any, Any]]) -> None:
-    """Raise ValueError, or another exception, unless a message has what Thinc's
-    `Model.from_dict` reads of each of these nodes."""
-    parts = zip(message["nodes"], message["attrs"], message["shims"], strict=True)
-    for node, (info, attrs, shims) in zip(nodes, parts, strict=True):
-        is_whole = (
-            isinstance(info["name"], str)
-            and info["dims"].keys() == set(node.dim_names)
-            and all(size is None or type(size) is int for size in info["dims"].values())
-            and not info["refs"]
-            and all(isinstance(name, str) for name in attrs)
-            and [type(data) for data in shims] == [bytes] * len(node.shims)
-        )
-        if not is_whole:
-            raise ValueError(f"its part '{node.name}' is of another model")
-        for value in attrs.values():
-            srsly.msgpack_loads(value)
-    if message["params"] != [{} for _ in nodes]:
-        raise ValueError("it has parameters of another model")
 
 
 class Sentences(NamedTuple):
@@ -230,28 +203,9 @@ def build_bilm(
         ValueError: [EL020] if the sizes don't fit together, [EL026] for batch_tokens,
             [EL073] for the precision.
     """
-    sizes = {
-        "hidden_dim": hidden_dim,
-        "projection_dim": projection_dim,
-        "n_layers": n_layers,
-        "n_words": n_words,
-        "word_dim": word_dim,
-        "characters": characters,
-        "char_dim": char_dim,
-        "filters": filters,
-        "activation": activation,
-        "n_highway": n_highway,
-        "max_characters": max_characters,
-        "n_characters": n_characters,
-        "token_projection": token_projection,
-        "lstm_projection": lstm_projection,
-        "skip_connections": skip_connections,
-        "cell_clip": cell_clip,
-        "proj_clip": proj_clip,
-        "forget_bias": forget_bias,
-    }
-    given = {name: size for name, size in sizes.items() if size is not None}
-    config = BiLMConfig.from_dict({**shipped.sizes(), **given})
+    arguments, sizes = locals(), shipped.sizes()
+    given = {name: arguments[name] for name in sizes if arguments[name] is not None}
+    config = BiLMConfig.from_dict({**sizes, **given})
     shim = BiLMShim(config, cache_words, cast(Precision, precision), batch_tokens)
     shim.takes_sizes = not given
     return EncoderModel(
@@ -333,9 +287,9 @@ def as_batch(layers_LND: Floats3d, sentences: Sentences) -> LayerBatch:
     return LayerBatch(layers_LND, sentences.lengths, check)
 
 
-# Of a batch: where each row of its layers goes and where it comes from, its layers, and
+# Of a batch: where each row of its layers goes and where it comes from, the layers, and
 # their backward pass.
-Computed = tuple[Tensor, Tensor, Callable[[Any], Any]]
+Computed = tuple[Tensor, Tensor, Callable[[Tensor], None]]
 
 
 @default_settings()
@@ -347,22 +301,21 @@ def _forward_sentences(
         raise Errors.EL050(name="spacy-elmo.BiLM.v1")
     prepare_for_forks()
     tokens, rows, lengths = sentences
-    bilm = shim.bilm
-    config, device = bilm.config, bilm.device
-    options = {"dropout": model.attrs["dropout_rate"]} if is_train else {}
+    config, device = shim.bilm.config, shim.bilm.device
+    dropout = model.attrs["dropout_rate"] if is_train else None
     # Layers of all sentences in one array, which every batch is written into.
     shape = config.n_layers + 1, sum(lengths), 2 * config.projection_dim
     layers_LND = zeros(shape, device)
     computed: list[Computed] = []
 
     def compute(some: Sequence[int], batch: PackedBatch) -> Computed:
-        (Y_LND, _), backprop_some = shim(ArgsKwargs((batch,), options), is_train)
+        Y_LND, backprop_batch = shim.compute(batch, dropout)
         if device.type == "cpu":
             check_finite(Y_LND.detach(), [tokens[s] for s in some], batch.positions)
         to_N = np.concatenate([rows[s] for s in some])
         places = to_device(np.stack([to_N, np.concatenate(batch.positions)]), device)
         copy_rows(Y_LND.detach(), places[1], layers_LND, places[0])
-        return places, Y_LND, backprop_some
+        return places, Y_LND, backprop_batch
 
     for _, batch in in_batches(tokens, shim.batch_tokens, compute):
         if is_train:
@@ -371,11 +324,10 @@ def _forward_sentences(
     @default_settings()
     def backprop(d_layers_LND: Any) -> list[Any]:
         d_LND = xp2torch(d_layers_LND, device=device)
-        for (to_N, from_N), Y_LND, backprop_some in computed:
+        for (to_N, from_N), Y_LND, backprop_batch in computed:
             dY_LND = torch.zeros_like(Y_LND)
             copy_rows(d_LND, to_N, dY_LND, from_N)
-            gradients = {"grad_tensors": (dY_LND,)}
-            backprop_some(ArgsKwargs(((Y_LND,),), gradients))
+            backprop_batch(dY_LND)
         return []
 
     return cast(Floats3d, torch2xp(layers_LND)), backprop

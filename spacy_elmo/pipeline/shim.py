@@ -1,4 +1,4 @@
-"""Thinc's PyTorchShim with its faults mended, and safetensors inside.
+"""The biLM inside Thinc's PyTorchShim, whose faults are mended.
 
 Differences from the stock shim (thinc 8.3), each held by a test:
 - parameter averages reach the weights: `use_params` looks for the keys that the
@@ -9,7 +9,7 @@ Differences from the stock shim (thinc 8.3), each held by a test:
   and what was computed with its values before is known to be old;
 - prediction leaves the module in evaluation mode; mixed precision, which fails on the
   CPU, is not offered;
-- no pickle is read, whatever the version of torch.
+- weights are saved as safetensors, so no pickle is read.
 """
 
 import contextlib
@@ -17,17 +17,14 @@ import copy
 import re
 import warnings
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any, cast
 
 import numpy as np
 import srsly
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load as deserialize
 from safetensors.torch import save as serialize
 from thinc.api import (
-    ArgsKwargs,
     Config,
     Optimizer,
     get_torch_default_device,
@@ -37,8 +34,9 @@ from thinc.api import (
 from thinc.shims import PyTorchShim
 from thinc.shims.shim import Shim
 from thinc.types import FloatsXd
+from torch import Tensor
 
-from ..bilm import BiLM, BiLMConfig, TokenCache, check_at_least
+from ..bilm import BiLM, BiLMConfig, PackedBatch, TokenCache, check_at_least
 from ..bilm.kernels import Prepared, key_of
 from ..bilm.weights import StoredBiLM, checked
 from ..errors import Errors, Warnings
@@ -58,127 +56,11 @@ SAVED, SAVED_AS = "saved pipeline", "an elmo component"  # in messages
 LARGEST = 93_600_848  # parameters of the largest published biLM
 
 
-class TorchShim(PyTorchShim):
-    """Holds a torch module, whose gradients Thinc's optimizer turns into updates. What
-    the caller has set in torch and NumPy makes no difference."""
-
-    @default_settings()
-    def __init__(self, module: Any) -> None:
-        super().__init__(module)
-
-    @default_settings()
-    def predict(self, inputs: ArgsKwargs) -> Any:
-        """Return what the module returns in evaluation mode, without gradients."""
-        self._model.eval()
-        return self._model(*inputs.args, **inputs.kwargs)
-
-    def begin_update(self, inputs: ArgsKwargs) -> tuple[Any, Callable[[Any], Any]]:
-        """Return what the module returns, and its backward pass, both without TF32."""
-        mode = partial(float32_mode, "float32", self.device.type)
-        with default_settings(gradient=True), mode(), safe_from_forks():
-            output, backprop = super().begin_update(inputs)
-
-        def backprop_by_default(gradients: Any) -> Any:
-            with default_settings(), mode(), safe_from_forks():
-                return backprop(gradients)
-
-        return output, backprop_by_default
-
-    def learns(self, name: str) -> bool:
-        """Return whether the parameter of a name takes part in updates."""
-        return True
-
-    @default_settings()
-    def finish_update(self, optimizer: Optimizer) -> None:
-        """Write the optimizer's updates into the parameters, and drop gradients."""
-        for name, parameter in self._model.named_parameters():
-            if parameter.grad is not None and self.learns(name):
-                weights, _ = optimizer(
-                    self.key(name),
-                    cast(FloatsXd, torch2xp(parameter.data)),
-                    cast(FloatsXd, torch2xp(parameter.grad)),
-                )
-                _write(parameter, weights)
-            parameter.grad = None
-
-    def key(self, name: str) -> tuple[int, str]:
-        """Return the key of a parameter in the optimizer's state.
-
-        Models and shims number themselves apart, so a bare name such as "W" could stand
-        for a parameter of a Thinc model too.
-        """
-        return self.id, f"torch.{name}"
-
-    @contextlib.contextmanager
-    def use_params(self, params: Any) -> Iterator[None]:
-        """Have the parameters hold averages, or other values, for a while."""
-        prepare_for_forks()
-        backup = []
-        with default_settings():
-            for name, parameter in self._model.named_parameters():
-                if self.key(name) in params:
-                    backup.append((parameter, torch2xp(parameter.data.clone())))
-                    _write(parameter, params[self.key(name)])
-        try:
-            yield
-        finally:
-            with default_settings():
-                for parameter, weights in backup:
-                    _write(parameter, weights)
-
-    @default_settings()
-    def copy(self) -> "TorchShim":
-        """Return a copy with an id of its own."""
-        copied = copy.deepcopy(self)
-        with Shim.global_id_lock:
-            Shim.global_id += 1
-            copied.id = Shim.global_id
-        return copied
-
-    def to_bytes(self) -> bytes:
-        """Return the module's state in the format of safetensors."""
-        state = self._model.state_dict()
-        return serialize({k: v.detach().cpu().contiguous() for k, v in state.items()})
-
-    @default_settings()
-    def from_bytes(self, bytes_data: bytes) -> "TorchShim":
-        """Load the module's state; [EL010] if it is damaged, or of another module."""
-        arrays = arrays_from_bytes(bytes_data)
-        try:
-            self._model.load_state_dict(arrays)
-        except RuntimeError as error:  # of several lines
-            said = " ".join(str(error).split())
-            raise Errors.EL010(path=SAVED, error=said) from error
-        return self
-
-
-def to_array(numbers: np.ndarray, device: torch.device) -> Any:
-    """Return an array of the host as one of NumPy or, on a GPU, CuPy, without
-    waiting."""
-    return torch2xp(to_device(numbers, device))
-
-
-def arrays_from_bytes(data: bytes) -> dict[str, torch.Tensor]:
-    """Return arrays from the format of safetensors; [EL010] if it is damaged."""
-    try:
-        return deserialize(data)
-    except SafetensorError as error:
-        raise Errors.EL010(path=SAVED, error=error) from error
-
-
-def _write(parameter: torch.Tensor, values: Any) -> None:
-    """Write an array into a parameter.
-
-    Not into parameter.data: what is written there goes unnoticed, and vectors that were
-    computed before would still be taken for those of these weights.
-    """
-    parameter.copy_(xp2torch(values, device=parameter.device))
-
-
-class BiLMShim(TorchShim):
+class BiLMShim(PyTorchShim):
     """Holds a biLM, at first without weights and without memory. Arguments are those of
     `spacy-elmo.BiLM.v1`, whose config names the sizes that weights must have."""
 
+    @default_settings()
     def __init__(
         self,
         config: BiLMConfig,
@@ -268,21 +150,85 @@ class BiLMShim(TorchShim):
         alive."""
         return self._taken, *map(key_of, self._model.parameters())
 
-    def begin_update(self, inputs: ArgsKwargs) -> tuple[Any, Callable[[Any], Any]]:
-        """Return the layers, and the backward pass down to the lowest that learns."""
-        for name, parameter in self._model.named_parameters():
+    def compute(
+        self, batch: PackedBatch, dropout: float | None = None
+    ) -> tuple[Tensor, Callable[[Tensor], None]]:
+        """Return the layers of a batch, (L+1, N, D), and the backward pass down to the
+        lowest layer that learns. dropout: of an update; None to predict, in evaluation
+        mode and without a backward pass."""
+        bilm = self._model.train(dropout is not None)
+        if dropout is None:
+            return bilm(batch)[0], _no_backprop
+        for name, parameter in bilm.named_parameters():
             parameter.requires_grad_(self.learns(name))
-        return super().begin_update(inputs)
+        with self._training(gradient=True):
+            Y_LND, _ = bilm(batch, dropout=dropout)
 
+        def backprop(dY_LND: Tensor) -> None:
+            with self._training():
+                Y_LND.backward(dY_LND)
+
+        return Y_LND, backprop
+
+    @contextlib.contextmanager
+    def _training(self, *, gradient: bool = False) -> Iterator[None]:
+        """Compute without TF32 while the body runs."""
+        mode = float32_mode("float32", self._model.device.type)
+        with default_settings(gradient=gradient), mode, safe_from_forks():
+            yield
+
+    @default_settings()
     def finish_update(self, optimizer: Optimizer) -> None:
-        """Write updates into the layers that learn, at the optimizer's rate times
-        `learn_rate_factor`."""
+        """Write the optimizer's updates into the layers that learn, at its rate times
+        `learn_rate_factor`, and drop gradients."""
         if self.learn_rate_factor != 1:
             # A copy shares the moments. The optimizer's lr_scale does nothing in RAdam.
             rate = optimizer.learn_rate * self.learn_rate_factor
             optimizer = copy.copy(optimizer)
             optimizer.learn_rate = rate
-        super().finish_update(optimizer)
+        for name, parameter in self._model.named_parameters():
+            if parameter.grad is not None and self.learns(name):
+                weights, _ = optimizer(
+                    self.key(name),
+                    cast(FloatsXd, torch2xp(parameter.data)),
+                    cast(FloatsXd, torch2xp(parameter.grad)),
+                )
+                _write(parameter, weights)
+            parameter.grad = None
+
+    def key(self, name: str) -> tuple[int, str]:
+        """Return the key of a parameter in the optimizer's state.
+
+        Models and shims number themselves apart, so a bare name such as "W" could stand
+        for a parameter of a Thinc model too.
+        """
+        return self.id, f"torch.{name}"
+
+    @contextlib.contextmanager
+    def use_params(self, params: Any) -> Iterator[None]:
+        """Have the parameters hold averages, or other values, for a while."""
+        prepare_for_forks()
+        backup = []
+        with default_settings():
+            for name, parameter in self._model.named_parameters():
+                if self.key(name) in params:
+                    backup.append((parameter, torch2xp(parameter.data.clone())))
+                    _write(parameter, params[self.key(name)])
+        try:
+            yield
+        finally:
+            with default_settings():
+                for parameter, weights in backup:
+                    _write(parameter, weights)
+
+    @default_settings()
+    def copy(self) -> "BiLMShim":
+        """Return a copy with an id of its own."""
+        copied = copy.deepcopy(self)
+        with Shim.global_id_lock:
+            Shim.global_id += 1
+            copied.id = Shim.global_id
+        return copied
 
     def learns(self, name: str) -> bool:
         """Return whether the parameter of a name is of a layer that learns."""
@@ -301,7 +247,12 @@ class BiLMShim(TorchShim):
             super().to_device(device_type, device_id)
 
     def to_bytes(self) -> bytes:
-        """Return the weights, and what belongs to them, as msgpack."""
+        """Return the weights, in the format of safetensors, and what belongs to them,
+        as msgpack."""
+        state = self._model.state_dict() if self.has_weights else {}
+        arrays = {
+            name: each.detach().cpu().contiguous() for name, each in state.items()
+        }
         return srsly.msgpack_dumps(
             {
                 "config": self._model.config.to_dict(),
@@ -309,8 +260,8 @@ class BiLMShim(TorchShim):
                 "alphabet": self._model.alphabet,
                 "unicode_form": self._model.form,
                 "origin": self.origin,
-                "weights": super().to_bytes() if self.has_weights else None,
-                "fingerprint": self.fingerprint() if self.has_weights else None,
+                "weights": serialize(arrays) if arrays else None,
+                "fingerprint": self.fingerprint() if arrays else None,
             }
         )
 
@@ -336,7 +287,8 @@ class BiLMShim(TorchShim):
             fingerprint = message.get("fingerprint")
         config, stored = BiLMConfig.from_dict(sizes), None
         if weights:  # none if saved before it had any
-            arrays = arrays_from_bytes(weights)
+            with parsing(Errors.EL010, SAVED):
+                arrays = deserialize(weights)
             stored = checked(StoredBiLM(config, *words, arrays, None, form), SAVED)
             if fingerprint != stored.fingerprint:
                 problem = "its weights were changed after they were saved"
@@ -373,3 +325,22 @@ def _device() -> torch.device:
         return device
     warnings.warn(Warnings.ELW53(device=device.type), stacklevel=4)
     return torch.device("cpu")
+
+
+def _no_backprop(dY_LND: Tensor) -> None:
+    """Do nothing."""
+
+
+def to_array(numbers: np.ndarray, device: torch.device) -> Any:
+    """Return an array of the host as one of NumPy or, on a GPU, CuPy, without
+    waiting."""
+    return torch2xp(to_device(numbers, device))
+
+
+def _write(parameter: Tensor, values: Any) -> None:
+    """Write an array into a parameter.
+
+    Not into parameter.data: what is written there goes unnoticed, and vectors that were
+    computed before would still be taken for those of these weights.
+    """
+    parameter.copy_(xp2torch(values, device=parameter.device))

@@ -1,14 +1,8 @@
 """Where our shim differs from Thinc's."""
 
-import pickle
-
 import numpy as np
-import pytest
 import torch
-from safetensors.torch import load
 from spacy.util import fix_random_seed
-
-from spacy_elmo.pipeline.shim import TorchShim
 
 from ..pipelines import examples, moved, parameters, pipeline, trained
 
@@ -51,36 +45,6 @@ def test_averages_between_two_updates_change_nothing():
         return parameters(nlp)
 
     assert all(map(np.array_equal, train(look=True), train(look=False)))
-
-
-def test_parameter_averages_reach_any_module():
-    from thinc.api import Adam
-
-    module = torch.nn.Linear(2, 2)
-    shim = TorchShim(module)
-    optimizer = Adam(0.1, use_averages=True)
-    for _ in range(4):
-        module.weight.grad = torch.ones(2, 2)
-        shim.finish_update(optimizer)
-    now = module.weight.detach().clone()
-    with shim.use_params(optimizer.averages):
-        average = optimizer.averages[shim.key("weight")]
-        assert np.allclose(module.weight.detach().numpy(), average)
-        assert not torch.equal(module.weight, now)
-    assert torch.equal(module.weight, now)
-
-
-def test_modules_are_saved_without_pickle():
-    module, other = torch.nn.Linear(2, 3), torch.nn.Linear(2, 3)
-    data = TorchShim(module).to_bytes()
-    assert torch.equal(load(data)["weight"], module.weight)  # safetensors alone
-    TorchShim(other).from_bytes(data)
-    assert torch.equal(other.weight, module.weight)
-    with pytest.raises(ValueError, match=r"EL010.*size mismatch"):
-        TorchShim(torch.nn.Linear(2, 4)).from_bytes(data)
-    for spoiled in (data[:-3], pickle.dumps(module.state_dict())):
-        with pytest.raises(ValueError, match="EL010"):
-            TorchShim(other).from_bytes(spoiled)
 
 
 def test_copies_have_optimizer_state_of_their_own():
