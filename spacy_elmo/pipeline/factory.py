@@ -16,14 +16,14 @@ from .component import Elmo
 from .encoder import Encoder, set_sizes, shim_of
 from .settings import ElmoSettings
 
-DEFAULT_CONFIG = {
-    "model": {"@architectures": "spacy-elmo.BiLM.v1"},
-    **asdict(ElmoSettings()),
-}
+MODEL = {"@architectures": "spacy-elmo.BiLM.v1"}
+SETTINGS = asdict(ElmoSettings())
 
 
 @Language.factory(
-    "elmo", assigns=["doc.tensor", "doc._.elmo"], default_config=DEFAULT_CONFIG
+    "elmo",
+    assigns=["doc.tensor", "doc._.elmo"],
+    default_config={"model": MODEL, **SETTINGS},
 )
 def make_elmo(
     nlp: Language,
@@ -66,20 +66,8 @@ def make_elmo(
     Raises:
         ValueError: [EL057, EL083] The mix fits no such biLM; also as `ElmoSettings`.
     """
-    settings = ElmoSettings(
-        weights=weights,
-        frozen=frozen,
-        set_tensor=set_tensor,
-        max_layers_mb=max_layers_mb,
-        learn_rate_factor=learn_rate_factor,
-        similarity_hooks=similarity_hooks,
-        mix=mix,
-        mix_weights=mix_weights,
-        layer_norm=layer_norm,
-        gamma=gamma,
-        learn_rate=learn_rate,
-        unfreeze_every=unfreeze_every,
-    )
+    arguments = locals()
+    settings = ElmoSettings(**{name: arguments[name] for name in SETTINGS})
     if weights is not None:
         shim = shim_of(model)
         # Version 0.2 wrote the shipped model's sizes where none were chosen.
@@ -116,9 +104,7 @@ def component_config(path: str | Path) -> dict[str, Any]:
     """
     path = shipped.find(path)
     sizes = read_config(path).to_dict()
-    config: dict[str, Any] = {
-        "model": {"@architectures": "spacy-elmo.BiLM.v1", **sizes}
-    }
+    config: dict[str, Any] = {"model": {**MODEL, **sizes}}
     if (mix := read_mix(path)) is not None:
         config |= {"mix_weights": list(mix.weights), "gamma": mix.gamma}
     return config
