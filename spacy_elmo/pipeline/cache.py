@@ -16,7 +16,7 @@ import warnings
 import weakref
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import chain
@@ -160,15 +160,15 @@ def _device_name(device: torch.device) -> str:
 
 PAGE_BYTES = 1 << 16  # SQLite's largest: layers of a sentence take a few of them
 MAPPED_BYTES = 1 << 31  # of the file, which is SQLite's most; the rest is read
-WRITTEN_BYTES = 8 << 20  # at once, about: what is not yet in its place takes room too
+WRITTEN_BYTES = 8 << 20  # about, of what is not yet in its place: it takes room too
 WAIT = 60.0  # seconds for another process's write
-KEYS_PER_QUERY = 500  # one query with many keys is faster than many queries
 NO_ROOM = "full", "disk I/O error"  # SQLite's words, the second for quotas
 COLUMNS = "checksum INTEGER, n_layers INTEGER, width INTEGER, data BLOB"
 TABLES = (
     f"CREATE TABLE layers (key BLOB PRIMARY KEY, {COLUMNS})",
     "CREATE TABLE contexts (context BLOB PRIMARY KEY)",
 )
+QUERY = "SELECT checksum, n_layers, width, data FROM layers WHERE key = ?"
 SETTINGS = f"""
     PRAGMA page_size = {PAGE_BYTES};
     PRAGMA journal_mode = WAL;  -- reading while another writes
@@ -222,18 +222,16 @@ class FileCache(LayerCache):
         with self._database() as db:
             known = {row[0] for row in db.execute("SELECT * FROM contexts")}
             if context not in known:
-                self._insert(db, "contexts VALUES (?)", [(context,)])
+                with self._writing(db):
+                    db.execute("INSERT OR IGNORE INTO contexts VALUES (?)", [context])
         if known and context not in known:
             warnings.warn(Warnings.ELW08(where=self.where), stacklevel=2)
 
     def _find(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
         found: dict[bytes, np.ndarray] = {}
         with self._database() as db:
-            for start in range(0, len(keys), KEYS_PER_QUERY):
-                some = keys[start : start + KEYS_PER_QUERY]
-                marks = ",".join("?" * len(some))
-                question = f"SELECT * FROM layers WHERE key IN ({marks})"  # noqa: S608 (marks)
-                for key, checksum, n_layers, width, data in db.execute(question, some):
+            for key in keys:
+                for checksum, n_layers, width, data in db.execute(QUERY, (key,)):
                     if _checksum(key, n_layers, width, data) != checksum:
                         raise sqlite3.DatabaseError("a checksum is wrong")
                     values = np.frombuffer(data, dtype=np.float32)
@@ -241,17 +239,25 @@ class FileCache(LayerCache):
         return found
 
     def _keep(self, layers: Mapping[bytes, Any]) -> None:
-        with self._database() as db:
-            for rows in _few_at_once(map(_row, layers.items()), self.max_bytes // 8):
-                if self._is_full:
-                    break
-                self._insert(db, "layers VALUES (?, ?, ?, ?, ?)", rows)
+        most, written = min(self.max_bytes // 8, WRITTEN_BYTES), 0
+        with self._database() as db, self._writing(db):
+            for key, layers_LTD in layers.items():
+                array = np.ascontiguousarray(to_numpy(layers_LTD), dtype=np.float32)
+                n_layers, _, width = array.shape
+                data = array.tobytes()
+                row = key, _checksum(key, n_layers, width, data), n_layers, width, data
+                if written + len(data) > most:
+                    db.commit()
+                    written = 0
+                db.execute("INSERT OR IGNORE INTO layers VALUES (?, ?, ?, ?, ?)", row)
+                written += len(data)
 
-    def _insert(self, db: sqlite3.Connection, what: str, rows: Sequence[Any]) -> None:
-        """Insert rows in one transaction; warn [ELW07] if there is no room."""
+    @contextmanager
+    def _writing(self, db: sqlite3.Connection) -> Iterator[None]:
+        """Commit what the body writes. Warn [ELW07] if there is no room."""
         try:
             with db:
-                db.executemany(f"INSERT OR IGNORE INTO {what}", rows)
+                yield
         except sqlite3.OperationalError as error:
             if not any(sign in str(error) for sign in NO_ROOM):
                 raise
@@ -319,34 +325,10 @@ def _check_tables(db: sqlite3.Connection) -> None:
         raise sqlite3.DatabaseError("it has other tables than a layer cache")
 
 
-Row = tuple[bytes, int, int, int, bytes]
-
-
-def _row(entry: tuple[bytes, np.ndarray]) -> Row:
-    key, layers_LTD = entry
-    data = np.ascontiguousarray(to_numpy(layers_LTD), dtype=np.float32).tobytes()
-    n_layers, _, width = layers_LTD.shape
-    return key, _checksum(key, n_layers, width, data), n_layers, width, data
-
-
 def _checksum(key: bytes, n_layers: int, width: int, data: bytes) -> int:
-    """Return a checksum of all of a row: of a damaged file not even the index can be
-    trusted."""
+    """Return a checksum of a row with the key that it was found by: of a damaged file
+    not even the index can be trusted."""
     return zlib.crc32(data, zlib.crc32(b"%s %d %d" % (key, n_layers, width)))
-
-
-def _few_at_once(rows: Iterable[Row], max_bytes: int) -> Iterator[list[Row]]:
-    """Yield lists of rows, of max_bytes and WRITTEN_BYTES at most (or of one row)."""
-    some: list[Row] = []
-    n_bytes = 0
-    for row in rows:
-        if some and n_bytes + len(row[-1]) > min(max_bytes, WRITTEN_BYTES):
-            yield some
-            some, n_bytes = [], 0
-        some.append(row)
-        n_bytes += len(row[-1])
-    if some:
-        yield some
 
 
 @cache
