@@ -10,7 +10,6 @@ cache.py           layers that wait for the next epoch
 listener.py        a mix of layers (mix.py) for each component that listens
 tok2vec.py         the same with a biLM inside, for `replace_listeners`
 fine_tuning.py     gradients of listeners -> one update of the biLM
-older.py           settings of fine-tuning that version 0.2 had
 architectures.py   what stands beside ELMo in a tok2vec
 """
 

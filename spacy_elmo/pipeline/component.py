@@ -27,14 +27,13 @@ from ..machine import default_settings
 from .cache import LayerCache, open_cache
 from .doc_similarity import install_hooks
 from .encoder import Encoder, LayerBatch, cut, group_docs, nothing, shim_of
-from .fine_tuning import FineTuning, ForwardPass
+from .fine_tuning import ForwardPass, fine_tuning_of
 from .layers import LayerReader, Reading, remember
 from .listener import ElmoListener, infer_widths_of_residuals, nodes_of
 from .mix import first_mix
-from .older import OldFineTuning
 from .settings import ElmoSettings
 from .shim import SAVED, SAVED_AS, BiLMShim
-from .tok2vec import offer_replacement
+from .tok2vec import Replacement
 from .windows import DocPieces, missing_boundaries, sentence_setters
 
 
@@ -85,11 +84,10 @@ class Elmo(TrainablePipe):
         self._cache_advice = True  # until it is given, or a cache or none was chosen
         # What belongs to the Docs in flight, and no copy takes along.
         self._reader = LayerReader(model, own.max_layers_mb << 20)
-        if own.has_old:
-            self._tuning: FineTuning = OldFineTuning(model, own)
-        else:
-            self._tuning = FineTuning(model, own.learn_rate_factor)
-        offer_replacement(self.model, frozen=self.frozen)
+        self._tuning = fine_tuning_of(model, own)
+        replacement = Replacement()  # of its listeners
+        model.attrs["replace_listener"] = replacement.model
+        model.attrs["replace_listener_cfg"] = replacement.config
 
     def __reduce__(self) -> Any:
         self._tuning.complete()
@@ -127,7 +125,6 @@ class Elmo(TrainablePipe):
         self._tuning.complete()
         self.settings = replace(self.settings, frozen=frozen)
         self.cfg = {"frozen": frozen}
-        offer_replacement(self.model, frozen=frozen)
 
     @property
     def is_trainable(self) -> bool:
@@ -222,7 +219,7 @@ class Elmo(TrainablePipe):
             ValueError: [EL050, EL081] There are no weights. [EL052] They don't fit.
         """
         self._is_initialized = True
-        self._tuning.restart()
+        self._tuning = fine_tuning_of(self.model, self.settings)
         config = self._shim.bilm.config
         if weights is not None:
             path = getattr(weights, "path", "[initialize]")

@@ -31,11 +31,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from spacy.tokens import Doc
-from thinc.api import Optimizer, set_dropout_rate
+from thinc.api import Adam, Optimizer, set_dropout_rate
 
 from ..errors import Warnings
 from ..machine import ProcessLock
 from .encoder import Encoder, LayerBatch, shim_of
+from .settings import ElmoSettings
 from .windows import tokens_of
 
 
@@ -70,10 +71,6 @@ class FineTuning:
         shim_of(encoder).learn_rate_factor = learn_rate_factor
         self._warned = False
         self._completing = ProcessLock()
-        self.restart()
-
-    def restart(self) -> None:
-        """Begin a training."""
         self.forget()
 
     def forget(self) -> None:
@@ -113,32 +110,25 @@ class FineTuning:
     def add(self, docs: list[Doc], d_layers: Callable[[], LayerBatch]) -> None:
         """Add the gradient that a listener has for the layers of Docs, if one is
         awaited for them."""
-        newest_first = list(reversed(self._awaited))
-        places = [
+        newest_first = self._awaited[::-1]
+        passes = [
             next((each for each in newest_first if each.has_read(doc)), None)
             for doc in docs
         ]
-        if None in places and self._awaited and not self._warned:
+        if None in passes and self._awaited and not self._warned:
             self._warned = True
             warnings.warn(Warnings.ELW27(), stacklevel=2)
-        if not any(places):
+        if not any(passes):
             return
-        ops: Any = self.encoder.ops
         gradient = d_layers()
-        whole = places[0]
-        if whole and all(places) and [id(doc) for doc in docs] == list(whole.index):
-            if whole.gradient is None:
-                whole.gradient = gradient
-            else:
-                whole.gradient.values += gradient.values
-            return
         n_layers, _, width = gradient.values.shape
-        for place, doc, d_LTD in zip(places, docs, gradient):
-            if place is not None:
-                if place.gradient is None:
-                    zeros = ops.alloc3f(n_layers, sum(place.lengths), width)
-                    place.gradient = LayerBatch(zeros, place.lengths)
-                sum_LTD: Any = place.gradient[place.index[id(doc)]]
+        for each, doc, d_LTD in zip(passes, docs, gradient):
+            if each is not None:
+                if each.gradient is None:
+                    n_tokens = sum(each.lengths)
+                    zeros_LND = self.encoder.ops.alloc3f(n_layers, n_tokens, width)
+                    each.gradient = LayerBatch(zeros_LND, each.lengths)
+                sum_LTD: Any = each.gradient[each.index[id(doc)]]
                 sum_LTD += d_LTD
 
     def finish(self, sgd: Optimizer) -> None:
@@ -156,3 +146,47 @@ class FineTuning:
         for each in before:
             if each.gradient is not None:
                 each.backprop(each.gradient)
+
+
+class OldFineTuning(FineTuning):
+    """Fine-tuning as version 0.2 set it. If `learn_rate` of the component is a number,
+    the biLM has an Adam of its own. The number is its highest rate, which falls as that
+    of the optimizer falls from its highest.
+
+    After every `unfreeze_every` updates one more layer learns, from the top down; if it
+    is 0, all do from the start. Both settings work until version 0.4.
+    """
+
+    def __init__(self, encoder: Encoder, settings: ElmoSettings) -> None:
+        super().__init__(encoder, learn_rate_factor=1.0)
+        rate, every = settings.learn_rate, settings.unfreeze_every
+        self.learn_rate, self.unfreeze_every = rate, 200 if every is None else every
+        self.n_updates, self.highest_rate = 0, 0.0
+        self.adam = None if rate is None else Adam(rate, use_averages=False)
+
+    def begin(self, drop: float) -> None:
+        """Begin as `FineTuning.begin` does, and unfreeze a layer when it is its
+        turn."""
+        super().begin(drop)
+        if self.unfreeze_every:
+            more = self.n_updates // self.unfreeze_every
+            shim_of(self.encoder).unfreeze(more + 1)
+
+    def finish(self, sgd: Optimizer) -> None:
+        """Make a step as `FineTuning.finish` does. Warn [ELW71] at the first one."""
+        if not self.n_updates:
+            rate, every = self.learn_rate, self.unfreeze_every
+            warnings.warn(Warnings.ELW71(rate=rate, every=every), stacklevel=2)
+        self.n_updates += 1
+        if self.adam is not None and self.learn_rate is not None:
+            highest = self.highest_rate = max(self.highest_rate, sgd.learn_rate)
+            share = sgd.learn_rate / highest if highest else 1.0
+            self.adam.learn_rate = self.learn_rate * share
+        super().finish(self.adam or sgd)
+
+
+def fine_tuning_of(encoder: Encoder, settings: ElmoSettings) -> FineTuning:
+    """Return the fine-tuning that the settings of a component ask for."""
+    if settings.learn_rate is None and settings.unfreeze_every is None:
+        return FineTuning(encoder, settings.learn_rate_factor)
+    return OldFineTuning(encoder, settings)

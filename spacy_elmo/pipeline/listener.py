@@ -158,15 +158,10 @@ class ElmoListener(MixModel):
 
     __deepcopy__ = _copy
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Any:
         # The upstream connects its listeners again when it is unpickled itself.
-        slots = {name: getattr(self, name) for name in Model.__slots__}
-        unlinked = {"_upstreams": [_nothing], "sample": None}
-        return {**slots, **self.__dict__, **unlinked}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        for name, value in state.items():
-            setattr(self, name, value)
+        state: Any = super().__getstate__()  # its dictionary, and Thinc's slots
+        return {**state[0], "_upstreams": [_nothing], "sample": None}, state[1]
 
 
 @registry.architectures("spacy-elmo.ElmoListener.v1")

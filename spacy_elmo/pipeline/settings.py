@@ -150,8 +150,3 @@ class ElmoSettings(MixSettings):
         """Whether the mix has softmax weights."""
         is_average = self.mix == "average" and self.mix_weights is not None
         return is_average or self.mix == "learned"
-
-    @property
-    def has_old(self) -> bool:
-        """Whether it has settings of fine-tuning that version 0.2 had."""
-        return self.learn_rate is not None or self.unfreeze_every is not None

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import Any
 
 from spacy.tokens import Doc
@@ -16,6 +16,7 @@ from .encoder import Encoder, group_docs, shim_of
 from .listener import ElmoListener
 from .mix import MixModel
 from .settings import ListenerSettings
+from .shim import BiLMShim
 
 TOK2VEC = "spacy-elmo.Tok2Vec.v1"
 LISTENER = "spacy-elmo.ElmoListener.v1"
@@ -76,84 +77,65 @@ def build_tok2vec(
 
 
 class Replacement:
-    """What spaCy asks for to replace the listeners of a component: first, for each
-    path that it was given, the configuration that stands there from then on, and then
-    the models. A path is of a listener, or of the tok2vec that the listener is in."""
+    """What spaCy calls to replace the listeners of a component: first `config`, for
+    each path that it was given, and then `model`, for each listener. A path is of a
+    listener, or of the tok2vec that the listener is in."""
 
-    def __init__(self, *, frozen: bool, learn_rate_factor: float) -> None:
-        self.training = {"frozen": frozen, "learn_rate_factor": learn_rate_factor}
-        self._bilm: Block = {}
-        # The component's tok2vec, and the last configuration that was given.
-        self._tok2vec: Block = {}
-        self._given: Block = {}
+    def __init__(self) -> None:
+        self._tok2vec: Block = {}  # of the component whose listeners are replaced
+        self._blocks: list[Block] = []  # that `config` returned and `model` is to fill
 
     def config(self, bilm_cfg: Block, tok2vec_cfg: Block) -> Block:
-        """Return the configuration of what takes a listener's place, from those of the
-        upstream's model and of the component's tok2vec."""
-        self._bilm = dict(bilm_cfg)
-        if tok2vec_cfg is not self._given:  # as when it is given the same path again
-            self._tok2vec = tok2vec_cfg
-        known = [*_blocks(self._tok2vec, LISTENER), *_blocks(self._tok2vec, TOK2VEC)]
-        self._given = self._own(known[0] if known else {})
-        return self._given
-
-    def _own(self, listener: Block) -> Block:
-        """Return the configuration of a tok2vec with the mix of a listener."""
-        names = {field.name for field in fields(ListenerSettings)}
-        settings = {name: v for name, v in listener.items() if name in names}
-        own = {"@architectures": TOK2VEC, "bilm": self._bilm}
-        return {**own, **self.training, **settings}
+        """Return the block for a path. `model` fills it, which knows the listener."""
+        if not any(tok2vec_cfg is each for each in (self._tok2vec, *self._blocks)):
+            self._tok2vec, self._blocks = tok2vec_cfg, []
+        self._blocks.append({"bilm": bilm_cfg})
+        return self._blocks[-1]
 
     @default_settings()
     def model(self, copied: Encoder, listener: ElmoListener, upstream: Any) -> OwnElmo:
         """Return a tok2vec of its own in a listener's place, whose mix it keeps."""
-        if self._given.get("@architectures") == TOK2VEC:
-            self._bilm.update(shim_of(copied).bilm.config.to_dict())
-            self._given.update(asdict(listener.settings))
-            self._keep_what_is_around(upstream.name)
-        shim_of(copied).unfreeze(upstream.n_layers)
+        shim = shim_of(copied)
+        self._fill(listener, upstream, shim)
+        shim.unfreeze(upstream.n_layers)
         if upstream.has_default_weights:  # perhaps newer ones than spaCy has copied
-            shim_of(copied).set_weights(copy.deepcopy(upstream.bilm), upstream.name)
+            shim.set_weights(copy.deepcopy(upstream.bilm), upstream.name)
         model = OwnElmo(copied, upstream.frozen, listener.settings)
         model.copy_mix(listener)
         return model
 
-    def _keep_what_is_around(self, upstream: str) -> None:
-        """Put what is around the listeners into the configuration, if spaCy was given
-        the path of that: it has replaced all of it there, and in the model them."""
-        if self._tok2vec.get("@architectures") == LISTENER or any(
-            block is self._given for block in _blocks(self._tok2vec, TOK2VEC)
-        ):
-            return  # the path was that of a listener
-        listeners = [
-            block
-            for block in _blocks(self._tok2vec, LISTENER)
-            if block.get("upstream", "*") in ("*", upstream)
-        ]
-        for listener in listeners:
-            own = self._own(listener)
-            listener.clear()
-            listener.update(own)
-        if listeners:
-            self._given.clear()
-            self._given.update(self._tok2vec)
+    def _fill(self, listener: ElmoListener, upstream: Any, shim: BiLMShim) -> None:
+        """Fill the first block that waits: with a tok2vec, or with all that is around
+        the listeners, if spaCy was given the path of that."""
+        inside = list(_blocks_in(self._tok2vec))
+        is_listener = self._tok2vec.get("@architectures") == LISTENER or any(
+            each is block for each in inside for block in self._blocks
+        )
+        block, settings = self._blocks.pop(0), asdict(listener.settings)
+        own = {
+            "@architectures": TOK2VEC,
+            "bilm": {**block.pop("bilm"), **shim.bilm.config.to_dict()},
+            "frozen": upstream.frozen,
+            "learn_rate_factor": shim.learn_rate_factor,
+        }
+        if is_listener:
+            block.update(own | settings)
+            return
+        for each in inside:
+            is_ours = each.get("upstream", "*") in ("*", upstream.name)
+            if each.get("@architectures") == LISTENER and is_ours:
+                kept = {name: each[name] for name in settings if name in each}
+                each.clear()
+                each.update(own | kept)
+        block.update(self._tok2vec)
 
 
-def offer_replacement(encoder: Encoder, *, frozen: bool) -> None:
-    """Tell spaCy what takes the place of the listeners that it replaces."""
-    factor = shim_of(encoder).learn_rate_factor
-    replacement = Replacement(frozen=frozen, learn_rate_factor=factor)
-    encoder.attrs["replace_listener"] = replacement.model
-    encoder.attrs["replace_listener_cfg"] = replacement.config
-
-
-def _blocks(block: Block, architecture: str) -> Iterator[Block]:
-    """Yield the blocks of an architecture in a block, which can be one itself."""
-    if block.get("@architectures") == architecture:
-        yield block
+def _blocks_in(block: Block) -> Iterator[Block]:
+    """Yield a block and the blocks in it."""
+    yield block
     for value in block.values():
         if isinstance(value, dict):
-            yield from _blocks(value, architecture)
+            yield from _blocks_in(value)
 
 
 def _init(model: OwnElmo, X: Any = None, Y: Any = None) -> None:
