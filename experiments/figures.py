@@ -13,8 +13,8 @@ import spacy
 
 from spacy_elmo.files import new_figure
 from spacy_elmo.files.plots import save
+from spacy_elmo.pipeline import draw_mixes as draw
 from spacy_elmo.pipeline import learned_mixes
-from spacy_elmo.pipeline.mixes import draw
 
 from .scores import SHARES, Found, by_share, read_speeds, scores
 from .table import find_task

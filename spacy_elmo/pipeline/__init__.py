@@ -19,9 +19,7 @@ from .doc_similarity import similarity
 from .factory import component_config
 from .layers import ElmoLayers
 from .listener import ElmoListener
-from .mix import normalize, shares
-from .mixes import LearnedMix, learned_mixes
-from .mixes import draw as draw_mixes
+from .mix import LearnedMix, draw_mixes, learned_mixes, normalize, shares
 from .training_config import make_config
 
 __all__ = [

@@ -15,7 +15,6 @@ import time
 import warnings
 import weakref
 import zlib
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -39,7 +38,7 @@ from .shim import BiLMShim
 VECTORS_OF = "0.1.0"
 
 
-class LayerCache(ABC):
+class LayerCache:
     """Where layers of sentences are kept, each float32 (L1, T, D).
 
     When it is full it takes no more, since what an epoch reads is read again in the
@@ -55,35 +54,10 @@ class LayerCache(ABC):
         self.hits = self.misses = 0  # sentences that were found, and that were not
         self._is_full = False
 
-    @abstractmethod
-    def use(self, context: bytes) -> None:
-        """Prepare for keys of a context."""
-
-    def read(self, keys: Sequence[bytes]) -> dict[bytes, Any]:
-        """Return the layers that are there."""
-        wanted = list(dict.fromkeys(keys))
-        found = self._find(wanted)
-        self.hits += len(found)
-        self.misses += len(wanted) - len(found)
-        return found
-
-    def write(self, layers: Mapping[bytes, Any]) -> None:
-        """Keep layers; warn [ELW07], once, when there is no more room."""
-        if not self._is_full:
-            self._keep(layers)
-
-    @abstractmethod
-    def _find(self, keys: Sequence[bytes]) -> dict[bytes, Any]: ...
-
-    @abstractmethod
-    def _keep(self, layers: Mapping[bytes, Any]) -> None: ...
-
     def _warn_full(self, error: object) -> None:
         self._is_full = True
-        mb = self.max_bytes >> 20
-        warnings.warn(
-            Warnings.ELW07(where=self.where, mb=mb, error=error), stacklevel=4
-        )
+        values = {"where": self.where, "mb": self.max_bytes >> 20}
+        warnings.warn(Warnings.ELW07(error=error, **values), stacklevel=4)
 
 
 class MemoryCache(LayerCache):
@@ -91,28 +65,27 @@ class MemoryCache(LayerCache):
 
     def __init__(self, max_bytes: int) -> None:
         super().__init__("in memory", max_bytes)
-        self._context = b""
-        self._clear()
-
-    def _clear(self) -> None:
-        self._layers: dict[bytes, Any] = {}
-        self._n_bytes = 0
-        self._is_full = False
+        self._context: bytes | None = None
+        self.use(b"")
 
     def use(self, context: bytes) -> None:
         """Forget what belongs to another context: other weights, or settings."""
         if context != self._context:
             self._context = context
-            self._clear()
+            self._layers: dict[bytes, Any] = {}
+            self._n_bytes = 0
+            self._is_full = False
 
-    def _find(self, keys: Sequence[bytes]) -> dict[bytes, Any]:
+    def read(self, keys: Sequence[bytes]) -> dict[bytes, Any]:
+        """Return the layers that are there."""
         return {key: self._layers[key] for key in keys if key in self._layers}
 
-    def _keep(self, layers: Mapping[bytes, Any]) -> None:
+    def write(self, layers: Mapping[bytes, Any]) -> None:
+        """Keep layers; warn [ELW07], once, when there is no more room."""
         n_bytes = sum(layers_LTD.nbytes for layers_LTD in layers.values())
         fits = self._n_bytes + n_bytes <= self.max_bytes
         for key, layers_LTD in layers.items():
-            if key in self._layers:
+            if self._is_full or key in self._layers:
                 continue
             if self._n_bytes + layers_LTD.nbytes > self.max_bytes:
                 self._warn_full("full")
@@ -136,24 +109,19 @@ def context_of(shim: BiLMShim) -> str:
     computed with, down to the rounding."""
     with torch.no_grad():
         kernels = choose_all(shim.bilm.fast.dispatch_key(), shim.bilm.config, 1)
+    device = shim.bilm.device
+    is_gpu = device.type == "cuda"  # GPUs round differently
     parts = (
         VECTORS_OF,
         shim.fingerprint(),
         "",  # a part of the keys of older caches
         shim.bilm.precision,
-        _device_name(shim.bilm.device),
+        f"cuda {torch.cuda.get_device_name(device)}" if is_gpu else device.type,
         torch.__version__,
         torch.backends.cpu.get_cpu_capability(),
         *kernels.values(),
     )
     return " ".join(map(str, parts))
-
-
-def _device_name(device: torch.device) -> str:
-    """Return the type of a device, and which GPU it is: they round differently."""
-    if device.type == "cuda":
-        return f"cuda {torch.cuda.get_device_name(device)}"
-    return device.type
 
 
 # -- in a file -------------------------------------------------------------------
@@ -182,18 +150,6 @@ SETTINGS = f"""
 # closed before a fork (they open again by themselves).
 _lock = ProcessLock()
 _caches: "weakref.WeakSet[FileCache]" = weakref.WeakSet()
-
-
-def open_cache(where: str | Path, mb: float) -> LayerCache:
-    """Return a cache in memory or, if it can be used, in a file. Arguments and errors
-    are those of `Elmo.use_layer_cache`."""
-    check_at_least(0, layer_cache_mb=mb)
-    max_bytes = int(mb * (1 << 20))
-    if where == "memory":
-        return MemoryCache(max_bytes)
-    cache = FileCache(named_path(where), max_bytes)
-    cache.open()  # or say at once why not
-    return cache
 
 
 class FileCache(LayerCache):
@@ -227,10 +183,11 @@ class FileCache(LayerCache):
         if known and context not in known:
             warnings.warn(Warnings.ELW08(where=self.where), stacklevel=2)
 
-    def _find(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
+    def read(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
+        """Return the layers that are there."""
         found: dict[bytes, np.ndarray] = {}
         with self._database() as db:
-            for key in keys:
+            for key in dict.fromkeys(keys):
                 for checksum, n_layers, width, data in db.execute(QUERY, (key,)):
                     if _checksum(key, n_layers, width, data) != checksum:
                         raise sqlite3.DatabaseError("a checksum is wrong")
@@ -238,7 +195,10 @@ class FileCache(LayerCache):
                     found[key] = values.reshape(n_layers, -1, width)
         return found
 
-    def _keep(self, layers: Mapping[bytes, Any]) -> None:
+    def write(self, layers: Mapping[bytes, Any]) -> None:
+        """Keep layers; warn [ELW07], once, when there is no more room."""
+        if self._is_full:
+            return
         most, written = min(self.max_bytes // 8, WRITTEN_BYTES), 0
         with self._database() as db, self._writing(db):
             for key, layers_LTD in layers.items():
@@ -312,6 +272,21 @@ class FileCache(LayerCache):
                 if "locked" not in str(error) or time.monotonic() > until:
                     raise
             time.sleep(0.02)
+
+
+AnyCache = MemoryCache | FileCache
+
+
+def open_cache(where: str | Path, mb: float) -> AnyCache:
+    """Return a cache in memory or, if it can be used, in a file. Arguments and errors
+    are those of `Elmo.use_layer_cache`."""
+    check_at_least(0, layer_cache_mb=mb)
+    max_bytes = int(mb * (1 << 20))
+    if where == "memory":
+        return MemoryCache(max_bytes)
+    cache = FileCache(named_path(where), max_bytes)
+    cache.open()  # or say at once why not
+    return cache
 
 
 def _check_tables(db: sqlite3.Connection) -> None:

@@ -24,13 +24,13 @@ from ..bilm import BiLM, compute_what_fits
 from ..errors import ElmoWarning, Errors, Warnings
 from ..files import parsing, reading
 from ..machine import default_settings
-from .cache import LayerCache, open_cache
+from .cache import AnyCache, open_cache
 from .doc_similarity import install_hooks
 from .encoder import Encoder, LayerBatch, cut, group_docs, nothing, shim_of
 from .fine_tuning import ForwardPass, fine_tuning_of
 from .layers import LayerReader, Reading, remember
-from .listener import ElmoListener, infer_widths_of_residuals, nodes_of
-from .mix import first_mix
+from .listener import ElmoListener, infer_widths_of_residuals
+from .mix import first_mix, nodes_of
 from .settings import ElmoSettings
 from .shim import SAVED, SAVED_AS, BiLMShim
 from .tok2vec import Replacement
@@ -77,9 +77,10 @@ class Elmo(TrainablePipe):
         if weights is None or not self._shim.takes_sizes:
             self._check_mix()  # else the weights, saved ones perhaps, say the sizes
         self.listener_map = {}
-        # Listeners that have asked for layers, and all that were ever connected.
+        # Listeners that have asked for layers, and all that were ever connected, in
+        # whatever pipeline: spaCy lists those of the one that was changed last.
         self._asking = weakref.WeakSet[Model[Any, Any]]()
-        self._linked = weakref.WeakSet[ElmoListener]()
+        self.linked = weakref.WeakSet[ElmoListener]()
         self._sentence_advice = True  # until it is given
         self._cache_advice = True  # until it is given, or a cache or none was chosen
         # What belongs to the Docs in flight, and no copy takes along.
@@ -106,9 +107,7 @@ class Elmo(TrainablePipe):
         for listener, is_first in state.pop("linked"):
             if is_first or listener.upstream is None:
                 listener.connect(self)
-            else:
-                listener.connect_also(self)
-            self._linked.add(listener)
+            self.linked.add(listener)
         for name, value in state.items():
             setattr(self, name, value)
 
@@ -263,12 +262,9 @@ class Elmo(TrainablePipe):
         return shim
 
     def _take_named_or_shipped(self) -> None:
-        if self.named_weights is None:
-            folder = shipped.folder(self.lang)
-            self._take(BiLM.load(folder), folder)
-        else:
-            path = shipped.find(self.named_weights)
-            self._take(BiLM.load(path), path)
+        named = self.named_weights
+        path = shipped.folder(self.lang) if named is None else shipped.find(named)
+        self._take(BiLM.load(path), path)
 
     def _take(self, bilm: BiLM, path: str | Path) -> None:
         version = shipped.name_and_version(path)  # can fail, before anything is taken
@@ -290,7 +286,7 @@ class Elmo(TrainablePipe):
     # -- a cache of layers --------------------------------------------------------
 
     @property
-    def layer_cache(self) -> LayerCache | None:
+    def layer_cache(self) -> AnyCache | None:
         """The cache that `use_layer_cache` made."""
         return self._reader.cache
 
@@ -351,12 +347,6 @@ class Elmo(TrainablePipe):
         return self.writes_tensor and not self._later_tok2vecs
 
     @property
-    def linked(self) -> list[ElmoListener]:
-        """The listeners of this component, in whatever pipeline: spaCy lists those of
-        the pipeline alone that was changed last, if it was sourced into another."""
-        return [listener for listener in self._linked if listener.listens_to(self)]
-
-    @property
     def listening_components(self) -> list[str]:
         """Names of the components that have listeners."""
         return list(self.listener_map)
@@ -369,7 +359,7 @@ class Elmo(TrainablePipe):
             for name in previous.listening_components:
                 previous.remove_listener(listener, name)
         listener.connect(self)  # type: ignore[attr-defined]
-        self._linked.add(listener)  # type: ignore[arg-type]
+        self.linked.add(listener)  # type: ignore[arg-type]
         models = self.listener_map.setdefault(component_name, [])
         if listener not in models:
             models.append(listener)

@@ -20,7 +20,7 @@ from thinc.types import Floats3d
 from ..bilm import BiLM
 from ..errors import Errors, Warnings
 from ..machine import ProcessLock, prepare_for_forks
-from .cache import LayerCache, context_of, key_of
+from .cache import AnyCache, context_of, key_of
 from .encoder import (
     Encoder,
     LayerBatch,
@@ -163,7 +163,7 @@ class LayerReader:
 
     def __init__(self, model: Encoder, max_bytes: int) -> None:
         self.model = model
-        self.cache: LayerCache | None = None
+        self.cache: AnyCache | None = None
         self._store = LayerStore(max_bytes)
         self._bilm: Callable[[], BiLM | None] = lambda: None  # whose layers are held
         self._has_warned = False
@@ -194,7 +194,7 @@ class LayerReader:
                 return self.read(cut_docs)
         return Reading(cut_docs, as_batch(layers_LND, sentences))
 
-    def _read_through(self, cache: LayerCache, sentences: Sentences) -> Floats3d:
+    def _read_through(self, cache: AnyCache, sentences: Sentences) -> Floats3d:
         """Return the layers of sentences, (L+1, N, D): known ones from the cache. Keep
         the others there, unless another thread changed the weights meanwhile."""
         shim = shim_of(self.model)
@@ -205,6 +205,8 @@ class LayerReader:
         # By the words as they are read: both Unicode forms of a word have one vector.
         keys = [key_of(context, shim.bilm.as_read(sentence)) for sentence in tokens]
         known = cache.read(keys)
+        cache.hits += len(known)
+        cache.misses += len({*keys}) - len(known)
         new = [s for s, key in enumerate(keys) if key not in known]
         layers_LND: Any = self.model.layers[0].predict(
             Sentences([tokens[s] for s in new], [rows[s] for s in new], lengths)
@@ -302,39 +304,38 @@ def _as_cut_before(doc: Doc, record: Record) -> Doc | DocPieces:
 # -- doc._.elmo ------------------------------------------------------------------
 
 
-class _Reader(NamedTuple):
-    """A component that has read a Doc, and whether its vectors are in `doc.tensor`."""
-
-    component: "weakref.ref[Any]"
-    owns_tensor: bool
-
-
-# The components that each Doc went through, by name, the last one at the end.
-_components: "weakref.WeakKeyDictionary[Doc, dict[str, _Reader]]"
-_components = weakref.WeakKeyDictionary()
+# The components that each Doc went through, by name, the last one at the end, and
+# whether `doc.tensor` has vectors of theirs.
+_readers: "weakref.WeakKeyDictionary[Doc, dict[str, tuple[weakref.ref[Any], bool]]]"
+_readers = weakref.WeakKeyDictionary()
 
 
 def remember(doc: Doc, component: Any) -> None:
     """Let `doc._.elmo` ask a component, which the Doc went through."""
-    known = _components.setdefault(doc, {})
+    known = _readers.setdefault(doc, {})
     known.pop(component.name, None)  # so that it counts as the last
-    known[component.name] = _Reader(weakref.ref(component), component.owns_tensor)
+    known[component.name] = weakref.ref(component), component.owns_tensor
+
+
+def components_of(doc: Doc) -> list[Any]:
+    """Return the components that a Doc went through and that are still there."""
+    found = [reference() for reference, _ in _readers.get(doc, {}).values()]
+    return [component for component in found if component is not None]
 
 
 def vectors_of(doc: Doc) -> Any:
     """Return `doc.tensor`, or, if a stock `tok2vec` owns that, the vectors (T, D) that
     the last `elmo` component would have written there. Raises ValueError [EL055] if the
     component is gone."""
-    known = _components.get(doc, {})
-    if not known or any(reader.owns_tensor for reader in known.values()):
+    known = _readers.get(doc, {})
+    if not known or any(owns_tensor for _, owns_tensor in known.values()):
         return doc.tensor
     return _component(doc, next(reversed(known))).vectors_of(doc)
 
 
 def _component(doc: Doc, name: str) -> Any:
-    reader = _components.get(doc, {}).get(name)
-    component = reader.component() if reader else None
-    if component is None:
+    reference, _ = _readers.get(doc, {}).get(name, (lambda: None, False))
+    if (component := reference()) is None:
         raise Errors.EL055(name=name)
     return component
 
@@ -354,7 +355,7 @@ class ElmoLayers:
         Raises:
             ValueError: [EL055] No component of this process has read the Doc.
         """
-        return self[next(reversed(_components.get(self._doc, {})), "elmo")]
+        return self[next(reversed(_readers.get(self._doc, {})), "elmo")]
 
     def __getitem__(self, name: str) -> Floats3d:
         """Return the layers of the component with a name.

@@ -8,7 +8,7 @@ difference which listeners are frozen or disabled.
 
 import warnings
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from spacy.tokens import Doc
@@ -19,6 +19,7 @@ from thinc.types import Floats2d
 
 from ..errors import Errors, Warnings
 from ..machine import default_settings
+from .layers import components_of
 from .mix import MixModel
 from .settings import ListenerSettings
 
@@ -46,9 +47,9 @@ class ElmoListener(MixModel):
         self.attrs[TRAINED_WITH] = ""
         self.upstream_name = upstream_name
         self.width = width
-        # The component of its own pipeline first, after it those of other pipelines,
-        # which it is a part of too since it was sourced.
-        self._upstreams: list[Callable[[], Elmo | None]] = [_nothing]
+        # Weak, or a component sourced into another pipeline would keep this one alive.
+        self._upstream: Callable[[], Elmo | None] = _nothing  # of its own pipeline
+        self.asked: Callable[[], Elmo | None] = _nothing  # in its last update
         # The list of Docs that it was initialised with: Thinc infers the shapes of the
         # layers above from a prediction on the very same list.
         self.sample: Any = None
@@ -62,26 +63,20 @@ class ElmoListener(MixModel):
     @property
     def upstream(self) -> "Elmo | None":
         """The component that it listens to, as long as that is there."""
-        return self._upstreams[0]()
+        return self._upstream()
 
     def connect(self, upstream: "Elmo") -> None:
         """Listen to a component from now on. Raises as `fit`, unless the sizes of the
         component may be others once it has weights."""
-        fits = True
-        try:
-            self.fit(upstream)
-        except ValueError:
-            if upstream.is_sized:
-                raise
-            fits = False
         previous = self.upstream
         if previous not in (None, upstream) and previous.has_weights:
             self.record_fingerprint(previous)
-        if fits:
+        try:
             self.check_weights(upstream)
-        others = [each for each in self._upstreams if each() not in (None, upstream)]
-        # Weak, or a component sourced into another pipeline would keep this one alive.
-        self._upstreams = [weakref.ref(upstream), *others]
+        except ValueError:
+            if upstream.is_sized:
+                raise
+        self._upstream = weakref.ref(upstream)
 
     def fit(self, upstream: "Elmo") -> None:
         """Take the sizes of a component.
@@ -110,27 +105,19 @@ class ElmoListener(MixModel):
         if not fits:
             self.set_up(n_layers)
 
-    def connect_also(self, upstream: "Elmo") -> None:
-        """Listen to a component too, which has read Docs of another pipeline."""
-        self._upstreams.append(weakref.ref(upstream))
-
-    def listens_to(self, upstream: "Elmo") -> bool:
-        """Return whether it listens to a component, in whatever pipeline."""
-        return any(each() is upstream for each in self._upstreams)
-
     def upstream_of(self, docs: list[Doc]) -> "Elmo | None":
-        """Return the component that has read these Docs, or else the last connected."""
-        found = [each() for each in self._upstreams]
-        for upstream in found if docs and any(found[1:]) else ():
-            if upstream is not None and upstream.has_read(docs[0]):
-                return upstream
-        return found[0]
+        """Return the component that has read these Docs, perhaps one of the pipeline
+        that it was sourced from; or else the last connected."""
+        upstream = self.upstream
+        readers = components_of(docs[0]) if docs else []
+        if upstream in readers:
+            return upstream
+        return next((each for each in readers if self in each.linked), upstream)
 
     def end_update(self) -> None:
         """Tell the upstream that the component has finished its update."""
-        for each in self._upstreams:
-            if (upstream := each()) is not None:
-                upstream.end_update(self)
+        if (upstream := self.asked()) is not None:
+            upstream.end_update(self)
 
     def record_fingerprint(self, upstream: "Elmo") -> None:
         """Record the weights that its mix was trained with, unless they are known."""
@@ -153,7 +140,7 @@ class ElmoListener(MixModel):
         copied.copy_mix(self)
         copied._dims["nO"] = self._dims["nO"]
         copied.attrs.update(self.attrs)
-        copied._upstreams = self._upstreams[:1]
+        copied._upstream = self._upstream
         return copied
 
     __deepcopy__ = _copy
@@ -161,7 +148,8 @@ class ElmoListener(MixModel):
     def __getstate__(self) -> Any:
         # The upstream connects its listeners again when it is unpickled itself.
         state: Any = super().__getstate__()  # its dictionary, and Thinc's slots
-        return {**state[0], "_upstreams": [_nothing], "sample": None}, state[1]
+        unlinked = {"_upstream": _nothing, "asked": _nothing, "sample": None}
+        return {**state[0], **unlinked}, state[1]
 
 
 @registry.architectures("spacy-elmo.ElmoListener.v1")
@@ -230,6 +218,7 @@ def _forward(
             backprops.append((some, backprop_mix))
     if is_train:
         model.attrs[TRAINED_WITH] = ""
+        model.asked = weakref.ref(upstream)
 
     @default_settings()
     def backprop(dY: list[Floats2d]) -> list[Doc]:
@@ -242,13 +231,6 @@ def _forward(
         return []
 
     return vectors, backprop
-
-
-def nodes_of(component: Any) -> Iterable[Model[Any, Any]]:
-    """Return all layers of a component's model, none if it has no model. Depth first:
-    what a concatenation begins with stands below what it ends with."""
-    model = getattr(component, "model", None)
-    return model.walk(order="dfs_pre") if isinstance(model, Model) else ()
 
 
 def infer_widths_of_residuals(model: Model[Any, Any]) -> None:

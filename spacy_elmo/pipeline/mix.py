@@ -7,17 +7,20 @@ Shapes: L1 layers (the token layer included), N tokens of a batch of Docs, D wid
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from spacy.language import Language
 from thinc.api import Model, Ops, to_numpy
 from thinc.shims.shim import Shim
 from thinc.types import Floats2d
 
 from ..errors import Errors
-from ..files import sha256_of
+from ..files import new_figure, save_figure, sha256_of
 from .encoder import LayerBatch
 from .settings import ListenerSettings, MixSettings
 from .shim import SAVED
@@ -47,6 +50,11 @@ class MixModel(Model[Any, Any]):
 
     def end_update(self) -> None:
         """Do something when the component has finished its update; here nothing."""
+
+    @property
+    def n_layers(self) -> int:
+        """Layers that it mixes, 0 if they are not known."""
+        return self.n_trained
 
     @property
     def n_trained(self) -> int:
@@ -224,3 +232,65 @@ def _d_normalize(ops: Ops, layers_LND: Any, normalized_LND: Any, dY_LND: Any) ->
 
 def _deviation(ops: Ops, layers_LND: Any) -> Any:
     return ops.xp.sqrt(layers_LND.var(2, keepdims=True) + EPSILON)
+
+
+# -- the mixes that were learned (paper, figure 2) -----------------------------------
+
+
+def nodes_of(component: Any) -> Iterable[Model[Any, Any]]:
+    """Return all layers of a component's model, none if it has no model. Depth first:
+    what a concatenation begins with stands below what it ends with."""
+    model = getattr(component, "model", None)
+    return model.walk(order="dfs_pre") if isinstance(model, Model) else ()
+
+
+@dataclass(frozen=True)
+class LearnedMix:
+    """What one listener makes of the layers."""
+
+    component: str  # its name
+    place: int  # number of the listener in its component, from the input up
+    kind: str | int  # as in `MixSettings.mix`
+    gamma: float
+    shares: list[float]  # of each layer, the token layer first
+    layer_norm: bool  # whether each layer has mean 0 and variance 1 before
+
+
+def learned_mixes(nlp: Language) -> list[LearnedMix]:
+    """Return the mix of every listener, in the order of the pipeline.
+
+    Raises:
+        ValueError: [EL090] if there is none, [EL053] if one has no upstream.
+    """
+    found = []
+    for name, component in nlp.components:
+        readers = [n for n in nodes_of(component) if isinstance(n, MixModel)]
+        for place, reader in enumerate(readers, start=1):
+            if reader.has_param("gamma"):
+                if not reader.n_layers:  # a fixed mix, and the layers are gone
+                    upstream = getattr(reader, "upstream_name", "*")
+                    raise Errors.EL053(upstream=upstream)
+                row = [float(share) for share in reader.shares(reader.n_layers)]
+                gamma = float(reader.get_param("gamma")[0])
+                kind, norm = reader.settings.mix, reader.settings.layer_norm
+                found.append(LearnedMix(name, place, kind, gamma, row, norm))
+    if not found:
+        raise Errors.EL090()
+    return found
+
+
+def draw_mixes(mixes: Sequence[LearnedMix], output: Path) -> None:
+    """Stacked bars, one a listener. Raises as `new_figure` and `save_figure`."""
+    figure = new_figure(1.6 + 1.1 * len(mixes), 3.6, output)
+    axes = figure.subplots()
+    names = [f"{mix.component} {mix.place}\ngamma {mix.gamma:.2f}" for mix in mixes]
+    positions = range(len(mixes))
+    for layer in range(max(len(mix.shares) for mix in mixes)):
+        heights = [sum(mix.shares[layer : layer + 1]) for mix in mixes]  # 0 above
+        below = [sum(mix.shares[:layer]) for mix in mixes]
+        label = f"layer {layer}" if layer else "token layer"
+        axes.bar(positions, heights, bottom=below, label=label, width=0.6)
+    axes.set_xticks(positions, names)
+    axes.set_ylabel("share of the layer")
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+    save_figure(figure, output)

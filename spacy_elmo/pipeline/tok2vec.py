@@ -29,11 +29,15 @@ class OwnElmo(MixModel):
 
     def __init__(self, bilm: Encoder, frozen: bool, settings: ListenerSettings) -> None:
         super().__init__("elmo-tok2vec", _forward, settings, layers=[bilm], init=_init)
-        config = shim_of(bilm).bilm.config
-        self.n_layers = config.n_layers + 1
         self.frozen = frozen
-        self.set_dim("nO", settings.width(self.n_layers, config.width))
+        width = shim_of(bilm).bilm.config.width
+        self.set_dim("nO", settings.width(self.n_layers, width))
         self.set_up(self.n_layers)
+
+    @property
+    def n_layers(self) -> int:
+        """Layers of its biLM."""
+        return shim_of(self.layers[0]).bilm.config.n_layers + 1
 
     def _copy(self, seen: dict[int, Any] | None = None) -> "OwnElmo":
         # Thinc's own copy would be a plain Model.
