@@ -217,12 +217,6 @@ def build_bilm(
     )
 
 
-def set_sizes(encoder: Encoder, sizes: BiLMConfig) -> None:
-    """Give an encoder without weights other sizes."""
-    shim_of(encoder).set_sizes(sizes)
-    encoder.set_dim("nO", sizes.width, force=True)
-
-
 def shim_of(encoder: Encoder) -> BiLMShim:
     """Return what holds the biLM of an encoder."""
     return encoder.layers[0].shims[0]  # type: ignore[return-value]

@@ -13,7 +13,7 @@ from .. import models as shipped
 from ..bilm.weights import read_config, read_mix
 from ..errors import Warnings
 from .component import Elmo
-from .encoder import Encoder, set_sizes, shim_of
+from .encoder import Encoder, shim_of
 from .settings import ElmoSettings
 
 MODEL = {"@architectures": "spacy-elmo.BiLM.v1"}
@@ -76,7 +76,8 @@ def make_elmo(
         # others. Where they are needed, an error says what is wrong.
         with suppress(OSError, ValueError):
             if shim.takes_sizes:
-                set_sizes(model, read_config(shipped.find(weights)))
+                shim.set_sizes(read_config(shipped.find(weights)))
+                model.set_dim("nO", shim.bilm.config.width, force=True)
             _warn_of_mix(name, weights, settings)
     elmo = Elmo(nlp.vocab, model, name, settings=settings, lang=nlp.lang or "")
     elmo.pipeline = weakref.ref(nlp)

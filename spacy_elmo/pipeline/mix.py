@@ -52,11 +52,6 @@ class MixModel(Model[Any, Any]):
         """Do something when the component has finished its update; here nothing."""
 
     @property
-    def n_layers(self) -> int:
-        """Layers that it mixes, 0 if they are not known."""
-        return self.n_trained
-
-    @property
     def n_trained(self) -> int:
         """Layers that it has weights for, 0 if its mix is fixed."""
         return len(self.get_param("W")) if self.has_param("W") else 0
@@ -264,8 +259,8 @@ def learned_mixes(nlp: Language) -> list[LearnedMix]:
     """
     found = []
     for name, component in nlp.components:
-        readers = [n for n in nodes_of(component) if isinstance(n, MixModel)]
-        for place, reader in enumerate(readers, start=1):
+        mixes = [node for node in nodes_of(component) if isinstance(node, MixModel)]
+        for place, reader in enumerate[Any](mixes, start=1):
             if reader.has_param("gamma"):
                 if not reader.n_layers:  # a fixed mix, and the layers are gone
                     upstream = getattr(reader, "upstream_name", "*")
