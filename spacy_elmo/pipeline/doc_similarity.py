@@ -58,16 +58,17 @@ def _vector(where: Token | Span | Doc, layer: int | None) -> Any:
     if not isinstance(where, (Token, Span, Doc)):
         raise Errors.EL094(found=type(where).__name__)
     doc = where if isinstance(where, Doc) else where.doc
-    rows = vectors_of(doc) if layer is None else doc.tensor
-    if layer is not None:
-        layers = doc._.elmo.layers
+    if layer is None:
+        rows = vectors_of(doc)
+        if len(doc) and not len(rows):
+            raise Errors.EL055(name="elmo")
+        if len(rows) != len(doc):  # spaCy's retokenizer leaves a row too many
+            raise Errors.EL140(found=len(rows), expected=len(doc))
+    else:
+        layers: Any = doc._.elmo.layers
         if not -len(layers) <= layer < len(layers):
             raise Errors.EL083(layer=layer, last=len(layers) - 1)
         rows = layers[layer]
-    elif len(doc) and not len(rows):
-        raise Errors.EL055(name="elmo")
-    elif len(rows) != len(doc):  # spaCy's retokenizer leaves a row too many
-        raise Errors.EL140(found=len(rows), expected=len(doc))
     if isinstance(where, Token):
         return rows[where.i]
     if isinstance(where, Span):

@@ -52,9 +52,8 @@ def configure_layer_cache(
         layer_cache_mb: Its size at most.
         name: Of the component; the callback raises ValueError [EL143] if it is another.
     """
-    where: str | Path = layer_cache
-    if layer_cache != "memory":
-        where = named_path(layer_cache).absolute()
+    in_memory = layer_cache == "memory"
+    where = layer_cache if in_memory else named_path(layer_cache).absolute()
 
     def use_layer_cache(nlp: Language) -> Language:
         _elmo(nlp, name).use_layer_cache(where, layer_cache_mb)

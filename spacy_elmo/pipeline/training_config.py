@@ -153,29 +153,25 @@ def _set_training(training: Block, steps: int | None, annotating: list[str]) -> 
 def _score_weights(nlp: Language, untrained: list[str]) -> dict[str, float | None]:
     """Return the weights of the training's score, without what is not trained: the
     scores of a rule would hide those of the components that learn."""
-    rules: dict[str, float | None] = {}
-    learned: list[dict[str, float | None]] = []
-    for name in nlp.pipe_names:
-        factory = nlp.get_factory_meta(nlp.get_pipe_meta(name).factory)
-        scores = factory.default_score_weights or {}
-        if name in untrained:
-            rules.update(dict.fromkeys(scores))
-        else:
-            learned.append(scores)
-    return combine_score_weights([rules, *learned])
+    weights: list[dict[str, float | None]] = []
+    for name in nlp.pipe_names:  # those that are not trained stand before the others
+        scores = nlp.get_pipe_meta(name).default_score_weights or {}
+        weights.append(dict.fromkeys(scores) if name in untrained else scores)
+    return combine_score_weights(weights)
 
 
 def _model_of(nlp: Language, name: str) -> Block:
     if not nlp.has_factory(name):
-        raise Errors.EL091(name=name, problem="there is no such component")
-    if name == "elmo":
+        problem = "there is no such component"
+    elif name == "elmo":
         problem = "it is added by itself, before all other components"
-        raise Errors.EL091(name=name, problem=problem)
-    model = (nlp.get_factory_meta(name).default_config or {}).get("model") or {}
-    if "tok2vec" not in model:
+    else:
+        config = nlp.get_factory_meta(name).default_config or {}
+        model = config.get("model") or {}
+        if "tok2vec" in model:
+            return dict(model)
         problem = "its model has no tok2vec"
-        raise Errors.EL091(name=name, problem=problem)
-    return dict(model)
+    raise Errors.EL091(name=name, problem=problem)
 
 
 def _tok2vec(
