@@ -6,14 +6,15 @@ import torch
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import PUBLISHED
-from spacy_elmo.bilm.kernels import DispatchKey, cudnn_lstm, force, gpu_operator
+from spacy_elmo.bilm.kernels import DispatchKey, cudnn_lstm, force
 from spacy_elmo.models import find
 
 from ..bilm.kernels.test_gpu_lstm import (
     SIZES,
-    arguments,
     assert_close,
+    compute,
     defined,
+    leaves_of,
     make_inputs,
     make_layers,
 )
@@ -134,20 +135,20 @@ def test_state_is_carried():
     ids=str,
 )
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
-def test_the_operator_and_its_gradients(sizes, clip, dtype):
+def test_the_layer_and_its_gradients(sizes, clip, dtype):
+    from spacy_elmo.bilm.kernels import triton_steps
+
     torch.manual_seed(0)
     layers, inputs = make_layers(clip, *sizes[1:]), make_inputs(*sizes)
     gradients = [torch.randn_like(tensor) for tensor in inputs]
     wanted = defined(layers, sizes[0], inputs, gradients)
-    values = [
-        v.to(DEVICE).requires_grad_() if isinstance(v, torch.Tensor) else v
-        for v in arguments(layers, sizes[0], inputs, dtype)
-    ]
-    found = gpu_operator.bilstm(*values)[:3]
-    torch.autograd.backward(found, [g.float().to(DEVICE) for g in gradients])
-    leaves = [v.grad for v in values if isinstance(v, torch.Tensor)]
+    leaves = leaves_of(layers, inputs, DEVICE)
+    found = compute(triton_steps, layers, sizes[0], leaves, dtype)
+    of_leaves = torch.autograd.grad(
+        found, leaves, [g.float().to(DEVICE) for g in gradients]
+    )
     tolerance = {torch.float32: 3e-6, torch.float16: 6e-3, torch.bfloat16: 5e-2}[dtype]
-    for ours, theirs in zip((found, leaves), wanted):
+    for ours, theirs in zip((found, of_leaves), wanted):
         assert_close([tensor.cpu() for tensor in ours], theirs, tolerance)
 
 

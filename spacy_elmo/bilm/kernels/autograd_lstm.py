@@ -9,9 +9,8 @@ Shapes: as in lstm.py; I columns of the input. d_x is the gradient of the loss w
 respect to x. y_of_x is the derivative of y with respect to x.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import torch
@@ -22,7 +21,8 @@ from ..config import BiLMConfig
 from ..lstm import LstmLayer
 from . import layer_by_layer
 from .kernel import DispatchKey
-from .torch_lstm import blocks, gate_bias, last_rows
+from .layer_by_layer import gate_bias, last_rows, one_step_before, steps
+from .torch_lstm import blocks
 
 sigmoid_backward = torch.ops.aten.sigmoid_backward
 tanh_backward = torch.ops.aten.tanh_backward
@@ -81,7 +81,7 @@ class _LstmFunction(torch.autograd.Function):
         gates_N4C = torch.mm(x_NI, weight_x.to(dtype))
         cells_NC, tanh_c_NC, m_NC = x_NI.new_empty(3, N, C)
         y_NH = m_NC if low_p is None else x_NI.new_empty(N, h_BH.shape[1])
-        for b, z, cell, tanh_c, m, y in _steps(
+        for b, z, cell, tanh_c, m, y in steps(
             batch_sizes, gates_N4C, cells_NC, tanh_c_NC, m_NC, y_NH
         ):
             z.addmm_(h[:b], low_h)
@@ -118,7 +118,7 @@ class _LstmFunction(torch.autograd.Function):
         batch_sizes, cell_clip, proj_clip, dtype = ctx.settings
         C, whole, on_cpu = d_c_BC.shape[1], d_c_BC.dtype, d_c_BC.device.type == "cpu"
         d_h_BH, d_c_BC, d_bias = d_h_BH.clone(), d_c_BC.clone(), d_c_BC.new_zeros(4 * C)
-        c_before_NC = _one_step_before(cells_NC, first_c_BC, batch_sizes)
+        c_before_NC = one_step_before(cells_NC, first_c_BC, batch_sizes)
         h_T = weight_h.t().to(dtype).contiguous()
         p_T = None if weight_p is None else weight_p.t().to(dtype).contiguous()
         d_z_N4C, d_p_NH = torch.empty_like(gates_N4C), torch.empty_like(y_NH)
@@ -126,11 +126,11 @@ class _LstmFunction(torch.autograd.Function):
         of_steps = y_NH, d_y_NH, d_z_N4C, d_p_NH
         # A CPU takes one step at a time; a GPU takes all at once, in fewer operators.
         every = list(blocks(batch_sizes, 1 if on_cpu else len(x_NI)))
-        for steps, block in reversed(every):
+        for some, block in reversed(every):
             derivatives = _derivatives(cell_clip, *(part[block] for part in of_gates))
             rows = *derivatives, *(part[block] for part in of_steps)
             for b, o_of_m, c_of_m, ifg_of_c, c_of_c, y, d_y, d_z, d_p in reversed(
-                list(_steps(batch_sizes[steps], *rows))
+                list(steps(batch_sizes[some], *rows))
             ):
                 d_h, d_c = d_h_BH[:b], d_c_BC[:b]
                 torch.add(d_y, d_h, out=d_p)
@@ -149,7 +149,7 @@ class _LstmFunction(torch.autograd.Function):
                 d_h.copy_(torch.mm(d_z, h_T))
             d_bias += d_z_N4C[block].sum(0)
 
-        h_before_NH = _one_step_before(y_NH, first_h_BH, batch_sizes)
+        h_before_NH = one_step_before(y_NH, first_h_BH, batch_sizes)
         # oneDNN takes a quarter longer if it has to transpose (docs/kernels.md).
         x_T, h_before_T = x_NI.t().contiguous(), h_before_NH.t().contiguous()
         d_weight_x = torch.mm(x_T, d_z_N4C).to(whole)
@@ -194,26 +194,3 @@ def _derivatives(
         f = f * passes_NC
     o_of_m, c_of_m = sigmoid_backward(tanh_c_NC, o), tanh_backward(o, tanh_c_NC)
     return o_of_m, c_of_m, ifg_of_c, f
-
-
-def _steps(batch_sizes: Sequence[int], *rows: Tensor) -> Iterator[tuple[Any, ...]]:
-    """Yield the number of rows of each step and its rows of each tensor."""
-    sizes = list(batch_sizes)
-    return zip(sizes, *(tensor.split(sizes) for tensor in rows), strict=True)
-
-
-def _one_step_before(
-    rows_N: Tensor, first_B: Tensor, batch_sizes: Sequence[int]
-) -> Tensor:
-    """Return the rows of the step before, for the same sequences in the same order.
-
-    Args:
-        rows_N: Packed rows of all steps.
-        first_B: Rows before the first step.
-        batch_sizes: Number of rows of each step.
-    """
-    pieces, start = [first_B[: batch_sizes[0]]], 0
-    for b, b_next in pairwise(batch_sizes):
-        pieces.append(rows_N[start : start + b_next])
-        start += b
-    return torch.cat(pieces)

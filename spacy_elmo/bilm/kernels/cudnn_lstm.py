@@ -16,7 +16,7 @@ from ..config import BiLMConfig
 from ..lstm import LstmLayer
 from . import layer_by_layer
 from .kernel import DispatchKey
-from .torch_lstm import gate_bias
+from .layer_by_layer import gate_bias
 
 
 def can_run(key: DispatchKey, config: BiLMConfig) -> bool:

@@ -30,7 +30,7 @@ from .kernel import (
 )
 from .plan import (
     LSTM_KERNELS,
-    MOST_BY_ONE_OPERATOR,
+    MOST_ROWS_AT_ONCE,
     TOKEN_KERNELS,
     check_precision,
     choose_lstm,
@@ -153,7 +153,7 @@ class FastBiLM:
 
         if key.gradient:
             return prepare()
-        many = key.device == "cuda" and rows > MOST_BY_ONE_OPERATOR
+        many = key.device == "cuda" and rows > MOST_ROWS_AT_ONCE
         stacks, kept = [model.forward_lstm, model.backward_lstm], self._prepared.layers
         return kept(stacks, prepare, key, forced_kernels(), many)
 

@@ -1,10 +1,7 @@
-"""One step of gpu_operator.py in plain PyTorch.
+"""The functions of one step of gpu_lstm.py in plain PyTorch.
 
-Shapes: as in gpu_operator.py; all tensors are (2, B, columns).
+Shapes: as in gpu_lstm.py; all tensors are (2, B, columns).
 """
-
-from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,26 +9,16 @@ from torch import Tensor
 Clip = float | None
 
 
-class Steps(NamedTuple):
-    """The functions of one step, with the arguments of those below. Each writes into
-    the arguments behind the clip."""
-
-    cell: Callable[..., None]
-    project: Callable[..., None]
-    project_backward: Callable[..., None]
-    cell_backward: Callable[..., None]
-
-
 def cell(
-    gates: Tensor, r: Tensor, before: Tensor, clip: Clip, c: Tensor, low_m: Tensor
+    clip: Clip, gates: Tensor, r: Tensor, before: Tensor, c: Tensor, low_m: Tensor
 ) -> None:
     """Write the cell c and m = o tanh(c); activate the gates in place.
 
     Args:
+        clip: Bound of the cells, None for none.
         gates: Products of the input and the bias; activated gates afterwards.
         r: Products of the recurrent state.
         before: Cells before the step.
-        clip: Bound of the cells, None for none.
         c: Cells, written.
         low_m: o tanh(c), written.
     """
@@ -44,13 +31,13 @@ def cell(
     low_m.copy_(o * c.tanh())
 
 
-def project(low_m: Tensor, low_w: Tensor, clip: Clip, y: Tensor, low_y: Tensor) -> None:
+def project(clip: Clip, low_m: Tensor, low_w: Tensor, y: Tensor, low_y: Tensor) -> None:
     """Write y = m W_p, clipped, in two dtypes.
 
     Args:
+        clip: Bound of y, None for none.
         low_m: o tanh(c).
         low_w: W_p.
-        clip: Bound of y, None for none.
         y: Outputs, written.
         low_y: The same, written.
     """
@@ -59,39 +46,39 @@ def project(low_m: Tensor, low_w: Tensor, clip: Clip, y: Tensor, low_y: Tensor) 
 
 
 def project_backward(
-    d_y: Tensor, low_d_h: Tensor, y: Tensor, clip: Clip, low_d_p: Tensor
+    clip: Clip, d_y: Tensor, low_d_h: Tensor, y: Tensor, low_d_p: Tensor
 ) -> None:
     """Write the gradient of m W_p.
 
     Args:
+        clip: Bound of y, None for none.
         d_y: Gradient of the outputs.
         low_d_h: Gradient of the same from the next step.
         y: Outputs.
-        clip: Bound of y, None for none.
         low_d_p: The gradient, written.
     """
     low_d_p.copy_((d_y + low_d_h) * _passes(y, clip))
 
 
 def cell_backward(
+    clip: Clip,
     low_d_m: Tensor,
     gates: Tensor,
     before: Tensor,
     c: Tensor,
-    clip: Clip,
-    d_c: Tensor,
     low_d_z: Tensor,
+    d_c: Tensor,
 ) -> None:
     """Write the gradient of the gates; move d_c from the cell to the one before.
 
     Args:
+        clip: Bound of the cells, None for none.
         low_d_m: Gradient of m.
         gates: Activated gates.
         before: Cells before the step.
         c: Cells after the step.
-        clip: Bound of the cells, None for none.
-        d_c: Gradient of the cells; afterwards of the cells before the step.
         low_d_z: Gradient of the gates before their nonlinearity, written.
+        d_c: Gradient of the cells; afterwards of the cells before the step.
     """
     o, i, f, g = gates.split(c.shape[-1], dim=-1)
     t, d_m = c.tanh(), low_d_m.to(c.dtype)
@@ -114,6 +101,3 @@ def _clip(x: Tensor, limit: Clip) -> Tensor:
 def _passes(clipped: Tensor, limit: Clip) -> Tensor | float:
     """Return 1 where a clip passes the gradient, 0 where it changed the value."""
     return 1.0 if limit is None else (clipped.abs() < limit).to(clipped.dtype)
-
-
-DEFINITION = Steps(cell, project, project_backward, cell_backward)

@@ -1,9 +1,10 @@
-"""Reading both directions with a kernel of one LSTM layer.
+"""Reading both directions with a kernel of one LSTM layer, and what such kernels share.
 
 Shapes: as in lstm.py.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -73,3 +74,47 @@ def read_stack(
         h_LBH.append(h_BH)
         c_LBC.append(c_BC)
     return outputs, LstmState(torch.stack(h_LBH), torch.stack(c_LBC))
+
+
+def gate_bias(bias: Tensor, forget_bias: float) -> Tensor:
+    """Return the bias of a layer with the forget gate's constant added, (4C,)."""
+    o, i, f, g = bias.chunk(4)
+    return torch.cat([o, i, f + forget_bias, g])
+
+
+# Functions of packed rows. `dim` is the dimension of the rows.
+
+
+def steps(
+    batch_sizes: Sequence[int], *rows: Tensor, dim: int = 0
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the number of rows of each step and its rows of each tensor."""
+    sizes = list(batch_sizes)
+    return zip(sizes, *(tensor.split(sizes, dim) for tensor in rows), strict=True)
+
+
+def last_rows(rows_N: Tensor, batch_sizes: Sequence[int], dim: int = 0) -> Tensor:
+    """Return the last row of every sequence, (B, columns)."""
+    sizes = list(batch_sizes)
+    ends = [
+        step.narrow(dim, b_next, b - b_next)
+        for step, (b, b_next) in zip(rows_N.split(sizes, dim), pairwise([*sizes, 0]))
+        if b_next < b
+    ]
+    return torch.cat(ends[::-1], dim)
+
+
+def one_step_before(
+    rows_N: Tensor, first_B: Tensor, batch_sizes: Sequence[int], dim: int = 0
+) -> Tensor:
+    """Return the rows of the step before, for the same sequences in the same order.
+
+    Args:
+        rows_N: Packed rows of all steps.
+        first_B: Rows before the first step.
+        batch_sizes: Number of rows of each step.
+        dim: The dimension of the rows.
+    """
+    sizes = list(batch_sizes)
+    before = [first_B, *rows_N.split(sizes, dim)]
+    return torch.cat([rows.narrow(dim, 0, b) for rows, b in zip(before, sizes)], dim)

@@ -15,8 +15,8 @@ from ..lstm import BiLMState, LstmState
 from ..model import BidirectionalLM
 from . import native
 from .kernel import DispatchKey, Inputs, Outputs
+from .layer_by_layer import gate_bias
 from .native import Library, address, checked_floats, checked_rows, pick
-from .torch_lstm import gate_bias
 
 
 class Weights(NamedTuple):

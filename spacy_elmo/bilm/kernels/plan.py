@@ -46,7 +46,7 @@ LSTM_KERNELS: dict[str, LstmKernel] = {
 KERNELS |= {"token_encoder": tuple(TOKEN_KERNELS), "lstm": tuple(LSTM_KERNELS)}
 
 # The most sequences of a step for which a GPU uses gpu_lstm (docs/kernels.md).
-MOST_BY_ONE_OPERATOR = 256
+MOST_ROWS_AT_ONCE = 256
 
 
 def choose_token_encoder(key: DispatchKey, config: BiLMConfig) -> str:
@@ -64,7 +64,7 @@ def choose_lstm(key: DispatchKey, config: BiLMConfig, rows: float) -> str:
     better = {
         **can_run,
         "cudnn_lstm": on_gpu and can_run["cudnn_lstm"],
-        "gpu_lstm": on_gpu and can_run["gpu_lstm"] and rows <= MOST_BY_ONE_OPERATOR,
+        "gpu_lstm": on_gpu and can_run["gpu_lstm"] and rows <= MOST_ROWS_AT_ONCE,
     }
     best = "definition" if key.traced else _first(better)
     return pick("lstm", best, can_run)

@@ -18,7 +18,6 @@ Shapes: as in lstm.py; I columns of the input.
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -30,6 +29,7 @@ from ..lstm import BiLMState, LstmLayer
 from ..model import BidirectionalLM
 from . import layer_by_layer
 from .kernel import DispatchKey, Inputs, Outputs
+from .layer_by_layer import gate_bias, last_rows
 from .matmul import add_product, linear
 
 # Bytes of gates that a CPU computes at once (docs/kernels.md).
@@ -142,24 +142,6 @@ def read(
 
 
 prepare = partial(layer_by_layer.prepare, pack)
-
-
-def last_rows(rows_N: Tensor, batch_sizes: Sequence[int]) -> Tensor:
-    """Return the last row of every sequence, (B, columns).
-
-    Args:
-        rows_N: Packed rows of all steps.
-        batch_sizes: Number of rows of each step.
-    """
-    sizes = list(batch_sizes)
-    ends = zip(rows_N.split(sizes), pairwise([*sizes, 0]))
-    return torch.cat([y[b_next:] for y, (b, b_next) in ends if b_next < b][::-1])
-
-
-def gate_bias(bias: Tensor, forget_bias: float) -> Tensor:
-    """Return the bias of a layer with the forget gate's constant added, (4C,)."""
-    o, i, f, g = bias.chunk(4)
-    return torch.cat([o, i, f + forget_bias, g])
 
 
 def blocks(batch_sizes: Sequence[int], n_rows: int) -> Iterator[tuple[slice, slice]]:

@@ -6,6 +6,7 @@ of gpu_steps.py, then the strides between the two directions, named as the tenso
 there is a clip. Arithmetic is in float32, for any dtype of the tensors.
 """
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .gpu_steps import Clip, Steps
+from .gpu_steps import Clip
 
 BLOCK = 256  # columns of a row that one program of a pointwise kernel computes
 # Rows, columns and terms of the sum of one tile of the projection (docs/kernels.md).
@@ -59,7 +60,7 @@ def cell_kernel(
 
 @triton.jit
 def cell_backward_kernel(
-    d_m, gates, before, c, d_c, low_d_z, m_2, gates_2, before_2, c_2, d_c_2, z_2, B, C,
+    d_m, gates, before, c, low_d_z, d_c, m_2, gates_2, before_2, c_2, z_2, d_c_2, B, C,
     clip, CLIP: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Write the gradient of the gates, and replace the gradient of the cell by that of
@@ -138,28 +139,7 @@ def project_backward_kernel(
     tl.store(low_d_p + direction * d_p_2 + place, total, inside)
 
 
-def cell(
-    gates: Tensor, r: Tensor, before: Tensor, clip: Clip, c: Tensor, low_m: Tensor
-) -> None:
-    """Compute `gpu_steps.cell` on a GPU."""
-    _pointwise(cell_kernel, c, clip, gates, r, before, c, low_m)
-
-
-def cell_backward(
-    low_d_m: Tensor,
-    gates: Tensor,
-    before: Tensor,
-    c: Tensor,
-    clip: Clip,
-    d_c: Tensor,
-    low_d_z: Tensor,
-) -> None:
-    """Compute `gpu_steps.cell_backward` on a GPU."""
-    tensors = low_d_m, gates, before, c, d_c, low_d_z
-    _pointwise(cell_backward_kernel, c, clip, *tensors)
-
-
-def project(low_m: Tensor, low_w: Tensor, clip: Clip, y: Tensor, low_y: Tensor) -> None:
+def project(clip: Clip, low_m: Tensor, low_w: Tensor, y: Tensor, low_y: Tensor) -> None:
     """Compute `gpu_steps.project` on a GPU."""
     _, B, C = low_m.shape
     H = y.shape[2]
@@ -172,16 +152,9 @@ def project(low_m: Tensor, low_w: Tensor, clip: Clip, y: Tensor, low_y: Tensor) 
     )  # fmt: skip
 
 
-def project_backward(
-    d_y: Tensor, low_d_h: Tensor, y: Tensor, clip: Clip, low_d_p: Tensor
-) -> None:
-    """Compute `gpu_steps.project_backward` on a GPU."""
-    _pointwise(project_backward_kernel, y, clip, d_y, low_d_h, y, low_d_p)
-
-
-def _pointwise(kernel: Any, like: Tensor, clip: Clip, *tensors: Tensor) -> None:
-    """Run a pointwise kernel on tensors of the shape of `like`, (2, B, C)."""
-    _, B, C = like.shape
+def _pointwise(kernel: Any, clip: Clip, *tensors: Tensor) -> None:
+    """Run a pointwise kernel on tensors, of which the last is (2, B, C)."""
+    _, B, C = tensors[-1].shape
     kernel[2 * B, triton.cdiv(C, BLOCK)](
         *tensors, *_strides(*tensors), B, C, clip or 0.0, clip is not None, BLOCK
     )
@@ -191,4 +164,7 @@ def _strides(*tensors: Tensor) -> list[int]:
     return [tensor.stride(0) for tensor in tensors]
 
 
-TRITON = Steps(cell, project, project_backward, cell_backward)
+# The functions of gpu_steps.py on a GPU.
+cell = partial(_pointwise, cell_kernel)
+cell_backward = partial(_pointwise, cell_backward_kernel)
+project_backward = partial(_pointwise, project_backward_kernel)

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.kernels import gpu_lstm, gpu_operator, gpu_steps
+from spacy_elmo.bilm.kernels import gpu_lstm, gpu_steps
 from spacy_elmo.bilm.kernels.kernel import force
 from spacy_elmo.bilm.lstm import LstmLayer
 from spacy_elmo.machine import float32_mode
@@ -46,7 +46,7 @@ def triton_steps():
             patch.delitem(sys.modules, name)
         from spacy_elmo.bilm.kernels import triton_steps
 
-        yield triton_steps.TRITON
+        yield triton_steps
 
 
 def make_layers(clip: float | None, columns: int, cells: int) -> list[LstmLayer]:
@@ -82,13 +82,21 @@ def defined(layers, batch_sizes, inputs, gradients):
     return outputs, [x.grad, *weights, h.grad, c.grad]
 
 
-def arguments(layers, batch_sizes, inputs, dtype):
+def leaves_of(layers, inputs, device="cpu"):
+    """The tensors that the layers of both directions take, in float32."""
     config = layers[0].config
     weights = [torch.stack([getattr(layer, n) for layer in layers]) for n in WEIGHTS]
     weights[2][:, 2 * config.hidden_dim : 3 * config.hidden_dim] += config.forget_bias
     x, h, c = inputs
-    tensors = [tensor.detach().float() for tensor in (x, *weights, h, c)]
-    return [*tensors, batch_sizes, config.cell_clip, config.proj_clip, dtype]
+    tensors = (x, *weights, h, c)
+    return [tensor.detach().float().to(device).requires_grad_() for tensor in tensors]
+
+
+def compute(steps, layers, batch_sizes, leaves, dtype):
+    """Outputs of the layers of both directions by the functions of one step."""
+    clips = layers[0].config.cell_clip, layers[0].config.proj_clip
+    settings = gpu_lstm.Settings(steps, batch_sizes, *clips, dtype)
+    return gpu_lstm.BiLstmLayer.apply(settings, *leaves)
 
 
 def assert_close(found, wanted, tolerance):
@@ -104,14 +112,10 @@ def check(steps, sizes, clip, dtype):
     # Also gradients whose rows do not lie one behind the other.
     gradients = [torch.randn_like(tensor.mT.contiguous()).mT for tensor in (x, h, c)]
     wanted, wanted_gradients = defined(layers, sizes[0], inputs, gradients)
-    x, *fields = arguments(layers, sizes[0], inputs, dtype)
-    y, h_1, c_1, *kept = gpu_operator.layer_forward(
-        steps, x, gpu_operator.Layer(*fields)
-    )
-    assert_close([y, h_1, c_1], wanted, TOLERANCES[dtype])
-    found = gpu_operator.layer_backward(
-        steps, *(g.float() for g in gradients), x, y, *kept, *fields
-    )
+    leaves = leaves_of(layers, inputs)
+    outputs = compute(steps, layers, sizes[0], leaves, dtype)
+    assert_close(outputs, wanted, TOLERANCES[dtype])
+    found = torch.autograd.grad(outputs, leaves, [g.float() for g in gradients])
     assert_close(found, wanted_gradients, TOLERANCES[dtype])
 
 
@@ -119,7 +123,7 @@ def check(steps, sizes, clip, dtype):
 @pytest.mark.parametrize("clip", [None, 0.4])
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_steps_in_pytorch(sizes, clip, dtype):
-    check(gpu_steps.DEFINITION, sizes, clip, dtype)
+    check(gpu_steps, sizes, clip, dtype)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
@@ -134,12 +138,12 @@ def test_clips_of_triton_keep_what_is_not_a_number(triton_steps):
     gates, r = torch.randn(2, 3, 20), torch.randn(2, 3, 20)
     gates[0, 1, 17] = torch.nan
     before, c, low_m = (torch.randn(2, 3, 5) for _ in range(3))
-    triton_steps.cell(gates, r, before, 0.4, c, low_m)
+    triton_steps.cell(0.4, gates, r, before, c, low_m)
     assert c.isnan().nonzero().tolist() == [[0, 1, 2]]
     assert low_m.isnan().nonzero().tolist() == [[0, 1, 2]]
     m = torch.full((2, 3, 5), torch.nan)
     y, low_y = torch.zeros(2, 3, 4), torch.zeros(2, 3, 4)
-    triton_steps.project(m, torch.randn(2, 5, 4), 0.4, y, low_y)
+    triton_steps.project(0.4, m, torch.randn(2, 5, 4), y, low_y)
     assert y.isnan().all() and low_y.isnan().all()
 
 
@@ -147,16 +151,8 @@ def test_triton_projects_in_tf32_where_it_is_asked_for(triton_steps):
     low_m, low_w, y, low_y = (torch.randn(2, 16, 16) for _ in range(4))
     for precision in ("float32", "tf32"):
         with float32_mode(precision, "cuda"):
-            triton_steps.project(low_m, low_w, None, y, low_y)
+            triton_steps.project(None, low_m, low_w, y, low_y)
         torch.testing.assert_close(y, torch.bmm(low_m, low_w), atol=1e-2, rtol=0)
-
-
-def test_operator_is_known_to_autograd_and_fake_tensors():
-    sizes = [3, 2], 5, 7
-    layers, inputs = make_layers(0.4, *sizes[1:]), make_inputs(*sizes)
-    values = arguments(layers, sizes[0], inputs, torch.float32)
-    values = [v.requires_grad_() if isinstance(v, Tensor) else v for v in values]
-    torch.library.opcheck(gpu_operator.bilstm, tuple(values))
 
 
 class Zeros(TorchDispatchMode):
