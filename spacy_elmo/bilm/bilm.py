@@ -28,7 +28,7 @@ from . import weights
 from .config import BiLMConfig, check_at_least
 from .encode import PackedBatch, check_sentences, in_batches, on_the_host, pack
 from .initial_weights import draw_weights
-from .kernels import FastBiLM, PreparedWeights, is_traced
+from .kernels import FastBiLM, PreparedWeights, check_precision, is_traced
 from .lstm import BiLMState
 from .model import BidirectionalLM
 from .objectives import Objective
@@ -124,7 +124,7 @@ class BiLM(BidirectionalLM):
     @property
     def precision(self) -> Precision:
         """The precision that it computes in without gradients."""
-        return self.fast.precision
+        return self._prepared.precision
 
     def set_precision(self, precision: Precision) -> "BiLM":
         """Compute without gradients in "float32", in "half", which is faster and less
@@ -134,7 +134,9 @@ class BiLM(BidirectionalLM):
             ValueError: [EL073] There is no such precision. [EL077] This device does not
                 have it. [EL097] int8 was removed.
         """
-        self.fast.precision = precision
+        check_precision(precision, self.fast.dispatch_key())
+        self._prepared.precision = precision
+        self._prepared.clear()
         self.token_cache.clear()
         return self
 
@@ -194,6 +196,8 @@ class BiLM(BidirectionalLM):
             The layers, (L+1, N, D), and the state after the batch.
         """
         device = self.device
+        if state is None:
+            state = self.zero_state(batch.batch_sizes[0])
         with safe_from_forks():
             word_N = to_device(batch.word_N, device)
             reversed_N = to_device(batch.reversed_N, device)

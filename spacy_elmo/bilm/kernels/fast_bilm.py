@@ -32,7 +32,6 @@ from .plan import (
     LSTM_KERNELS,
     MOST_ROWS_AT_ONCE,
     TOKEN_KERNELS,
-    check_precision,
     choose_lstm,
     choose_token_encoder,
 )
@@ -46,17 +45,6 @@ class FastBiLM:
 
     def __init__(self, model: BidirectionalLM, prepared: "PreparedWeights") -> None:
         self._model, self._prepared = model, prepared
-
-    @property
-    def precision(self) -> Precision:
-        """The precision of inference. Setting it raises as `check_precision`."""
-        return self._prepared.precision
-
-    @precision.setter
-    def precision(self, precision: Precision) -> None:
-        check_precision(precision, self.dispatch_key())
-        self._prepared.precision = precision
-        self._prepared.clear()
 
     def token_vectors(
         self, ids: Sequence[Tensor], word_ids_V: Tensor | None = None
@@ -108,7 +96,7 @@ class FastBiLM:
         word_N: Tensor,
         reversed_N: Tensor,
         batch_sizes: Sequence[int],
-        state: BiLMState | None = None,
+        state: BiLMState,
         dropout: float = 0.0,
     ) -> tuple[Tensor, BiLMState]:
         """Return the layers of packed sentences, (L+1, N, D), and the state after them.
@@ -118,20 +106,16 @@ class FastBiLM:
             word_N: The word at each packed position.
             reversed_N: The position that mirrors each one in its sentence.
             batch_sizes: Number of sentences that are longer than t, for each step t.
-            state: The state before the first step; None for zeros.
+            state: The state before the first step.
             dropout: Rate on the input of every LSTM layer while training.
         """
         model, key = self._model, self.dispatch_key()
         kernel, weights = self._lstm(key, batch_sizes)
-        if kernel is native_lstm:
-            return native_lstm.read_layers(
-                model, weights, x_VH, word_N, reversed_N, batch_sizes, state
-            )
-        if state is None:
-            weight = next(weights_of(model.forward_lstm))
-            state = BiLMState.zeros(model.config, batch_sizes[0], weight)
         backward_N = word_N[reversed_N]
         inputs = Inputs(x_VH, word_N, backward_N, batch_sizes, state, dropout)
+        if kernel is native_lstm:  # it writes each row where `join` would copy it to
+            layers_LN2H, state = kernel.read_layers(model, weights, inputs, reversed_N)
+            return layers_LN2H.flatten(2), state
         ahead, back, state = self._read(kernel, weights, key, inputs)
         return model.join(x_VH[word_N], ahead, back, reversed_N), state
 

@@ -73,8 +73,9 @@ class DispatchKey(NamedTuple):
 def dispatch_key_of(weight: Tensor, precision: Precision) -> DispatchKey:
     """Return the dispatch key of a model with this weight, in this thread and now."""
     device, gradient, traced = weight.device.type, torch.is_grad_enabled(), is_traced()
-    forced = forced_kernels().get("instructions")
-    library = None if traced else _library(forced)
+    library = None if traced else find_library()
+    known = gradient and not traced and torch.amp.is_autocast_available(device)
+    is_on = known and torch.is_autocast_enabled(device)
     return DispatchKey(
         device,
         precision,
@@ -82,14 +83,8 @@ def dispatch_key_of(weight: Tensor, precision: Precision) -> DispatchKey:
         weight.dtype,
         None if library is None else library.instructions,
         traced,
-        _autocast_dtype(device) if gradient and not traced else None,
+        torch.get_autocast_dtype(device) if is_on else None,
     )
-
-
-def _autocast_dtype(device: str) -> torch.dtype | None:
-    known = torch.amp.is_autocast_available(device)
-    is_on = known and torch.is_autocast_enabled(device)
-    return torch.get_autocast_dtype(device) if is_on else None
 
 
 def is_traced() -> bool:
@@ -219,24 +214,11 @@ def _check_names(kernels: Mapping[str, str]) -> None:
                 raise Errors.EL073(found=found, known=", ".join(known))
 
 
-def pick(part: str, best: str, can_run: Mapping[str, bool]) -> str:
-    """Return the kernel of a part: the forced one, or else the best. Raises ValueError
-    [EL150] if the forced one can't run."""
-    name = forced_kernels().get(part, best)
-    if not can_run[name]:
-        known = ", ".join(each for each, can in can_run.items() if can)
-        raise Errors.EL150(part=part, name=name, known=known)
-    return name
-
-
 def find_library() -> Library | None:
     """Return the C library with the best instruction set of this processor, or with the
     forced one. Return None if the library was not built, or if "none" is forced. Raises
     ValueError [EL150] if the forced instruction set can't run."""
-    return _library(forced_kernels().get("instructions"))
-
-
-def _library(forced: str | None) -> Library | None:
+    forced = forced_kernels().get("instructions")
     if forced is None:
         return native.best()
     return None if forced == "none" else native.load(forced)

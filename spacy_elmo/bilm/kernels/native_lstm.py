@@ -3,7 +3,6 @@
 Shapes: as in lstm.py; I columns of a layer's input.
 """
 
-from collections.abc import Sequence
 from math import inf
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ from ..model import BidirectionalLM
 from . import native
 from .kernel import DispatchKey, Inputs, Outputs
 from .layer_by_layer import gate_bias
-from .native import Library, address, checked_floats, checked_rows, pick
+from .native import Library, checked_floats, checked_rows, pick
 
 
 class Weights(NamedTuple):
@@ -32,7 +31,7 @@ class Weights(NamedTuple):
     library: Library
     mode: int
     layers: list[Any]
-    tensors: list[Tensor]
+    tensors: list[Any]
 
 
 def can_run(key: DispatchKey, config: BiLMConfig) -> bool:
@@ -44,17 +43,13 @@ def can_run(key: DispatchKey, config: BiLMConfig) -> bool:
 def prepare(model: BidirectionalLM, key: DispatchKey) -> Weights:
     """Return the packed weights of both directions."""
     library = native.load(key.instructions)
-    mode, directions = library.mode(key.precision), []
-    tensors: list[Tensor] = []
-    for stack in (model.forward_lstm, model.backward_lstm):
-        structs = library.array("elmo_layer", len(stack.layers))
-        for struct, layer in zip(structs, stack.layers):
-            packed = _pack(library, layer, mode)
-            tensors += packed.values()
-            for name, tensor in packed.items():
-                setattr(struct, name, address(tensor))
-        directions.append(structs)
-    return Weights(library, mode, directions, tensors)
+    mode = library.mode(key.precision)
+    packed = [
+        [_pack(library, layer, mode) for layer in stack.layers]
+        for stack in (model.forward_lstm, model.backward_lstm)
+    ]
+    layers = [library.array("elmo_layer", of_direction) for of_direction in packed]
+    return Weights(library, mode, layers, packed)
 
 
 def _pack(library: Library, layer: Any, mode: int) -> dict[str, Tensor]:
@@ -75,39 +70,14 @@ def _pack(library: Library, layer: Any, mode: int) -> dict[str, Tensor]:
 def read(model: BidirectionalLM, weights: Weights, inputs: Inputs) -> Outputs:
     """Compute `model.read(*inputs)`. There is no dropout: the library is not for
     training."""
-    x_VH, *rows, batch_sizes, state, _ = inputs
-    in_order = torch.arange(len(rows[0]), device="cpu")
-    layers_LN2H, state = _read(model, weights, x_VH, rows, in_order, batch_sizes, state)
+    in_order = torch.arange(len(inputs.backward_N), device="cpu")
+    layers_LN2H, state = read_layers(model, weights, inputs, in_order)
     ahead, back = layers_LN2H[1:].unbind(dim=2)
     return list(ahead), list(back), state
 
 
 def read_layers(
-    model: BidirectionalLM,
-    weights: Weights,
-    x_VH: Tensor,
-    word_N: Tensor,
-    reversed_N: Tensor,
-    batch_sizes: Sequence[int],
-    state: BiLMState | None,
-) -> tuple[Tensor, BiLMState]:
-    """Compute `model.read` and `model.join` at once, with the arguments and results of
-    `FastBiLM.layers`."""
-    rows = word_N, word_N[reversed_N]
-    layers_LN2H, state = _read(
-        model, weights, x_VH, rows, reversed_N, batch_sizes, state
-    )
-    return layers_LN2H.flatten(2), state
-
-
-def _read(
-    model: BidirectionalLM,
-    weights: Weights,
-    x_VH: Tensor,
-    rows: Sequence[Tensor],
-    write_back_N: Tensor,
-    batch_sizes: Sequence[int],
-    state: BiLMState | None,
+    model: BidirectionalLM, weights: Weights, inputs: Inputs, write_back_N: Tensor
 ) -> tuple[Tensor, BiLMState]:
     """Return the layers of both directions, (L+1, N, 2, H), and the state after the
     last step. Arguments are checked: with wrong ones the library would read and write
@@ -116,11 +86,8 @@ def _read(
     Args:
         model: The model.
         weights: Its prepared weights.
-        x_VH: Token vectors.
-        rows: Row of x_VH at each position, (N,) for each direction.
+        inputs: The arguments of `model.read`.
         write_back_N: Row of the layers for each position of the backward direction.
-        batch_sizes: Number of sequences that are longer than t, for each step t.
-        state: The state before the first step; None for zeros.
 
     Raises:
         TypeError: A tensor has another shape or dtype.
@@ -128,23 +95,22 @@ def _read(
         ValueError: The batch sizes grow, or don't add up to N.
         MemoryError: [EL096] There is no memory for the library's buffers.
     """
+    x_VH, forward_N, backward_N, batch_sizes, state, _ = inputs
     config, library = model.config, weights.library
     L, H, C = config.n_layers, config.projection_dim, config.hidden_dim
-    N, B, T = len(rows[0]), batch_sizes[0], len(batch_sizes)
+    N, B, V = len(forward_N), batch_sizes[0], len(x_VH)
     if sum(batch_sizes) != N or list(batch_sizes) != sorted(batch_sizes)[::-1]:
         raise ValueError(f"batch sizes of {sum(batch_sizes)} rows for {N}")
-    x_VH = checked_floats(x_VH, len(x_VH), H)
-    read_ahead = checked_rows(rows[0], len(x_VH), N)
-    read_back = checked_rows(rows[1], len(x_VH), N)
-    write_rows = [torch.arange(N, device="cpu"), checked_rows(write_back_N, N, N)]
-    if state is None:
-        h = [x_VH.new_zeros(L, B, H), x_VH.new_zeros(L, B, H)]
-        c = [x_VH.new_zeros(L, B, C), x_VH.new_zeros(L, B, C)]
-    else:
-        h = [checked_floats(direction.h, L, B, H).clone() for direction in state]
-        c = [checked_floats(direction.c, L, B, C).clone() for direction in state]
+    x_VH = checked_floats(x_VH, V, H)
+    read_rows = [checked_rows(rows_N, V, N) for rows_N in (forward_N, backward_N)]
+    in_order = torch.arange(N, device="cpu")
+    write_rows = [in_order, checked_rows(write_back_N, N, N)]
+    h, c = (
+        [checked_floats(part, L, B, width).clone() for part in parts]
+        for parts, width in zip(zip(*state), (H, C))
+    )
     layers = torch.empty(L + 1, N, 2, H, dtype=torch.float32, device="cpu")
-    sizes = library.array("int64_t", list(batch_sizes))
+    sizes = torch.tensor(batch_sizes, device="cpu")
     task = library.new(
         "elmo_reading",
         mode=weights.mode,
@@ -154,17 +120,17 @@ def _read(
         cells=C,
         n_rows=N,
         n_sequences=B,
-        n_steps=T,
+        n_steps=len(batch_sizes),
         batch_sizes=sizes,
         cell_clip=config.cell_clip or inf,
         proj_clip=config.proj_clip or inf,
         layers=weights.layers,
         x=x_VH,
-        read_rows=[address(read_ahead), address(read_back)],
-        write_rows=list(map(address, write_rows)),
+        read_rows=read_rows,
+        write_rows=write_rows,
         out=layers,
-        h=list(map(address, h)),
-        c=list(map(address, c)),
+        h=h,
+        c=c,
     )
     library.call("read", task)
     return layers, BiLMState(LstmState(h[0], c[0]), LstmState(h[1], c[1]))

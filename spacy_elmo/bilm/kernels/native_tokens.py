@@ -9,7 +9,7 @@ output.
 
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -25,44 +25,23 @@ from .native import BFLOAT16, Library, checked_floats, checked_rows, pick
 # Words that are encoded at once, which bounds memory (docs/kernels.md).
 WORDS_AT_ONCE = 288
 
-
-class Matrix(NamedTuple):
-    """A packed weight of n_in rows and n_out columns, and its bias."""
-
-    weight: Tensor
-    bias: Tensor
-    n_in: int
-    n_out: int
-
-
-class Filters(NamedTuple):
-    """All filters, packed.
-
-    Attributes:
-        table: Character embedding, in the dtype of matrix multiplications.
-        weight: Packed weights, one group after another.
-        widths: Width of the filters in each vector, 0 in an empty one.
-        columns: Number of the filter in each column, -1 in an empty one.
-        bias: Bias of each filter.
-        is_tanh: Whether the activation is tanh; else it is relu.
-    """
-
-    table: Tensor
-    weight: Tensor
-    widths: Tensor
-    columns: Tensor
-    bias: Tensor
-    is_tanh: bool
+Fields = dict[str, Any]  # of a struct of elmo.h, by their names
 
 
 class Weights(NamedTuple):
-    """The packed weights of a token encoder. mode: as in elmo.h."""
+    """The packed weights of a token encoder.
+
+    Attributes:
+        library: The C library.
+        filters: Fields of `elmo_char_cnn`.
+        highways: Fields of an `elmo_product` for each highway layer.
+        projection: The same of the projection, if there is one.
+    """
 
     library: Library
-    mode: int
-    filters: Filters
-    highways: list[Matrix]
-    projection: Matrix | None
+    filters: Fields
+    highways: list[Fields]
+    projection: Fields | None
 
 
 def can_run(key: DispatchKey, config: BiLMConfig) -> bool:
@@ -87,20 +66,19 @@ def prepare(encoder: CharCnnEncoder, key: DispatchKey) -> Weights:
     weight, bias, projection = encoder.projection_weight, encoder.projection_bias, None
     if weight is not None and bias is not None:
         projection = matrix([weight], [bias])
-    filters = _filters(library, mode, encoder)
-    return Weights(library, mode, filters, highways, projection)
+    return Weights(library, _filters(library, mode, encoder), highways, projection)
 
 
 def _matrix(
     library: Library, mode: int, weights: Sequence[Tensor], biases: Sequence[Tensor]
-) -> Matrix:
+) -> Fields:
     K, N = weights[0].shape
     columns = library.columns(N, len(weights))
-    packed = library.pack(mode, columns, *weights)
-    return Matrix(packed, pick(columns, *biases), K, N)
+    weight, bias = library.pack(mode, columns, *weights), pick(columns, *biases)
+    return {"mode": mode, "n_in": K, "n_out": N, "weight": weight, "bias": bias}
 
 
-def _filters(library: Library, mode: int, encoder: CharCnnEncoder) -> Filters:
+def _filters(library: Library, mode: int, encoder: CharCnnEncoder) -> Fields:
     vector, odd = library.vector, encoder.char_embedding.shape[1] % 2
     # bfloat16 is read in pairs, so vectors of characters get an even width.
     table = F.pad(encoder.char_embedding, (0, odd))
@@ -122,14 +100,18 @@ def _filters(library: Library, mode: int, encoder: CharCnnEncoder) -> Filters:
         rows = joined[: max(widths[g : g + 4]) * table.shape[1]]
         of_group = torch.cat(columns[g : g + 4])
         groups.append(library.pack(mode, of_group, rows).flatten())
-    return Filters(
-        table.bfloat16() if mode == BFLOAT16 else table.contiguous(),
-        torch.cat(groups),
-        torch.tensor(widths),
-        torch.cat(columns),
-        torch.cat(list(encoder.conv_biases)),
-        encoder.activation is torch.tanh,
-    )
+    return {
+        "mode": mode,
+        "is_tanh": encoder.activation is torch.tanh,
+        "char_dim": table.shape[1],
+        "n_groups": len(groups),
+        "n_filters": first,
+        "table": table.bfloat16() if mode == BFLOAT16 else table.contiguous(),
+        "filters": torch.cat(groups),
+        "widths": torch.tensor(widths),
+        "columns": torch.cat(columns),
+        "bias": torch.cat(list(encoder.conv_biases)),
+    }
 
 
 def encode(
@@ -153,63 +135,37 @@ def encode(
     """
     found, first = [], 0
     for ids_VC in (some for part in parts for some in part.split(WORDS_AT_ONCE)):
-        x_VS = _char_cnn(weights, ids_VC)
+        x_VS = _char_cnn(weights.library, weights.filters, ids_VC)
         for highway in weights.highways:
-            x_VS = _multiply("highway", weights, highway, x_VS)
+            x_VS = _multiply(weights.library, "highway", highway, x_VS)
         if encoder.word_embedding is not None and word_ids_V is not None:
             word_ids = word_ids_V[first : first + len(ids_VC)]
             words_VW = encoder.word_embedding.detach()[word_ids]
             x_VS = torch.cat([words_VW, x_VS], dim=1)
         if weights.projection is not None:
-            x_VS = _multiply("linear", weights, weights.projection, x_VS)
+            x_VS = _multiply(weights.library, "linear", weights.projection, x_VS)
         found.append(x_VS)
         first += len(ids_VC)
     return torch.cat(found)
 
 
-def _char_cnn(weights: Weights, ids_VC: Tensor) -> Tensor:
+def _char_cnn(library: Library, filters: Fields, ids_VC: Tensor) -> Tensor:
     """Return the maximum of each filter, activated, (V, S)."""
-    filters, library = weights.filters, weights.library
     V, C = ids_VC.shape
-    ids_VC = checked_rows(ids_VC, len(filters.table), V, C)
-    if int(filters.widths.max()) > C:
+    ids_VC = checked_rows(ids_VC, len(filters["table"]), V, C)
+    if int(filters["widths"].max()) > C:
         raise ValueError(f"words of {C} characters for filters that are wider")
-    found_VS = torch.empty(V, len(filters.bias), dtype=torch.float32, device="cpu")
-    task = library.new(
-        "elmo_char_cnn",
-        mode=weights.mode,
-        is_tanh=filters.is_tanh,
-        n_words=V,
-        n_columns=C,
-        char_dim=filters.table.shape[1],
-        n_groups=len(filters.widths) // 4,
-        n_filters=len(filters.bias),
-        ids=ids_VC,
-        table=filters.table,
-        filters=filters.weight,
-        widths=filters.widths,
-        columns=filters.columns,
-        bias=filters.bias,
-        out=found_VS,
-    )
-    library.call("char_cnn", task)
-    return found_VS
+    y_VS = torch.empty(V, filters["n_filters"], dtype=torch.float32, device="cpu")
+    call = {"n_words": V, "n_columns": C, "ids": ids_VC, "out": y_VS}
+    library.call("char_cnn", library.new("elmo_char_cnn", **filters, **call))
+    return y_VS
 
 
-def _multiply(function: str, weights: Weights, matrix: Matrix, x_MK: Tensor) -> Tensor:
+def _multiply(library: Library, function: str, matrix: Fields, x_MK: Tensor) -> Tensor:
     """Apply a matrix to x by a function of the library. Return the result, (M, N)."""
-    x_MK = checked_floats(x_MK, len(x_MK), matrix.n_in)
-    y_MN = x_MK.new_empty(len(x_MK), matrix.n_out)
-    task = weights.library.new(
-        "elmo_product",
-        mode=weights.mode,
-        n_rows=len(x_MK),
-        n_in=matrix.n_in,
-        n_out=matrix.n_out,
-        x=x_MK,
-        weight=matrix.weight,
-        bias=matrix.bias,
-        out=y_MN,
-    )
-    weights.library.call(function, task)
+    M = len(x_MK)
+    x_MK = checked_floats(x_MK, M, matrix["n_in"])
+    y_MN = x_MK.new_empty(M, matrix["n_out"])
+    task = library.new("elmo_product", **matrix, n_rows=M, x=x_MK, out=y_MN)
+    library.call(function, task)
     return y_MN

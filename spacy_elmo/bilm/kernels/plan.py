@@ -6,6 +6,7 @@ choice.
 """
 
 import warnings
+from collections.abc import Collection
 
 import torch
 
@@ -28,7 +29,7 @@ from . import (
     native_tokens,
     torch_lstm,
 )
-from .kernel import KERNELS, DispatchKey, LstmKernel, TokenKernel, pick
+from .kernel import KERNELS, DispatchKey, LstmKernel, TokenKernel, forced_kernels
 
 TOKEN_KERNELS: dict[str, TokenKernel] = {
     "native_tokens": native_tokens,
@@ -52,22 +53,30 @@ MOST_ROWS_AT_ONCE = 256
 def choose_token_encoder(key: DispatchKey, config: BiLMConfig) -> str:
     """Return the name of the token encoder's kernel."""
     can_run = {name: k.can_run(key, config) for name, k in TOKEN_KERNELS.items()}
-    best = "definition" if key.traced else _first(can_run)
-    return pick("token_encoder", best, can_run)
+    return _pick("token_encoder", can_run, {"definition"} if key.traced else can_run)
 
 
 def choose_lstm(key: DispatchKey, config: BiLMConfig, rows: float) -> str:
     """Return the name of the LSTM layers' kernel. rows: mean number of sequences of a
     step."""
     can_run = {name: k.can_run(key, config) for name, k in LSTM_KERNELS.items()}
-    on_gpu = key.device == "cuda"
-    better = {
-        **can_run,
-        "cudnn_lstm": on_gpu and can_run["cudnn_lstm"],
-        "gpu_lstm": on_gpu and can_run["gpu_lstm"] and rows <= MOST_ROWS_AT_ONCE,
-    }
-    best = "definition" if key.traced else _first(better)
-    return pick("lstm", best, can_run)
+    suits = {"definition"} if key.traced else set(can_run)
+    if key.device != "cuda":
+        suits -= {"cudnn_lstm", "gpu_lstm"}
+    elif rows > MOST_ROWS_AT_ONCE:
+        suits -= {"gpu_lstm"}
+    return _pick("lstm", can_run, suits)
+
+
+def _pick(part: str, can_run: dict[str, bool], suits: Collection[str]) -> str:
+    """Return the kernel of a part: the forced one, or else the first that can run and
+    suits. Raises ValueError [EL150] if the forced one can't run."""
+    best = next(name for name, can in can_run.items() if can and name in suits)
+    name = forced_kernels().get(part, best)
+    if not can_run[name]:
+        known = ", ".join(each for each, can in can_run.items() if can)
+        raise Errors.EL150(part=part, name=name, known=known)
+    return name
 
 
 def choose_training_matmul(device: str, before: str | None = None) -> str:
@@ -86,7 +95,7 @@ def choose_training_matmul(device: str, before: str | None = None) -> str:
     can_run = {"onednn": on_cpu and no_amx, "torch": True}
     if before is not None and can_run.get(before):
         return before
-    now = pick("training_matmul", _first(can_run), can_run)
+    now = _pick("training_matmul", can_run, can_run)
     if before is not None:
         warnings.warn(Warnings.ELW55(before=before, now=now), stacklevel=3)
     return now
@@ -95,8 +104,8 @@ def choose_training_matmul(device: str, before: str | None = None) -> str:
 def choose_gradients(device: str) -> str:
     """Return when the processes of a training average their gradients: "overlapped"
     with the backward pass, or "afterwards". The former has not run on a GPU yet."""
-    can_run = {"overlapped": True, "afterwards": True}
-    return pick("gradients", "overlapped" if device == "cpu" else "afterwards", can_run)
+    best = "overlapped" if device == "cpu" else "afterwards"
+    return forced_kernels().get("gradients", best)
 
 
 def choose_all(key: DispatchKey, config: BiLMConfig, rows: int) -> dict[str, str]:
@@ -133,7 +142,3 @@ def check_training_precision(precision: str, device: torch.device) -> None:
         return
     if precision == "tf32" or not has_bfloat16_products():
         raise Errors.EL077(precision=precision, device="cpu")
-
-
-def _first(can_run: dict[str, bool]) -> str:
-    return next(name for name, can in can_run.items() if can)

@@ -77,8 +77,9 @@ def folder(tmp_path_factory):
 def test_a_read_out_of_bounds_is_noticed(folder):
     """Or a pass would say nothing: more steps than there are batch sizes."""
     code = (
+        "import torch\n"
         "from spacy_elmo.bilm.kernels import native\n"
-        "library, sizes = native.best(), native.ffi.new('int64_t[]', [1])\n"
+        "library, sizes = native.best(), torch.tensor([1])\n"
         "task = library.new('elmo_reading', n_steps=9000, batch_sizes=sizes)\n"
         "library.call('read', task)\n"
     )

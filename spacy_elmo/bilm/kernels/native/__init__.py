@@ -81,23 +81,12 @@ class Library:
         return packed.squeeze(-1) if pairs == 1 else packed
 
     def new(self, kind: str, **fields: Any) -> Any:
-        """Return a struct of elmo.h.
+        """Return a struct of elmo.h. Tensors are passed as by `addresses`."""
+        return ffi.new(f"{kind} *", addresses(fields))
 
-        Args:
-            kind: Name of the struct.
-            fields: Its fields. A tensor is passed as the address of its numbers, and
-                must outlive the struct.
-        """
-        struct = ffi.new(f"{kind} *")
-        for name, value in fields.items():
-            is_tensor = isinstance(value, Tensor)
-            at = ffi.cast("void *", value.data_ptr()) if is_tensor else value
-            setattr(struct, name, at)
-        return struct
-
-    def array(self, kind: str, values: Any) -> Any:
-        """Return an array of C. values: its elements, or their number."""
-        return ffi.new(f"{kind}[]", values)
+    def array(self, kind: str, values: list[Any]) -> Any:
+        """Return an array of structs of elmo.h, each given by its fields."""
+        return ffi.new(f"{kind}[]", addresses(values))
 
     def call(self, name: str, task: Any) -> None:
         """Call a function on torch's number of threads. Raises MemoryError [EL096] if
@@ -134,9 +123,14 @@ def _load(instructions: str) -> Library | None:
     return Library(instructions, functions) if functions else None
 
 
-def address(tensor: Tensor) -> Any:
-    """Return the address of a tensor's numbers, as a pointer of C."""
-    return ffi.cast("void *", tensor.data_ptr())
+def addresses(value: Any) -> Any:
+    """Return a value for C: each tensor in it, also in lists and dictionaries, is the
+    address of its numbers, and must outlive that."""
+    if isinstance(value, Tensor):
+        return ffi.cast("void *", value.data_ptr())
+    if isinstance(value, dict):
+        return {name: addresses(field) for name, field in value.items()}
+    return [addresses(each) for each in value] if isinstance(value, list) else value
 
 
 def pick(columns: Tensor, *values_N: Tensor) -> Tensor:
