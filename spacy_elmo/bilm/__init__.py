@@ -6,65 +6,48 @@ The rooms kernels, objectives and weights have doors of their own.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .config import MAX_NUMBER as MAX_NUMBER
+from .config import PUBLISHED as PUBLISHED
+from .config import BiLMConfig as BiLMConfig
+from .config import check_at_least as check_at_least
+from .words import BOS as BOS
+from .words import EOS as EOS
+from .words import PADDING as PADDING
+from .words import UNK as UNK
+from .words import UnicodeForm as UnicodeForm
+from .words import encode_words as encode_words
+from .words import form_of as form_of
+from .words import in_form as in_form
+from .words import trim as trim
+from .words import word_to_bytes as word_to_bytes
+
 if TYPE_CHECKING:
     from .bilm import BiLM as BiLM
-    from .config import MAX_NUMBER as MAX_NUMBER
-    from .config import PUBLISHED as PUBLISHED
-    from .config import BiLMConfig as BiLMConfig
-    from .config import check_at_least as check_at_least
     from .encode import PackedBatch as PackedBatch
     from .encode import check_finite as check_finite
     from .encode import compute_what_fits as compute_what_fits
     from .encode import in_batches as in_batches
     from .encode import pack as pack
-    from .initial_weights import draw_weights as draw_weights
     from .lstm import BiLMState as BiLMState
     from .lstm import LstmState as LstmState
     from .model import BidirectionalLM as BidirectionalLM
     from .token_cache import CACHE_WORDS as CACHE_WORDS
     from .token_cache import TokenCache as TokenCache
-    from .token_encoder import CharCnnEncoder as CharCnnEncoder
-    from .words import BOS as BOS
-    from .words import EOS as EOS
-    from .words import PADDING as PADDING
-    from .words import UNK as UNK
-    from .words import UnicodeForm as UnicodeForm
-    from .words import encode_words as encode_words
-    from .words import form_of as form_of
-    from .words import in_form as in_form
-    from .words import trim as trim
-    from .words import word_to_bytes as word_to_bytes
 
 # Imported at first use: words can be read without torch.
-_NAMES = {
-    "bilm": ("BiLM",),
-    "config": ("MAX_NUMBER", "PUBLISHED", "BiLMConfig", "check_at_least"),
-    "encode": (
-        "PackedBatch",
-        "check_finite",
-        "compute_what_fits",
-        "in_batches",
-        "pack",
-    ),
-    "initial_weights": ("draw_weights",),
-    "lstm": ("BiLMState", "LstmState"),
-    "model": ("BidirectionalLM",),
-    "token_cache": ("CACHE_WORDS", "TokenCache"),
-    "token_encoder": ("CharCnnEncoder",),
-    "words": (
-        "BOS",
-        "EOS",
-        "PADDING",
-        "UNK",
-        "UnicodeForm",
-        "encode_words",
-        "form_of",
-        "in_form",
-        "trim",
-        "word_to_bytes",
-    ),
+LAZY = {
+    "BiLM": "bilm",
+    "PackedBatch": "encode",
+    "check_finite": "encode",
+    "compute_what_fits": "encode",
+    "in_batches": "encode",
+    "pack": "encode",
+    "BiLMState": "lstm",
+    "LstmState": "lstm",
+    "BidirectionalLM": "model",
+    "CACHE_WORDS": "token_cache",
+    "TokenCache": "token_cache",
 }
-LAZY = {name: file for file, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

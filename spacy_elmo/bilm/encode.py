@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -184,31 +184,25 @@ def check_finite(
         rows: The rows of each sentence's tokens.
     """
     if layers_LND.device.type == "cpu":
-        layers = layers_LND.detach().float().numpy()
-        if not _is_finite(layers):
-            _find_what_is_not(layers, sentences, rows)
+        _check_numbers(layers_LND.detach().float().numpy(), sentences, rows)
         return lambda: None
     # One sum in the order of the memory, which NaN and infinity survive.
     sum_of_all = to_host(layers_LND.transpose(0, 1).sum(dtype=torch.float32))
 
     def check() -> None:
         if not sum_of_all().isfinite():
-            _find_what_is_not(layers_LND.float().cpu().numpy(), sentences, rows)
+            _check_numbers(layers_LND.float().cpu().numpy(), sentences, rows)
 
     return check
 
 
-def _is_finite(numbers: np.ndarray) -> bool:
-    with np.errstate(all="ignore"):  # NaN and infinity survive a sum
-        total = numbers.sum(dtype=np.float32)
-    return bool(np.isfinite(total) or np.isfinite(numbers).all())
-
-
-def _find_what_is_not(
-    layers_LND: np.ndarray,
-    sentences: Sequence[Sequence[str]],
-    rows: Sequence[np.ndarray],
+def _check_numbers(
+    layers_LND: np.ndarray, sentences: Sequence[Sequence[str]], rows: Sequence[Any]
 ) -> None:
+    with np.errstate(all="ignore"):  # NaN and infinity survive a sum
+        total = layers_LND.sum(dtype=np.float32)
+    if np.isfinite(total):
+        return
     for sentence, rows_T in zip(sentences, rows):
         if not np.isfinite(layers_LND[:, rows_T]).all():
             raise Errors.EL078(sentence=repr(" ".join(sentence[:12])[:200]))
@@ -251,6 +245,5 @@ def _on_a_cpu(
     layers = layers_LND.detach().float().numpy()
     for sentence, rows_T in zip(sentences, rows):
         found = np.take(layers, rows_T, axis=1)
-        if not _is_finite(found):
-            _find_what_is_not(layers, [sentence], [rows_T])
+        _check_numbers(found, [sentence], [slice(None)])
         yield found

@@ -12,7 +12,7 @@ import os
 import platform
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import torch
 
@@ -49,23 +49,16 @@ def instructions() -> str:
     """Return the best of INSTRUCTIONS that this CPU has. The variables of torch and
     oneDNN, ATEN_CPU_CAPABILITY and ONEDNN_MAX_CPU_ISA, can limit it."""
     capability = torch.backends.cpu.get_cpu_capability().lower()
-    has: Any = getattr(torch.cpu, "get_capabilities", dict)()  # torch 2.13 and newer
     best = capability if capability in ("avx2", "avx512") else "unknown"
-    for name, supported in (
-        ("avx512_vnni", _supports("vnni")),
-        ("avx512_bf16", _supports("avx512_bf16")),
-        ("avx512_fp16", has.get("avx512_fp16", False)),
-        ("amx", _supports("amx_tile")),
-    ):
-        if capability == "avx512" and supported:
+    for name, has in (("avx512_bf16", "avx512_bf16"), ("amx", "amx_tile")):
+        if (
+            capability == "avx512"
+            and getattr(torch.cpu, f"_is_{has}_supported", bool)()
+        ):
             best = name
     limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "").lower().replace("_core", "")
     allowed = next((name for name in reversed(INSTRUCTIONS) if name in limit), "amx")
     return min(best, allowed, key=INSTRUCTIONS.index)
-
-
-def _supports(name: str) -> bool:
-    return bool(getattr(torch.cpu, f"_is_{name}_supported", lambda: False)())
 
 
 def cpu_model() -> str:
