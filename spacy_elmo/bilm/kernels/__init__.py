@@ -7,10 +7,7 @@ in these files come from.
 
 from .fast_bilm import FastBiLM, Prepared, PreparedWeights, key_of
 from .kernel import (
-    KERNELS,
     DispatchKey,
-    LstmKernel,
-    TokenKernel,
     describe_library,
     dispatch_key_of,
     find_library,
@@ -18,6 +15,7 @@ from .kernel import (
     forced_kernels,
     is_traced,
 )
+from .matmul import multiply_by
 from .plan import (
     check_precision,
     check_training_precision,
@@ -25,12 +23,10 @@ from .plan import (
     choose_gradients,
     choose_training_matmul,
 )
-from .training_matmul import multiply_by
 
 __all__ = [
-    "KERNELS", "DispatchKey", "FastBiLM", "LstmKernel", "Prepared",
-    "PreparedWeights", "TokenKernel", "check_precision", "check_training_precision",
-    "choose_all", "choose_gradients", "choose_training_matmul", "describe_library",
-    "dispatch_key_of", "find_library", "force", "forced_kernels", "is_traced", "key_of",
-    "multiply_by",
+    "DispatchKey", "FastBiLM", "Prepared", "PreparedWeights", "check_precision",
+    "check_training_precision", "choose_all", "choose_gradients",
+    "choose_training_matmul", "describe_library", "dispatch_key_of", "find_library",
+    "force", "forced_kernels", "is_traced", "key_of", "multiply_by",
 ]  # fmt: skip

@@ -101,7 +101,8 @@ def _compute(
     d_weights: list[Any] = [*d_head]
     for i, (project_KH, words_VK) in enumerate(zip(flat[::2], flat[1::2])):
         rows = (cluster_N == i + 1).nonzero()[:, 0]
-        (x_MH, n), low_KH = round_up(h_NH[rows].bfloat16()), project_KH.bfloat16()
+        n, low_KH = len(rows), project_KH.bfloat16()
+        x_MH = round_up(h_NH[rows].bfloat16())
         low_NK = torch.mm(x_MH, low_KH.t())[:n]
         in_cluster_N = target_N[rows] - cutoffs[i]
         d_rows_N = None if d_N is None else d_N[rows]
@@ -109,7 +110,7 @@ def _compute(
             low_NK.float(), in_cluster_N, words_VK, None, d_rows_N
         )
         log_p_N[rows] += part_N
-        d_x_MK, _ = round_up(d_x_NK.bfloat16())
+        d_x_MK = round_up(d_x_NK.bfloat16())
         d_h_NH.index_add_(0, rows, torch.mm(d_x_MK, low_KH)[:n].float())
         d_weights += [torch.mm(d_x_MK.t(), x_MH).float(), d_words_VK]
     return [log_p_N, d_h_NH, *d_weights]
@@ -144,7 +145,8 @@ def _part(
     size = max(LEAST_ROWS, min(MOST_ROWS, LOGITS // len(weight_VK)))
     for first in range(0, len(x_NK), size):
         rows = slice(first, first + size)
-        (x_RK, n), target_R1 = round_up(low_NK[rows]), target_N[rows, None]
+        target_R1 = target_N[rows, None]
+        n, x_RK = len(target_R1), round_up(low_NK[rows])
         logits_RV = torch.mm(x_RK, low_VK.t())
         if low_V is not None:
             logits_RV += low_V
@@ -165,15 +167,14 @@ def _part(
     return log_p_N, d_x_NK, d_weight_VK, d_bias_V
 
 
-def round_up(x_MK: Tensor) -> tuple[Tensor, int]:
+def round_up(x_MK: Tensor) -> Tensor:
     """Append rows of zeros until the number of rows is one of four sizes an octave.
-    Return the longer x, and the number of rows before.
 
     oneDNN compiles code for each size that it meets, and keeps it (docs/kernels.md).
     """
-    M = x_MK.shape[0]
+    M = len(x_MK)
     missing = 1 if M == 1 else -M % (1 << max(2, M.bit_length() - 3))
-    return (F.pad(x_MK, (0, 0, 0, missing)) if missing else x_MK), M
+    return F.pad(x_MK, (0, 0, 0, missing)) if missing else x_MK
 
 
 def _log_p(logits_RV: Tensor, p_RV: Tensor, target_R1: Tensor) -> Tensor:

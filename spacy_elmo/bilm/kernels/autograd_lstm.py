@@ -11,6 +11,7 @@ respect to x. y_of_x is the derivative of y with respect to x.
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -22,7 +23,6 @@ from ..lstm import LstmLayer
 from . import layer_by_layer
 from .kernel import DispatchKey
 from .layer_by_layer import gate_bias, last_rows, one_step_before, steps
-from .torch_lstm import blocks
 
 sigmoid_backward = torch.ops.aten.sigmoid_backward
 tanh_backward = torch.ops.aten.tanh_backward
@@ -124,13 +124,16 @@ class _LstmFunction(torch.autograd.Function):
         d_z_N4C, d_p_NH = torch.empty_like(gates_N4C), torch.empty_like(y_NH)
         of_gates = gates_N4C, cells_NC, c_before_NC, tanh_c_NC
         of_steps = y_NH, d_y_NH, d_z_N4C, d_p_NH
+        sizes, ends = list(batch_sizes), list(accumulate(batch_sizes, initial=0))
         # A CPU takes one step at a time; a GPU takes all at once, in fewer operators.
-        every = list(blocks(batch_sizes, 1 if on_cpu else len(x_NI)))
-        for some, block in reversed(every):
+        n_steps = 1 if on_cpu else len(sizes)
+        for first in reversed(range(0, len(sizes), n_steps)):
+            some = sizes[first : first + n_steps]
+            block = slice(ends[first], ends[first + len(some)])
             derivatives = _derivatives(cell_clip, *(part[block] for part in of_gates))
             rows = *derivatives, *(part[block] for part in of_steps)
             for b, o_of_m, c_of_m, ifg_of_c, c_of_c, y, d_y, d_z, d_p in reversed(
-                list(steps(batch_sizes[some], *rows))
+                list(steps(some, *rows))
             ):
                 d_h, d_c = d_h_BH[:b], d_c_BC[:b]
                 torch.add(d_y, d_h, out=d_p)

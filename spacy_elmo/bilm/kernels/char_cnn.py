@@ -93,11 +93,12 @@ def encode(
         parts = [word for part in parts for word in part.split(1)]
     sizes = [len(part) for part in parts]
     word_ids = [None] * len(parts) if word_ids_V is None else word_ids_V.split(sizes)
-    each = zip(parts, word_ids)
     if weights.key.gradient:
+        each = zip(parts, word_ids)
         return torch.cat([_encode_sorted(encoder, weights, *part) for part in each])
     with thread_count(1):
-        return torch.cat([_encode(encoder, weights, [word], i) for word, i in each])
+        words = zip(parts, word_ids)
+        return torch.cat([_encode(encoder, weights, [word], i) for word, i in words])
 
 
 def _encode_sorted(
@@ -138,31 +139,24 @@ def _encode(
 def _char_features(encoder: CharCnnEncoder, weights: Weights, ids_VC: Tensor) -> Tensor:
     """Return the maximum of every filter over all positions, activated, (V, S). On a
     CPU some words are read at a time, as far as the longest of them."""
-    by_length = weights.key.device == "cpu"
-    conv_weights = list(encoder.conv_weights)
-    W, C = max(weight.shape[2] for weight in conv_weights), ids_VC.shape[1]
-    n_filters = sum(len(weight) for weight in conv_weights)
-    on_gpu = max(1, OUTPUTS_ON_GPU // (n_filters * (C + W)))
-    n_words = WORDS_AT_ONCE if by_length else on_gpu
-    length_V = lengths(ids_VC) if by_length else None
+    on_cpu = weights.key.device == "cpu"
+    widths = [weight.shape[2] for weight in encoder.conv_weights]
+    W, C, S = max(widths), ids_VC.shape[1], weights.filters.shape[1]
+    at_once = WORDS_AT_ONCE if on_cpu else max(1, OUTPUTS_ON_GPU // (S * (C + W)))
     largest = []
-    for first in range(0, len(ids_VC), n_words):
-        some_VC, longest = ids_VC[first : first + n_words], C + W
-        if length_V is not None:  # one window of padding is enough
-            longest = int(length_V[first : first + n_words][-1]) + W
-            some_VC = some_VC[:, :longest]
-        if longest > C:  # add columns, so that the window is complete
-            some_VC = F.pad(some_VC, (0, longest - C))
-        chars = F.embedding(some_VC.unfold(1, W, 1), encoder.char_embedding).flatten(2)
-        rows = chars.flatten(0, 1)
-        found = linear(rows, weights.filters).unflatten(0, chars.shape[:2])
-        if longest > C:
-            # The last window of each filter ends where the word's ids do.
-            last = [w.new_full((len(w),), C - w.shape[2]) for w in conv_weights]
-            starts = torch.arange(C - W, found.shape[1], device=found.device)
+    for some_VC in ids_VC.split(at_once):
+        # One window of padding is enough.
+        n = W + (int(lengths(some_VC)[-1]) if on_cpu else C)
+        windows_VLW = F.pad(some_VC, (0, n - C)).unfold(1, W, 1)
+        chars = F.embedding(windows_VLW, encoder.char_embedding).flatten(2)
+        found = linear(chars.flatten(0, 1), weights.filters)
+        found_VLS = found.unflatten(0, chars.shape[:2])
+        if n > C:  # the last window of each filter ends where the word's ids do
+            last = [w.new_full((len(w),), C - w.shape[2]) for w in encoder.conv_weights]
+            starts = torch.arange(C - W, n - W + 1, device=ids_VC.device)
             beyond = starts[:, None] > torch.cat(last)
-            found[:, C - W :].masked_fill_(beyond, -torch.inf)
-        largest.append(_Largest.apply(found))
+            found_VLS[:, C - W :].masked_fill_(beyond, -torch.inf)
+        largest.append(_Largest.apply(found_VLS))
     # The bias is added after the maximum: C times fewer sums.
     bias_S = torch.cat(list(encoder.conv_biases))
     return encoder.activation(torch.cat(largest) + bias_S)

@@ -28,14 +28,9 @@ def can_run(key: DispatchKey, config: BiLMConfig) -> bool:
 
 
 def prepare_layer(layer: LstmLayer, key: DispatchKey) -> list[Tensor]:
-    """Return the weights of a layer as `torch.lstm` reads them."""
-    weights = reorder(layer)
-    return weights if key.gradient else flatten(weights, layer.config)
-
-
-def reorder(layer: LstmLayer) -> list[Tensor]:
-    """Return the weights and biases of the input and of the state, and the projection
-    if there is one. A bias of zeros is added."""
+    """Return the weights of a layer as `torch.lstm` reads them: the weights and biases
+    of the input and of the state, and the projection if there is one. A bias of zeros
+    is added."""
     bias = gate_bias(layer.bias, layer.config.forget_bias)
     weights = []
     for weight in (layer.weight_x.t(), layer.weight_h.t(), bias):
@@ -44,7 +39,7 @@ def reorder(layer: LstmLayer) -> list[Tensor]:
     weights.append(torch.zeros_like(bias))
     if layer.weight_p is not None:
         weights.append(layer.weight_p.t().contiguous())
-    return weights
+    return weights if key.gradient else flatten(weights, layer.config)
 
 
 def flatten(weights: list[Tensor], config: BiLMConfig) -> list[Tensor]:

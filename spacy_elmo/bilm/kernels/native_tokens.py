@@ -1,6 +1,6 @@
 """The char-CNN, highway layers and projection by the C library.
 
-A vector of the processor holds filters of one width, so that a filter sums over no more
+A group of columns holds filters of one width, so that a filter sums over no more
 characters than its width, and its last window ends with the ids of the word.
 
 Shapes: V distinct words, C characters, d width of a character, S filters, M rows, H
@@ -79,35 +79,27 @@ def _matrix(
 
 
 def _filters(library: Library, mode: int, encoder: CharCnnEncoder) -> Fields:
-    vector, odd = library.vector, encoder.char_embedding.shape[1] % 2
+    odd = encoder.char_embedding.shape[1] % 2
     # bfloat16 is read in pairs, so vectors of characters get an even width.
     table = F.pad(encoder.char_embedding, (0, odd))
-    conv_weights = [F.pad(weight, (0, 0, 0, odd)) for weight in encoder.conv_weights]
-    widths: list[int] = []
-    columns: list[Tensor] = []  # of each vector
-    first = 0
-    for n, _, width in (weight.shape for weight in conv_weights):
-        n_vectors = -(-n // vector)
-        numbers = torch.arange(n_vectors * vector)
-        columns += torch.where(numbers < n, first + numbers, -1).split(vector)
-        widths += n_vectors * [width]
+    widths: list[int] = []  # of each vector
+    columns, packed, first = [], [], 0
+    for weight in encoder.conv_weights:
+        n, _, width = weight.shape
+        within = library.columns(n)
+        rows = join_filters(F.pad(weight, (0, 0, 0, odd)))
+        packed.append(library.pack(mode, within, rows).flatten())
+        columns.append(torch.where(within < 0, -1, first + within))
+        widths += len(within) // library.vector * [width]
         first += n
-    missing = -len(widths) % 4
-    widths += missing * [0]
-    columns += missing * [torch.full((vector,), -1)]
-    joined, groups = join_filters(*conv_weights), []
-    for g in range(0, len(widths), 4):
-        rows = joined[: max(widths[g : g + 4]) * table.shape[1]]
-        of_group = torch.cat(columns[g : g + 4])
-        groups.append(library.pack(mode, of_group, rows).flatten())
     return {
         "mode": mode,
         "is_tanh": encoder.activation is torch.tanh,
         "char_dim": table.shape[1],
-        "n_groups": len(groups),
+        "n_groups": len(widths) // 4,
         "n_filters": first,
         "table": table.bfloat16() if mode == BFLOAT16 else table.contiguous(),
-        "filters": torch.cat(groups),
+        "filters": torch.cat(packed),
         "widths": torch.tensor(widths),
         "columns": torch.cat(columns),
         "bias": torch.cat(list(encoder.conv_biases)),

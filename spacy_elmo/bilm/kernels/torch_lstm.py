@@ -16,7 +16,7 @@ A layer differs from the definition in two ways:
 Shapes: as in lstm.py; I columns of the input.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ from ..model import BidirectionalLM
 from . import layer_by_layer
 from .kernel import DispatchKey, Inputs, Outputs
 from .layer_by_layer import gate_bias, last_rows
-from .matmul import add_product, linear
+from .matmul import linear
 
 # Bytes of gates that a CPU computes at once (docs/kernels.md).
 BLOCK_BYTES = 16 << 20
@@ -73,7 +73,7 @@ def run(
     h_BH: Tensor,
     c_BC: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute `layer.forward` by the weights of `pack`."""
+    """Compute `layer.forward` by the weights of `pack`. A CPU reads one sequence."""
     C = c_BC.shape[1]
     cell_clip, proj_clip = layer.config.cell_clip, layer.config.proj_clip
     y_NH = x_NI.new_empty(len(x_NI), h_BH.shape[1])
@@ -82,17 +82,21 @@ def run(
     c2, m, rows = c2_BC, torch.empty_like(c2_BC), 0
     on_cpu = x_NI.device.type == "cpu"  # a GPU is faster with all rows at once
     n_rows = BLOCK_BYTES // (16 * C) if on_cpu else len(x_NI)
-    for steps, block in blocks(batch_sizes, n_rows):
-        gates_N4C = linear(x_NI[block], packed.x, packed.bias)
+    for first in range(0, len(x_NI), n_rows):
+        some = slice(first, first + n_rows)  # of the rows, and of the steps
+        gates_N4C = linear(x_NI[some], packed.x, packed.bias)
         gates_N4C[:, 3 * C :] *= 2
-        sizes = batch_sizes[steps]
+        sizes = batch_sizes[some]
         views = [part.split(sizes) for part in gates_N4C.split(C, dim=1)]
         for b, z, o, i, f, g, y in zip(
-            sizes, gates_N4C.split(sizes), *views, outputs[steps], strict=True
+            sizes, gates_N4C.split(sizes), *views, outputs[some], strict=True
         ):
             if b != rows:
                 rows, h, c2, m = b, h[:b], c2[:b], m[:b]
-            add_product(z, h, packed.h)
+            if h.dtype == packed.h.dtype:
+                z.addmm_(h, packed.h)
+            else:
+                z.add_(linear(h, packed.h))
             z.sigmoid_()
             # 2 i tanh(.) = 4 i g - 2 i
             c2.mul_(f).addcmul_(i, g, value=4).sub_(i, alpha=2)
@@ -142,15 +146,3 @@ def read(
 
 
 prepare = partial(layer_by_layer.prepare, pack)
-
-
-def blocks(batch_sizes: Sequence[int], n_rows: int) -> Iterator[tuple[slice, slice]]:
-    """Yield blocks of consecutive steps, as a range of steps and a range of packed
-    rows. A block has n_rows rows at most, or one step."""
-    first_step = first_row = rows = 0
-    for step, b in enumerate(batch_sizes):
-        if rows and rows + b > n_rows:
-            yield slice(first_step, step), slice(first_row, first_row + rows)
-            first_step, first_row, rows = step, first_row + rows, 0
-        rows += b
-    yield slice(first_step, len(batch_sizes)), slice(first_row, first_row + rows)

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spacy_elmo.bilm.kernels.matmul import multiply_by
 from spacy_elmo.bilm.kernels.plan import choose_training_matmul
-from spacy_elmo.bilm.kernels.training_matmul import multiply_by
 
 FORM = choose_training_matmul("cpu")
 
