@@ -213,8 +213,8 @@ def on_the_host(
 ) -> Iterable[np.ndarray]:
     """Return the layers of each sentence, float32 (L+1, T, D), in memory of the host.
 
-    On a CPU those of a few sentences are made when they are asked for: all of a batch
-    are larger than its cache.
+    Those of a sentence are copied when they are asked for: all of a batch are larger
+    than a CPU's cache.
 
     Args:
         layers_LND: Layers of a batch.
@@ -225,25 +225,23 @@ def on_the_host(
         ValueError: [EL078] As `check_finite`.
     """
     device = layers_LND.device
-    if device.type == "cpu":
-        return _on_a_cpu(layers_LND, sentences, rows)
-    ends = np.cumsum([len(rows_T) for rows_T in rows])
-    places = np.split(np.arange(ends[-1]), ends[:-1])
-    with default_settings(), safe_from_forks():
-        rows_LND = layers_LND.index_select(1, to_device(np.concatenate(rows), device))
-        check = check_finite(rows_LND, sentences, places)
-        layers = to_host(rows_LND.float())().numpy()
-        check()
-    return [part.copy() for part in np.split(layers, ends[:-1], axis=1)]
+    if device.type != "cpu":
+        ends = np.cumsum([len(rows_T) for rows_T in rows])
+        with default_settings(), safe_from_forks():
+            all_rows = to_device(np.concatenate(rows), device)
+            layers_LND = to_host(layers_LND.index_select(1, all_rows).float())()
+        rows = np.split(np.arange(ends[-1]), ends[:-1])
+    return _each(layers_LND.detach().float().numpy(), sentences, rows)
 
 
-def _on_a_cpu(
-    layers_LND: Tensor, sentences: Sequence[Sequence[str]], rows: Sequence[np.ndarray]
+def _each(
+    layers_LND: np.ndarray,
+    sentences: Sequence[Sequence[str]],
+    rows: Sequence[np.ndarray],
 ) -> Iterator[np.ndarray]:
     """Yield the layers of each sentence, by NumPy. Threads of torch that have copied
     rows look for more work for a while, and the library's threads would wait."""
-    layers = layers_LND.detach().float().numpy()
     for sentence, rows_T in zip(sentences, rows):
-        found = np.take(layers, rows_T, axis=1)
+        found = np.take(layers_LND, rows_T, axis=1)
         _check_numbers(found, [sentence], [slice(None)])
         yield found

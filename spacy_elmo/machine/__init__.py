@@ -2,7 +2,6 @@
 
 from .forks import ProcessLock, safe_from_forks
 from .forks import prepare as prepare_for_forks
-from .neutral import default_settings, float32_mode
 from .processor import (
     INSTRUCTIONS,
     PRECISIONS,
@@ -14,11 +13,10 @@ from .processor import (
     instructions,
     onednn_is_on,
 )
-from .threads import thread_count
+from .settings import default_settings, float32_mode, thread_count
 from .transfer import (
     CPU_BATCH_LIMITS,
     GPU_BATCH_LIMITS,
-    BatchLimits,
     batch_limits,
     copy_rows,
     take_rows,
@@ -28,7 +26,7 @@ from .transfer import (
 )
 
 __all__ = [
-    "CPU_BATCH_LIMITS", "GPU_BATCH_LIMITS", "INSTRUCTIONS", "PRECISIONS", "BatchLimits",
+    "CPU_BATCH_LIMITS", "GPU_BATCH_LIMITS", "INSTRUCTIONS", "PRECISIONS",
     "Precision", "ProcessLock", "batch_limits", "check_name", "copy_rows", "cpu_model",
     "default_settings", "describe_cpu", "float32_mode", "has_bfloat16_products",
     "instructions", "onednn_is_on", "prepare_for_forks", "safe_from_forks", "take_rows",

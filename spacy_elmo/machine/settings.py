@@ -1,13 +1,15 @@
 """Computing with the default settings of PyTorch and NumPy, whatever a user has
-changed.
+changed, and with a number of threads.
 
 Two settings of PyTorch belong to the whole process, so other threads see a change. The
 default dtype is not changed: all tensors here are made with a dtype. The precision of
 float32 products is changed by one thread at a time.
 """
 
-from collections.abc import Iterator
+import ctypes
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from threading import RLock
 from typing import Any
 
@@ -76,3 +78,31 @@ def float32_mode(precision: str, device: str) -> Iterator[None]:
         finally:
             for backend, each in zip(backends, before):
                 backend.fp32_precision = each
+
+
+@contextmanager
+def thread_count(n: int) -> Iterator[None]:
+    """Let the calling thread compute with n threads while the body runs.
+
+    `torch.set_num_threads` changes the number of the calling thread, and of all threads
+    that first use torch later. A thread that a user started meanwhile would keep the
+    number. The functions of OpenMP change the number of the calling thread alone.
+    """
+    before = torch.get_num_threads()  # sets up a thread that is new to torch
+    openmp, mkl = _setters()
+    openmp(n)
+    mkl_before = mkl(n)
+    try:
+        yield
+    finally:
+        openmp(before)
+        mkl(mkl_before)
+
+
+@cache
+def _setters() -> tuple[Callable[[int], object], Callable[[int], int]]:
+    """Return the functions that set the calling thread's number of threads in OpenMP
+    and in MKL. The latter returns the number before. Without MKL it does nothing."""
+    library = ctypes.CDLL(torch._C.__file__)  # noqa: SLF001 (linked with both)
+    openmp = getattr(library, "omp_set_num_threads", torch.set_num_threads)
+    return openmp, getattr(library, "MKL_Set_Num_Threads_Local", lambda n: n)
