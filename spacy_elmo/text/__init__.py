@@ -5,7 +5,7 @@ records.py, contents.py      a file -> documents: text, or tokens
 tokens.py                    text -> sentences of tokens (spaCy's tokenizers)
 reading.py                   all of these together: for training, embed and explore
 corpus.py                    numbered words and running text
-preparation.py, parts.py     text files -> shards on disk
+preparation.py               text files -> shards on disk
 shards.py                    the format of the shards
 streams.py                   a corpus -> batches of steps
 """
@@ -27,8 +27,7 @@ from .files import (
     files_of,
     suffixes_of,
 )
-from .parts import Request
-from .preparation import move, prepare, refuse_to_write_over
+from .preparation import Request, move, prepare, refuse_to_write_over
 from .reading import Reader, read_contents, read_lines, read_sentences, read_spans
 from .records import MAX_PIECE, Source, open_source
 from .shards import is_prepared, manifest_hash, open_corpus, read_manifest

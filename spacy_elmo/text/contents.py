@@ -1,8 +1,7 @@
 """A record -> its content: text to be tokenized, or tokens."""
 
 import json
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -29,29 +28,40 @@ class Content(NamedTuple):
     begins: bool = True
 
 
-def _decoded(record: Record) -> str:
-    text: str = record.data.decode("utf-8")
-    return text if record.position else text.removeprefix("\ufeff")
+def content_of(record: Record, kind: str, reading: Reading, *, naive: bool) -> Content:
+    """Read a record.
 
+    Args:
+        record: The record.
+        kind: Kind of its file.
+        reading: Names the fields of JSON lines.
+        naive: Whether to read CoNLL-U and JSON with the places that plans of format 2
+            have: tokens are placed in the text that they make.
 
-def _lines(record: Record) -> list[str]:
-    return _decoded(record).replace("\r\n", "\n").split("\n")
-
-
-def read_text(record: Record) -> Content:
-    """Read a line of text. Raises ValueError if it is not text."""
-    text = _decoded(record)
+    Raises:
+        ValueError, TypeError, KeyError or RecursionError: It is damaged, or has no
+            text.
+    """
+    if kind == "spacy":
+        return Content(sentences=list(sentences_of_doc(record.data)))
+    text = record.data.decode("utf-8")
+    if not record.position:
+        text = text.removeprefix("\ufeff")
+    if kind == "jsonl":
+        return _read_json(text, reading, naive)
+    if kind == "conllu":
+        lines = text.replace("\r\n", "\n").split("\n")
+        return _read_naively(lines) if naive else _read_conllu(lines)
     if "\0" in text:
         raise ValueError("a zero byte")
     return Content(text=text)
 
 
-def read_json(record: Record, reading: Reading, *, naive: bool = False) -> Content:
+def _read_json(line: str, reading: Reading, naive: bool) -> Content:
     """Read a JSON object: its tokens, and where they are in its text if they say so, as
     those of annotation tools do; without tokens its text. `naive`: all tokens are
-    placed in the text that they make. Raises ValueError, TypeError, KeyError or
-    RecursionError if it is damaged or has no text."""
-    found = json.loads(_decoded(record))
+    placed in the text that they make."""
+    found = json.loads(line)
     if not isinstance(found, dict):
         raise TypeError("not a JSON object")
     name = found.get(reading.id_field)
@@ -65,28 +75,26 @@ def read_json(record: Record, reading: Reading, *, naive: bool = False) -> Conte
         return Content(name, clean(text))
     if not isinstance(tokens, list):
         raise TypeError(f"'{tokens_field}' is not a list")
-    if not naive:
-        placed = _placed_tokens(tokens, text, found.get("sents"))
-        if placed is not None:
-            return Content(name, sentences=placed)
+    placed = None if naive else _placed_tokens(tokens, text, found.get("sents"))
+    if placed is not None:
+        return Content(name, sentences=placed)
     rows = tokens if any(isinstance(row, list) for row in tokens) else [tokens]
     if not all(isinstance(row, list) for row in rows):
         raise TypeError(f"'{tokens_field}' has lists and others")
-    forms = [[_form(token) for token in row] for row in rows]
+    # A token of Prodigy is an object with the text.
+    forms = [[t.get("text") if isinstance(t, dict) else t for t in row] for row in rows]
     return Content(name, sentences=joined(forms))
 
 
 def _placed_tokens(tokens: list[Any], text: Any, sents: Any) -> list[Sentence] | None:
     """Return the sentences of tokens that have places in a text, as those of Prodigy
     and of `Doc.to_json`, which says where sentences are; None if not all have."""
-    spans = [_span(token, text) for token in tokens]
-    known = [span for span in spans if span is not None]
-    in_order = all(a[1] <= b[0] for a, b in pairwise(known))
-    if not known or len(known) < len(spans) or not in_order:
+    spans: list[Any] = [_span(token, text) for token in tokens]
+    if not spans or None in spans or any(a[1] > b[0] for a, b in pairwise(spans)):
         return None
     firsts = {s.get("start") for s in sents or [] if isinstance(s, dict)}
     sentences = [Sentence([], [], [])]
-    for token, (start, end) in zip(tokens, known):
+    for token, (start, end) in zip(tokens, spans):
         form = clean(token.get("text", text[start:end]))
         if start in firsts and sentences[-1].tokens:
             sentences.append(Sentence([], [], []))
@@ -107,18 +115,13 @@ def _span(token: Any, text: Any) -> tuple[int, int] | None:
     return (start, end) if 0 <= start <= end <= len(text) else None
 
 
-def _form(token: Any) -> Any:
-    """Return the text of a token. A token of Prodigy is an object with the text."""
-    return token.get("text") if isinstance(token, dict) else token
-
-
-def read_conllu(record: Record) -> Content:
-    """Read a sentence of CoNLL-U: its syntactic words, and their places in its `#
-    text`. Raises ValueError if it is damaged."""
+def _read_conllu(lines: Iterable[str]) -> Content:
+    """Read the lines of a sentence of CoNLL-U: its syntactic words, and their places in
+    its `# text`."""
     name, text, ended = None, None, False
     words: list[_Word] = []
     open_until = ""  # number of the last word of a multiword token
-    for line in _lines(record):
+    for line in lines:
         if line and ended:  # two sentences would be read as one
             raise ValueError(f"white space in an empty line before {line[:80]!r}")
         if line.startswith("#"):
@@ -182,42 +185,18 @@ def _placed(words: Sequence[_Word], text: str | None) -> Sentence:
 
 def _joined_words(words: Sequence[_Word]) -> Sentence:
     row = [part for word in words for part in word.parts]
-    spaces = [
-        word.space and i == len(word.parts)
-        for word in words
-        for i in range(1, len(word.parts) + 1)
-    ]
+    spaces = [s for w in words for s in ([False] * len(w.parts) + [w.space])[1:]]
     return next(iter(joined([row], spaces)), Sentence([], [], []))
 
 
-def read_naively(record: Record) -> Content:
-    """Read a sentence of CoNLL-U as version 0.2 did, with the places that plans of
-    format 2 have. The lines of multiword tokens and `# text` are ignored."""
-    name = read_conllu(record).id
-    rows = [line.split("\t") for line in _lines(record)]
+def _read_naively(lines: Sequence[str]) -> Content:
+    """Read the lines of a sentence of CoNLL-U as version 0.2 did: the lines of
+    multiword tokens and `# text` are ignored."""
+    content = _read_conllu(lines)
+    rows = [line.split("\t") for line in lines]
     rows = [row for row in rows if row[0].isdigit()]
     spaces = ["SpaceAfter=No" not in row[-1] for row in rows]
-    return Content(name, sentences=joined([[row[1] for row in rows]], spaces))
-
-
-def read_doc(record: Record) -> Content:
-    """Read a Doc."""
-    return Content(sentences=list(sentences_of_doc(record.data)))
-
-
-def readers(reading: Reading, *, naive: bool) -> dict[str, Callable[[Record], Content]]:
-    """Return, for each kind of file, the function that reads a record.
-
-    Args:
-        reading: Names the fields of JSON lines.
-        naive: Whether to read CoNLL-U by `read_naively`, and JSON in the same way.
-    """
-    return {
-        "text": read_text,
-        "jsonl": partial(read_json, reading=reading, naive=naive),
-        "conllu": read_naively if naive else read_conllu,
-        "spacy": read_doc,
-    }
+    return content._replace(sentences=joined([[row[1] for row in rows]], spaces))
 
 
 def clean(text: Any) -> str:
@@ -227,7 +206,7 @@ def clean(text: Any) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def joined(rows: list[list[str]], spaces: list[bool] | None = None) -> list[Sentence]:
+def joined(rows: list[list[Any]], spaces: list[bool] | None = None) -> list[Sentence]:
     """Return sentences of tokens, with their places in the text that the tokens make.
 
     Args:

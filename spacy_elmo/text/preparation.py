@@ -1,46 +1,80 @@
 """Text -> shards. Text is tokenized once, by many processes. Memory grows only with the
 number of distinct words.
 
-    blocks of lines --processes--> parts (own word numbers) --one pass--> shards
+    blocks of documents --processes--> parts (own word numbers) --one pass--> shards
 
-A part depends on its block alone, and parts are joined in order. So the files are the
-same for any number of processes, and after any interruption.
+A part is a file with the running text of one block. It depends on its block alone, and
+parts are joined in order. So the files are the same for any number of processes, and
+after any interruption: a part that exists is not made again.
 """
 
 import json
+import multiprocessing
 import shutil
+import zlib
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
-from functools import partial
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
+from tqdm import tqdm
 
 from ..bilm import BOS, encode_words
 from ..errors import Errors
-from ..files import (
-    Writer,
-    json_with_checksum,
-    named_path,
-    recover,
-    sha256,
-    write_files,
-)
+from ..files import json_with_checksum, named_path, recover, sha256, write_files
+from ..processes import end_with_parent
 from . import shards
+from .contents import Content
 from .corpus import (
     MAX_CHARACTERS,
     SPECIALS,
     UNK_ID,
     by_frequency,
+    count_tokens,
+    number_words,
     reverse_sentences,
+    sentence_end,
     vocabulary_size,
 )
-from .files import describe, files_of
-from .parts import NumberedBlock, Request, make_parts, read_parts, reader_of
+from .files import TextFile, describe, files_of
+from .reading import Reader, batched, read_contents
+from .tokens import Reading
 
 PARTS, REQUEST, WHOLE = "unfinished", "request.json", "whole"
-SHARD = 16_000_000  # words of a shard, with boundaries
+BLOCK = 4_000_000  # characters that one part is made of
+# Words of a shard, with boundaries. Few large shards are written, since a process can
+# only open few files.
+SHARD = 16_000_000
+# A part: distinct words, the running text in their numbers, and the number of lines.
+Part = tuple[list[str], np.ndarray, int]
+
+
+@dataclass(frozen=True)
+class Request:
+    """The settings of a prepared corpus.
+
+    Attributes:
+        lang: Language of the tokenizer.
+        tokenizer: "spacy" or "whitespace".
+        sentences: Whether lines are split at the ends of sentences.
+        vocab_size: Most words of the vocabulary, special tokens included.
+        min_count: Least number of times that a word of it is in the text.
+        max_tokens: The text ends with the sentence of this token; None for all.
+    """
+
+    lang: str = "en"
+    tokenizer: str = "spacy"
+    sentences: bool = True
+    vocab_size: int = 50_000
+    min_count: int = 1
+    max_tokens: int | None = None
 
 
 def prepare(
@@ -80,24 +114,22 @@ def prepare(
     files = [describe(path, kind) for path in paths]
     hashes, kinds = [sha256(path) for path in paths], [file.kind for file in files]
     wanted = {"request": asdict(request), "sources": hashes, "kinds": kinds}
-    if shards.is_prepared(output):
-        try:
-            manifest = shards.check_files(output)
-        except ValueError:
-            if not overwrite:
-                raise
-            manifest = {}
-        found = {key: manifest.get(key) for key in wanted}
-        if found["kinds"] is None and "conllu" not in kinds:
-            found["kinds"] = kinds  # version 0.2, which read CoNLL-U as lines of text
-        if found == wanted:
-            return manifest
+    manifest: dict[str, Any] = {}
+    try:
+        manifest = shards.check_files(output) if shards.is_prepared(output) else {}
+    except ValueError:
         if not overwrite:
-            raise Errors.EL042(path=output)
+            raise
+    # Version 0.2 writes no kinds, and reads CoNLL-U as lines of text.
+    found = manifest if "conllu" in kinds else {"kinds": kinds, **manifest}
+    if wanted == {key: found.get(key) for key in wanted}:
+        return manifest
+    if manifest and not overwrite:
+        raise Errors.EL042(path=output)
     reader_of(request)  # raises before anything is written
     parts = _parts_folder(output, wanted)
-    n_parts = make_parts(files, parts, request, processes=processes, progress=progress)
-    read = partial(read_parts, parts, n_parts, request.max_tokens, progress)
+    n_parts = _make_parts(files, parts, request, processes, progress)
+    read = partial(_read_parts, parts, n_parts, request.max_tokens, progress)
     manifest = {"format": shards.FORMAT_VERSION, **wanted}
     manifest |= _join_parts(read, parts / WHOLE, request)
     # An older corpus stays until all files of this one are written.
@@ -151,41 +183,178 @@ def _parts_folder(output: Path, wanted: dict[str, Any]) -> Path:
     """Return the folder of parts. Parts of other sources or settings are removed."""
     parts, text = output / PARTS, json.dumps(wanted, sort_keys=True)
     request = parts / REQUEST
-    found = request.read_text(encoding="utf-8") if request.exists() else None
-    if parts.exists() and found != text:
+    is_same = request.exists() and request.read_text(encoding="utf-8") == text
+    if parts.exists() and not is_same:
         shutil.rmtree(parts)
     recover(parts)
     write_files(parts, {REQUEST: text})
     return parts
 
 
+# -- text -> parts -----------------------------------------------------------------
+
+
+def reader_of(request: Request) -> Reader:
+    """Return the reader of the text. Raises as `Reader`."""
+    return _reader(Reading(request.lang, request.tokenizer, request.sentences))
+
+
+@cache  # one in each process, whose tokenizer knows what it has split
+def _reader(reading: Reading) -> Reader:
+    return Reader(reading)
+
+
+def _make_parts(
+    files: Sequence[TextFile],
+    folder: Path,
+    request: Request,
+    processes: int,
+    progress: bool,
+) -> int:
+    """Write the parts of text files. Return the number of parts that hold the text."""
+    total = sum(file.size for file in files)
+    shown = {"unit": "B", "unit_scale": True, "disable": not progress}
+    n_parts = tokens = 0
+    with tqdm(desc="reading text", total=total, **shown) as bar:
+        blocks = batched(_contents(files, request, bar), _n_characters, BLOCK)
+        for made in _make_all(blocks, folder, request, processes):
+            n_parts, tokens = n_parts + 1, tokens + made
+            bar.set_postfix(tokens=f"{tokens:,}", refresh=False)
+            if request.max_tokens is not None and tokens >= request.max_tokens:
+                break
+    return n_parts
+
+
+def _contents(
+    files: Iterable[TextFile], request: Request, bar: "tqdm[Any]"
+) -> Iterator[Content]:
+    """Yield the contents of files that are not empty."""
+    for file in files:
+        contents = read_contents(file, reader_of(request), bar.update)
+        yield from filter(_n_characters, contents)
+
+
+def _n_characters(content: Content) -> int:
+    tokens = (token for sentence in content.sentences for token in sentence.tokens)
+    return len((content.text or "").strip()) + sum(map(len, tokens))
+
+
+def _make_all(
+    blocks: Iterable[list[Content]], folder: Path, request: Request, processes: int
+) -> Iterator[int]:
+    """Make all parts. Yield the number of tokens of each part, in order."""
+    tasks = ((block, _path(folder, i), request) for i, block in enumerate(blocks))
+    if processes == 1:
+        yield from (make_part(*task) for task in tasks)
+        return
+    # spawn, since a forked process would inherit locks that torch's threads hold.
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(processes, context, end_with_parent)
+    running: deque[Future[int]] = deque()
+    try:
+        for task in tasks:
+            running.append(pool.submit(make_part, *task))
+            if len(running) > 2 * processes:
+                yield running.popleft().result()
+        yield from (future.result() for future in running)
+    except BrokenProcessPool as error:
+        raise Errors.EL044(processes=processes) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def make_part(block: list[Content], path: Path, request: Request) -> int:
+    """Write the part of a block, unless the file exists and is whole. Return its number
+    of tokens."""
+    # NumPy raises all of these for damaged files.
+    with suppress(OSError, ValueError, EOFError, KeyError, BadZipFile, zlib.error):
+        return count_tokens(_read_part(path)[1])
+    words, ids = number_words(reader_of(request).sentences(block))
+    # As bytes, since NumPy would make every string as long as the longest. Tokens of
+    # JSON and of Docs can have line feeds, which separate words here.
+    text = "\n".join(word.replace("\n", " ") for word in words).encode("utf-8")
+    arrays: dict[str, Any] = {
+        "ids": ids,
+        "words": np.frombuffer(text, np.uint8),
+        "lines": len(block),
+    }
+    write_files(path.parent, {path.name: partial(_save, np.savez, **arrays)})
+    return count_tokens(ids)
+
+
+def _path(folder: Path, number: int) -> Path:
+    return folder / f"{number:05d}.npz"
+
+
+def _save(save: Callable[..., None], path: Path, **arrays: Any) -> None:
+    with path.open("wb") as file:  # NumPy would add an ending to a name
+        save(file, allow_pickle=False, **arrays)
+
+
+# -- parts -> shards ---------------------------------------------------------------
+
+
+def _read_part(path: Path) -> Part:
+    with np.load(path, allow_pickle=False) as part:
+        words = part["words"].tobytes().decode("utf-8").split("\n")
+        return words, part["ids"], int(part["lines"])
+
+
+def _read_parts(
+    folder: Path, n_parts: int, max_tokens: int | None, progress: bool, desc: str
+) -> Iterator[Part]:
+    """Yield parts in order, up to the end of the sentence with token max_tokens."""
+    for number in tqdm(range(n_parts), desc, leave=False, disable=not progress or None):
+        words, ids, n_lines = _read_part(_path(folder, number))
+        if max_tokens is not None:
+            ids = ids[: sentence_end(ids, max_tokens)] if max_tokens > 0 else ids[:0]
+            max_tokens -= count_tokens(ids)
+        if len(ids):
+            yield words, ids, n_lines
+
+
 def _join_parts(
-    read: Callable[[str], Iterator[NumberedBlock]], output: Path, request: Request
+    read: Callable[[str], Iterator[Part]], output: Path, request: Request
 ) -> dict[str, Any]:
     """Number the words of all parts by frequency, and write the shards. Return their
     entries in the manifest."""
-    n_lines, n_sentences, words, counts_V = _count_words(read("counting words"))
+    n_lines, counts = 0, Counter(dict.fromkeys(SPECIALS, 0))
+    for words, ids, n in read("counting words"):
+        n_lines += n
+        for word, count in zip(words, np.bincount(ids, minlength=len(words)).tolist()):
+            if count:
+                counts[word] += count
+    n_sentences = counts[BOS]
+    if not n_sentences:
+        raise Errors.EL033()
+    counts_V = np.array(list(counts.values()), dtype=np.int64)
+    words, counts_V, _ = by_frequency(list(counts), counts_V)
+    index = {word: i for i, word in enumerate(words)}
     files: dict[str, Any] = {}
 
-    def write(name: str, content: str | Writer) -> None:
+    def write(name: str, content: Any) -> None:
+        if not isinstance(content, str):
+            content = partial(_save, np.save, arr=content)
         write_files(output, {name: content})
         size = (output / name).stat().st_size
         files[name] = {"bytes": size, "sha256": sha256(output / name)}
 
-    def write_array(name: str, array: np.ndarray) -> None:
-        write(name, partial(_save, array=array))
+    def final_ids(part: Part) -> np.ndarray:
+        number_V = np.array([index.get(w, UNK_ID) for w in part[0]], dtype=np.int32)
+        return number_V[part[1]]
 
+    parts = map(final_ids, read("writing shards"))
     n_shards = 0
-    for ids in _shards(read("writing shards"), words):
-        write_array(shards.shard_name(n_shards, "forward"), ids)
-        write_array(shards.shard_name(n_shards, "backward"), reverse_sentences(ids))
-        n_shards += 1
-    write_array(shards.COUNTS, counts_V)
-    write_array(shards.CHARACTERS, _characters(words))
+    for n_shards, some in enumerate(batched(parts, len, SHARD), 1):
+        ids = np.concatenate(some)
+        write(shards.shard_name(n_shards - 1, "forward"), ids)
+        write(shards.shard_name(n_shards - 1, "backward"), reverse_sentences(ids))
+    write(shards.COUNTS, counts_V)
+    write(shards.CHARACTERS, _characters(words))
     write(shards.WORDS, "".join(f"{word}\n" for word in words))
     n_vocab = vocabulary_size(counts_V, request.vocab_size, request.min_count)
     n_tokens = int(counts_V.sum()) - 2 * n_sentences
-    found = {
+    entries = {
         "lines": n_lines,
         "sentences": n_sentences,
         "tokens": n_tokens,
@@ -194,45 +363,7 @@ def _join_parts(
         "coverage": int(counts_V[len(SPECIALS) : n_vocab].sum()) / max(1, n_tokens),
         "shards": n_shards,
     }
-    return {"counts": found, "files": files}
-
-
-def _count_words(
-    parts: Iterable[NumberedBlock],
-) -> tuple[int, int, list[str], np.ndarray]:
-    """Return the number of lines, the number of sentences, the words by frequency, and
-    their counts."""
-    n_lines, counts = 0, dict.fromkeys(SPECIALS, 0)
-    for part in parts:
-        n_lines += part.n_lines
-        found = np.bincount(part.ids, minlength=len(part.words))
-        for word, count in zip(part.words, found.tolist()):
-            if count:
-                counts[word] = counts.get(word, 0) + count
-    if not counts[BOS]:
-        raise Errors.EL033()
-    counts_V = np.fromiter(counts.values(), dtype=np.int64, count=len(counts))
-    words, counts_V, _ = by_frequency(list(counts), counts_V)
-    return n_lines, counts[BOS], words, counts_V
-
-
-def _shards(
-    parts: Iterable[NumberedBlock], words: Sequence[str]
-) -> Iterator[np.ndarray]:
-    """Yield the running text in final word numbers, at least SHARD words at a time. Few
-    large shards are written, since a process can only open few files."""
-    index = {word: i for i, word in enumerate(words)}
-    ids: list[np.ndarray] = []
-    size = 0
-    for part in parts:
-        number_V = np.array([index.get(w, UNK_ID) for w in part.words], dtype=np.int32)
-        ids.append(number_V[part.ids])
-        size += len(part.ids)
-        if size >= SHARD:
-            yield np.concatenate(ids)
-            ids, size = [], 0
-    if ids:
-        yield np.concatenate(ids)
+    return {"counts": entries, "files": files}
 
 
 def _characters(words: Sequence[str]) -> np.ndarray:
@@ -241,8 +372,3 @@ def _characters(words: Sequence[str]) -> np.ndarray:
         some = words[start : start + (1 << 16)]
         table[start : start + len(some)] = encode_words(some, MAX_CHARACTERS)
     return table
-
-
-def _save(path: Path, *, array: np.ndarray) -> None:
-    with path.open("wb") as file:
-        np.save(file, array, allow_pickle=False)

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ..bilm import UnicodeForm, in_form
 from ..errors import ElmoError, Errors, Warnings
-from .contents import Content, readers
+from .contents import Content, content_of
 from .files import TextFile, describe, files_of
 from .records import MAX_PIECE, Record, Source, line_of, open_source
 from .tokens import Reading, tokenizer_of
@@ -20,9 +20,10 @@ from .tokens import Reading, tokenizer_of
 if TYPE_CHECKING:
     from spacy.tokens import Span
 
-# Most texts, and about the number of characters, that are tokenized at once.
-TEXTS_AT_ONCE = 1000
+T = TypeVar("T")
+# About the number of characters that are tokenized at once, in at most so many texts.
 CHARACTERS_AT_ONCE = 1 << 17
+TEXTS_AT_ONCE = 1000
 RANGE = 4 * MAX_PIECE  # bytes of a file that are read at once
 
 
@@ -32,7 +33,7 @@ class Reader:
     Args:
         reading: The settings.
         naive: Whether to read as plans of format 2: sentences may span lines, and
-            CoNLL-U is read by `contents.read_naively`.
+            tokens are placed in the text that they make.
 
     Raises:
         ValueError: [EL032] There is no such language or tokenizer. [EL209] The pipeline
@@ -40,7 +41,7 @@ class Reader:
     """
 
     def __init__(self, reading: Reading, *, naive: bool = False) -> None:
-        self._convert = readers(reading, naive=naive)
+        self._reading, self._naive = reading, naive
         self._tokenize = tokenizer_of(reading, lines=not naive)
 
     def documents(self, source: Source, start: int, end: int) -> Iterator[Content]:
@@ -69,10 +70,10 @@ class Reader:
                 with text. [EL205] A sentence is not CoNLL-U. [EL220] A Doc is damaged.
             OSError: [EL030] The file can't be read.
         """
-        convert = self._convert[source.file.kind]
+        kind, reading, naive = source.file.kind, self._reading, self._naive
         for record in source.read(start, end):
             try:
-                content = convert(record)
+                content = content_of(record, kind, reading, naive=naive)
             except (ValueError, LookupError, TypeError, RecursionError) as error:
                 raise _refusal(source.file, record, error) from error
             pieces = [None] if content.text is None else _cut(content.text)
@@ -90,11 +91,11 @@ class Reader:
 
     def _tokenized(self, contents: Iterable[Content]) -> Iterator[Content]:
         """Yield contents, those of text with its sentences."""
-        for batch in _batches(contents):
+        for batch in batched(contents, _size, CHARACTERS_AT_ONCE):
             texts = [content.text or "" for content in batch]
             for content, sentences in zip(batch, self._tokenize(texts)):
-                is_text = content.text is not None
-                yield content._replace(sentences=sentences) if is_text else content
+                has_tokens = content.text is None
+                yield content if has_tokens else content._replace(sentences=sentences)
 
 
 def read_contents(
@@ -158,11 +159,8 @@ def read_sentences(
 
     def contents(path: Path) -> Iterator[Content]:
         for content in read_contents(describe(path, kind), reader):
-            if content.text is None:
-                yield content
-                continue
-            (text,) = in_form([content.text], form)
-            if keep(text):
+            text = content.text and in_form([content.text], form)[0]
+            if text is None or keep(text):
                 yield content._replace(text=text)
 
     for path, _ in files_of(paths):
@@ -204,17 +202,26 @@ def _refusal(file: TextFile, record: Record, error: Exception) -> ElmoError:
     return kind(path=file.path, line=line, error=problem, problem=problem)
 
 
-def _batches(contents: Iterable[Content]) -> Iterator[list[Content]]:
-    """Yield batches of contents whose texts are tokenized at once."""
-    batch: list[Content] = []
-    size = 0
-    for content in contents:
-        batch.append(content)
-        size += len(content.text or "")
-        if size >= CHARACTERS_AT_ONCE or len(batch) >= TEXTS_AT_ONCE:
+def _size(content: Content) -> float:
+    """Return the size of a content in a batch of CHARACTERS_AT_ONCE."""
+    return max(len(content.text or ""), CHARACTERS_AT_ONCE / TEXTS_AT_ONCE)
+
+
+def batched(
+    items: Iterable[T], size: Callable[[T], float], most: int
+) -> Iterator[list[T]]:
+    """Yield lists of items. Each list ends with the item that brings the sum of their
+    sizes to `most`."""
+    batch: list[T] = []
+    total = 0.0
+    for item in items:
+        batch.append(item)
+        total += size(item)
+        if total >= most:
             yield batch
-            batch, size = [], 0
-    yield batch
+            batch, total = [], 0.0
+    if batch:
+        yield batch
 
 
 def _cut(text: str) -> list[str]:

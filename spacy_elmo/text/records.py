@@ -7,21 +7,23 @@ a piece is cut between words, and may span ranges.
 
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import Errors
 from ..files import new_checksum, parsing
 from .files import TextFile
-from .unpack import CHUNK, ByteStream
+from .unpack import CHUNK, MAX_MARK, ByteStream
 
 if TYPE_CHECKING:
-    from spacy.tokens import DocBin
+    from spacy.tokens import Doc, DocBin
 
 MAX_RECORD = 32 << 20  # most bytes of a JSON line or of a CoNLL-U sentence
 MAX_PIECE = 1 << 19  # most bytes of a line that are read at once
 MAX_DOCS = 1 << 30  # most bytes of the Docs of a file, which spaCy reads at once
+BLOCK = 1 << 16  # bytes of them that are unpacked at once, to at most 64 MB
 
 _NEWLINE, _SPACE = re.compile(rb"\n"), re.compile(rb" ")
 _BLANK_LINES = re.compile(rb"\n\r?\n(?![\r\n])")
@@ -80,12 +82,19 @@ class Source:
         """Number of bytes on the disk that hold the records that were read."""
         return self._taken * self.stream.raw_position / max(1, self.stream.end)
 
-    def _take(self, start: int, stop: int) -> bytes:
-        data = self.stream.read(start, stop)
+    def _take(self, start: int, end: int) -> tuple[int, bytes]:
+        """Return the place where a range really begins, and its bytes."""
+        self.stream.skip_to(max(0, start - MAX_MARK))
+        first, stop = (self._cut(place) if place else 0 for place in (start, end))
+        data = self.stream.read(first, stop)
         self._checksum.update(data)
         self._taken += len(data)
         self.at_end = not self.stream.read(stop, stop + 1)
-        return data
+        return first, data
+
+    def _cut(self, position: int) -> int:
+        """Return the place where a range that ends at a position really ends."""
+        raise NotImplementedError
 
 
 class Lines(Source):
@@ -94,42 +103,37 @@ class Lines(Source):
     def read(self, start: int, end: int) -> Iterator[Record]:
         """Yield lines, and long lines in pieces. Blank lines are left out. If the file
         is one document, yield pieces that end at the end of a line if possible."""
-        self.stream.skip_to(max(0, start - 1))
-        first, stop = self._cut(start), self._cut(end)
-        begins = first == 0 or self.stream.read(first - 1, first) == b"\n"
-        is_document = self.file.document is not None
-        data, at = self._take(first, stop), 0
+        first, data = self._take(start, end)
+        begins = not first or self.stream.read(first - 1, first) == b"\n"
+        at = 0
         while at < len(data):
-            until = self._end_of_piece(data, at, is_document)
-            piece = data[at:until]
-            if is_document:
-                yield Record(first + at, first + at == 0, piece)
-                at = until
+            until = self._end_of_piece(data, at)
+            piece, position = data[at:until], first + at
+            at = until
+            if self.file.document is not None:
+                yield Record(position, position == 0, piece)
                 continue
             ends = piece.endswith(b"\n")
             is_whole = begins and (ends or (self.at_end and until == len(data)))
             if piece.strip() or not is_whole:
-                yield Record(first + at, begins, piece)
+                yield Record(position, begins, piece)
                 begins = ends
-            at = until
 
     def _cut(self, position: int) -> int:
-        """Return the place where a range that ends at a position really ends: the next
-        begin of a line or, if the line is long, of a word or a character."""
-        if not position:
-            return 0
+        """A range ends at the next begin of a line or, if the line is long, of a word
+        or a character."""
         for mark in (_NEWLINE, _SPACE):
             end = self.stream.find(mark, position, self.piece)
             if end >= 0:
                 return end
         return position + _rest_of_character(self.stream.read(position, position + 3))
 
-    def _end_of_piece(self, data: bytes, start: int, of_lines: bool) -> int:
-        stop = start + self.piece
-        if of_lines and stop < len(data):
-            newline = data.rfind(b"\n", start, stop)
-        else:
-            newline = -1 if of_lines else data.find(b"\n", start, stop)
+    def _end_of_piece(self, data: bytes, start: int) -> int:
+        stop, is_document = start + self.piece, self.file.document is not None
+        if is_document and stop >= len(data):
+            return len(data)
+        find = data.rfind if is_document else data.find
+        newline = find(b"\n", start, stop)
         if newline >= 0 or stop >= len(data):
             return newline + 1 or len(data)
         space = data.rfind(b" ", start, stop)
@@ -150,23 +154,26 @@ class Records(Source):
 
     def read(self, start: int, end: int) -> Iterator[Record]:
         """Yield whole records. Blank records are left out."""
-        self.stream.skip_to(max(0, start - 3))
-        position = self._end_of_record(start - 1) if start else 0
-        while position < end:
-            stop = self._end_of_record(position)
-            data = self._take(position, stop)
-            if data.strip():
-                yield Record(position, True, data)
-            position = stop if data else end
+        first, data = self._take(start, end)
+        ends = [match.end() for match in self._mark.finditer(data)]
+        for at, until in pairwise([0, *ends, len(data)]):
+            if until - at > MAX_RECORD:
+                raise self._too_long(first + at)
+            record = data[at:until]
+            if record.strip():
+                yield Record(first + at, True, record)
 
-    def _end_of_record(self, start: int) -> int:
-        end = self.stream.find(self._mark, start + 1, MAX_RECORD)
+    def _cut(self, position: int) -> int:
+        """A range ends at the end of a record."""
+        end = self.stream.find(self._mark, position, MAX_RECORD)
         if end < 0 and not self.stream.ended:
-            line = line_of(self.file, start)
-            problem = f"a record has more than {MAX_RECORD:,} bytes"
-            said = {"path": self.file.path, "line": line, "problem": problem}
-            raise Errors.EL205(**said)
+            raise self._too_long(position)
         return end if end >= 0 else self.stream.end
+
+    def _too_long(self, position: int) -> Exception:
+        line = line_of(self.file, position)
+        problem = f"a record has more than {MAX_RECORD:,} bytes"
+        return Errors.EL205(path=self.file.path, line=line, problem=problem)
 
 
 class Docs(Source):
@@ -176,54 +183,44 @@ class Docs(Source):
         super().__init__(file, piece)
         try:
             with parsing(Errors.EL220, file.path):
-                docs = read_docs(self._blocks())
+                docs = _read_docs(self.stream.read(0, MAX_DOCS))
         except BaseException:
             self.close()
             raise
+        self._docs, self._left, self._position = self._each(docs), len(docs), 0
         self._mean_bytes = self.stream.end / max(1, len(docs))
-        self._docs = enumerate(self._each(docs))
-        self._position, self._next = 0, next(self._docs, None)
 
     def read(self, start: int, end: int) -> Iterator[Record]:
         """Yield Docs."""
-        while self._next is not None and self._position < end:
-            (number, doc), at = self._next, self._position
-            self._next = next(self._docs, None)
+        self.at_end = not self._left
+        while self._position < end and not self.at_end:
+            (number, doc), at = next(self._docs), self._position
             self._position += len(doc.text) + 1
+            self._left -= 1
+            self.at_end = not self._left
             if at >= start:
                 self._checksum.update(doc.text.encode("utf-8", "replace") + b"\0")
                 self._taken += round(self._mean_bytes)
                 yield Record(number, True, doc)
-        self.at_end = self._next is None
 
-    def _blocks(self) -> Iterator[bytes]:
-        end = 0
-        while block := self.stream.read(end, end + CHUNK):
-            end += len(block)
-            yield block
-
-    def _each(self, docs: Any) -> Iterator[Any]:
+    def _each(self, docs: "DocBin") -> Iterator[tuple[int, "Doc"]]:
         from spacy.vocab import Vocab
 
         with parsing(Errors.EL220, self.file.path):
-            yield from docs.get_docs(Vocab())
+            yield from enumerate(docs.get_docs(Vocab()))
 
 
-def read_docs(blocks: Iterable[bytes]) -> "DocBin":
-    """Parse a `.spacy` file, which is given in blocks. Its size is counted before spaCy
-    unpacks it. Any exception means that the file is damaged."""
+def _read_docs(data: bytes) -> "DocBin":
+    """Parse a `.spacy` file. Its size is counted before spaCy unpacks it. Any exception
+    means that the file is damaged."""
     from spacy.tokens import DocBin
 
-    unpack, size, read = zlib.decompressobj(), 0, bytearray()
-    for block in blocks:
-        read += block
-        left = block
-        while left:
-            size += len(unpack.decompress(left, CHUNK))
-            left = unpack.unconsumed_tail
-            if size > MAX_DOCS:
-                raise ValueError(f"its Docs take more than {MAX_DOCS:,} bytes")
-    return DocBin().from_bytes(bytes(read))
+    unpack, size = zlib.decompressobj(), 0
+    for start in range(0, len(data), BLOCK):
+        size += len(unpack.decompress(data[start : start + BLOCK]))
+        if size > MAX_DOCS:
+            raise ValueError(f"its Docs take more than {MAX_DOCS:,} bytes")
+    return DocBin().from_bytes(data)
 
 
 def open_source(file: TextFile, piece: int = MAX_PIECE) -> Source:
@@ -243,10 +240,7 @@ def line_of(file: TextFile, position: int) -> int:
     messages. The file is read again up to the position."""
     line, at = 1, 0
     with closing(ByteStream(file.path, file.compression)) as stream:
-        while at < position:
-            stream.skip_to(at)
-            data = stream.read(at, min(position, at + CHUNK))
-            if not data:
-                break
+        while data := stream.read(at, min(position, at + CHUNK)):
             line, at = line + data.count(b"\n"), at + len(data)
+            stream.skip_to(at)
     return line

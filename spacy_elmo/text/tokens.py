@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # and a file must not decide how much memory is taken.
 MAX_TOKEN = 1000
 MAX_WORDS = 100_000  # most words that a tokenizer keeps
-_WORD = re.compile(r"\S+")
+_WORD, _WORD_OR_LINE_END = re.compile(r"\S+"), re.compile(r"\S+|[\n\r]")
 _LONG_WORD = re.compile(rf"(?<!\S)\S{{{MAX_TOKEN + 1},}}")
 _LINE_END = re.compile(r"[\n\r]")
 # Where a long word is best cut.
@@ -91,7 +91,11 @@ def tokenizer_of(reading: Reading, *, lines: bool = True) -> Tokenize:
         return _tokenizer_of_pipeline(reading.pipeline, reading.pipeline_hash)
     lang, split = reading.lang, reading.split
     if reading.tokenizer == "whitespace":
-        return lambda texts: (list(_separated(text, split, lines)) for text in texts)
+        words = _WORD_OR_LINE_END if lines else _WORD
+        return lambda texts: (
+            list(_sentences(_separated(text, words), text, split, lines))
+            for text in texts
+        )
     if reading.tokenizer != "spacy":
         problem = "a tokenizer is 'spacy' or 'whitespace'"
         raise Errors.EL032(lang=reading.tokenizer, error=problem)
@@ -104,11 +108,13 @@ def tokenizer_of(reading: Reading, *, lines: bool = True) -> Tokenize:
             # would empty it after each batch, but make the tokenizer twice as slow.
             if len(nlp.vocab) > MAX_WORDS:
                 nlp = _blank(lang)
-            sentences: list[Sentence] = []
-            for start, piece in short_words(text):
-                for sentence in _tokenized(nlp.tokenizer(piece), piece, split, lines):
-                    sentences.append(sentence.moved(start))
-            yield sentences
+            yield [
+                sentence.moved(start)
+                for start, piece in short_words(text)
+                for sentence in _sentences(
+                    _tokens_of(nlp.tokenizer(piece), piece), piece, split, lines
+                )
+            ]
 
     return tokenize
 
@@ -148,59 +154,58 @@ def sentences_of_doc(doc: "Doc") -> Iterator[Sentence]:
 
     begins = doc.to_array([SENT_START]).ravel().tolist()
     firsts = [i for i, value in enumerate(begins) if value == 1 and i > 0]
-    yield from _sentences(*_tokens_of(doc, doc.text), firsts)
+    return _split(_tokens_of(doc, doc.text), firsts)
 
 
-def _tokenized(doc: "Doc", text: str, split: bool, lines: bool) -> Iterator[Sentence]:
-    """Yield the sentences of a tokenized text."""
-    texts, starts, ends = _tokens_of(doc, text)
-    breaks: list[int] = []
-    if lines and _LINE_END.search(text.rstrip()):
-        breaks = [i for i, t in enumerate(texts, 1) if _LINE_END.search(t)]
-    yield from _sentences(texts, starts, ends, _firsts(texts, split, breaks))
-
-
-def _tokens_of(doc: "Doc", text: str) -> tuple[list[str], list[int], list[int]]:
-    """Return the texts of a Doc's tokens, their starts and their ends. text: the text
-    of the Doc, which `doc.text` would have to join again."""
+def _tokens_of(doc: "Doc", text: str) -> Sentence:
+    """Return all tokens of a Doc. text: the text of the Doc, which `doc.text` would
+    have to join again."""
     from spacy.attrs import IDX, LENGTH
 
     starts, lengths = doc.to_array([IDX, LENGTH]).T.tolist()
     ends = [start + length for start, length in zip(starts, lengths)]
-    return [text[start:end] for start, end in zip(starts, ends)], starts, ends
+    tokens = [text[start:end][:MAX_TOKEN] for start, end in zip(starts, ends)]
+    return Sentence(tokens, starts, ends)
+
+
+def _separated(text: str, words: re.Pattern[str]) -> Sentence:
+    """Return all tokens of a text in which white space separates them."""
+    places = [match.span() for match in words.finditer(text.rstrip())]
+    tokens = [text[start:end][:MAX_TOKEN] for start, end in places]
+    return Sentence(tokens, [start for start, _ in places], [end for _, end in places])
 
 
 def _sentences(
-    texts: list[str], starts: list[int], ends: list[int], firsts: list[int]
+    tokens: Sentence, text: str, split: bool, lines: bool
 ) -> Iterator[Sentence]:
-    """Yield sentences without white space.
+    """Yield the sentences of all tokens of a text.
 
     Args:
-        texts: All tokens.
-        starts: Start of each token.
-        ends: End of each token.
-        firsts: Number of the first token of each sentence after the first.
+        tokens: The tokens. If `lines`, the ends of lines are tokens, too.
+        text: The text.
+        split: Whether sentences end by the rule of spaCy's sentencizer.
+        lines: Whether they end at the end of a line.
     """
-    for first, last in pairwise([0, *firsts, len(texts)]):
-        rows = [i for i in range(first, last) if not texts[i].isspace()]
-        if rows:
-            words = [texts[i][:MAX_TOKEN] for i in rows]
-            yield Sentence(words, [starts[i] for i in rows], [ends[i] for i in rows])
-
-
-def _separated(text: str, split: bool, lines: bool) -> Iterator[Sentence]:
-    """Yield the sentences of a text whose tokens are separated by white space."""
-    places = [match.span() for match in _WORD.finditer(text)]
-    words = [text[start:end][:MAX_TOKEN] for start, end in places]
-    starts, ends = [start for start, _ in places], [end for _, end in places]
     breaks: list[int] = []
     if lines and _LINE_END.search(text.rstrip()):
-        gaps = enumerate(zip(ends, starts[1:]), 1)
-        breaks = [i for i, (a, b) in gaps if _LINE_END.search(text, a, b)]
-    # Without `_sentences`, which takes four times as long to leave out white space.
-    for a, b in pairwise([0, *_firsts(words, split, breaks), len(words)]):
-        if a < b:
-            yield Sentence(words[a:b], starts[a:b], ends[a:b])
+        breaks = [i for i, t in enumerate(tokens.tokens, 1) if _LINE_END.search(t)]
+    return _split(tokens, _firsts(tokens.tokens, split, breaks))
+
+
+def _split(tokens: Sentence, firsts: list[int]) -> Iterator[Sentence]:
+    """Yield sentences without white space. firsts: number of the first token of each
+    sentence after the first."""
+    texts, starts, ends = tokens
+    for a, b in pairwise([0, *firsts, len(texts)]):
+        sentence = Sentence(texts[a:b], starts[a:b], ends[a:b])
+        if any(map(str.isspace, sentence.tokens)):
+            rows = [i for i in range(a, b) if not texts[i].isspace()]
+            words = [texts[i] for i in rows]
+            sentence = Sentence(
+                words, [starts[i] for i in rows], [ends[i] for i in rows]
+            )
+        if sentence.tokens:
+            yield sentence
 
 
 def _firsts(texts: list[str], split: bool, breaks: list[int]) -> list[int]:

@@ -2,12 +2,11 @@
 
 import bz2
 import gzip
-import io
 import lzma
 import re
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -25,8 +24,14 @@ MAX_MARK = 3  # most bytes of a mark that separates records
 DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error, zstd.ZstdError)
 
 
-class StreamsFile(io.RawIOBase):
-    """Reads all compressed streams of a file, one after another.
+def _read(file: Any) -> Iterator[bytes]:
+    return iter(partial(file.read, CHUNK), b"")
+
+
+def _read_streams(
+    file: IO[bytes], new_decoder: Callable[[], Any], padding: bytes = b""
+) -> Iterator[bytes]:
+    """Yield the decompressed bytes of all streams of a file, one after another.
 
     It replaces `bz2.BZ2File`, which ends silently if a later stream is damaged, and
     `lzma.LZMAFile`, which takes as much memory as a file asks for.
@@ -36,59 +41,30 @@ class StreamsFile(io.RawIOBase):
         new_decoder: Returns a decoder for the next stream.
         padding: A byte that may follow a stream.
     """
-
-    def __init__(
-        self, file: IO[bytes], new_decoder: Callable[[], Any], padding: bytes = b""
-    ) -> None:
-        self._file, self._new_decoder, self._padding = file, new_decoder, padding
-        self._decoder = new_decoder()
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Write the next bytes into a buffer. Return their number."""
-        unpacked = b""
-        while not unpacked:
-            if self._decoder.eof:
-                packed = self._next_stream()
-                if not packed:
-                    return 0
-                self._decoder = self._new_decoder()
-            else:
-                packed = self._file.read(CHUNK) if self._decoder.needs_input else b""
-                if self._decoder.needs_input and not packed:
-                    raise EOFError("the file ends too soon")
-            unpacked = self._decoder.decompress(packed, len(buffer))
-        buffer[: len(unpacked)] = unpacked
-        return len(unpacked)
-
-    def _next_stream(self) -> bytes:
-        """Return the first bytes of the next stream, or no bytes at the end of the
-        file.
-        """
-        packed = bytes(self._decoder.unused_data).lstrip(self._padding)
-        while not packed and (more := self._file.read(CHUNK)):
-            packed = more.lstrip(self._padding)
-        return packed
+    packed = file.read(CHUNK)
+    while True:
+        decoder = new_decoder()
+        while not decoder.eof:
+            packed = packed or (file.read(CHUNK) if decoder.needs_input else b"")
+            if decoder.needs_input and not packed:
+                raise EOFError("the file ends too soon")
+            yield decoder.decompress(packed, CHUNK)
+            packed = b""
+        packed = decoder.unused_data.lstrip(padding)
+        while not packed and (more := file.read(CHUNK)):
+            packed = more.lstrip(padding)
+        if not packed:
+            return
 
 
-def _open_xz(file: IO[bytes]) -> IO[bytes]:
-    new = partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, memlimit=XZ_MEMORY)
-    return io.BufferedReader(StreamsFile(file, new, padding=b"\0"), CHUNK)
-
-
-def _open_bz2(file: IO[bytes]) -> IO[bytes]:
-    return io.BufferedReader(StreamsFile(file, bz2.BZ2Decompressor), CHUNK)
-
-
-# Ending of a file's name -> the function that opens the compressed file.
-UNPACK: dict[str, Callable[[IO[bytes]], Any]] = {
-    ".gz": lambda file: gzip.GzipFile(fileobj=file),
-    ".xz": _open_xz,
-    ".bz2": _open_bz2,
-    ".zst": zstd.ZstdFile,
+_new_xz = partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, memlimit=XZ_MEMORY)
+# Ending of a file's name -> the function that yields its decompressed bytes.
+UNPACK: dict[str, Callable[[IO[bytes]], Iterator[bytes]]] = {
+    "": _read,
+    ".gz": lambda file: _read(gzip.GzipFile(fileobj=file)),
+    ".xz": partial(_read_streams, new_decoder=_new_xz, padding=b"\0"),
+    ".bz2": partial(_read_streams, new_decoder=bz2.BZ2Decompressor),
+    ".zst": lambda file: _read(zstd.ZstdFile(file)),
 }
 
 
@@ -98,16 +74,14 @@ class ByteStream:
 
     Args:
         path: The file.
-        compression: A key of UNPACK; "" if the file is not compressed.
+        compression: A key of UNPACK.
     """
 
     def __init__(self, path: str, compression: str = "") -> None:
-        self.path = path
+        self.path, self._is_packed = path, compression != ""
         self._start, self._buffer, self.ended = 0, bytearray(), False
-        self._raw: IO[bytes] = Path(path).open("rb")  # noqa: SIM115
-        unpack = UNPACK.get(compression)
-        self._is_packed = unpack is not None
-        self._file = self._raw if unpack is None else unpack(self._raw)
+        self._raw = Path(path).open("rb")  # noqa: SIM115
+        self._blocks = filter(None, UNPACK[compression](self._raw))
 
     def close(self) -> None:
         """Close the file."""
@@ -126,10 +100,7 @@ class ByteStream:
     def skip_to(self, position: int) -> None:
         """Forget all bytes before a position."""
         while self.end < position and not self.ended:
-            if self._is_packed:
-                self._start = self.end
-            else:
-                self._start = self._raw.seek(position)
+            self._start = self.end if self._is_packed else self._raw.seek(position)
             self._buffer.clear()
             self._grow()
         excess = min(position, self.end) - self._start
@@ -159,7 +130,7 @@ class ByteStream:
 
     def _grow(self) -> None:
         try:
-            data = self._file.read(CHUNK)
+            data = next(self._blocks, b"")
         except DAMAGED as error:
             raise Errors.EL030(path=self.path, error=error) from error
         self._buffer += data

@@ -9,8 +9,7 @@ from spacy_elmo import BiLM
 from spacy_elmo.bilm.objectives import FullSoftmax
 from spacy_elmo.models import find, read_card
 from spacy_elmo.pretrain.model import LanguageModel
-from spacy_elmo.text import prepare
-from spacy_elmo.text.parts import Request
+from spacy_elmo.text import Request, prepare
 
 from ..models import SENTENCES, tiny_config
 

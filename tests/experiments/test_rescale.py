@@ -10,8 +10,7 @@ from experiments.rescale import GATES, main, scale_token_layer, soften_gates
 from spacy_elmo import BiLM
 from spacy_elmo.models import find, read_card, started_from
 from spacy_elmo.pretrain.model import LanguageModel
-from spacy_elmo.text import prepare
-from spacy_elmo.text.parts import Request
+from spacy_elmo.text import Request, prepare
 
 from ..models import SENTENCES, tiny_config
 

@@ -7,7 +7,7 @@ import pytest
 
 from spacy_elmo.pretrain.corpora import open_corpora
 from spacy_elmo.pretrain.workers import ALONE
-from spacy_elmo.text import parts
+from spacy_elmo.text import preparation
 from spacy_elmo.text.corpus import SPECIALS
 from spacy_elmo.text.shards import open_corpus
 
@@ -104,7 +104,7 @@ def test_processes_are_as_many_as_wanted(folder, monkeypatch):
         asked.append(n)
         return ThreadPoolExecutor(n)
 
-    monkeypatch.setattr(parts, "ProcessPoolExecutor", pool)
+    monkeypatch.setattr(preparation, "ProcessPoolExecutor", pool)
     found = opened(folder, {"text.processes": 3})
     assert asked == [3, 3]
     counts = Counter(sentences(found["train"]))

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from spacy_elmo import BiLM
 from spacy_elmo.files import json_with_checksum, read_json
-from spacy_elmo.text import Request, parts, prepare, read_sentences
-from spacy_elmo.text import preparation as module
+from spacy_elmo.text import Request, preparation, prepare, read_sentences
 from spacy_elmo.text.corpus import BOS_ID, EOS_ID, build_corpus
 from spacy_elmo.text.preparation import PARTS
 from spacy_elmo.text.shards import check_files, manifest_hash, open_corpus
@@ -29,8 +28,8 @@ PLAIN = Request(tokenizer="whitespace", sentences=False)
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(parts, "BLOCK", 200)
-    monkeypatch.setattr(module, "SHARD", 90)  # of several parts each
+    monkeypatch.setattr(preparation, "BLOCK", 200)
+    monkeypatch.setattr(preparation, "SHARD", 90)  # of several parts each
 
 
 @pytest.fixture
@@ -92,8 +91,8 @@ def test_is_the_same_as_in_memory(text, tmp_path):
 def test_number_of_processes_changes_nothing(text, tmp_path, monkeypatch):
     monkeypatch.undo()  # processes started anew would not see the small blocks
     text.write_text(text.read_text("utf-8") * 300, encoding="utf-8")
-    monkeypatch.setattr(parts, "BLOCK", 50_000)
-    monkeypatch.setattr(module, "SHARD", 20_000)
+    monkeypatch.setattr(preparation, "BLOCK", 50_000)
+    monkeypatch.setattr(preparation, "SHARD", 20_000)
     for n in (1, 2):
         prepare([text], tmp_path / str(n), PLAIN, processes=n, progress=False)
     assert contents(tmp_path / "1") == contents(tmp_path / "2")
@@ -103,7 +102,7 @@ def test_number_of_processes_changes_nothing(text, tmp_path, monkeypatch):
 @pytest.mark.parametrize("after", [0, 1, 5, "joining"])
 def test_goes_on_where_it_was_interrupted(text, tmp_path, monkeypatch, after):
     prepare([text], tmp_path / "whole", PLAIN, progress=False)
-    real, made = parts.make_part, []
+    real, made = preparation.make_part, []
 
     def make(lines, path, request):
         if len(made) == after:
@@ -114,23 +113,23 @@ def test_goes_on_where_it_was_interrupted(text, tmp_path, monkeypatch, after):
     def interrupted(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(parts, "make_part", make)
+    monkeypatch.setattr(preparation, "make_part", make)
     if after == "joining":
-        monkeypatch.setattr(module, "reverse_sentences", interrupted)
+        monkeypatch.setattr(preparation, "reverse_sentences", interrupted)
     with pytest.raises(KeyboardInterrupt):
         prepare([text], tmp_path / "out", PLAIN, progress=False)
     assert not (tmp_path / "out" / "manifest.json").exists()
     done = len(made)
     monkeypatch.undo()
-    monkeypatch.setattr(parts, "BLOCK", 200)
-    monkeypatch.setattr(module, "SHARD", 90)
+    monkeypatch.setattr(preparation, "BLOCK", 200)
+    monkeypatch.setattr(preparation, "SHARD", 90)
 
     def make_again(lines, path, request):
         if not path.exists():
             made.append(path)
         return real(lines, path, request)
 
-    monkeypatch.setattr(parts, "make_part", make_again)
+    monkeypatch.setattr(preparation, "make_part", make_again)
     prepare([text], tmp_path / "out", PLAIN, progress=False)
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
     assert len(made) == N_PARTS, "a part was made twice, or left out"
@@ -239,7 +238,7 @@ def test_nothing_to_read(tmp_path):
 
 def test_a_process_that_dies(text, tmp_path, monkeypatch):
     """As when the system runs out of memory and ends one."""
-    monkeypatch.setattr(parts, "make_part", die)
+    monkeypatch.setattr(preparation, "make_part", die)
     with pytest.raises(OSError, match="EL044"):
         prepare([text], tmp_path / "out", PLAIN, processes=2, progress=False)
 
@@ -297,5 +296,5 @@ def test_manifest_that_is_wrong_in_itself(text, tmp_path, change, problem):
 def test_training_and_dev_text_are_split_by_one_tokenizer():
     """It keeps what it has split, so that two would take twice the memory."""
     training, dev = Request(min_count=2), Request(max_tokens=100)
-    assert parts.reader_of(training) is parts.reader_of(dev)
-    assert parts.reader_of(Request(lang="xx")) is not parts.reader_of(dev)
+    assert preparation.reader_of(training) is preparation.reader_of(dev)
+    assert preparation.reader_of(Request(lang="xx")) is not preparation.reader_of(dev)

@@ -2,8 +2,7 @@
 
 import pytest
 
-from spacy_elmo.text import Request, parts, prepare
-from spacy_elmo.text import preparation as module
+from spacy_elmo.text import Request, preparation, prepare
 from spacy_elmo.text.preparation import PARTS
 from spacy_elmo.text.shards import check_files
 
@@ -12,7 +11,7 @@ PLAIN = Request(tokenizer="whitespace", sentences=False)
 
 @pytest.fixture
 def text(tmp_path, monkeypatch):
-    monkeypatch.setattr(parts, "BLOCK", 200)  # so that there are several parts
+    monkeypatch.setattr(preparation, "BLOCK", 200)  # so that there are several parts
     path = tmp_path / "text.txt"
     path.write_text("".join(f"w{n} and w{n % 7} again\n" for n in range(120)))
     return path
@@ -54,7 +53,7 @@ def test_a_damaged_part_is_made_again(text, tmp_path, monkeypatch, spoil):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "reverse_sentences", interrupted)
+        patch.setattr(preparation, "reverse_sentences", interrupted)
         with pytest.raises(KeyboardInterrupt):
             prepare([text], tmp_path / "out", PLAIN, progress=False)
     part = tmp_path / "out" / PARTS / "00003.npz"
