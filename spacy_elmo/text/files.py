@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from ..errors import Errors, Warnings
+from ..errors import ElmoError, Errors, Warnings
 from ..files import check_plain, encoding_of, named_path, new_checksum
-from .unpack import UNPACK, ByteStream
+from .unpack import CHUNK, UNPACK, ByteStream
 
 BY_NAME = {
     ".jsonl": "jsonl",
@@ -79,6 +79,7 @@ _MAGIC: dict[bytes, tuple[str, str]] = {
 }
 _TAG = re.compile(r"\s*<[/!?]?[A-Za-z][^<>]*>")
 _LABEL = re.compile(r"O|[BILUES]-\S+")
+_CONLLU_ROW = re.compile(r"\d+([-.]\d+)?\t[^\t]*\t")
 _CONLLU_COLUMNS = "ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC"
 CONLLU_ID = re.compile(r"\d+([-.]\d+)?")  # of a token, in the first column
 _TIMES = re.compile(r"(\d+:)+\d\d[,.]\d{3} --> (\d+:)+\d\d[,.]\d{3}")
@@ -150,25 +151,20 @@ def describe(
     path = named_path(path)
     suffix, compression = suffixes_of(path)
     if kind not in (None, *KINDS):
-        known = ", ".join(KINDS)
-        raise Errors.EL207(name="kind", found=kind, known=known)
+        raise Errors.EL207(name="kind", found=kind, known=", ".join(KINDS))
     size, modified = _size_and_time(path)
     if kind is None and suffix in _NOT_TEXT:
-        what, way_out = _NOT_TEXT[suffix]
-        raise Errors.EL230(path=path, what=what, way_out=way_out)
-    is_given, kind = kind is not None, kind or BY_NAME.get(suffix, "text")
-    found = TextFile(
-        path=str(path.resolve()),
-        kind=kind,
-        compression=compression,
-        size=size,
-        modified=modified,
-        document=document if kind == "text" else None,
-    )
-    _look_at(found, warn=not is_given)
-    if with_checksum:
-        return replace(found, checksum=checksum_of(found.path, size, modified))
-    return found
+        raise _not_text(path, *_NOT_TEXT[suffix])
+    kind_found = kind or BY_NAME.get(suffix, "text")
+    found = TextFile(str(path.resolve()), kind_found, compression, size, modified)
+    _look_at(found, warn=kind is None)
+    checksum = checksum_of(found.path, size, modified) if with_checksum else None
+    document = document if kind_found == "text" else None
+    return replace(found, checksum=checksum, document=document)
+
+
+def _not_text(path: str | Path, what: str, way_out: str) -> ElmoError:
+    return Errors.EL230(path=path, what=what, way_out=way_out)
 
 
 def suffixes_of(path: Path) -> tuple[str, str]:
@@ -198,22 +194,14 @@ def files_of(
         if not path.is_dir():
             yield path, path.name
             continue
-        found = sorted(_below(path, out))
+        found: list[Path] = []
+        for where, folders, names in os.walk(path):
+            shown = [Path(where, n) for n in folders if not n.startswith(".")]
+            folders[:] = [folder.name for folder in shown if folder.resolve() != out]
+            found += [Path(where, name) for name in names if not name.startswith(".")]
         if not found:
             raise Errors.EL232(path=path)
-        for file in found:
-            yield file, file.relative_to(path).as_posix()
-
-
-def _below(folder: Path, out: Path | None) -> Iterator[Path]:
-    for where, folders, names in os.walk(folder):
-        here = Path(where)
-        folders[:] = [
-            name
-            for name in folders
-            if not name.startswith(".") and (here / name).resolve() != out
-        ]
-        yield from (here / name for name in names if not name.startswith("."))
+        yield from ((file, file.relative_to(path).as_posix()) for file in sorted(found))
 
 
 def _size_and_time(path: Path) -> tuple[int, int]:
@@ -246,28 +234,26 @@ def _look_at(file: TextFile, *, warn: bool) -> None:
     if not file.size or file.kind == "spacy":
         return
     with closing(ByteStream(file.path, file.compression)) as stream:
-        head = stream.read(0, HEAD)
-    for magic, (what, way_out) in _MAGIC.items():
-        if head.startswith(magic):
-            raise Errors.EL230(path=file.path, what=what, way_out=way_out)
+        head = stream.read(0, CHUNK)[:HEAD]
     encoding = encoding_of(head)
     if encoding not in ("utf-8", "utf-8-sig"):
         said = f"it is {encoding.upper()}"
         raise Errors.EL031(path=file.path, line=1, error=said)
+    for magic, why in _MAGIC.items():
+        if head.startswith(magic):
+            raise _not_text(file.path, *why)
     if b"\0" in head:
         what = "not a text file, or one in UTF-16 or UTF-32"
-        raise Errors.EL230(path=file.path, what=what, way_out=_EXTRACT)
-    whole = len(head) < HEAD
+        raise _not_text(file.path, what, _EXTRACT)
     text = head.decode("utf-8", "replace").removeprefix("\ufeff")
-    lines = text.splitlines()[: None if whole else -1] or [text]
+    lines = text.splitlines()[: -1 if len(head) == HEAD else None] or [text]
     lines = [line for line in lines if line.strip()]
     if file.kind == "conllu":
         _look_at_conllu(file, lines)
     looks = _looks_like(lines) if warn and lines and file.kind == "text" else None
     if looks is not None:
         what, line = looks
-        shown = line.strip()[:80]
-        warning = Warnings.ELW63(path=file.path, what=what, line=shown)
+        warning = Warnings.ELW63(path=file.path, what=what, line=line.strip()[:80])
         warnings.warn(warning, stacklevel=4)
 
 
@@ -285,19 +271,20 @@ def _look_at_conllu(file: TextFile, lines: Sequence[str]) -> None:
         elif len(fields) > 1 and CONLLU_ID.fullmatch(fields[0]):
             return
         elif (n := len(fields if len(fields) > 1 else line.split())) > 1:
-            problem = f"{n} columns, which don't begin with the number of a token"
-            problem += " (a token and its labels, as of CoNLL-2003 or WNUT-17, "
-            problem += "for instance)"
+            problem = (
+                f"{n} columns, which don't begin with the number of a token (a token "
+                "and its labels, as of CoNLL-2003 or WNUT-17, for instance)"
+            )
         else:
             problem = "no line of CoNLL-U, which begins with the number of a token"
-        values = {"path": file.path, "problem": problem, "line": line.strip()[:80]}
-        raise Errors.EL231(**values, way_out=_CONVERT)
+        said = {"problem": problem, "line": line.strip()[:80], "way_out": _CONVERT}
+        raise Errors.EL231(path=file.path, **said)
 
 
 def _looks_like(lines: Sequence[str]) -> tuple[str, str] | None:
     """If lines look like something else than text, return its name and one of the
     lines; else return None."""
-    first = lines[0].strip()
+    first, rows = lines[0].strip(), [row for row in lines if not row.startswith("#")]
     tagged = [line for line in lines if _TAG.match(line)]
     if first.lower().startswith(("<?xml", "<!doctype", "<html")):
         return "mark-up", first
@@ -307,8 +294,7 @@ def _looks_like(lines: Sequence[str]) -> tuple[str, str] | None:
         return "JSON (name it .jsonl if each line is an object)", first
     if any(_TIMES.match(line) for line in lines[:FEW_LINES]):
         return "subtitles", first
-    rows = [line for line in lines if not line.startswith("#")]
-    if rows and all(_is_conllu(line) for line in rows):
+    if rows and all(map(_CONLLU_ROW.match, rows)):
         return "CoNLL-U (name it .conllu)", rows[0]
     return _looks_like_columns(rows) if len(rows) >= FEW_LINES else None
 
@@ -322,16 +308,9 @@ def _looks_like_columns(rows: Sequence[str]) -> tuple[str, str] | None:
     labelled = [w for w in words if len(w) > 1 and _LABEL.fullmatch(w[-1])]
     if len(labelled) >= most:
         return "tokens and their labels", " ".join(labelled[0])
-    for mark in ",;|":
-        counts = {line.count(mark) for line in rows}
-        if len(rows) > FEW_LINES and len(counts) == 1 and counts.pop() > 1:
-            return "columns", rows[0]
-    return None
-
-
-def _is_conllu(line: str) -> bool:
-    fields = line.split("\t")
-    return len(fields) > 2 and CONLLU_ID.fullmatch(fields[0]) is not None
+    counts = [{line.count(mark) for line in rows} for mark in ",;|"]
+    is_table = any(len(found) == 1 and min(found) > 1 for found in counts)
+    return ("columns", rows[0]) if is_table and len(rows) > FEW_LINES else None
 
 
 def _is_json(lines: Sequence[str]) -> bool:
