@@ -56,6 +56,16 @@ class RunningText:
         for start in range(0, self.length, BLOCK):
             yield self.read(start, start + BLOCK)
 
+    def counts(self, n_words: int) -> np.ndarray:
+        """Return the count of each word, or an empty array if a number stands for no
+        word."""
+        counts_V = np.zeros(n_words, dtype=np.int64)
+        for ids in self.blocks():
+            if int(ids.min()) < 0 or int(ids.max()) >= n_words:
+                return counts_V[:0]
+            counts_V += np.bincount(ids, minlength=n_words)
+        return counts_V
+
 
 @dataclass(frozen=True)
 class Corpus:
@@ -114,9 +124,7 @@ class Corpus:
             max_tokens -= count_tokens(ids)
         forward = RunningText(self.forward.pieces, stop)
         backward = RunningText(self.backward.pieces, stop)
-        counts_V = np.zeros_like(self.counts_V)
-        for ids in forward.blocks():
-            counts_V += np.bincount(ids, minlength=len(counts_V))
+        counts_V = forward.counts(len(self.words))
         return replace(self, counts_V=counts_V, forward=forward, backward=backward)
 
     @cached_property

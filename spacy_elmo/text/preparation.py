@@ -12,9 +12,9 @@ import json
 import multiprocessing
 import shutil
 import zlib
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -45,6 +45,7 @@ from .corpus import (
 )
 from .files import TextFile, describe, files_of
 from .reading import Reader, batched, read_contents
+from .streams import in_order
 from .tokens import Reading
 
 PARTS, REQUEST, WHOLE = "unfinished", "request.json", "whole"
@@ -250,13 +251,8 @@ def _make_all(
     # spawn, since a forked process would inherit locks that torch's threads hold.
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(processes, context, end_with_parent)
-    running: deque[Future[int]] = deque()
     try:
-        for task in tasks:
-            running.append(pool.submit(make_part, *task))
-            if len(running) > 2 * processes:
-                yield running.popleft().result()
-        yield from (future.result() for future in running)
+        yield from in_order(pool, make_part, tasks, 2 * processes)
     except BrokenProcessPool as error:
         raise Errors.EL044(processes=processes) from error
     finally:

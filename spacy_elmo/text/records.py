@@ -104,20 +104,18 @@ class Lines(Source):
         """Yield lines, and long lines in pieces. Blank lines are left out. If the file
         is one document, yield pieces that end at the end of a line if possible."""
         first, data = self._take(start, end)
-        begins = not first or self.stream.read(first - 1, first) == b"\n"
-        at = 0
+        of_lines = self.file.document is None
+        follows_line = of_lines and self.stream.read(first - 1, first) == b"\n"
+        at, begins = 0, first == 0 or follows_line
         while at < len(data):
             until = self._end_of_piece(data, at)
-            piece, position = data[at:until], first + at
-            at = until
-            if self.file.document is not None:
-                yield Record(position, position == 0, piece)
-                continue
-            ends = piece.endswith(b"\n")
-            is_whole = begins and (ends or (self.at_end and until == len(data)))
-            if piece.strip() or not is_whole:
-                yield Record(position, begins, piece)
+            piece = data[at:until]
+            is_last = self.at_end and until == len(data)
+            ends = of_lines and (is_last or piece.endswith(b"\n"))
+            if piece.strip() or not (begins and ends):
+                yield Record(first + at, begins, piece)
                 begins = ends
+            at = until
 
     def _cut(self, position: int) -> int:
         """A range ends at the next begin of a line or, if the line is long, of a word
@@ -192,16 +190,15 @@ class Docs(Source):
 
     def read(self, start: int, end: int) -> Iterator[Record]:
         """Yield Docs."""
-        self.at_end = not self._left
-        while self._position < end and not self.at_end:
+        while self._left and self._position < end:
             (number, doc), at = next(self._docs), self._position
             self._position += len(doc.text) + 1
             self._left -= 1
-            self.at_end = not self._left
             if at >= start:
                 self._checksum.update(doc.text.encode("utf-8", "replace") + b"\0")
                 self._taken += round(self._mean_bytes)
                 yield Record(number, True, doc)
+        self.at_end = not self._left
 
     def _each(self, docs: "DocBin") -> Iterator[tuple[int, "Doc"]]:
         from spacy.vocab import Vocab

@@ -34,6 +34,9 @@ MANIFEST, WORDS = "manifest.json", "words.txt"
 COUNTS, CHARACTERS = "counts.npy", "characters.npy"
 DIRECTIONS = ("forward", "backward")
 FORMAT_VERSION = 1
+COUNTED = ("sentences", "tokens", "types", "vocab", "shards")
+# Errors of reading a manifest of a stranger.
+UNREADABLE = OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError
 
 
 def is_prepared(path: Path) -> bool:
@@ -57,21 +60,14 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         manifest = read_json(decode(path.read_bytes()), path)
         if manifest["format"] != FORMAT_VERSION:
             raise ValueError(f"format {manifest['format']!r} is not known here")
-        numbers = [entry["bytes"] for entry in manifest["files"].values()]
-        for key in ("sentences", "tokens", "types", "vocab", "shards"):
-            numbers.append(manifest["counts"][key])
+        counts, entries = manifest["counts"], manifest["files"].values()
+        numbers = [entry["bytes"] for entry in entries]
+        numbers += [counts[key] for key in COUNTED]
         if any(type(number) is not int for number in numbers):
             raise ValueError("a size or count is not a number")
-        if not 0 < manifest["counts"]["shards"] <= len(manifest["files"]):
+        if not 0 < counts["shards"] <= len(entries):
             raise ValueError("it does not list as many shards as it counts")
-    except (
-        OSError,
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-    ) as error:
+    except UNREADABLE as error:
         raise _damaged(folder, f"{MANIFEST} can't be read: {error!r}") from error
     return dict(manifest)
 
@@ -135,23 +131,12 @@ def open_corpus(folder: Path, *, check: bool = True) -> Corpus:
     for direction in DIRECTIONS:
         names = [shard_name(i, direction) for i in range(counts["shards"])]
         text = RunningText([_load(folder / name, np.int32, (None,)) for name in names])
-        if check and not np.array_equal(_counts_in(text, len(words)), counts_V):
+        if check and not np.array_equal(text.counts(len(words)), counts_V):
             problem = f"its {direction} text has other words than '{COUNTS}' says"
             raise _damaged(folder, problem)
         running.append(text)
     corpus = Corpus(words, counts_V, characters_VC, words, counts_V, *running)
     return corpus.limit_vocab(counts["vocab"])
-
-
-def _counts_in(text: RunningText, n_words: int) -> np.ndarray:
-    """Return the count of each word in a text, or an empty array if a number stands for
-    no word."""
-    counts_V = np.zeros(n_words, dtype=np.int64)
-    for ids in text.blocks():
-        if int(ids.min()) < 0 or int(ids.max()) >= n_words:
-            return counts_V[:0]
-        counts_V += np.bincount(ids, minlength=n_words)
-    return counts_V
 
 
 def _load(path: Path, dtype: type, shape: tuple[int | None, ...]) -> np.ndarray:

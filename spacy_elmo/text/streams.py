@@ -5,10 +5,11 @@ target, V distinct words of a batch, C characters.
 """
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sized
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -30,8 +31,7 @@ T = TypeVar("T")
 TokenReader = Callable[[np.ndarray], tuple[np.ndarray, ...]]
 
 
-@dataclass(frozen=True)
-class Direction(Generic[A]):
+class Direction(NamedTuple, Generic[A]):
     """One direction of a batch.
 
     Attributes:
@@ -46,8 +46,7 @@ class Direction(Generic[A]):
 
     def map(self, convert: Callable[[A], B]) -> "Direction[B]":
         """Return the direction with each of its arrays converted."""
-        arrays = (self.word_N, self.position_P, self.target_P)
-        return Direction(*map(convert, arrays))
+        return Direction(*map(convert, self))
 
 
 @dataclass(frozen=True)
@@ -223,10 +222,17 @@ def read_ahead(make: Callable[[int], T], numbers: Iterable[int]) -> Iterator[T]:
     """Yield make(n) for every number. A thread computes the next result while the last
     one is in use."""
     with ThreadPoolExecutor(1) as pool:
-        following: Future[T] | None = None
-        for number in numbers:
-            made, following = following, pool.submit(make, number)
-            if made is not None:
-                yield made.result()
-        if following is not None:
-            yield following.result()
+        yield from in_order(pool, make, zip(numbers), 1)
+
+
+def in_order(
+    pool: Executor, make: Callable[..., T], tasks: Iterable[tuple[Any, ...]], ahead: int
+) -> Iterator[T]:
+    """Yield make(*task) for every task, in order. A pool computes up to `ahead` further
+    results meanwhile."""
+    running: deque[Future[T]] = deque()
+    for task in tasks:
+        running.append(pool.submit(make, *task))
+        if len(running) > ahead:
+            yield running.popleft().result()
+    yield from (future.result() for future in running)

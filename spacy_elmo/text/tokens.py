@@ -89,34 +89,32 @@ def tokenizer_of(reading: Reading, *, lines: bool = True) -> Tokenize:
     """
     if reading.pipeline is not None:
         return _tokenizer_of_pipeline(reading.pipeline, reading.pipeline_hash)
-    lang, split = reading.lang, reading.split
-    if reading.tokenizer == "whitespace":
-        words = _WORD_OR_LINE_END if lines else _WORD
-        return lambda texts: (
-            list(_sentences(_separated(text, words), text, split, lines))
-            for text in texts
-        )
-    if reading.tokenizer != "spacy":
+    if reading.tokenizer not in ("spacy", "whitespace"):
         problem = "a tokenizer is 'spacy' or 'whitespace'"
         raise Errors.EL032(lang=reading.tokenizer, error=problem)
-    nlp = _blank(lang)
+    nlp = _blank(reading.lang) if reading.tokenizer == "spacy" else None
 
-    def tokenize(texts: Sequence[str]) -> Iterator[list[Sentence]]:
+    def tokens_of(text: str) -> Sentence:
         nonlocal nlp
-        for text in texts:
-            # The vocabulary of nlp grows with every new word. spaCy's memory zones
-            # would empty it after each batch, but make the tokenizer twice as slow.
-            if len(nlp.vocab) > MAX_WORDS:
-                nlp = _blank(lang)
-            yield [
-                sentence.moved(start)
-                for start, piece in short_words(text)
-                for sentence in _sentences(
-                    _tokens_of(nlp.tokenizer(piece), piece), piece, split, lines
-                )
-            ]
+        if nlp is None:
+            return _separated(text, line_ends=lines)
+        # The vocabulary of nlp grows with every new word. spaCy's memory zones would
+        # empty it after each batch, but make the tokenizer twice as slow.
+        if len(nlp.vocab) > MAX_WORDS:
+            nlp = _blank(reading.lang)
+        return _tokens_of(nlp.tokenizer(text), text)
 
-    return tokenize
+    def sentences_of(text: str) -> Iterator[Sentence]:
+        for start, piece in [(0, text)] if nlp is None else short_words(text):
+            tokens, breaks = tokens_of(piece), []
+            if lines and _LINE_END.search(piece.rstrip()):
+                found = enumerate(tokens.tokens, 1)
+                breaks = [i for i, token in found if _LINE_END.search(token)]
+            firsts = _firsts(tokens.tokens, breaks) if reading.split else breaks
+            for sentence in _split(tokens, firsts):
+                yield sentence.moved(start)
+
+    return lambda texts: (list(sentences_of(text)) for text in texts)
 
 
 def _tokenizer_of_pipeline(pipeline: str, files_hash: str | None) -> Tokenize:
@@ -168,28 +166,13 @@ def _tokens_of(doc: "Doc", text: str) -> Sentence:
     return Sentence(tokens, starts, ends)
 
 
-def _separated(text: str, words: re.Pattern[str]) -> Sentence:
-    """Return all tokens of a text in which white space separates them."""
-    places = [match.span() for match in words.finditer(text.rstrip())]
+def _separated(text: str, *, line_ends: bool) -> Sentence:
+    """Return the tokens of a text in which white space separates them. If `line_ends`,
+    the ends of lines are tokens, too."""
+    pattern = _WORD_OR_LINE_END if line_ends else _WORD
+    places = [match.span() for match in pattern.finditer(text.rstrip())]
     tokens = [text[start:end][:MAX_TOKEN] for start, end in places]
     return Sentence(tokens, [start for start, _ in places], [end for _, end in places])
-
-
-def _sentences(
-    tokens: Sentence, text: str, split: bool, lines: bool
-) -> Iterator[Sentence]:
-    """Yield the sentences of all tokens of a text.
-
-    Args:
-        tokens: The tokens. If `lines`, the ends of lines are tokens, too.
-        text: The text.
-        split: Whether sentences end by the rule of spaCy's sentencizer.
-        lines: Whether they end at the end of a line.
-    """
-    breaks: list[int] = []
-    if lines and _LINE_END.search(text.rstrip()):
-        breaks = [i for i, t in enumerate(tokens.tokens, 1) if _LINE_END.search(t)]
-    return _split(tokens, _firsts(tokens.tokens, split, breaks))
 
 
 def _split(tokens: Sentence, firsts: list[int]) -> Iterator[Sentence]:
@@ -208,7 +191,7 @@ def _split(tokens: Sentence, firsts: list[int]) -> Iterator[Sentence]:
             yield sentence
 
 
-def _firsts(texts: list[str], split: bool, breaks: list[int]) -> list[int]:
+def _firsts(texts: list[str], breaks: list[int]) -> list[int]:
     """Return the numbers of the tokens that begin a sentence, without the first token.
 
     By the rule of spaCy's sentencizer a sentence ends after one of its marks and the
@@ -217,11 +200,8 @@ def _firsts(texts: list[str], split: bool, breaks: list[int]) -> list[int]:
 
     Args:
         texts: All tokens.
-        split: Whether sentences end by this rule.
         breaks: Tokens that begin a sentence in any case.
     """
-    if not split:
-        return breaks
     from spacy.lang.lex_attrs import is_punct
 
     marks = _sentence_marks()

@@ -242,13 +242,11 @@ def _checked(arrays: Arrays, path: str | Path) -> Arrays:
         if dtype is np.int8:
             check((array >= -LARGEST).all(), f"{name} holds -128")
 
-    layers = _layer_names(arrays)
-    parts = [f"{n}.{part}" for n in [*layers, "output"] for part in _PARTS]
-    check(
-        sorted(arrays) == sorted(["format", "pieces", "table", *parts]),
-        "arrays are missing",
-    )
-    check(bool(layers), "it has no layers")
+    layers = [*_layer_names(arrays), "output"]
+    parts = [f"{name}.{part}" for name in layers for part in _PARTS]
+    is_complete = sorted(arrays) == sorted(["format", "pieces", "table", *parts])
+    check(is_complete, "arrays are missing")
+    check(len(layers) > 1, "it has no layers")
     check_array("format", np.int32)
     version = int(arrays["format"])
     check(version == FORMAT_VERSION, f"its format is {version}")
@@ -260,25 +258,24 @@ def _checked(arrays: Arrays, path: str | Path) -> Arrays:
     check(len(set(pieces)) == len(pieces), "it has a piece twice")
     has_special = {UNKNOWN, FIRST, LAST} <= set(pieces)
     check(has_special, f"{UNKNOWN}, {FIRST} or {LAST} is missing")
-    are_matrices = all(arrays[f"{n}.weight"].ndim == 2 for n in [*layers, "output"])
-    check(are_matrices, "a weight is not a matrix")
-    check(arrays["table"].ndim == 2, "the table is not a matrix")
-    width = arrays["table"].shape[1]
+    width = _columns(arrays["table"])
     check_array("table", np.int8, len(pieces), width)
-    for number, name in enumerate([*layers, "output"]):
+    for name in layers:
         rows = width if name == "output" else 3 * width
         check(0 < rows <= MAX_COLUMNS, f"{name} has {rows} rows")
-        columns = arrays[f"{name}.weight"].shape[1]
+        columns = _columns(arrays[f"{name}.weight"])
         # The residual connection adds the input to the output: both are equally wide.
-        check(
-            columns == width or number == 0 or name == "output",
-            f"{name} has {columns} columns",
-        )
+        is_free = name in ("layer.0", "output")
+        check(columns == width or is_free, f"{name} has {columns} columns")
         check_array(f"{name}.weight", np.int8, rows, columns)
         check_array(f"{name}.scale", np.float32, columns)
         check_array(f"{name}.bias", np.float32, columns)
         width = columns
     return arrays
+
+
+def _columns(matrix: np.ndarray) -> int:
+    return matrix.shape[-1] if matrix.ndim else 0
 
 
 _PARTS = ("weight", "scale", "bias")
