@@ -110,8 +110,9 @@ class Lines(Source):
         while at < len(data):
             until = self._end_of_piece(data, at)
             piece = data[at:until]
-            is_last = self.at_end and until == len(data)
-            ends = of_lines and (is_last or piece.endswith(b"\n"))
+            ends = of_lines and (
+                piece.endswith(b"\n") or (self.at_end and until == len(data))
+            )
             if piece.strip() or not (begins and ends):
                 yield Record(first + at, begins, piece)
                 begins = ends
@@ -127,11 +128,11 @@ class Lines(Source):
         return position + _rest_of_character(self.stream.read(position, position + 3))
 
     def _end_of_piece(self, data: bytes, start: int) -> int:
-        stop, is_document = start + self.piece, self.file.document is not None
-        if is_document and stop >= len(data):
-            return len(data)
-        find = data.rfind if is_document else data.find
-        newline = find(b"\n", start, stop)
+        stop = start + self.piece
+        if self.file.document is None:
+            newline = data.find(b"\n", start, stop)
+        else:
+            newline = data.rfind(b"\n", start, stop) if stop < len(data) else -1
         if newline >= 0 or stop >= len(data):
             return newline + 1 or len(data)
         space = data.rfind(b" ", start, stop)
