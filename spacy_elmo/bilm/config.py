@@ -3,7 +3,14 @@
 import reprlib
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from ..errors import Errors
 
@@ -73,17 +80,29 @@ class BiLMConfig(BaseModel):
     forget_bias: Bias = 1.0  # constant of the forget gate, beside the stored bias
 
     def __init__(self, /, **sizes: Any) -> None:
+        # Pydantic keeps every unknown setting and every bad filter of a hostile file.
+        known = type(self).model_fields
+        if unknown := [name for name in sizes if name not in known]:
+            shown = f"{reprlib.repr(unknown[0])}; there are {', '.join(known)}"
+            raise Errors.EL020(problem=f"unknown setting {shown}")
         try:
             super().__init__(**sizes)
         except ValidationError as error:
             raise Errors.EL020(problem=_problem(error)) from error
+
+    @field_validator("filters", mode="before")
+    @classmethod
+    def _check_number(cls, filters: Any) -> Any:
+        if isinstance(filters, (list, tuple)) and len(filters) > MAX_LAYERS:
+            raise ValueError(f"must be 1 to {MAX_LAYERS} pairs")
+        return filters
 
     @model_validator(mode="after")
     def _check_characters(self) -> "BiLMConfig":
         if self.characters == "bytes" and self.n_characters < 262:
             raise ValueError("n_characters must be at least 262 for bytes")
         if self.has_characters:
-            if not 0 < len(self.filters) <= MAX_LAYERS:
+            if not self.filters:
                 raise ValueError(f"filters must be 1 to {MAX_LAYERS} pairs")
             if max(width for width, _ in self.filters) > self.max_characters:
                 raise ValueError("a filter is wider than max_characters")
@@ -136,10 +155,7 @@ def _problem(error: ValidationError) -> str:
     for found in error.errors():
         where = ".".join(str(p) for p in found["loc"] if p not in ("int", "float"))
         message = found["msg"].removeprefix("Value error, ")
-        if found["type"] == "extra_forbidden":
-            known = ", ".join(BiLMConfig.model_fields)
-            message = f"unknown setting {reprlib.repr(where)}; there are {known}"
-        elif where:
+        if where:
             message = f"{where}: {message}, found {reprlib.repr(found['input'])}"
         problems[where] = message
     return "; ".join(problems.values())

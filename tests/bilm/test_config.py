@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+import tracemalloc
 
 import pytest
 
@@ -35,7 +36,7 @@ from spacy_elmo.bilm.config import PUBLISHED, BiLMConfig
         ({"filters": [[1]]}, r"filters\.0\.1: .*required"),
         ({"filters": [[1, 2], [0, 2]]}, r"filters\.1\.0: .*greater than or equal to 1"),
         ({"filters": []}, "filters must be 1 to 100 pairs"),
-        ({"filters": [[1, 1]] * 101}, "filters must be 1 to 100 pairs"),
+        ({"filters": [[1, 1]] * 101}, "filters: must be 1 to 100 pairs"),
         ({"filters": [[51, 1]]}, "wider than max_characters"),
         ({"n_characters": 261}, "at least 262 for bytes"),
         ({"characters": "alphabet", "n_characters": 6}, "n_characters: .*7"),
@@ -44,7 +45,7 @@ from spacy_elmo.bilm.config import PUBLISHED, BiLMConfig
         ({"token_projection": False}, r"filters \(2048\) must sum to .* \(128\)"),
         ({"colour": "red"}, "unknown setting 'colour'"),
         ({"self": 1}, "unknown setting 'self'"),
-        ({"colour": 1, "n_layers": 0}, "n_layers: .*; unknown setting 'colour'"),
+        ({"n_layers": 0, "word_dim": -1}, "n_layers: .*; word_dim: "),
     ],
 )
 def test_what_can_not_be_is_refused(sizes, said):
@@ -52,6 +53,21 @@ def test_what_can_not_be_is_refused(sizes, said):
         with pytest.raises(ValueError, match=rf"EL020.*{said}") as caught:
             make()
         assert len(str(caught.value)) < 600
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [{"filters": [[0, "x"]] * 10**5}, {f"size{i}": 1 for i in range(10**5)}],
+    ids=["filters", "settings"],
+)
+def test_a_long_refusal_takes_little_memory(sizes):
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="EL020"):
+            BiLMConfig.from_dict(sizes)
+        assert tracemalloc.get_traced_memory()[1] < 30e6
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("value", ["x" * 10**6, [1] * 10**6, 10**1000])
