@@ -54,12 +54,13 @@ def embedded(folder, output, **options):
 @pytest.mark.parametrize(
     "options",
     [
-        {},
         {"layers": "0,2", "dtype": "float16"},
-        {"dtype": "int8"},
         {"layers": "all", "dtype": "int8"},
-        {"pool": "sentence"},
         {"pool": "doc", "dtype": "int8"},
+        *(
+            pytest.param(options, marks=pytest.mark.slow)
+            for options in ({}, {"dtype": "int8"}, {"pool": "sentence"})
+        ),
     ],
     ids=lambda options: ",".join(map(str, options.values())) or "default",
 )

@@ -107,7 +107,10 @@ def own_parameters(nlp):
 
 
 @pytest.mark.parametrize("embed", [HASHES, STATIC, CHARACTERS, WIDER, NARROWER])
-@pytest.mark.parametrize("at", ["input", "output", "both"])
+@pytest.mark.parametrize(
+    "at",
+    ["both", *(pytest.param(x, marks=pytest.mark.slow) for x in ("input", "output"))],
+)
 def test_sublayers_are_trained_and_saved(embed, at, tmp_path):
     nlp = pipeline(at=at, embed=embed)
     batch = examples(nlp)

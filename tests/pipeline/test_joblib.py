@@ -41,7 +41,10 @@ def nlp(request):
     return trained(sizes=LARGE, frozen=request.param)
 
 
-@pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing"])
+@pytest.mark.parametrize(
+    "backend",
+    ["loky", "threading", pytest.param("multiprocessing", marks=pytest.mark.slow)],
+)
 def test_workers(nlp, backend):
     workers = Parallel(n_jobs=2, backend=backend)
     for found in workers(delayed(read)(nlp, TEXTS) for _ in range(3)):

@@ -115,7 +115,7 @@ def test_each_alone_and_both(copied, shared, before, tmp_path):
         assert [annotations(nlp) for nlp in pair] == found
 
 
-@pytest.mark.parametrize("shared", ["elmo", "tagger", "both"])
+@pytest.mark.parametrize("shared", SHARED)
 @pytest.mark.filterwarnings("ignore:.*ELW20")
 def test_a_copy_learns_alone(copied, shared):
     """Its listeners hear its own biLM, which learns; the others stand still."""

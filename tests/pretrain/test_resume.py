@@ -52,9 +52,8 @@ def undisturbed(tmp_path_factory):
 @pytest.mark.parametrize(
     ("objective", "number"),
     [
-        ("full", signal.SIGINT),
         ("adaptive", signal.SIGTERM),
-        pytest.param("full", signal.SIGTERM, marks=pytest.mark.slow),
+        pytest.param("full", signal.SIGINT, marks=pytest.mark.slow),
         pytest.param("sampled", signal.SIGINT, marks=pytest.mark.slow),
     ],
 )

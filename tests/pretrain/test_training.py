@@ -209,7 +209,16 @@ def test_published_table_of_words_gets_no_new_softmax(folder):
         pretrain(going_on(folder, folder / "words"), folder / "out")
 
 
-@pytest.mark.parametrize("file", ["", "config.json", "weights.safetensors"])
+@pytest.mark.parametrize(
+    "file",
+    [
+        "",
+        *(
+            pytest.param(x, marks=pytest.mark.slow)
+            for x in ("config.json", "weights.safetensors")
+        ),
+    ],
+)
 def test_a_run_does_not_overwrite_what_it_starts_from(folder, file):
     first = pretrain(config(folder), folder / "out")
     before = (first / "weights.safetensors").read_bytes()
