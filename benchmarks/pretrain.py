@@ -6,7 +6,6 @@ token and gets its gradients from autograd.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -130,8 +129,8 @@ def every_token(batch: Batch[np.ndarray], config: BiLMConfig) -> Batch[np.ndarra
     numbers_N = np.arange(len(ahead.word_N))
     return Batch(
         (full_VC[np.concatenate([ahead.word_N, back.word_N])],),
-        replace(ahead, word_N=numbers_N),
-        replace(back, word_N=len(numbers_N) + numbers_N),
+        ahead._replace(word_N=numbers_N),
+        back._replace(word_N=len(numbers_N) + numbers_N),
         batch.n_streams,
     )
 

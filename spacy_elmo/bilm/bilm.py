@@ -196,8 +196,6 @@ class BiLM(BidirectionalLM):
             The layers, (L+1, N, D), and the state after the batch.
         """
         device = self.device
-        if state is None:
-            state = self.zero_state(batch.batch_sizes[0])
         with safe_from_forks():
             word_N = to_device(batch.word_N, device)
             reversed_N = to_device(batch.reversed_N, device)

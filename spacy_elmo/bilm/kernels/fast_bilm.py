@@ -96,7 +96,7 @@ class FastBiLM:
         word_N: Tensor,
         reversed_N: Tensor,
         batch_sizes: Sequence[int],
-        state: BiLMState,
+        state: BiLMState | None = None,
         dropout: float = 0.0,
     ) -> tuple[Tensor, BiLMState]:
         """Return the layers of packed sentences, (L+1, N, D), and the state after them.
@@ -106,16 +106,21 @@ class FastBiLM:
             word_N: The word at each packed position.
             reversed_N: The position that mirrors each one in its sentence.
             batch_sizes: Number of sentences that are longer than t, for each step t.
-            state: The state before the first step.
+            state: The state before the first step; None for zeros.
             dropout: Rate on the input of every LSTM layer while training.
         """
         model, key = self._model, self.dispatch_key()
         kernel, weights = self._lstm(key, batch_sizes)
-        backward_N = word_N[reversed_N]
-        inputs = Inputs(x_VH, word_N, backward_N, batch_sizes, state, dropout)
+        rows = word_N, word_N[reversed_N]
         if kernel is native_lstm:  # it writes each row where `join` would copy it to
-            layers_LN2H, state = kernel.read_layers(model, weights, inputs, reversed_N)
+            layers_LN2H, state = native_lstm.read_layers(
+                model, weights, x_VH, rows, reversed_N, batch_sizes, state
+            )
             return layers_LN2H.flatten(2), state
+        if state is None:
+            weight = next(weights_of(model.forward_lstm))
+            state = BiLMState.zeros(model.config, batch_sizes[0], weight)
+        inputs = Inputs(x_VH, *rows, batch_sizes, state, dropout)
         ahead, back, state = self._read(kernel, weights, key, inputs)
         return model.join(x_VH[word_N], ahead, back, reversed_N), state
 

@@ -73,7 +73,7 @@ class DispatchKey(NamedTuple):
 def dispatch_key_of(weight: Tensor, precision: Precision) -> DispatchKey:
     """Return the dispatch key of a model with this weight, in this thread and now."""
     device, gradient, traced = weight.device.type, torch.is_grad_enabled(), is_traced()
-    library = None if traced else find_library()
+    library = None if traced else _library(forced_kernels().get("instructions"))
     known = gradient and not traced and torch.amp.is_autocast_available(device)
     is_on = known and torch.is_autocast_enabled(device)
     return DispatchKey(
@@ -218,7 +218,10 @@ def find_library() -> Library | None:
     """Return the C library with the best instruction set of this processor, or with the
     forced one. Return None if the library was not built, or if "none" is forced. Raises
     ValueError [EL150] if the forced instruction set can't run."""
-    forced = forced_kernels().get("instructions")
+    return _library(forced_kernels().get("instructions"))
+
+
+def _library(forced: str | None) -> Library | None:
     if forced is None:
         return native.best()
     return None if forced == "none" else native.load(forced)

@@ -3,6 +3,7 @@
 Shapes: as in lstm.py; I columns of a layer's input.
 """
 
+from collections.abc import Sequence
 from math import inf
 from typing import Any, NamedTuple
 
@@ -70,14 +71,23 @@ def _pack(library: Library, layer: Any, mode: int) -> dict[str, Tensor]:
 def read(model: BidirectionalLM, weights: Weights, inputs: Inputs) -> Outputs:
     """Compute `model.read(*inputs)`. There is no dropout: the library is not for
     training."""
-    in_order = torch.arange(len(inputs.backward_N), device="cpu")
-    layers_LN2H, state = read_layers(model, weights, inputs, in_order)
+    x_VH, *rows, batch_sizes, state, _ = inputs
+    in_order = torch.arange(len(rows[0]), device="cpu")
+    layers_LN2H, state = read_layers(
+        model, weights, x_VH, rows, in_order, batch_sizes, state
+    )
     ahead, back = layers_LN2H[1:].unbind(dim=2)
     return list(ahead), list(back), state
 
 
 def read_layers(
-    model: BidirectionalLM, weights: Weights, inputs: Inputs, write_back_N: Tensor
+    model: BidirectionalLM,
+    weights: Weights,
+    x_VH: Tensor,
+    rows: Sequence[Tensor],
+    write_back_N: Tensor,
+    batch_sizes: Sequence[int],
+    state: BiLMState | None,
 ) -> tuple[Tensor, BiLMState]:
     """Return the layers of both directions, (L+1, N, 2, H), and the state after the
     last step. Arguments are checked: with wrong ones the library would read and write
@@ -86,8 +96,11 @@ def read_layers(
     Args:
         model: The model.
         weights: Its prepared weights.
-        inputs: The arguments of `model.read`.
+        x_VH: Token vectors.
+        rows: Row of x_VH at each position, (N,) for each direction.
         write_back_N: Row of the layers for each position of the backward direction.
+        batch_sizes: Number of sequences that are longer than t, for each step t.
+        state: The state before the first step; None for zeros.
 
     Raises:
         TypeError: A tensor has another shape or dtype.
@@ -95,20 +108,21 @@ def read_layers(
         ValueError: The batch sizes grow, or don't add up to N.
         MemoryError: [EL096] There is no memory for the library's buffers.
     """
-    x_VH, forward_N, backward_N, batch_sizes, state, _ = inputs
     config, library = model.config, weights.library
     L, H, C = config.n_layers, config.projection_dim, config.hidden_dim
-    N, B, V = len(forward_N), batch_sizes[0], len(x_VH)
+    N, B, V = len(rows[0]), batch_sizes[0], len(x_VH)
     if sum(batch_sizes) != N or list(batch_sizes) != sorted(batch_sizes)[::-1]:
         raise ValueError(f"batch sizes of {sum(batch_sizes)} rows for {N}")
     x_VH = checked_floats(x_VH, V, H)
-    read_rows = [checked_rows(rows_N, V, N) for rows_N in (forward_N, backward_N)]
+    read_rows = [checked_rows(rows_N, V, N) for rows_N in rows]
     in_order = torch.arange(N, device="cpu")
     write_rows = [in_order, checked_rows(write_back_N, N, N)]
-    h, c = (
-        [checked_floats(part, L, B, width).clone() for part in parts]
-        for parts, width in zip(zip(*state), (H, C))
-    )
+    if state is None:
+        h = [x_VH.new_zeros(L, B, H), x_VH.new_zeros(L, B, H)]
+        c = [x_VH.new_zeros(L, B, C), x_VH.new_zeros(L, B, C)]
+    else:
+        h = [checked_floats(direction.h, L, B, H).clone() for direction in state]
+        c = [checked_floats(direction.c, L, B, C).clone() for direction in state]
     layers = torch.empty(L + 1, N, 2, H, dtype=torch.float32, device="cpu")
     sizes = torch.tensor(batch_sizes, device="cpu")
     task = library.new(

@@ -81,12 +81,20 @@ class Library:
         return packed.squeeze(-1) if pairs == 1 else packed
 
     def new(self, kind: str, **fields: Any) -> Any:
-        """Return a struct of elmo.h. Tensors are passed as by `addresses`."""
-        return ffi.new(f"{kind} *", addresses(fields))
+        """Return a struct of elmo.h. A field may be a list of addresses. The tensors
+        must outlive the struct."""
+        for name, value in fields.items():
+            is_list = isinstance(value, list)
+            fields[name] = [*map(address, value)] if is_list else address(value)
+        return ffi.new(f"{kind} *", fields)
 
-    def array(self, kind: str, values: list[Any]) -> Any:
-        """Return an array of structs of elmo.h, each given by its fields."""
-        return ffi.new(f"{kind}[]", addresses(values))
+    def array(self, kind: str, structs: list[dict[str, Tensor]]) -> Any:
+        """Return an array of structs of elmo.h, each given by its fields. The tensors
+        must outlive the array."""
+        return ffi.new(
+            f"{kind}[]",
+            [dict(zip(fields, map(address, fields.values()))) for fields in structs],
+        )
 
     def call(self, name: str, task: Any) -> None:
         """Call a function on torch's number of threads. Raises MemoryError [EL096] if
@@ -123,14 +131,10 @@ def _load(instructions: str) -> Library | None:
     return Library(instructions, functions) if functions else None
 
 
-def addresses(value: Any) -> Any:
-    """Return a value for C: each tensor in it, also in lists and dictionaries, is the
-    address of its numbers, and must outlive that."""
-    if isinstance(value, Tensor):
-        return ffi.cast("void *", value.data_ptr())
-    if isinstance(value, dict):
-        return {name: addresses(field) for name, field in value.items()}
-    return [addresses(each) for each in value] if isinstance(value, list) else value
+def address(value: Any) -> Any:
+    """Return the address of a tensor's numbers, and any other value as it is."""
+    is_tensor = isinstance(value, Tensor)
+    return ffi.cast("void *", value.data_ptr()) if is_tensor else value
 
 
 def pick(columns: Tensor, *values_N: Tensor) -> Tensor:
