@@ -50,7 +50,9 @@ def test_pipelines_train(path, corpus, tmp_path):
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(p, id=p.stem, marks=pytest.mark.slow if p in OF_MODELS else ())
+        pytest.param(
+            p, id=p.stem, marks=() if p.stem == "pretrain_small" else pytest.mark.slow
+        )
         for p in PRETRAINING
     ],
 )

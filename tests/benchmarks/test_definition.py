@@ -51,6 +51,7 @@ def test_losses_and_gradients_are_ours(clips):
             assert torch.allclose(a, b, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["full", "adaptive", "sampled", "definition"])
 def test_every_objective_trains(objective):
     training = Training(
@@ -92,6 +93,7 @@ def test_made_up_text_is_like_english():
     assert len(corpus.vocab) == 20_000
 
 
+@pytest.mark.slow
 def test_figures_have_all_that_they_need(folder):
     found = benchmark(
         model=str(folder),
@@ -123,6 +125,7 @@ def test_vectors_are_ours(size):
         assert ours == pytest.approx(layers.numpy(), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_inference_has_all_its_figures(folder):
     before = torch.get_num_threads()
     sentences = made_up_sentences(made_up_words(100), 200)
@@ -143,6 +146,7 @@ def test_inference_has_all_its_figures(folder):
     assert others["HashEmbedCNN 4x96"] > 0
 
 
+@pytest.mark.slow
 def test_the_library_has_all_its_figures(folder):
     rows = kernels.measure(str(folder), 1)
     assert [row["precision"] for row in rows if row["instructions"] == "none"] == [

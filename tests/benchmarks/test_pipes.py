@@ -62,6 +62,7 @@ def test_pipe_has_all_its_figures(folder):
         assert row["words/s"] > 0 and 0 < row["outside the biLM"] < 1
 
 
+@pytest.mark.slow
 def test_scaling_has_all_its_figures(monkeypatch, folder):
     monkeypatch.setattr(scaling, "VOCABULARIES", (50, 100))
     monkeypatch.setattr(scaling, "LISTENERS", (0, 2))

@@ -87,6 +87,7 @@ def test_words_are_as_they_are_written(tmp_path):
     assert [t.text for t in doc] == ["Zu", "dem", "Glück"]
 
 
+@pytest.mark.slow
 def test_a_file_can_hold_all_parts(tmp_path):
     path = tmp_path / "enp_FR.bnf.bio"
     path.write_text("".join(f"{n} O\n. O\n" for n in range(40)), encoding="utf-8")
@@ -148,6 +149,7 @@ def test_a_folder_without_files_is_an_error(tmp_path, capsys):
     assert "the files of no corpus" in said
 
 
+@pytest.mark.slow
 def test_modules_run_from_the_folder_of_the_project(tmp_path):
     command = [sys.executable, ".", "corpora", tmp_path]
     folder = Path(corpora.__file__).parent

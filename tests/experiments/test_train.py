@@ -205,6 +205,7 @@ def test_runs_are_skipped_whose_files_are_missing(folder, monkeypatch, capsys):
     assert run_of(folder, "ewt-xpos", shipped).missing() is None
 
 
+@pytest.mark.slow
 def test_speeds_of_pipelines(folder, tmp_path, capsys):
     written = tmp_path / "speeds.json"
     speeds.main("ewt-xpos", ["baseline", "elmo"], folder / "corpus", 1, written)
