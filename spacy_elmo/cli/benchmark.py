@@ -55,10 +55,10 @@ def benchmark_cli(
     sentences: list[list[str]] = []
     n_tokens = 0
     for sentence in read:
-        if n_tokens >= max_tokens:
-            break
         sentences.append(list(sentence))
         n_tokens += len(sentence)
+        if n_tokens >= max_tokens:
+            break
     if not sentences:
         raise Errors.EL033()
     found: dict[tuple[int, Any], list[tuple[float, ...]]]

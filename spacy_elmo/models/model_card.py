@@ -6,7 +6,7 @@ from typing import Any
 
 from ..bilm.weights import CARD, folder_of, read_own_json
 from ..errors import Errors
-from ..files import named_path
+from ..files import MAX_JSON, decode, named_path, reading
 from .packages import installed
 
 PAGE = "README.md"
@@ -59,11 +59,14 @@ def _card_of(path: Path) -> dict[str, Any]:
 
 def read_page(folder: Path) -> str | None:
     """Return the Markdown of a shipped model's card, without its front matter, or None.
-    `experiments ship` writes it."""
+    `experiments ship` writes it. Raises ValueError [EL002] if it can't be read."""
     path = folder / PAGE
     if not path.exists():
         return None
-    return path.read_text(encoding="utf-8").partition("\n---\n\n")[2]
+    with reading(path, Errors.EL002, max_bytes=MAX_JSON, format="Markdown"):
+        text = decode(path.read_bytes())
+    has_front = text.startswith("---\n")
+    return text.partition("\n---\n\n")[2] if has_front else text
 
 
 def tokens_read(card: dict[str, Any]) -> int:

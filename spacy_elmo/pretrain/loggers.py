@@ -130,6 +130,10 @@ class Log:
             self._finish()
 
 
+# What a line that is no row of a log can raise.
+_BAD_ROW = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
+
+
 def read_log(path: Path) -> list[dict[str, Any]]:
     """Return the complete lines of a log; none if there is no file. Raises ValueError
     [EL121] if it is not the log of a run."""
@@ -141,7 +145,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
             row = json.loads(line)
             dev = row.get("dev", {"mean": 0.0})
             sum((row["step"], row["tokens"], row["loss"], dev["mean"]))  # all numbers
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except _BAD_ROW as error:
             if line.endswith(b"\n") or not line.startswith(b"{"):
                 raise Errors.EL121(path=path) from error
             break  # unfinished: the process was killed while it wrote this line

@@ -321,11 +321,11 @@ def _measure_before(run: Run, log: Log | None) -> None:
         held_out = [name for name in run.corpora if name != TRAIN]
         before = measure(run.model, run, held_out)
         run.started += time.time() - began
-        log.skip(time.time() - began)
         run.results.before = before
         save_models(run, before[DEV], folders=[])
         found = ", ".join(f"{name} {show(it)}" for name, it in before.items())
         log.say(f"perplexity before the biLM is trained: {found}")
+        log.skip(time.time() - began)
     run.workers.wait()
 
 

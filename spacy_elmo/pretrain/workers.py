@@ -130,9 +130,10 @@ def start(device: str) -> Iterator[Workers]:
     n_sharing = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    on = torch.device(device)
-    if on.type == "cuda":
-        number = int(os.environ["LOCAL_RANK"]) if size > 1 else on.index or 0
+    kind, _, index = device.partition(":")
+    on = torch.device(kind)
+    if kind == "cuda":
+        number = int(os.environ["LOCAL_RANK"]) if size > 1 else int(index or 0)
         if number >= (n_gpus := torch.cuda.device_count()):
             problem = (
                 f"device {number} is no GPU: torch finds {n_gpus or 'no GPU'}; "

@@ -14,9 +14,11 @@ from .runs import CONFIG, config
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_no_gpu(folder):
-    with pytest.raises(ValueError, match=r"EL037.*no GPU"):
-        pretrain(config(folder, overrides={"training.device": "cuda"}), folder / "out")
+@pytest.mark.parametrize("number", [0, 256, 10**20])
+def test_no_gpu(folder, number):
+    overrides = {"training.device": f"cuda:{number}"}
+    with pytest.raises(ValueError, match=rf"EL037.*device {number} is no GPU"):
+        pretrain(config(folder, overrides=overrides), folder / "out")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

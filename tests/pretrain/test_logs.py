@@ -51,6 +51,7 @@ def test_half_a_line_is_not_read(tmp_path):
         "notes of mine",
         "caf\udce9",  # no UTF-8
         '{"step": 1, "tokens": 9, "loss": 2.0, "dev": 3}',
+        f'{{"step": 1{400 * "0"}, "tokens": 9, "loss": 2.0}}',
     ],
 )
 def test_a_log_of_something_else_is_left_alone(tmp_path, line):

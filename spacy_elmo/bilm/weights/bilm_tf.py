@@ -139,7 +139,7 @@ class ArraysFormat:
         with self.open(path) as (options, where, arrays):
             config = read_sizes(options, where, arrays)
             vocab = read_vocab_beside(where.with_name(VOCAB), config)
-            return StoredBiLM(config, vocab, None, _read_weights(config, arrays))
+            return StoredBiLM(config, vocab, None, read_weights(config, arrays))
 
 
 @registry.formats("bilm-tf")
@@ -237,7 +237,7 @@ def _stem(path: Path) -> str:
 # -- arrays -----------------------------------------------------------------------
 
 
-def _read_weights(config: BiLMConfig, arrays: Arrays) -> dict[str, Tensor]:
+def read_weights(config: BiLMConfig, arrays: Arrays) -> dict[str, Tensor]:
     """Check the shapes of all arrays, then read them. Return the parameters of a biLM.
     Raises ValueError as `check_shapes`."""
     ours = empty_arrays(config)

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...errors import Errors
+from ...errors import ElmoError, Errors
 from ...files import reading
 from ...registry import registry
 from ..arrays import FLOATS, check_shapes, shapes_of
@@ -93,8 +93,8 @@ class ManyLangsFormat:
         n_numbers = sum(array.numel() for array in empty_arrays(config).values())
         n_numbers += word_dim * (config.n_words + config.projection_dim)
         most = 4 * n_numbers + MAX_OVERHEAD
-        theirs = _read_arrays(folder / EMBEDDER, most)
-        theirs |= _read_arrays(folder / ENCODER, most)
+        theirs = _read_arrays(folder / ENCODER, most)
+        theirs |= _read_arrays(folder / EMBEDDER, most)
         try:
             if not config.has_characters:
                 words = _project_words(folder / EMBEDDER, theirs, config, word_dim)
@@ -103,6 +103,8 @@ class ManyLangsFormat:
                 name: _to_ours(name, theirs[renamed(name, _NAMES)])
                 for name in empty_arrays(config)
             }
+        except ElmoError:
+            raise
         except KeyError as error:
             raise Errors.EL006(path=folder, problem=f"has no array {error}") from error
         except (RuntimeError, ValueError) as error:  # shapes that don't fit

@@ -156,7 +156,7 @@ def latest(folder: Path) -> Path | None:
 
 def _take(stream: BinaryIO, n: int) -> bytes:
     """Read n bytes. Raises ValueError if there are fewer."""
-    data = stream.read(n)
+    data = stream.read(min(n, MAX_INDEX))
     if len(data) < n:
         raise ValueError("it ends too early")
     return data
@@ -201,11 +201,10 @@ def _read_table(data: bytes) -> dict[bytes, bytes]:
             left -= len(key)
             if left < 0:
                 raise ValueError(_TOO_LARGE)
+            if pairs and key <= pairs[-1][0]:
+                raise ValueError("its keys are not in order")
             pairs.append((key, value))
-    values = dict(pairs)
-    if [key for key, _ in pairs] != sorted(values):
-        raise ValueError("its keys are not in order")
-    return values
+    return dict(pairs)
 
 
 def _read_block(data: bytes, handle: BinaryIO, most: int) -> bytes:
@@ -213,6 +212,8 @@ def _read_block(data: bytes, handle: BinaryIO, most: int) -> bytes:
     ValueError if it is damaged, or has more than `most` bytes."""
     start = _varint(handle)
     end = start + _varint(handle)
+    if end + 5 > len(data):
+        raise ValueError("a block is outside of the file")
     kind, crc = struct.unpack_from("<BI", data, end)
     _check_crc(data[start : end + 1], crc, "a block")
     if kind not in (_PLAIN, _SNAPPY):

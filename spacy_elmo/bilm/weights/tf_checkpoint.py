@@ -11,7 +11,6 @@ skip connections: these are the values of the published models, the defaults of
 import math
 import re
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,16 @@ from ...registry import registry
 from ..arrays import check_arrays, check_shapes
 from ..config import BiLMConfig
 from ..objectives import FullSoftmax, Objective, SampledSoftmax
-from .bilm_tf import BYTES, CELL, OPTIONS, VOCAB, Arrays, ArraysFormat
+from .bilm_tf import (
+    BYTES,
+    CELL,
+    OPTIONS,
+    VOCAB,
+    Arrays,
+    ArraysFormat,
+    read_sizes,
+    read_weights,
+)
 from .format import folder_of
 from .stored import Mix, StoredBiLM, count_numbered
 from .tensor_bundle import INDEX, TensorBundle, latest
@@ -163,11 +171,15 @@ class HubFormat(ArraysFormat):
 
     def load(self, path: Path) -> StoredBiLM:
         """Read a model and its trained mix of layers."""
-        return replace(super().load(path), mix=self.read_mix(path))
+        with self.open(path) as (options, where, arrays):
+            config = read_sizes(options, where, arrays)
+            mix = _trained_mix(arrays, config.n_layers)
+            return StoredBiLM(config, None, None, read_weights(config, arrays), mix)
 
     def read_mix(self, path: Path) -> Mix | None:
         """Return the mix of layers that was trained with the model, or None."""
-        return _trained_mix(_open_module(path), self.read_config(path).n_layers)
+        with self.open(path) as (options, where, arrays):
+            return _trained_mix(arrays, read_sizes(options, where, arrays).n_layers)
 
 
 _MODULE = ("tfhub_module.pb", "saved_model.pb")

@@ -13,6 +13,7 @@ import torch
 
 from spacy_elmo.bilm import weights as files
 from spacy_elmo.bilm.bilm import BiLM
+from spacy_elmo.errors import Errors
 from spacy_elmo.pipeline import component_config
 
 from ..many_langs import save_many_langs
@@ -125,12 +126,20 @@ def test_words_alone(made):
 def test_words_alone_of_other_shapes(made):
     """Their product could be larger than all memory: it is not computed."""
     set_dims(made, char_dim=0)
-    with pytest.raises(ValueError, match=r"EL007.*projection\.weight"):
+    with pytest.raises(Errors.EL007, match=r"projection\.weight"):
         BiLM.load(made)
     keep_columns(made, (), slice(0, 3))
     edit("token_embedder.pkl", lambda a: a.update({WORD: torch.zeros(9, 3)}))(made)
-    with pytest.raises(ValueError, match=r"EL007.*word_emb_layer.*\(9, 3\)"):
+    with pytest.raises(Errors.EL007, match=r"word_emb_layer.*\(9, 3\)"):
         BiLM.load(made)
+
+
+def test_an_array_that_both_files_have_is_the_embedders(made):
+    """The encoder has no use for it."""
+    before = BiLM.load(made).fingerprint()
+    more = {"projection.weight": torch.zeros(2, 2)}
+    edit("encoder.pkl", lambda arrays: arrays.update(more))(made)
+    assert BiLM.load(made).fingerprint() == before
 
 
 def test_characters_alone(made):
