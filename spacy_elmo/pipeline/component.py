@@ -100,12 +100,12 @@ class Elmo(TrainablePipe):
         names = *links, "error_handler", "cfg"
         state = {name: getattr(self, name) for name in names if hasattr(self, name)}
         # Not the components that they are a part of, which are perhaps not copied.
-        state["linked"] = [(each, each.upstream is self) for each in self.linked]
+        state["linked"] = [(each, each.upstream is self) for each in list(self.linked)]
         return build, (self.vocab, self.model, self.name), state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        for listener, is_first in state.pop("linked"):
-            if is_first or listener.upstream is None:
+        for listener, is_upstream in state.pop("linked"):
+            if is_upstream or listener.upstream is None:
                 listener.connect(self)
             self.linked.add(listener)
         for name, value in state.items():
@@ -403,14 +403,14 @@ class Elmo(TrainablePipe):
             warnings.warn(warning, stacklevel=2)
 
     def _check_mixes(self) -> None:
-        for listener in self.linked:
+        for listener in list(self.linked):
             listener.check_weights(self)
 
     def _record_fingerprints(self) -> None:
         """Have the listeners, which are saved after this component, record the weights
         that their mixes were trained with."""
         self.fingerprint()  # takes the weights that are saved, if there are none
-        for listener in self.linked:
+        for listener in list(self.linked):
             listener.record_fingerprint(self)
 
     # -- what listeners ask for ---------------------------------------------------
@@ -674,7 +674,7 @@ class Elmo(TrainablePipe):
             self.frozen = frozen
         if self._shim.bilm.config != sizes:
             self._check_mix()
-            for listener in self.linked:
+            for listener in list(self.linked):
                 if listener.upstream is self:
                     listener.connect(self)
         return self

@@ -9,8 +9,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
-from operator import itemgetter
+from itertools import count, groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,16 +36,27 @@ from .windows import DocPieces, Pieces, tokens_of
 USER = 0  # in the place of a listener's id: layers that a user asked for
 
 
+@dataclass(eq=False)
+class Held:
+    """Layers of Docs that were read at once; None once they were released."""
+
+    layers: LayerBatch | None
+
+
 @dataclass
 class Record:
     """What is known of a Doc with certain tokens, since Docs can be retokenised."""
 
     tokens: int
     pieces: Pieces | None = None  # that it was read in
-    layers: LayerBatch | None = None  # of its batch, as long as they are waited for
+    held: Held | None = None  # its layers, in those of a batch, if they are waited for
     index: int = 0  # its number in that batch
     waiting: set[int] = field(default_factory=set)  # ids of listeners yet to read them
-    is_trimmed: bool = False  # whether its layers were released to save memory
+
+    @property
+    def layers(self) -> LayerBatch | None:
+        """The layers of its batch, if they are held."""
+        return self.held.layers if self.held else None
 
 
 class LayerStore:
@@ -55,31 +65,36 @@ class LayerStore:
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
-        self._records = weakref.WeakKeyDictionary[Doc, Record]()  # the oldest first
-        self._most_bytes = 0  # of all layers: no fewer than there are
-        self._changing = ProcessLock()
+        self._records = weakref.WeakKeyDictionary[Doc, Record]()
+        # The oldest first. A batch is gone when no record has it.
+        self._batches = weakref.WeakValueDictionary[int, Held]()
+        self._numbers = count()
+        self._most_bytes = 0  # of all batches: no fewer than there are
+        self._counting = ProcessLock()  # what is added meanwhile would not be counted
 
     def put(
         self, docs: Sequence[DocPieces], layers: LayerBatch, readers: set[int]
     ) -> None:
         """Remember how Docs were cut, and hold their layers for some readers."""
-        held = layers if readers else None
-        with self._changing:
-            for index, (doc, pieces) in enumerate(docs):
-                record = Record(tokens_of(doc), pieces, held, index, set(readers))
-                self._records.pop(doc, None)  # it is the newest now
-                self._records[doc] = record
-            if held is not None:
+        held = Held(layers) if readers else None
+        for index, (doc, pieces) in enumerate(docs):
+            record = Record(tokens_of(doc), pieces, held, index, set(readers))
+            self._records[doc] = record
+        if held is not None:
+            with self._counting:
+                self._batches[next(self._numbers)] = held
                 self._most_bytes += layers.values.nbytes
                 if self._most_bytes > self.max_bytes:
                     self._trim()
 
     def release(self) -> None:
         """Hold no layers any more, as if none had been."""
-        with self._changing:
-            for _, records in self._batches():
-                for record in records:
-                    record.layers = None
+        with self._counting:
+            for reference in self._records.keyrefs():
+                doc = reference()
+                record = None if doc is None else self._records.get(doc)
+                if record is not None:
+                    record.held = None
             self._most_bytes = 0
 
     def record(self, doc: Doc) -> Record:
@@ -117,37 +132,31 @@ class LayerStore:
             if record is not None:
                 record.waiting.discard(reader)
                 if not record.waiting:
-                    record.layers = None
+                    record.held = None
 
     @property
     def held_bytes(self) -> int:
         """Size of all layers that are held. A batch counts as long as one of its Docs
         is waited for."""
-        with self._changing:
-            return sum(layers.values.nbytes for layers, _ in self._batches())
+        return sum(n_bytes for _, n_bytes in self._sizes())
 
-    def _batches(self) -> list[tuple[LayerBatch, list[Record]]]:
-        """Return the batches that are held, each with its records, the oldest first."""
-        docs = [reference() for reference in self._records.keyrefs()]
-        records = [self._records[doc] for doc in docs if doc is not None]
-        # Another thread may release some meanwhile.
-        held = [(some, each) for each in records if (some := each.layers) is not None]
-        groups = groupby(held, key=itemgetter(0))
-        return [(layers, [record for _, record in group]) for layers, group in groups]
+    def _sizes(self) -> list[tuple[Held, int]]:
+        """Return the batches that have layers, with their bytes, the oldest first."""
+        # Other threads may add or release some meanwhile.
+        batches = [reference() for reference in self._batches.valuerefs()]
+        layers = [(held, held.layers) for held in batches if held is not None]
+        return [(held, each.values.nbytes) for held, each in layers if each is not None]
 
     def _trim(self) -> None:
         """Release the oldest layers beyond max_bytes, down to seven eighths, so that
         not every new batch makes it necessary to count them."""
-        batches = self._batches()
-        self._most_bytes = sum(layers.values.nbytes for layers, _ in batches)
-        if self._most_bytes <= self.max_bytes:
-            return
-        for layers, records in batches:
-            if self._most_bytes <= self.max_bytes - self.max_bytes // 8:
-                break
-            self._most_bytes -= layers.values.nbytes
-            for record in records:
-                record.layers, record.is_trimmed = None, True
+        excess = self.held_bytes - self.max_bytes
+        excess += self.max_bytes // 8 if excess > 0 else 0
+        for held, n_bytes in self._sizes():
+            if excess > 0:
+                excess -= n_bytes
+                held.layers = None
+        self._most_bytes = self.held_bytes
 
 
 class Reading(NamedTuple):
@@ -262,8 +271,8 @@ class LayerReader:
         """Read Docs whose layers are not held, and hold them for the other listeners
         that wait for them."""
         records = [self.store.record(doc) for doc in docs]
-        trimmed = any(each.is_trimmed and listener in each.waiting for each in records)
-        if trimmed and not self._has_warned:
+        released = any(each.held and listener in each.waiting for each in records)
+        if released and not self._has_warned:
             self._has_warned = True
             mb = self.store.max_bytes >> 20
             warnings.warn(Warnings.ELW23(mb=mb), stacklevel=2)

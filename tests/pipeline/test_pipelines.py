@@ -3,6 +3,7 @@
 import gc
 import pickle
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -224,6 +225,28 @@ def test_layers_are_held_and_counted_by_many_threads():
     del docs
     gc.collect()
     assert store.held_bytes == 0
+
+
+def test_a_doc_that_is_read_again_is_known_all_the_while():
+    doc = spacy.blank("xx").make_doc("a cat")
+    layers = LayerBatch(np.zeros((1, 2, 6), dtype="float32"), [2])
+    store, stop = LayerStore(max_bytes=1 << 20), threading.Event()
+    store.put([DocPieces(doc, [])], layers, {1})
+
+    def put_again():
+        while not stop.is_set():
+            store.put([DocPieces(doc, [])], layers, {1})
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(put_again)
+            found = [store.record(doc).pieces for _ in range(50_000)]
+            stop.set()
+    finally:
+        sys.setswitchinterval(before)
+    assert all(pieces is not None for pieces in found)
 
 
 def test_layers_of_a_doc_that_are_read_again_for_listeners_are_its_own():
