@@ -309,14 +309,22 @@ def pack(rows: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:
             scales = np.abs(rows).max(axis=-1) / np.float32(127)
             steps = np.where(scales > 0, scales, np.float32(1))
             rows = np.rint(rows / steps[..., None])
-        packed = rows.astype(DTYPES[dtype], copy=False)
+        packed = _converted(rows, dtype)
     # A value that is not finite, or too large for float16, stays so when packed.
-    if not np.isfinite(rows if dtype == "int8" else packed).all():
+    if not np.isfinite(rows if dtype == "int8" else unpack(packed, None)).all():
         raise Errors.EL210(dtype=dtype)
     return packed, scales
 
 
 def unpack(rows: np.ndarray, scales: np.ndarray | None) -> np.ndarray:
     """Return packed rows as float32, without a copy if they are float32."""
-    values = rows.astype(np.float32, copy=False)
+    values = _converted(rows, "float32")
     return values if scales is None else values * scales[..., None]
+
+
+def _converted(rows: np.ndarray, dtype: str) -> np.ndarray:
+    """Convert rows to a type, without a copy if they have it. torch converts float16
+    several times as fast as NumPy."""
+    if "float16" not in (dtype, rows.dtype.name):
+        return rows.astype(DTYPES[dtype], copy=False)
+    return np.asarray(torch.tensor(rows, device="cpu").to(getattr(torch, dtype)))

@@ -19,7 +19,16 @@ from pydantic import TypeAdapter
 
 from ..errors import Errors
 from ..files import MAX_WORDS, decode, named_path, new_checksum, publish, reading
-from ..text import MAX_PIECE, Reader, Reading, Source, TextFile, open_source
+from ..text import (
+    KINDS,
+    MAX_PIECE,
+    UNPACK,
+    Reader,
+    Reading,
+    Source,
+    TextFile,
+    open_source,
+)
 from .folder import SHARDS, Workspace, names_of_shards
 from .model import Computing, Kept, choose
 from .older import READERS
@@ -259,6 +268,9 @@ def read_plan(output: Path) -> Plan:
         if plan.hash != expected or plan.format_version not in known:
             raise ValueError("it was changed, or is of another version of spacy-elmo")
         choose("format", plan.sink, READERS)
+        for source in plan.inputs:
+            if source.kind not in KINDS or source.compression not in UNPACK:
+                raise ValueError(f"'{source.path}' is of an unknown kind")
         if missing := ESTIMATED - plan.estimate.keys():
             raise ValueError(f"its estimate lacks {sorted(missing)}")
     return plan

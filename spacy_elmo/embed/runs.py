@@ -21,6 +21,7 @@ import torch
 
 from ..errors import Errors
 from ..files import named_path
+from ..machine import thread_count
 from ..processes import StopSignals, end_with_parent
 from .folder import Workspace, remove_leftovers
 from .model import Encoder, choose
@@ -93,7 +94,7 @@ def run(
     if jobs:
         choose("format", plan.sink, (STORED,))  # version 0.2 stored others
     refuse_without_room(plan, output, jobs)
-    bar, threads = Progress(plan, output, show=progress), torch.get_num_threads()
+    bar = Progress(plan, output, show=progress)
     try:
         with StopSignals() as stop:
 
@@ -108,12 +109,10 @@ def run(
                 workers = [ProcessWorker(output, gpu_id) for _ in range(n_workers)]
                 return work_through(jobs, workers, watch)
             encoder = encoder or make_encoder(plan, output, gpu_id=gpu_id)
-            torch.set_num_threads(plan.computing.threads)
-            with Workspace(output) as workspace:
+            with thread_count(plan.computing.threads), Workspace(output) as workspace:
                 worker = Worker(plan, output, encoder, workspace, watch)
                 return Outcome(sum(map(worker.make, jobs)))
     finally:
-        torch.set_num_threads(threads)
         bar.close()
         remove_leftovers(output)
 

@@ -3,7 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -127,18 +127,25 @@ class _Checker:
     def check_job(self, number: int, left: set[str]) -> None:
         """Check the shards of a job, and remove their names from those that are
         left."""
-        with closing(self.plan.open_input(number)) as source:
+        source: Source | None = None
+        with ExitStack() as scope:
             for shard in self.plan.ranges(number):
                 problem, is_last = "is missing", False
                 if shard.name in left:
                     left.remove(shard.name)
+                    if source is None:
+                        opened = closing(self.plan.open_input(number))
+                        source = scope.enter_context(opened)
                     try:
                         is_last, problem = self._check(shard, source), ""
                     except Errors.EL208 as error:
+                        if isinstance(error.__cause__, MemoryError):
+                            raise  # the shard is not to blame
                         problem = str(error)
                 if problem:
                     self.report.problems.append(Problem(shard.name, problem))
-                    later = (n for n in left if n.startswith(f"{number:08d}-"))
+                    begin, end = f"{number:08d}-", f".{self.plan.sink}"
+                    later = (n for n in left if n.startswith(begin) and n.endswith(end))
                     is_last = shard.is_last or shard.name > max(later, default="")
                 if is_last:
                     break
@@ -156,11 +163,13 @@ class _Checker:
         text = ShardText(self.plan, shard, self._reader, source)
         recomputed, wrong = self._compare_rows(stored, text.units(), path)
         with parsing(Errors.EL208, path):
-            expected = text.header(header["processor"], stored.n_rows)
+            made_by = header["processor"]
+        expected, arrays = text.header(made_by, stored.n_rows), text.arrays()
+        with parsing(Errors.EL208, path):
             names = {"shard": "name", "input": "checksum of the input"}
             for name, value in expected.items():
                 _expect(names.get(name, name), header[name], value)
-            for name, array in text.arrays().items():
+            for name, array in arrays.items():
                 if not np.array_equal(array, stored.arrays[name]):
                     raise ValueError(f"its {name} are not those of the input")
             if wrong is not None:  # the text itself is right

@@ -19,9 +19,11 @@ from .records import MAX_PIECE, Source, open_source
 from .shards import is_prepared, manifest_hash, open_corpus, read_manifest
 from .streams import Batch, Streams, read_ahead, token_reader
 from .tokens import MAX_TOKEN, Reading, Sentence, hash_of_pipeline, tokenizer_of
+from .unpack import UNPACK
 
 __all__ = [
     "BOS_ID", "EOS_ID", "KINDS", "MAX_PIECE", "MAX_TOKEN", "SPECIALS", "UNK_ID",
+    "UNPACK",
     "Batch", "Content", "Corpus", "Reader", "Reading", "Request", "Sentence", "Source",
     "Streams", "TextFile", "build_corpus", "check_vocab", "describe", "files_of",
     "hash_of_pipeline", "is_prepared", "manifest_hash", "move",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
+from sys import maxsize
 from typing import TYPE_CHECKING, TypeVar
 
 from ..bilm import UnicodeForm, in_form
@@ -91,7 +92,8 @@ class Reader:
 
     def _tokenized(self, contents: Iterable[Content]) -> Iterator[Content]:
         """Yield contents, those of text with its sentences."""
-        for batch in batched(contents, _size, CHARACTERS_AT_ONCE):
+        limits = CHARACTERS_AT_ONCE, TEXTS_AT_ONCE
+        for batch in batched(contents, _n_characters, *limits):
             texts = [content.text or "" for content in batch]
             for content, sentences in zip(batch, self._tokenize(texts)):
                 has_tokens = content.text is None
@@ -202,24 +204,23 @@ def _refusal(file: TextFile, record: Record, error: Exception) -> ElmoError:
     return kind(path=file.path, line=line, error=problem, problem=problem)
 
 
-def _size(content: Content) -> float:
-    """Return the size of a content in a batch of CHARACTERS_AT_ONCE."""
-    return max(len(content.text or ""), CHARACTERS_AT_ONCE / TEXTS_AT_ONCE)
+def _n_characters(content: Content) -> int:
+    return len(content.text or "")
 
 
 def batched(
-    items: Iterable[T], size: Callable[[T], float], most: int
+    items: Iterable[T], size: Callable[[T], int], most: int, most_items: int = maxsize
 ) -> Iterator[list[T]]:
     """Yield lists of items. Each list ends with the item that brings the sum of their
-    sizes to `most`."""
+    sizes to `most`, or their number to `most_items`."""
     batch: list[T] = []
-    total = 0.0
+    total = 0
     for item in items:
         batch.append(item)
         total += size(item)
-        if total >= most:
+        if total >= most or len(batch) >= most_items:
             yield batch
-            batch, total = [], 0.0
+            batch, total = [], 0
     if batch:
         yield batch
 

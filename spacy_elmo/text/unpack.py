@@ -80,6 +80,7 @@ class ByteStream:
     def __init__(self, path: str, compression: str = "") -> None:
         self.path, self._is_packed = path, compression != ""
         self._start, self._buffer, self.ended = 0, bytearray(), False
+        self._damage: Exception | None = None
         self._raw = Path(path).open("rb")  # noqa: SIM115
         self._blocks = filter(None, UNPACK[compression](self._raw))
 
@@ -130,8 +131,10 @@ class ByteStream:
 
     def _grow(self) -> None:
         try:
-            data = next(self._blocks, b"")
+            data = b"" if self._damage else next(self._blocks, b"")
         except DAMAGED as error:
-            raise Errors.EL030(path=self.path, error=error) from error
+            self._damage = error
+        if self._damage is not None:
+            raise Errors.EL030(path=self.path, error=self._damage) from self._damage
         self._buffer += data
         self.ended = not data

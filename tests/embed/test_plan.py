@@ -119,6 +119,15 @@ def test_a_plan_of_another_format_is_refused(tmp_path):
         read_plan(tmp_path)
 
 
+@pytest.mark.parametrize("changed", [{"kind": "odd"}, {"compression": ".odd"}])
+def test_a_plan_of_text_of_an_unknown_kind_is_refused(tmp_path, changed):
+    """Though its hash is right."""
+    plan = big_plan(1, 9)
+    replace(plan, inputs=(replace(plan.inputs[0], **changed),)).save(tmp_path)
+    with pytest.raises(ValueError, match=r"EL202.*unknown kind"):
+        read_plan(tmp_path)
+
+
 def test_a_plan_of_version_0_2_goes_on_by_its_own_rules(tmp_path, model):
     """It has no checksums, and its sentences go on after the end of a line."""
     text = write_jsonl(tmp_path / "a.jsonl", [{"text": "A title\nA text. More"}])

@@ -13,6 +13,7 @@ from spacy_elmo.bilm.kernels import native
 from spacy_elmo.embed import repair, run, verify
 from spacy_elmo.embed.plan import read_plan
 from spacy_elmo.embed.shard import HEADER_BYTES, Shard, ShardWriter, read_shard
+from spacy_elmo.errors import Errors
 
 from .corpora import SMALL, embed_files, make_plan, save_model, shards, write_lines
 
@@ -167,6 +168,28 @@ def test_a_strange_file_with_the_number_of_a_packed_input(output):
     (output / "shards" / last).rename(output / "shards" / strange)
     assert len(packed) > 2
     assert problems(output) == {last: "is missing", strange: "is not of this plan"}
+
+
+def test_inputs_that_are_gone_before_they_were_read(tmp_path):
+    """What is there is verified all the same, and the rest is missing."""
+    texts = [write_lines(tmp_path / name) for name in ("a.txt", "b.txt")]
+    output = embed_files(tmp_path, texts)
+    made = names(output)
+    of_b = made[len(made) // 2 :]  # the files are equal
+    for name in of_b:
+        (output / "shards" / name).unlink()
+    assert set(problems(output).values()) == {"is missing"}
+    (tmp_path / "b.txt").unlink()
+    assert problems(output) == dict.fromkeys(of_b, "is missing")
+
+
+def test_a_shard_is_not_to_blame_for_a_lack_of_memory(output, monkeypatch):
+    def check(self, path):
+        raise MemoryError("no memory")
+
+    monkeypatch.setattr(Shard, "check_arrays", check)
+    with pytest.raises(Errors.EL208, match="no memory"):
+        verify(output)
 
 
 def test_what_can_not_be_removed(output):
