@@ -189,6 +189,29 @@ def fork_in_c(work: Work) -> None:
     in_child(ctypes.PyDLL(None).fork, run)
 
 
+def call_in_c(work: Work) -> None:
+    """As above, and the child first calls the biLM itself, with a state so large that
+    PyTorch fills it on several threads."""
+    import torch
+
+    from spacy_elmo.bilm.encode import pack
+
+    bilm = work.nlp.get_pipe("elmo").bilm
+    batch = pack([[word] for word in WORDS[:200]])
+    least = 32_768  # numbers that PyTorch fills on one thread
+    assert 200 * bilm.config.n_layers * bilm.config.hidden_dim > least
+
+    def call() -> list[float]:
+        found = []
+        for gradient in (False, True):
+            with torch.set_grad_enabled(gradient):
+                found.append(float(bilm(batch)[0].detach().sum()))
+        return found
+
+    expected = call()
+    in_child(ctypes.PyDLL(None).fork, lambda: check(call(), expected))
+
+
 def only_loaded(work: Work) -> None:
     """The parent has computed with PyTorch, and not yet with this package."""
     import torch
@@ -230,6 +253,7 @@ WAYS: dict[str, Callable[[Work], None]] = {
     "threads_in_the_child": threads_in_the_child,
     "child_sets_threads": child_sets_threads,
     "fork_in_c": fork_in_c,
+    "call_in_c": call_in_c,
     "only_loaded": only_loaded,
     "pool": pool,
     "n_process_fork": lambda work: n_process(work, "fork"),

@@ -16,6 +16,7 @@ LIMIT = 1000  # seconds, on a machine with much else to do
 QUICK = "fork", "n_process_fork"
 LONG = (
     "fork_in_c",
+    "call_in_c",
     "fork_and_embed",
     "fork_in_a_thread",
     "threads_in_the_child",

@@ -81,7 +81,7 @@ def run(
     h, c2_BC = h_BH, 2 * c_BC
     c2, m, rows = c2_BC, torch.empty_like(c2_BC), 0
     on_cpu = x_NI.device.type == "cpu"  # a GPU is faster with all rows at once
-    n_rows = BLOCK_BYTES // (16 * C) if on_cpu else len(x_NI)
+    n_rows = max(1, BLOCK_BYTES // (16 * C)) if on_cpu else len(x_NI)
     for first in range(0, len(x_NI), n_rows):
         some = slice(first, first + n_rows)  # of the rows, and of the steps
         gates_N4C = linear(x_NI[some], packed.x, packed.bias)

@@ -31,6 +31,7 @@ MAX_COMPRESSION = 100
 MAX_METADATA = 8 << 20
 MAX_NAMES = 10_000
 _NOT_HELD = "larger than its data in the file"
+_DAMAGED = "a piece of an array is damaged"
 MAX_DEPTH = 20  # of groups in one another
 _READ_COSTS = 32  # least number of bytes that a read counts as
 _COMPACT, _CONTIGUOUS, _CHUNKED = range(3)  # storage layouts of HDF5
@@ -72,7 +73,7 @@ class Hdf5File:
         names: The names of its arrays.
     """
 
-    def __init__(self, file: BinaryIO, path: Path) -> None:
+    def __init__(self, file: io.BufferedReader, path: Path) -> None:
         self._file, self.path = file, path
         self._size = path.stat().st_size
         self._left = MAX_COMPRESSION * self._size  # bytes that more arrays may have
@@ -147,12 +148,15 @@ class Hdf5File:
             if array.id.layout_class == _COMPACT:
                 return np.array(array[()])
             out: np.ndarray = np.empty(array.shape, dtype=array.dtype)
-            shape = array.chunks or array.shape
             for chunk in self._chunks[name]:
                 self._file.seek(chunk.byte_offset)
+                if array.id.layout_class == _CONTIGUOUS:
+                    if self._file.readinto(out.data) < out.nbytes:
+                        raise ValueError(_DAMAGED)
+                    continue
                 data = _unpacked(self._file.read(chunk.size), chunk.filter_mask, array)
-                numbers = np.frombuffer(data, dtype=array.dtype).reshape(shape)
-                place = zip(chunk.chunk_offset, shape)
+                numbers = np.frombuffer(data, dtype=array.dtype).reshape(array.chunks)
+                place = zip(chunk.chunk_offset, array.chunks)
                 inside: Any = ..., *(slice(i, i + n) for i, n in place)
                 part = out[inside]
                 part[...] = numbers[tuple(slice(n) for n in part.shape)]
@@ -224,15 +228,20 @@ def _is_ieee(array: Any, metadata: _Metadata) -> bool:
 
 
 def _unpacked(data: bytes, filter_mask: int, array: Any) -> bytes:
-    """Return the unpacked bytes of a chunk, at most one more than it should have."""
+    """Return the unpacked bytes of a chunk. At most one byte more than the chunk has
+    is unpacked. Raises ValueError if the chunk has another number of bytes."""
     itemsize = array.dtype.itemsize
+    size = math.prod(array.chunks) * itemsize
     for i, each in reversed([*enumerate(array.id.filter_pipeline or [])]):
         if filter_mask >> i & 1:
             continue
         if each["filter_id"] == _DEFLATE:
-            most = math.prod(array.chunks) * itemsize + 1
-            data = zlib.decompressobj().decompress(data, most)
+            data = zlib.decompressobj().decompress(data, size + 1)
+        elif len(data) % itemsize:
+            raise ValueError(_DAMAGED)
         else:
             by_byte = np.frombuffer(data, dtype=np.uint8).reshape(itemsize, -1)
             data = by_byte.T.tobytes()
+    if len(data) != size:
+        raise ValueError(_DAMAGED)
     return data

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spacy_elmo import BiLM
 from spacy_elmo.bilm.encode import pack
-from spacy_elmo.bilm.kernels import char_cnn, cudnn_lstm
+from spacy_elmo.bilm.kernels import char_cnn, cudnn_lstm, torch_lstm
 from spacy_elmo.bilm.kernels.kernel import DispatchKey, Inputs, dispatch_key_of, force
 from spacy_elmo.bilm.kernels.plan import LSTM_KERNELS, TOKEN_KERNELS
 from spacy_elmo.bilm.lstm import BiLMState, LstmState
@@ -106,6 +106,19 @@ def test_lstm(name, lengths, projected, clips, dtype, cells, n_layers, residual)
     for a, b in zip(flat(found), flat(expected), strict=True):
         assert str(a.dtype) == f"torch.{dtype}"
         assert error(a, b) < TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("rows", [0.5, 3])
+def test_blocks_of_gates(rows, monkeypatch):
+    """A block has at least one row, even if a row has more gates than it should."""
+    bilm, definition = models()
+    n_bytes = int(rows * 16 * bilm.config.hidden_dim)
+    monkeypatch.setattr(torch_lstm, "BLOCK_BYTES", n_bytes)
+    with torch.no_grad(), force(lstm="torch_lstm"):
+        found = bilm.fast.read(*inputs_of(bilm.config, [8, 3, 1], torch.float32))
+        expected = definition.read(*inputs_of(bilm.config, [8, 3, 1]))
+    for a, b in zip(flat(found), flat(expected), strict=True):
+        assert error(a, b) < TOLERANCE["float32"]
 
 
 def gradients(read, module, inputs):

@@ -3,8 +3,10 @@ message."""
 
 import contextlib
 import math
+import os
 import random
 import tracemalloc
+import zlib
 
 import h5py
 import numpy as np
@@ -14,6 +16,7 @@ from spacy_elmo.bilm.weights.hdf5 import open_file
 
 RNG = np.random.default_rng(0)
 NUMBERS = RNG.normal(size=(37, 50)).astype("f4")
+DAMAGED = r"EL002.*a piece of an array is damaged"
 
 
 def read(path, name="group/x"):
@@ -169,15 +172,51 @@ def test_many_pieces_that_are_not_there_take_no_memory(write):
 
 def test_a_piece_that_unpacks_to_more_than_it_says(write):
     """Zeros pack a thousand times: the piece says 3,200 bytes, and holds 3,200,000."""
-    import zlib
-
     path = write(np.zeros((8, 100), "f4"), chunks=(8, 100), compression="gzip")
-    data = path.read_bytes()
-    at = data.index(zlib.compress(bytes(3200), 4)[:8])
-    bomb = zlib.compress(bytes(3_200_000), 9)
-    path.write_bytes(data[:at] + bomb + data[at + len(bomb) :])
-    with pytest.raises(ValueError, match="EL002"):
+    change_piece(path, bytes(3200), bytes(3_200_000))
+    with pytest.raises(ValueError, match=DAMAGED):
         read(path)
+
+
+@pytest.mark.parametrize("size", [399, 400, 402])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_a_piece_of_another_size(write, size, shuffle):
+    settings = {"chunks": (1, 100), "compression": "gzip", "shuffle": shuffle}
+    path = write(np.zeros((1, 100), "f4"), **settings)
+    change_piece(path, bytes(400), bytes(size))
+    if size == 400:
+        assert not read(path).any()
+        return
+    with pytest.raises(ValueError, match=DAMAGED):
+        read(path)
+
+
+def change_piece(path, old, new):
+    """Replace what a packed piece holds."""
+    data = path.read_bytes()
+    at = data.index(zlib.compress(old, 4)[:8])
+    packed = zlib.compress(new, 9)
+    path.write_bytes(data[:at] + packed + data[at + len(packed) :])
+
+
+def test_a_file_that_is_cut_while_it_is_open(write):
+    path = write()
+    with open_file(path) as file:
+        os.truncate(path, path.stat().st_size - 4)
+        with pytest.raises(ValueError, match=DAMAGED):
+            file.read("group/x")
+
+
+def test_an_array_is_in_memory_once(write):
+    array = np.ones(1_000_000, "f4")
+    path = write(array)
+    with open_file(path) as file:
+        tracemalloc.start()
+        try:
+            assert np.array_equal(file.read("group/x"), array)
+            assert tracemalloc.get_traced_memory()[1] < 1.5 * array.nbytes
+        finally:
+            tracemalloc.stop()
 
 
 @pytest.mark.parametrize("settings", [{}, {"chunks": (8, 16), "compression": "gzip"}])
