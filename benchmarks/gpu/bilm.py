@@ -41,7 +41,7 @@ BATCHES = (64, 256, 1024, 4096)
 # Kernels to compare, by the name of a row.
 KERNELS: dict[str, dict[str, str]] = {
     "chosen": {},
-    "one operator": {"lstm": "gpu_lstm"},
+    "both directions at once": {"lstm": "gpu_lstm"},
     "cuDNN": {"lstm": "cudnn_lstm"},
     "one direction after the other": {"lstm": "torch_lstm"},
     "char-CNN by convolutions": {"token_encoder": "definition"},
@@ -165,7 +165,7 @@ def profile(context: Context) -> Tables:
     bilm = _model(_first(context), context)
     runs: list[tuple[str, float, Run, AbstractContextManager[None]]] = []
     with torch.no_grad():
-        for label in ("one direction after the other", "one operator"):
+        for label in ("one direction after the other", "both directions at once"):
             run = partial(read, bilm, sentences, 64)
             runs.append(
                 (f"64 sentences, {label}", tokens, run, force(**KERNELS[label]))

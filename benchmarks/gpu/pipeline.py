@@ -152,7 +152,7 @@ def pipe(context: Context) -> Tables:
             row["elmo alone"] = _speed(alone, some, batch)
             for tokens in (4096, 65_536):
                 nlp = _pipeline(name, context, batch_tokens=tokens)
-                for label in ("chosen", "one operator"):
+                for label in ("chosen", "both directions at once"):
                     with force(**KERNELS[label]):
                         column = f"tagger and ner, {label}, {tokens:,} tokens"
                         row[column] = _speed(nlp, some, batch)
@@ -192,7 +192,7 @@ def in_short(context: Context) -> Tables:
         nlp = _pipeline(name, context, listeners=0)
         runs = {"elmo alone": (nlp, "chosen")}
         nlp = _pipeline(name, context)
-        for label in ("chosen", "one operator"):
+        for label in ("chosen", "both directions at once"):
             runs[f"tagger and ner, {label}"] = nlp, label
         runs["spaCy's tok2vec, tagger and ner"] = _own_tok2vec(), "chosen"
         for column in context.while_time(list(runs), share=0.1):
@@ -204,7 +204,7 @@ def in_short(context: Context) -> Tables:
     ways = [
         (batch, label, precision)
         for batch in ((2,) if context.tiny else (64, 1024))
-        for label in ("definition", "chosen", "one operator")
+        for label in ("definition", "chosen", "both directions at once")
         for precision in ("float32", "half")
         if precision == "float32" or (label != "definition" and context.device != "cpu")
     ]

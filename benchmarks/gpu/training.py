@@ -139,7 +139,9 @@ def speeds(context: Context) -> Tables:
         n_steps = 1 if context.tiny else 5
         row["chosen"] = _speed(_training(objective, *some), n_steps)
         with force(lstm="gpu_lstm"):
-            row["one operator"] = _speed(_training(objective, *some), n_steps)
+            row["both directions at once"] = _speed(
+                _training(objective, *some), n_steps
+            )
         if batch == batches[0] and n_words == sizes[0]:
             row["definition"] = _speed(_training("definition", *some), n_steps)
         rows.append(row)

@@ -22,6 +22,8 @@ Precision = Literal["float32", "tf32", "half"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 # Instruction sets of a CPU for training, each with all before it. ARM is "unknown".
+# avx512_vnni and avx512_fp16 are looked for in no CPU: they change no choice. They are
+# here because ONEDNN_MAX_CPU_ISA may name them as a limit.
 INSTRUCTIONS = (
     "unknown",
     "avx2",
@@ -46,8 +48,9 @@ def has_bfloat16_products() -> bool:
 
 
 def instructions() -> str:
-    """Return the best of INSTRUCTIONS that this CPU has. The variables of torch and
-    oneDNN, ATEN_CPU_CAPABILITY and ONEDNN_MAX_CPU_ISA, can limit it."""
+    """Return the best of avx2, avx512, avx512_bf16 and amx that this CPU has, or
+    "unknown". The variables of torch and oneDNN, ATEN_CPU_CAPABILITY and
+    ONEDNN_MAX_CPU_ISA, can limit it, the latter to any of INSTRUCTIONS."""
     capability = torch.backends.cpu.get_cpu_capability().lower()
     best = capability if capability in ("avx2", "avx512") else "unknown"
     for name, has in (("avx512_bf16", "avx512_bf16"), ("amx", "amx_tile")):

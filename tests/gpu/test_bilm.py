@@ -39,7 +39,7 @@ MODELS = {
 KERNELS = {
     "chosen": {},
     "definition": {"lstm": "definition", "token_encoder": "definition"},
-    "one operator": {"lstm": "gpu_lstm"},
+    "both directions at once": {"lstm": "gpu_lstm"},
     "cuDNN": {"lstm": "cudnn_lstm"},
     "one direction after the other": {"lstm": "torch_lstm"},
 }
@@ -71,7 +71,7 @@ def test_vectors_are_those_of_the_cpu(name):
         assert found <= TOLERANCES["float32"], (label, found)
 
 
-@pytest.mark.parametrize("kernels", ["chosen", "one operator"])
+@pytest.mark.parametrize("kernels", ["chosen", "both directions at once"])
 @pytest.mark.parametrize("precision", ["tf32", "half"])
 def test_lower_precisions(precision, kernels):
     bilm = BiLM.load(find("en_elmo_sm"))
@@ -82,7 +82,7 @@ def test_lower_precisions(precision, kernels):
     assert 1e-6 < found <= TOLERANCES[precision]
 
 
-@pytest.mark.parametrize("kernels", ["chosen", "one operator"])
+@pytest.mark.parametrize("kernels", ["chosen", "both directions at once"])
 def test_a_sentence_alone_and_in_a_batch(kernels):
     bilm = BiLM.load(find("en_elmo_sm")).to(DEVICE)
     with force(**KERNELS[kernels]):

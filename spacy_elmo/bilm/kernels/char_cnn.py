@@ -92,12 +92,11 @@ def encode(
         parts = [word for part in parts for word in part.split(1)]
     sizes = [len(part) for part in parts]
     word_ids = [None] * len(parts) if word_ids_V is None else word_ids_V.split(sizes)
+    each = zip(parts, word_ids)
     if weights.key.gradient:
-        each = zip(parts, word_ids)
         return torch.cat([_encode_sorted(encoder, weights, *part) for part in each])
     with thread_count(1):
-        words = zip(parts, word_ids)
-        return torch.cat([_encode(encoder, weights, [word], i) for word, i in words])
+        return torch.cat([_encode(encoder, weights, [word], i) for word, i in each])
 
 
 def _encode_sorted(

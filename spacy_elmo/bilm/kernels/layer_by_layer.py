@@ -94,7 +94,8 @@ def steps(
 
 
 def last_rows(rows_N: Tensor, batch_sizes: Sequence[int], dim: int = 0) -> Tensor:
-    """Return the last row of every sequence, (B, columns)."""
+    """Return the last row of every sequence, (B, columns), or (2, B, columns) of rows
+    of both directions, with dim=1."""
     sizes = list(batch_sizes)
     ends = [
         step.narrow(dim, b_next, b - b_next)

@@ -82,7 +82,7 @@ def _filters(library: Library, mode: int, encoder: CharCnnEncoder) -> Fields:
     odd = encoder.char_embedding.shape[1] % 2
     # bfloat16 is read in pairs, so vectors of characters get an even width.
     table = F.pad(encoder.char_embedding, (0, odd))
-    widths: list[int] = []  # of each vector
+    widths: list[int] = []  # of each group
     columns, packed, first = [], [], 0
     for weight in encoder.conv_weights:
         n, _, width = weight.shape
@@ -90,13 +90,13 @@ def _filters(library: Library, mode: int, encoder: CharCnnEncoder) -> Fields:
         rows = join_filters(F.pad(weight, (0, 0, 0, odd)))
         packed.append(library.pack(mode, within, rows).flatten())
         columns.append(torch.where(within < 0, -1, first + within))
-        widths += len(within) // library.vector * [width]
+        widths += len(within) // (4 * library.vector) * [width]
         first += n
     return {
         "mode": mode,
         "is_tanh": encoder.activation is torch.tanh,
         "char_dim": table.shape[1],
-        "n_groups": len(widths) // 4,
+        "n_groups": len(widths),
         "n_filters": first,
         "table": table.bfloat16() if mode == BFLOAT16 else table.contiguous(),
         "filters": torch.cat(packed),

@@ -110,13 +110,10 @@ class Emulated:
         return len(found)
 
     def char_cnn(self, c, _):
-        n_ids, widths = c.n_words * c.n_columns, 4 * c.n_groups
+        n_ids = c.n_words * c.n_columns
         table = 1 + max(c.ids[i] for i in range(n_ids))
         weight = 4 if c.mode == native.FLOAT32 else 2
-        rows = sum(
-            max(c.widths[4 * g + i] for i in range(4)) * c.char_dim
-            for g in range(c.n_groups)
-        )
+        rows = sum(c.widths[g] * c.char_dim for g in range(c.n_groups))
         found = self.run(
             "char_cnn",
             *(c.mode, c.is_tanh, c.n_words, c.n_columns, c.char_dim, c.n_groups),
@@ -124,8 +121,8 @@ class Emulated:
             copied(c.ids, 8 * n_ids),
             copied(c.table, 4 * table * c.char_dim),
             copied(c.filters, weight * rows * 4 * self.vector),
-            copied(c.widths, 8 * widths),
-            copied(c.columns, 8 * widths * self.vector),
+            copied(c.widths, 8 * c.n_groups),
+            copied(c.columns, 8 * c.n_groups * 4 * self.vector),
             copied(c.bias, 4 * c.n_filters),
         )
         native.ffi.memmove(c.out, found, 4 * c.n_words * c.n_filters)

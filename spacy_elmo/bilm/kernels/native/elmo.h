@@ -46,7 +46,7 @@ typedef struct {
     const int64_t *ids;   /* (V, n_columns) rows of `table` */
     const void *table;    /* character embedding, in the type of the inputs */
     const void *filters;  /* packed, one group after another */
-    const int64_t *widths;  /* (4 * n_groups,) width of each vector's filters, or 0 */
+    const int64_t *widths;  /* (n_groups,) width of a group's filters */
     const int64_t *columns; /* (n_groups * 4 * vector,) filter of each column, or -1 */
     const float *bias;      /* (S,) */
     float *out;             /* (V, S) */

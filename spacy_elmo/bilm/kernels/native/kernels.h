@@ -581,8 +581,8 @@ static int read_characters(const void *argument, int64_t i_task)
     const int64_t words = smaller(shared->words, task->n_words - first);
     const int64_t d = task->char_dim, input = size_of_input(mode), S = task->n_filters;
     int64_t widest = 0;
-    for (int64_t v = 0; v < 4 * task->n_groups; v++)
-        widest = task->widths[v] > widest ? task->widths[v] : widest;
+    for (int64_t g = 0; g < task->n_groups; g++)
+        widest = task->widths[g] > widest ? task->widths[g] : widest;
     const int64_t of_a_word = (n + widest + TILE) * d;
     char *characters = take_zeros(input * words * of_a_word);
     int64_t *lengths = take(8 * words);
@@ -602,14 +602,11 @@ static int read_characters(const void *argument, int64_t i_task)
     }
     const char *filters = task->filters;
     for (int64_t g = 0; !failed && g < task->n_groups; g++) {
-        const int64_t *widths = task->widths + 4 * g;
-        const int64_t *columns = task->columns + g * GROUP;
-        int64_t width = 0;
-        for (int v = 0; v < 4; v++)
-            width = widths[v] > width ? widths[v] : width;
+        const int64_t *columns = task->columns + g * GROUP, width = task->widths[g];
         for (int64_t w = 0; w < words; w++) {
             const char *row = characters + input * w * of_a_word;
-            const int64_t last = smaller(lengths[w], n - 1);
+            /* The last window ends with the word's ids. */
+            const int64_t last = smaller(lengths[w], n - width);
             vf largest[4];
             for (int v = 0; v < 4; v++)
                 largest[v] = SPLAT(-INFINITY);
@@ -619,8 +616,6 @@ static int read_characters(const void *argument, int64_t i_task)
                 add_product(mode, row + input * p * d, d, rows, width * d, filters, 1, z, 0);
                 for (int64_t r = 0; r < rows; r++)
                     for (int v = 0; v < 4; v++) {
-                        if (p + r > n - widths[v])
-                            continue; /* the window would end after the word's ids */
                         vf sum = load(z + r * GROUP + v * VL);
                         vi more = (sum > largest[v]) | (sum != sum); /* NaN stays */
                         largest[v] = (vf)((more & (vi)sum) | (~more & (vi)largest[v]));
