@@ -86,14 +86,18 @@ class Replacement:
     listener, or of the tok2vec that the listener is in."""
 
     def __init__(self) -> None:
+        self._bilm: Block = {}
         self._tok2vec: Block = {}  # of the component whose listeners are replaced
-        self._blocks: list[Block] = []  # that `config` returned and `model` is to fill
+        self._blocks: list[Block] = []  # that `config` returned for that component
 
     def config(self, bilm_cfg: Block, tok2vec_cfg: Block) -> Block:
-        """Return the block for a path. `model` fills it, which knows the listener."""
+        """Return the block for a path: that of a listener until `model` fills it, since
+        spaCy may refuse a later path, and then the listener stays."""
         if not any(tok2vec_cfg is each for each in (self._tok2vec, *self._blocks)):
             self._tok2vec, self._blocks = tok2vec_cfg, []
-        self._blocks.append({"bilm": bilm_cfg})
+        self._bilm = bilm_cfg
+        first = next(_listeners_in(self._tok2vec), {"@architectures": LISTENER})
+        self._blocks.append(dict(first))
         return self._blocks[-1]
 
     @default_settings()
@@ -109,37 +113,52 @@ class Replacement:
         return model
 
     def _fill(self, listener: ElmoListener, upstream: Any, shim: BiLMShim) -> None:
-        """Fill the first block that waits: with a tok2vec, or with all that is around
-        the listeners, if spaCy was given the path of that."""
-        inside = list(_blocks_in(self._tok2vec))
-        is_listener = self._tok2vec.get("@architectures") == LISTENER or any(
-            each is block for each in inside for block in self._blocks
-        )
-        block, settings = self._blocks.pop(0), asdict(listener.settings)
+        """Fill the block of a listener: with a tok2vec, or with all that is around the
+        listeners, if spaCy was given the path of that."""
+        # One block for each listener that the component still has. Those before were
+        # filled, or are of a call that spaCy refused.
+        lists = upstream.listener_map.values()
+        n_waiting = next(len(each) for each in lists if listener in each)
+        waiting = self._blocks[-n_waiting:]
+        if waiting[0].get("@architectures") != LISTENER:
+            return  # all that is around was filled for the first listener
+        settings = asdict(listener.settings)
         own = {
             "@architectures": TOK2VEC,
-            "bilm": {**block.pop("bilm"), **shim.bilm.config.to_dict()},
+            "bilm": {**self._bilm, **shim.bilm.config.to_dict()},
             "frozen": upstream.frozen,
             "learn_rate_factor": shim.learn_rate_factor,
         }
-        if is_listener:
-            block.update(own | settings)
+        inside = list(_listeners_in(self._tok2vec))
+        ours = [
+            each
+            for each in inside
+            if each is not self._tok2vec
+            and each.get("upstream", "*") in ("*", upstream.name)
+        ]
+        if not ours or any(each is block for each in inside for block in waiting):
+            _replace(waiting[0], own | settings)
             return
-        for each in inside:
-            is_ours = each.get("upstream", "*") in ("*", upstream.name)
-            if each.get("@architectures") == LISTENER and is_ours:
-                kept = {name: each[name] for name in settings if name in each}
-                each.clear()
-                each.update(own | kept)
-        block.update(self._tok2vec)
+        for each in ours:
+            kept = {name: each[name] for name in settings if name in each}
+            _replace(each, own | kept)
+        for block in waiting:
+            _replace(block, self._tok2vec)
 
 
-def _blocks_in(block: Block) -> Iterator[Block]:
-    """Yield a block and the blocks in it."""
-    yield block
+def _replace(block: Block, content: Block) -> None:
+    """Give a block another content. It stays the same object."""
+    block.clear()
+    block.update(content)
+
+
+def _listeners_in(block: Block) -> Iterator[Block]:
+    """Yield the blocks of listeners in a block, which can be one itself."""
+    if block.get("@architectures") == LISTENER:
+        yield block
     for value in block.values():
         if isinstance(value, dict):
-            yield from _blocks_in(value)
+            yield from _listeners_in(value)
 
 
 def _init(model: OwnElmo, X: Any = None, Y: Any = None) -> None:

@@ -201,6 +201,32 @@ def test_replaced(tmp_path, mix, at, path):
         assert np.allclose(found, before, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("refused", "path"),
+    [
+        ("model.tok2vec.elmo", "model.tok2vec.elmo"),
+        ("model.tok2vec.elmo", "model.tok2vec"),
+        ("model.tok2vec", "model.tok2vec"),
+    ],
+)
+def test_replaced_after_a_path_that_does_not_exist(tmp_path, refused, path):
+    """spaCy has changed the configuration by then, but not the model."""
+    nlp = pipeline(mix="top", layer_norm=True)
+    nlp.initialize(lambda: examples(nlp))
+    before = nlp.get_pipe("tagger").model.predict([nlp("We saw Kim")])[0]
+    configured = nlp.config["components"]["tagger"]
+    with pytest.raises(ValueError, match="E886"):
+        nlp.replace_listeners("elmo", "tagger", [refused, "model.tok2vec.typo"])
+    if refused == "model.tok2vec.elmo":
+        assert nlp.config["components"]["tagger"] == configured
+    nlp.replace_listeners("elmo", "tagger", [path] * 2)
+    nlp.remove_pipe("elmo")
+    nlp.to_disk(tmp_path)
+    loaded = spacy.load(tmp_path)
+    found = loaded.get_pipe("tagger").model.predict([loaded("We saw Kim")])[0]
+    assert np.allclose(found, before, atol=1e-5)
+
+
 @pytest.mark.parametrize("path", ["model.tok2vec.elmo", "model.tok2vec"])
 def test_replaced_beside_a_listener_of_another_elmo(tmp_path, path):
     """Which stays, and has other settings."""
