@@ -82,10 +82,12 @@ class MemoryCache(LayerCache):
 
     def write(self, layers: Mapping[bytes, Any]) -> None:
         """Keep layers; warn [ELW07], once, when there is no more room."""
+        if self._is_full:
+            return
         n_bytes = sum(layers_LTD.nbytes for layers_LTD in layers.values())
         fits = self._n_bytes + n_bytes <= self.max_bytes
         for key, layers_LTD in layers.items():
-            if self._is_full or key in self._layers:
+            if key in self._layers:
                 continue
             if self._n_bytes + layers_LTD.nbytes > self.max_bytes:
                 self._warn_full("full")
@@ -128,15 +130,17 @@ def context_of(shim: BiLMShim) -> str:
 
 PAGE_BYTES = 1 << 16  # SQLite's largest: layers of a sentence take a few of them
 MAPPED_BYTES = 1 << 31  # of the file, which is SQLite's most; the rest is read
-WRITTEN_BYTES = 8 << 20  # about, of what is not yet in its place: it takes room too
+# SQLite writes into a second file, and moves what is there into the first when it is
+# about as large as this. The second file takes room, too.
+WRITTEN_BYTES = 8 << 20
 WAIT = 60.0  # seconds for another process's write
+KEYS_PER_QUERY = 500  # one query with many keys is faster than many queries
 NO_ROOM = "full", "disk I/O error"  # SQLite's words, the second for quotas
 COLUMNS = "checksum INTEGER, n_layers INTEGER, width INTEGER, data BLOB"
 TABLES = (
     f"CREATE TABLE layers (key BLOB PRIMARY KEY, {COLUMNS})",
     "CREATE TABLE contexts (context BLOB PRIMARY KEY)",
 )
-QUERY = "SELECT checksum, n_layers, width, data FROM layers WHERE key = ?"
 SETTINGS = f"""
     PRAGMA page_size = {PAGE_BYTES};
     PRAGMA journal_mode = WAL;  -- reading while another writes
@@ -187,8 +191,11 @@ class FileCache(LayerCache):
         """Return the layers that are there."""
         found: dict[bytes, np.ndarray] = {}
         with self._database() as db:
-            for key in dict.fromkeys(keys):
-                for checksum, n_layers, width, data in db.execute(QUERY, (key,)):
+            for start in range(0, len(keys), KEYS_PER_QUERY):
+                some = keys[start : start + KEYS_PER_QUERY]
+                marks = ",".join("?" * len(some))
+                query = f"SELECT * FROM layers WHERE key IN ({marks})"  # noqa: S608
+                for key, checksum, n_layers, width, data in db.execute(query, some):
                     if _checksum(key, n_layers, width, data) != checksum:
                         raise sqlite3.DatabaseError("a checksum is wrong")
                     values = np.frombuffer(data, dtype=np.float32)
@@ -301,8 +308,8 @@ def _check_tables(db: sqlite3.Connection) -> None:
 
 
 def _checksum(key: bytes, n_layers: int, width: int, data: bytes) -> int:
-    """Return a checksum of a row with the key that it was found by: of a damaged file
-    not even the index can be trusted."""
+    """Return a checksum of all of a row: of a damaged file not even the index can be
+    trusted."""
     return zlib.crc32(data, zlib.crc32(b"%s %d %d" % (key, n_layers, width)))
 
 

@@ -1,6 +1,6 @@
 """Docs -> the layers of each of their tokens: `spacy-elmo.BiLM.v1`.
 
-    Docs -> pieces (windows.py) -> Sentences -> in_batches (shim.py) -> LayerBatch
+    Docs -> pieces (windows.py) -> Sentences -> in_batches (../bilm) -> LayerBatch
 
 Row i of a Doc's layers is its token i. White space, which the biLM doesn't read, has
 rows of zeros.

@@ -120,7 +120,13 @@ class FineTuning:
             warnings.warn(Warnings.ELW27(), stacklevel=2)
         if not any(passes):
             return
-        gradient = d_layers()
+        gradient, whole = d_layers(), passes[0]
+        if whole and whole.docs == docs and all(each is whole for each in passes):
+            if whole.gradient is None:
+                whole.gradient = gradient
+            else:
+                whole.gradient.values += gradient.values
+            return
         n_layers, _, width = gradient.values.shape
         for each, doc, d_LTD in zip(passes, docs, gradient):
             if each is not None:

@@ -1,6 +1,6 @@
 """The biLM inside Thinc's PyTorchShim, whose faults are mended.
 
-Differences from the stock shim (thinc 8.3), each held by a test:
+Differences from the stock shim (thinc 8.3):
 - parameter averages reach the weights: `use_params` looks for the keys that the
   optimizer writes;
 - a copy gets an id of its own, so it shares no optimizer state with the original;

@@ -21,6 +21,7 @@ from spacy_elmo import BiLM
 from spacy_elmo.bilm.encode import pack
 from spacy_elmo.pipeline import make_config
 from spacy_elmo.pipeline.encoder import LayerBatch, shim_of
+from spacy_elmo.pipeline.fine_tuning import FineTuning, ForwardPass
 
 from ..models import tiny_config
 from ..pipelines import add_elmo, examples, listeners, pipeline, trained
@@ -350,6 +351,32 @@ def test_the_last_update_is_not_lost(how):
     elmo.update(batch)  # which would complete it
     after = weights_of(elmo)
     assert not any(changed(found, after, part) for part in PARTS)
+
+
+def test_the_gradient_of_a_whole_batch_is_held_once():
+    """Others are added to it, each in the places of its Docs."""
+    nlp, found = spacy.blank("xx"), []
+    docs = [nlp.make_doc(text) for text in ("a b", "c", "d e f")]
+    tuning = FineTuning(add_elmo(nlp).model, 1.0)
+
+    def add(number, order):
+        some = [docs[d] for d in order]
+        values = np.full((3, sum(map(len, some)), 12), number, dtype="float32")
+        tuning.add(some, lambda: LayerBatch(values, list(map(len, some))))
+        return values
+
+    tuning.expect(ForwardPass(docs, [2, 1, 3], found.append))
+    first = add(1, [0, 1, 2])
+    add(10, [2, 0])
+    add(100, [0, 1, 2])
+    tuning.complete()
+    assert found[0].values is first
+    assert first[0, :, 0].tolist() == [111, 111, 101, 111, 111, 111]
+    tuning.expect(ForwardPass(docs, [2, 1, 3], found.append))
+    add(1, [2, 0])
+    add(10, [0, 1, 2])
+    tuning.complete()
+    assert found[1].values[0, :, 0].tolist() == [11, 11, 10, 11, 11, 11]
 
 
 def test_gradients_of_other_docs_are_not_dropped_in_silence():
