@@ -20,7 +20,7 @@ PYTEST := OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n $(WORKERS) --dist w
 demo: install
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m spacy project run demo --force
 
-# Style, types, imports and every test that is not slow: six minutes on two cores.
+# Style, types, imports and every test that is not slow: five minutes on two cores.
 test: lint unit
 
 unit: install
