@@ -8,7 +8,7 @@ runs.py                       who makes the shards: one process, several, Ray
 folder.py, progress.py        what is finished, and how far the rest is
 shard.py, reader.py           the file of a shard, and reading whole folders
 verification.py               proof that the vectors are those of the text
-sinks.py                      exports to other formats
+sinks/                        exports to other formats
 older.py                      formats that version 0.2 stored
 """
 

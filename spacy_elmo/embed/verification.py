@@ -140,7 +140,7 @@ class _Checker:
                         is_last, problem = self._check(shard, source), ""
                     except Errors.EL208 as error:
                         if isinstance(error.__cause__, MemoryError):
-                            raise  # the shard is not to blame
+                            raise error.__cause__ from None  # the shard is not to blame
                         problem = str(error)
                 if problem:
                     self.report.problems.append(Problem(shard.name, problem))

@@ -14,7 +14,6 @@ instance. A process that was forked in another way may lack its team, so `prepar
 it at one thread in any case.
 """
 
-import ctypes
 import os
 import time
 from collections import Counter
@@ -25,6 +24,8 @@ from pathlib import Path
 from threading import Condition, Lock, get_ident
 
 import torch
+
+from .settings import torch_library
 
 PATIENCE = 10.0  # most seconds that a fork waits for a batch
 OMP_PAUSE_HARD = 2  # OpenMP 5.0, section 3.2.44: end all threads
@@ -103,8 +104,7 @@ def _before() -> None:
 
 def _end_team() -> bool:
     """End the OpenMP threads of the calling thread. Return whether that succeeded."""
-    library = ctypes.CDLL(torch._C.__file__)  # noqa: SLF001 (linked with OpenMP)
-    pause = getattr(library, "omp_pause_resource_all", None)
+    pause = getattr(torch_library(), "omp_pause_resource_all", None)
     return pause is not None and pause(OMP_PAUSE_HARD) == 0
 
 

@@ -103,6 +103,13 @@ def thread_count(n: int) -> Iterator[None]:
 def _setters() -> tuple[Callable[[int], object], Callable[[int], int]]:
     """Return the functions that set the calling thread's number of threads in OpenMP
     and in MKL. The latter returns the number before. Without MKL it does nothing."""
-    library = ctypes.CDLL(torch._C.__file__)  # noqa: SLF001 (linked with both)
+    library = torch_library()
     openmp = getattr(library, "omp_set_num_threads", torch.set_num_threads)
     return openmp, getattr(library, "MKL_Set_Num_Threads_Local", lambda n: n)
+
+
+@cache
+def torch_library() -> ctypes.CDLL:
+    """Return the library of torch, which is linked with OpenMP and, on some systems,
+    with MKL."""
+    return ctypes.CDLL(torch._C.__file__)  # noqa: SLF001 (nothing public has its name)

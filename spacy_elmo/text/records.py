@@ -7,6 +7,7 @@ a piece is cut between words, and may span ranges.
 
 import re
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import pairwise
@@ -43,7 +44,7 @@ class Record(NamedTuple):
     data: Any
 
 
-class Source:
+class Source(ABC):
     """Reads the records of a file, one range after another.
 
     Args:
@@ -63,6 +64,7 @@ class Source:
         """Close the file."""
         self.stream.close()
 
+    @abstractmethod
     def read(self, start: int, end: int) -> Iterator[Record]:
         """Yield the records that begin in the range start:end.
 
@@ -70,7 +72,6 @@ class Source:
             ValueError: [EL205] A record is too long. [EL220] A Doc is damaged.
             OSError: [EL030] The file is damaged.
         """
-        raise NotImplementedError
 
     def take_checksum(self) -> str:
         """Return the checksum of the bytes that were read since the last call."""
@@ -82,6 +83,10 @@ class Source:
         """Number of bytes on the disk that hold the records that were read."""
         return self._taken * self.stream.raw_position / max(1, self.stream.end)
 
+
+class Ranges(Source):
+    """Reads ranges of bytes, whose ends move to the next ends of records."""
+
     def _take(self, start: int, end: int) -> tuple[int, bytes]:
         """Return the place where a range really begins, and its bytes."""
         self.stream.skip_to(max(0, start - MAX_MARK))
@@ -92,12 +97,12 @@ class Source:
         self.at_end = not self.stream.read(stop, stop + 1)
         return first, data
 
+    @abstractmethod
     def _cut(self, position: int) -> int:
         """Return the place where a range that ends at a position really ends."""
-        raise NotImplementedError
 
 
-class Lines(Source):
+class Lines(Ranges):
     """Text with one document per line, or with one document."""
 
     def read(self, start: int, end: int) -> Iterator[Record]:
@@ -144,7 +149,7 @@ def _rest_of_character(data: bytes) -> int:
     return [*(byte & 0xC0 == 0x80 for byte in data), False].index(False)
 
 
-class Records(Source):
+class Records(Ranges):
     """JSON lines, or CoNLL-U sentences that blank lines separate."""
 
     def __init__(self, file: TextFile, piece: int) -> None:

@@ -3,7 +3,9 @@ import gzip
 import importlib.util
 import json
 import lzma
+import random
 import zlib
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from spacy.vocab import Vocab
 from spacy_elmo.text import MAX_TOKEN, read_lines, read_sentences
 from spacy_elmo.text.reading import CHARACTERS_AT_ONCE
 from spacy_elmo.text.tokens import short_words
-from spacy_elmo.text.unpack import zstd
+from spacy_elmo.text.unpack import ByteStream, zstd
 
 PACKERS = {
     ".gz": gzip.compress,
@@ -119,6 +121,17 @@ def test_packed_files_of_several_streams(tmp_path, ending):
         (tmp_path / f"b.txt{ending}").write_bytes(packed)
         with pytest.raises((OSError, ValueError), match=r"EL03[01]"):
             list(read_lines(tmp_path / f"b.txt{ending}"))
+
+
+@pytest.mark.parametrize("ending", PACKERS)
+def test_a_damaged_file_stays_damaged(tmp_path, ending):
+    """It does not seem to end where the damage was found."""
+    pack, path = PACKERS[ending], tmp_path / f"a.txt{ending}"
+    path.write_bytes(pack(random.Random(0).randbytes(400_000))[:-100])
+    with closing(ByteStream(str(path), ending)) as stream:
+        for _ in range(3):
+            with pytest.raises(OSError, match="EL030"):
+                stream.read(0, 1 << 30)
 
 
 def test_zeros_between_streams_of_xz(tmp_path):

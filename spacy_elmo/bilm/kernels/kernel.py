@@ -73,6 +73,7 @@ class DispatchKey(NamedTuple):
 def dispatch_key_of(weight: Tensor, precision: Precision) -> DispatchKey:
     """Return the dispatch key of a model with this weight, in this thread and now."""
     device, gradient, traced = weight.device.type, torch.is_grad_enabled(), is_traced()
+    # Not by `find_library`, which would be one call deeper (benchmarks/frames.py).
     library = None if traced else _library(forced_kernels().get("instructions"))
     known = gradient and not traced and torch.amp.is_autocast_available(device)
     is_on = known and torch.is_autocast_enabled(device)

@@ -8,6 +8,7 @@ zeros. Names of bilm-tf stay in this file.
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -52,8 +53,10 @@ _LSTM = {
     "use_skip_connections": "skip_connections",
 }
 _LSTM_DEFAULTS = {"cell_clip": None, "proj_clip": None, "use_skip_connections": False}
-CELL = "RNN_0/RNN/MultiRNNCell/Cell{}/LSTMCell"  # of a layer, forward
-# What to write for the names of our parameters, in this order. W_0 is [W_x; W_h].
+# Scope of a forward layer; {} is its number.
+CELL = "RNN_0/RNN/MultiRNNCell/Cell{}/LSTMCell"
+# Patterns in the names of our parameters, and what replaces each, one after another.
+# W_0 is [W_x; W_h].
 _NAMES = {
     r"token_encoder\.embedding": "embedding",
     r"token_encoder\.char_embedding": "char_embed",
@@ -69,8 +72,8 @@ _NAMES = {
     "/weight_p$": "/W_P_0",
     "/bias$": "/B",
 }
-# What to write for the names of an LSTM's arrays in TensorFlow 1.0 to 2, with one layer
-# or several, and in the graph of the module of TensorFlow Hub.
+# Patterns in the names of an LSTM's arrays, and what replaces each: in TensorFlow 1.0
+# to 2, with one layer or several, and in the graph of the module of TensorFlow Hub.
 _STANDARD_NAMES = {
     "^(RNN_[01])/(?:rnn|RNN)/"
     r"(?:(?:multi_rnn_cell/cell_|MultiRNNCell/Cell)(\d{1,3})/)?"
@@ -122,12 +125,12 @@ class Arrays:
         return torch.from_numpy(np.asarray(array, dtype=np.float32))
 
 
-class ArraysFormat:
+class ArraysFormat(ABC):
     """What the formats with the arrays of bilm-tf share."""
 
+    @abstractmethod
     def open(self, path: Path) -> AbstractContextManager[tuple[Any, Path, Arrays]]:
         """Yield the options, where they are from, and the arrays."""
-        raise NotImplementedError
 
     def read_config(self, path: Path) -> BiLMConfig:
         """Return the sizes, by the options and the shapes of the arrays."""

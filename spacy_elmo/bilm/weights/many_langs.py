@@ -43,7 +43,7 @@ _CHAR_TABLE = "char_emb_layer.embedding.weight"
 _FILTER, _HIGHWAY = "convolutions.{}.weight", "highways._layers.{}.weight"
 _WORD_PROJECTION = "projection.weight"
 _PROJECTION = "forward_layer_{}.state_projection.weight"
-# What to write for the names of our parameters, in this order.
+# Patterns in the names of our parameters, and what replaces each, one after another.
 _NAMES = {
     r"token_encoder\.char_embedding": _CHAR_TABLE,
     r"token_encoder\.word_embedding": _WORD_TABLE,
