@@ -16,7 +16,8 @@ from spacy_elmo.pretrain import checkpoint
 from ..models import same_layers, tiny_config
 from .runs import ADAPTIVE, CONFIG, command, log, run, settled, write_config, write_text
 
-KILLS = 8
+KILLS = 4
+STEPS = 2000
 SAVE_EVERY = 10
 
 
@@ -26,7 +27,7 @@ def test_killed_again_and_again_it_ends_bitwise_the_same(tmp_path):
     write_text(tmp_path)
     text = CONFIG.replace("epochs = 3", "epochs = 400")
     config = write_config(tmp_path, text, **ADAPTIVE)
-    overrides = ("--training.eval_every", "50", "--training.max_steps", "4000")
+    overrides = ("--training.eval_every", "50", "--training.max_steps", str(STEPS))
     run(config, tmp_path / "whole", *overrides)
     output, rng = tmp_path / "killed", random.Random(0)
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -53,7 +54,7 @@ def test_killed_again_and_again_it_ends_bitwise_the_same(tmp_path):
         assert after["step"] >= before["step"]
         if log_path_exists(output) and log(output):
             assert log(output)[-1]["step"] - after["step"] <= SAVE_EVERY
-    assert after["step"] < 4000, "the run was over before it was killed often enough"
+    assert after["step"] < STEPS, "the run was over before it was killed often enough"
     run(config, output, *overrides)
     assert settled(output) == settled(tmp_path / "whole")
     assert not list(output.rglob(".*")), "rests of killed processes"
