@@ -106,7 +106,7 @@ def info_cli(
     }
     if stored.mix is not None:
         found |= {"trained mix": list(stored.mix.weights), "gamma": stored.mix.gamma}
-    card = read_card(weights.folder_of(model))
+    card = read_card(model)
     if as_json:
         write_json({**found, "card": card})
         return
@@ -162,18 +162,20 @@ def convert_cli(
     if not (force or is_free):
         raise Errors.EL130(path=target)
     writer = weights.writable_format(format or weights.OWN)
-    stored, folder = weights.load(source), weights.folder_of(source)
-    card, has_objective = read_card(folder), weights.has_objective(source)
-    training: dict[str, Any] = {}
-    if writer.keeps_training:
-        training["card"] = card
-        if has_objective and stored.vocab is None:
-            why = Errors.EL022(path=folder, part="softmax")
-            msg.warn(f"The softmax is left out. {why} Then convert again with --force")
-        elif has_objective:
-            words = stored.config, stored.vocab
-            training["objective"] = weights.load_objective(source, *words)
-    elif has_objective or card or stored.mix:
-        msg.info(f"The format {writer.name} has no place for softmax, card and mix")
+    with weights.unpacked(source) as place:
+        stored, card = weights.load(place), read_card(place)
+        has_objective = weights.has_objective(place)
+        training: dict[str, Any] = {}
+        if writer.keeps_training:
+            training["card"] = card
+            if has_objective and stored.vocab is None:
+                why = Errors.EL022(path=source, part="softmax")
+                again = "Then convert again with --force"
+                msg.warn(f"The softmax is left out. {why} {again}")
+            elif has_objective:
+                words = stored.config, stored.vocab
+                training["objective"] = weights.load_objective(place, *words)
+        elif has_objective or card or stored.mix:
+            msg.info(f"The format {writer.name} has no place for softmax, card and mix")
     weights.save(stored, target, format=writer.name, dtype=precision, **training)
     msg.good(f"Wrote {target} ({stored.n_parameters:,} parameters, {writer.name})")

@@ -4,7 +4,7 @@ Markdown for hubs of models."""
 from pathlib import Path
 from typing import Any
 
-from ..bilm.weights import CARD, folder_of, read_own_json
+from ..bilm.weights import CARD, folder_of, read_own_json, unpacked
 from ..errors import Errors
 from ..files import MAX_JSON, decode, named_path, reading
 from .packages import installed
@@ -13,16 +13,17 @@ PAGE = "README.md"
 _OF_EVERY_RUN = ("model-best", "model-last")  # folders, whose names say nothing
 
 
-def read_card(folder: Path) -> dict[str, Any] | None:
-    """Return the card of a model folder, or None. Raises ValueError [EL002, EL003] if
-    it can't be read."""
-    path = folder_of(folder) / CARD
-    if not path.exists():
-        return None
-    card = read_own_json(path)
-    if not isinstance(card, dict):
-        raise Errors.EL003(path=path, problem="it is no card")
-    return card
+def read_card(path: str | Path) -> dict[str, Any] | None:
+    """Return the card of a model, or None. Raises ValueError [EL002, EL003] if it can't
+    be read. path: model folder, or a file in it."""
+    with unpacked(path) as place:
+        file = folder_of(place) / CARD
+        if not file.exists():
+            return None
+        card = read_own_json(file)
+        if not isinstance(card, dict):
+            raise Errors.EL003(path=file, problem="it is no card")
+        return card
 
 
 def name_and_version(name_or_path: str | Path) -> dict[str, Any]:

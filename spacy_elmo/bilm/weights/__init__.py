@@ -14,7 +14,7 @@ from ...machine import default_settings
 from .. import objectives
 from ..config import BiLMConfig
 from ..objectives import Objective
-from . import bilm_tf, many_langs, own, tf_checkpoint, zips  # noqa: F401  (they register)
+from . import bilm_tf, many_langs, own, tf_checkpoint  # noqa: F401  (they register)
 from .format import (
     Format,
     MixedFormat,
@@ -28,12 +28,13 @@ from .format import (
 from .own import CARD, FILES
 from .stored import DTYPES, Mix, StoredBiLM, checked
 from .text_files import read_own_json
+from .zips import unpacked
 
 __all__ = [
     "CARD", "FILES", "OWN", "Format", "Mix", "MixedFormat", "StoredBiLM",
     "TrainedFormat", "WritableFormat", "checked", "find_format", "folder_of",
     "has_objective", "load", "load_objective", "not_found", "read_config", "read_mix",
-    "read_own_json", "save", "writable_format",
+    "read_own_json", "save", "unpacked", "writable_format",
 ]  # fmt: skip
 
 OWN = own.OwnFormat.name
@@ -47,17 +48,19 @@ def read_config(path: str | Path) -> BiLMConfig:
 def read_mix(path: str | Path) -> Mix | None:
     """Return the mix of layers that was trained with a model, or None. Raises as
     `load`."""
-    known = find_format(path)
-    return known.read_mix(named_path(path)) if isinstance(known, MixedFormat) else None
+    with unpacked(path) as place:
+        known = find_format(place)
+        return known.read_mix(place) if isinstance(known, MixedFormat) else None
 
 
 def has_objective(path: str | Path) -> bool:
     """Return whether a model is stored with the objective of its training. Raises as
     `load`."""
-    known, path = find_format(path), named_path(path)
-    if isinstance(known, TrainedFormat):
-        return known.has_objective(path)
-    return (folder_of(path) / objectives.FILE).exists()
+    with unpacked(path) as place:
+        known = find_format(place)
+        if isinstance(known, TrainedFormat):
+            return known.has_objective(place)
+        return (folder_of(place) / objectives.FILE).exists()
 
 
 @default_settings()
@@ -76,15 +79,16 @@ def load_objective(
         ValueError: [EL022] The words of a softmax are missing. [EL003] The softmax has
             other words. Also as `objectives.load` and `load`.
     """
-    known, path = find_format(path), named_path(path)
     sizes = config.projection_dim, len(vocab or [])
-    if isinstance(known, TrainedFormat):
-        if not known.has_objective(path):
+    with unpacked(path) as place:
+        if not has_objective(place):
             return None
-        return known.load_objective(path, *sizes).eval()
-    if vocab is None or not has_objective(path):
-        return None
-    return objectives.load(folder_of(path) / objectives.FILE, *sizes).eval()
+        known = find_format(place)
+        if isinstance(known, TrainedFormat):
+            return known.load_objective(place, *sizes).eval()
+        if vocab is None:
+            return None
+        return objectives.load(folder_of(place) / objectives.FILE, *sizes).eval()
 
 
 @default_settings()

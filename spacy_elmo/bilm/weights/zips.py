@@ -1,19 +1,20 @@
 """Zips of models, as NLPL and ELMoForManyLangs publish them. Read only.
 
-The files that a model can have are unpacked into a temporary folder. Only their names
-are used, not the folders that the zip gives. Their size is checked before they are
-unpacked.
+The files that a model can have are unpacked into a temporary folder. There they are
+read as any folder is: the model, its mix, its objective and its card. Only the names of
+files are used, not the folders that the zip gives. Their size is checked before they
+are unpacked.
 """
 
 import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from ...errors import Errors
-from ...files import check_plain, parsing
+from ...files import check_plain, named_path, parsing
 from ...registry import registry
 from ..config import BiLMConfig
 from .format import find_format
@@ -34,25 +35,35 @@ class ZipFormat:
 
     def matches(self, path: Path) -> bool:
         """Return whether a path is a zip."""
-        return path.suffix.lower() == ".zip" and path.is_file()
+        return _is_zip(path)
 
     def read_config(self, path: Path) -> BiLMConfig:
         """Return the sizes of the model."""
-        with _unpacked(path) as folder:
+        with unpacked(path) as folder:
             return find_format(folder).read_config(folder)
 
     def load(self, path: Path) -> StoredBiLM:
         """Read the model."""
-        with _unpacked(path) as folder:
+        with unpacked(path) as folder:
             return find_format(folder).load(folder)
 
 
+def _is_zip(path: Path) -> bool:
+    with suppress(OSError):  # no permission, a name that is too long
+        return path.suffix.lower() == ".zip" and path.is_file()
+    return False
+
+
 @contextmanager
-def _unpacked(path: Path) -> Iterator[Path]:
-    """Unpack a zip into a folder, which is removed at the end. Raises ValueError
-    [EL169] if the zip is damaged, or would take too much room."""
+def unpacked(path: str | Path) -> Iterator[Path]:
+    """Yield a path, or, of a zip, a folder with its files, which is removed at the end.
+    Raises ValueError [EL169] if the zip is damaged, or would take too much room."""
+    path = named_path(path)
+    if not _is_zip(path):
+        yield path
+        return
     with tempfile.TemporaryDirectory(prefix="spacy-elmo-") as temporary:
-        folder = Path(temporary) / "model"
+        folder = Path(temporary) / path.name  # which warnings show
         folder.mkdir()
         with parsing(Errors.EL169, path):
             check_plain(path)

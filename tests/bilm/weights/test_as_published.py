@@ -10,10 +10,14 @@ import zipfile
 import h5py
 import numpy as np
 import pytest
+import torch
 
 from spacy_elmo import BiLM
 from spacy_elmo.bilm import weights as files
+from spacy_elmo.bilm.objectives import FullSoftmax
+from spacy_elmo.models import read_card, started_from
 
+from ...cli.test_cli import run
 from ...models import same_layers, tiny_config
 from ..many_langs import save_many_langs
 
@@ -159,6 +163,41 @@ def test_zips_of_many_langs(tmp_path):
 def test_zips_of_our_own(tiny, tmp_path):
     tiny.save(tmp_path / "own")
     assert same_layers(BiLM.load(pack(tmp_path / "own", tmp_path / "own.zip")), tiny)
+
+
+def test_a_zip_has_what_its_folder_has(tmp_path):
+    bilm = BiLM.random(tiny_config(), seed=1, vocab=WORDS)
+    bilm.mix = files.Mix((0.1, 0.2, 0.3), 2.0)
+    softmax = FullSoftmax(6, 4)
+    bilm.save(tmp_path / "own", softmax=softmax, card={"tokens_seen": 7})
+    path = pack(tmp_path / "own", tmp_path / "own.zip")
+    assert files.read_mix(path) == bilm.mix
+    found = files.load_objective(path, bilm.config, bilm.vocab)
+    assert files.has_objective(path) and torch.equal(found.weight, softmax.weight)
+    assert started_from(path)["tokens_seen"] == 7
+    run("convert", path, tmp_path / "again")
+    for each in (tmp_path / "own").iterdir():
+        assert (tmp_path / "again" / each.name).read_bytes() == each.read_bytes()
+
+
+def test_files_beside_a_zip_are_not_of_its_model(tf, tmp_path):
+    """Such as those of a model that stands in the same folder."""
+    other = BiLM.random(tiny_config(), vocab=WORDS)
+    other.save(tmp_path / "own", softmax=FullSoftmax(6, 4), card={"tokens_seen": 7})
+    path = pack(tf, tmp_path / "own/187.zip")
+    bilm = BiLM.load(path)
+    assert not files.has_objective(path)
+    assert files.load_objective(path, bilm.config, bilm.vocab) is None
+    assert read_card(path) is None and "tokens_seen" not in started_from(path)
+    assert json.loads(run("info", path, "--json"))["card"] is None
+    run("convert", path, tmp_path / "again")
+    assert not (tmp_path / "again/softmax.safetensors").exists()
+
+
+def test_warnings_name_the_zip(tf, tmp_path):
+    (tf / "vocab.txt").write_bytes(b"caf\xe9\n")
+    with pytest.warns(UserWarning, match=r"ELW61.*187\.zip/vocab\.txt"):
+        BiLM.load(pack(tf, tmp_path / "187.zip"))
 
 
 def test_a_path_in_a_zip_is_a_name(tf, tiny, tmp_path, monkeypatch):
