@@ -64,8 +64,8 @@ class BiLM(BidirectionalLM):
         self._prepared = PreparedWeights()
         self._form = form
         self.alphabet = None if alphabet is None else list(alphabet)
-        self.vocab = None if vocab is None else list(vocab)
         self.token_cache = TokenCache(CACHE_WORDS)
+        self.vocab = None if vocab is None else list(vocab)
         self.mix: Mix | None = None  # of its layers, that its files have
 
     @classmethod
@@ -89,6 +89,7 @@ class BiLM(BidirectionalLM):
         self._vocab = words
         of_input = words if self.config.n_words else None
         self._reader = WordReader(self.config, of_input, self.alphabet, self.form)
+        self.token_cache.clear()
 
     @property
     def form(self) -> UnicodeForm | None:

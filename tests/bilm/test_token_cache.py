@@ -106,6 +106,14 @@ def test_one_step_of_training_empties_it():
         assert torch.equal(bilm.token_vectors(WORDS), expected)
 
 
+def test_other_words_of_an_embedding_empty_it():
+    bilm = BiLM.random(tiny_config(n_words=3), vocab=["<UNK>", "a", "b"])
+    a, b = bilm.encode([["a"], ["b"]])
+    bilm.vocab = ["<UNK>", "b", "a"]
+    assert np.array_equal(bilm.encode([["a"]])[0], b)
+    assert np.array_equal(bilm.encode([["b"]])[0], a)
+
+
 def test_a_word_is_computed_once():
     bilm = BiLM.random(tiny_config())
     computed = counted(bilm)
