@@ -47,16 +47,16 @@ def load(path: Path, width: int, n_words: int) -> Objective:
         n_words: Size of the vocabulary, V.
 
     Raises:
-        ValueError: [EL010] The file is damaged, or its objective is not registered.
-            Also as `check_arrays`.
+        ValueError: [EL010] The file is damaged, its objective is not registered, or has
+            other settings. Also as `check_arrays`.
     """
     with reading(path, Errors.EL010):
         header, arrays = read_with_checksum(path, _HEADER)
         if "name" not in header:
             raise ValueError("it does not name its objective")
         make = registry.objectives.get(header["name"])(**header["settings"])
-    with torch.device("meta"):  # shapes, but no memory yet
-        expected = make(width, n_words).state_dict()
+        with torch.device("meta"):  # shapes, but no memory yet
+            expected = make(width, n_words).state_dict()
     check_arrays(path, arrays, expected)
     objective: Objective = make(width, n_words)
     objective.load_state_dict(arrays)

@@ -123,6 +123,16 @@ def test_damaged_file(tmp_path):
             load(path, 16, 20)
 
 
+@pytest.mark.parametrize("cutoffs", [["a"], [1.5], 3, None, {}])
+def test_settings_that_the_objective_does_not_have(tmp_path, cutoffs):
+    save(OBJECTIVES[AdaptiveSoftmax.name], tmp_path / "file")
+    header, arrays = read_with_checksum(tmp_path / "file", "objective")
+    header["settings"] = {"cutoffs": cutoffs}
+    write_with_checksum(tmp_path / "file", arrays, "objective", header)
+    with pytest.raises(ValueError, match=r"EL0(10|06).*file"):
+        load(tmp_path / "file", 16, 20)
+
+
 def test_objective_that_is_not_installed(tmp_path):
     class Unknown(FullSoftmax):
         name = "elsewhere.Unknown.v1"
