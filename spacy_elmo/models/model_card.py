@@ -21,9 +21,21 @@ def read_card(path: str | Path) -> dict[str, Any] | None:
         if not file.exists():
             return None
         card = read_own_json(file)
-        if not isinstance(card, dict):
-            raise Errors.EL003(path=file, problem="it is no card")
+        if problem := _problem(card):
+            raise Errors.EL003(path=file, problem=problem)
         return card
+
+
+def _problem(card: Any) -> str | None:
+    """Return what is wrong in a card, or in its entries about the models before, of
+    what this package computes with; anyone may have written the rest."""
+    while card is not None:
+        if not isinstance(card, dict):
+            return "it is no card"
+        if type(card.get("tokens_seen", 0)) is not int:
+            return f"its tokens_seen is {card['tokens_seen']!r}"
+        card = card.get("started_from")
+    return None
 
 
 def name_and_version(name_or_path: str | Path) -> dict[str, Any]:
@@ -79,5 +91,7 @@ def tokens_read(card: dict[str, Any]) -> int:
 def ancestors(card: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the entries of a card about the models that training has started from, the
     last model first."""
-    before = card.get("started_from") or {}
-    return [before, *ancestors(before)] if "text" in before else []
+    found = []
+    while "text" in (card := card.get("started_from") or {}):
+        found.append(card)
+    return found

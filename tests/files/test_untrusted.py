@@ -14,7 +14,7 @@ from spacy_elmo.bilm.objectives import FILE, FullSoftmax, load
 from spacy_elmo.embed.plan import read_plan
 from spacy_elmo.embed.shard import read_shard
 from spacy_elmo.errors import ElmoError
-from spacy_elmo.models import read_card
+from spacy_elmo.models import read_card, started_from
 from spacy_elmo.pretrain import checkpoint
 from spacy_elmo.pretrain.config import read_config
 from spacy_elmo.text import Request, describe, prepare, read_lines
@@ -206,11 +206,21 @@ def test_folder_without_permission(folder, monkeypatch):
         files.load(folder / "own")
 
 
-@pytest.mark.parametrize(("text", "code"), [("[]", "EL003"), ("{", "EL002")])
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("[]", "EL003"),
+        ("{", "EL002"),
+        ('{"tokens_seen": "many"}', "EL003"),
+        ('{"started_from": "en_elmo_sm"}', "EL003"),
+        ('{"started_from": {"text": {}, "tokens_seen": null}}', "EL003"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*ELW52")
 def test_card_that_is_none(folder, text, code):
     (folder / "own" / "card.json").write_text(text)
     with pytest.raises(ValueError, match=rf"{code}.*card\.json"):
-        read_card(folder / "own")
+        started_from(folder / "own")
 
 
 def test_bits_of_an_hdf5_file(folder):
