@@ -23,13 +23,13 @@ WORDS = ["Das", "ist", "gut", "."]
 METADATA = "Metadata-Version: 2.1\nName: spacy-elmo-{lang}\nVersion: 1\n"
 
 
-def put(site, name, bilm):
+def put(site, name, bilm, module=None):
     """Put a package of a model where installers put one."""
     lang = name.partition("_")[0]
     about = site / f"spacy_elmo_{lang}-1.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text(METADATA.format(lang=lang))
-    entry = f"[spacy_elmo_models]\n{name} = {name}\n"
+    entry = f"[spacy_elmo_models]\n{name} = {module or name}\n"
     (about / "entry_points.txt").write_text(entry)
     if bilm is not None:
         card = {"version": "7", "parameters": bilm.n_parameters}
@@ -126,8 +126,9 @@ def test_no_package_takes_the_place_of_a_model_that_ships(tmp_path, monkeypatch)
     assert models.folder("en") == models.FOLDER / "en_elmo_sm"
 
 
-def test_a_package_without_its_module(tmp_path, monkeypatch):
-    put(tmp_path, "de_elmo_sm", None)
+@pytest.mark.parametrize("module", ["de_elmo_sm", "spacy_elmo_gone.de_elmo_sm"])
+def test_a_package_without_its_module(module, tmp_path, monkeypatch):
+    put(tmp_path, "de_elmo_sm", None, module)
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(FileNotFoundError, match=r"EL190.*'spacy-elmo-de'.*pip install"):
         read(with_elmo("de"))

@@ -42,7 +42,10 @@ class Installed:
         FileNotFoundError [EL190] if a package lacks the module that it names."""
         if self.module is None:
             return FOLDER / self.name
-        spec = find_spec(self.module)
+        try:
+            spec = find_spec(self.module)
+        except ModuleNotFoundError:  # the package that it is in
+            spec = None
         if spec is None or not spec.submodule_search_locations:
             raise Errors.EL190(name=self.name, package=self.package, module=self.module)
         return Path(next(iter(spec.submodule_search_locations)))

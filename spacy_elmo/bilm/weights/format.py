@@ -128,9 +128,9 @@ def find_format(path: str | Path) -> Format:
     except OSError as error:  # no permission, a name that is too long
         raise Errors.EL002(path=path, format="a biLM", error=error) from error
     if not found:
-        folder = path if path.is_dir() else path.parent
-        packed = [path] if path.suffix == ".gz" else sorted(folder.glob("*.h*5.gz"))
-        if packed and (path.is_dir() or path in packed):
+        is_packed = path.suffix == ".gz" and path.is_file()
+        packed = [path] if is_packed else sorted(path.glob("*.h*5.gz"))
+        if packed:
             raise Errors.EL168(path=packed[0])
         raise not_found(path)
     if len(found) > 1:

@@ -141,6 +141,8 @@ def _open_checkpoint(path: Path) -> Arrays:
         prefix = latest(folder) or (found[0] if len(found) == 1 else folder)
     if prefix not in found:
         names = ", ".join(each.name + INDEX for each in found)
+        if prefix != folder:
+            names += f", but not {prefix.name}{INDEX}, which is named"
         raise Errors.EL005(path=folder, names=names)
     return _open(prefix, "lm/")
 

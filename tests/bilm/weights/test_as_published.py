@@ -124,6 +124,9 @@ def test_other_endings(tf, tiny):
     for path in (tf, packed):
         with pytest.raises(ValueError, match=r"EL168.*model\.hdf5\.gz.*gunzip"):
             BiLM.load(path)
+    packed.unlink()
+    with pytest.raises(FileNotFoundError, match=r"EL001.*model\.hdf5\.gz"):
+        BiLM.load(packed)
 
 
 def test_unknown_settings_are_told_from_known_ones():
