@@ -81,11 +81,16 @@ class BiLM(BidirectionalLM):
 
     @property
     def vocab(self) -> list[str] | None:
-        """The words of its softmax or of its word-embedding input."""
+        """The words of its softmax or of its word-embedding input. Setting them raises
+        ValueError [EL020] if a word embedding has another number of rows."""
         return self._vocab
 
     @vocab.setter
     def vocab(self, words: list[str] | None) -> None:
+        n_rows, n_words = self.config.n_words, len(words or [])
+        if words is not None and n_rows not in (0, n_words):
+            problem = f"n_words is {n_rows}, but there are {n_words} words"
+            raise Errors.EL020(problem=problem)
         self._vocab = words
         of_input = words if self.config.n_words else None
         self._reader = WordReader(self.config, of_input, self.alphabet, self.form)

@@ -45,14 +45,18 @@ class PackedBatch:
 
 def check_sentences(sentences: Sequence[Sequence[str]]) -> None:
     """Raise ValueError [EL025] if these are not lists of tokens."""
-    for sentence in [sentences, *sentences]:
-        if isinstance(sentence, str) or not isinstance(sentence, Sequence):
-            raise Errors.EL025(found=type(sentence).__name__)
+    _check_list(sentences)
     for sentence in sentences:
+        _check_list(sentence)
         for token in sentence:
             if not isinstance(token, str):
                 found = f"a {type(token).__name__} token"
                 raise Errors.EL025(found=found)
+
+
+def _check_list(found: object) -> None:
+    if isinstance(found, str) or not isinstance(found, Sequence):
+        raise Errors.EL025(found=type(found).__name__)
 
 
 def pack(sentences: Sequence[Sequence[str]]) -> PackedBatch:

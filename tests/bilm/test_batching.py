@@ -1,5 +1,6 @@
 """Vectors of a sentence depend on nothing but the sentence."""
 
+import itertools
 import random
 import warnings
 
@@ -188,12 +189,19 @@ def test_carried_state_goes_on_row_by_row(tiny):
         ("EL025", lambda bilm: bilm.encode(["a sentence"])),
         ("EL025", lambda bilm: bilm.encode("a sentence")),
         ("EL025", lambda bilm: bilm.encode([["a", None]])),
+        ("EL025", lambda bilm: bilm.encode(None)),
+        ("EL025", lambda bilm: bilm.encode(itertools.repeat(["a"]))),
         ("EL026", lambda bilm: bilm.encode([["a"]], batch_tokens=0)),
     ],
 )
 def test_wrong_calls(tiny, code, call):
     with pytest.raises(ValueError, match=code):
         call(tiny)
+
+
+def test_words_that_do_not_fit_the_embedding():
+    with pytest.raises(ValueError, match=r"EL020.*n_words is 3.*5 words"):
+        BiLM.random(tiny_config(n_words=3), vocab=list("abcde"))
 
 
 def test_long_sentence(tiny):
