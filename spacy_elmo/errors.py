@@ -123,10 +123,6 @@ class Errors(metaclass=_Table):
         "that are stored in the file itself are read; save the model again in this "
         "form."
     )
-    EL010 = _error(
-        "Can't read '{path}' as safetensors: {error}. The file is damaged; use an "
-        "undamaged copy."
-    )
     EL012 = _error(
         "The weights in '{path}' have the fingerprint {found}, but the configuration "
         "records {expected}. One of the two was changed; restore both from the same "
@@ -407,11 +403,6 @@ class Errors(metaclass=_Table):
         "This Doc has no layers of a component '{name}'. A Doc that came from another "
         "process or a file, or whose pipeline is gone, keeps only doc.tensor; run the "
         "component on it again."
-    )
-    EL056 = _error("Windows.v1: length must be at least 1; found {found}.")
-    EL057 = _error(
-        "mix_weights has {found} values for {expected} layers (the token layer "
-        "included)."
     )
     EL058 = _error("There are {found} vectors for a Doc of {expected} tokens.")
     EL059 = _error(

@@ -50,7 +50,7 @@ class Elmo(TrainablePipe):
         lang: Language of the pipeline, to find its shipped biLM.
 
     Raises:
-        ValueError: [EL057, EL083] The mix does not fit the biLM.
+        ValueError: [EL083, EL085] The mix does not fit the biLM.
     """
 
     # Returns the pipeline that it was made for, None if that is gone.

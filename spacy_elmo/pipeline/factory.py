@@ -64,7 +64,7 @@ def make_elmo(
         unfreeze_every: Of version 0.2.
 
     Raises:
-        ValueError: [EL057, EL083] The mix fits no such biLM; also as `ElmoSettings`.
+        ValueError: [EL083, EL085] The mix fits no such biLM; also as `ElmoSettings`.
     """
     arguments = locals()
     settings = ElmoSettings(**{name: arguments[name] for name in SETTINGS})

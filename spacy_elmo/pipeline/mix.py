@@ -23,7 +23,7 @@ from ..errors import Errors
 from ..files import new_figure, save_figure, sha256_of
 from .encoder import LayerBatch
 from .settings import ListenerSettings, MixSettings
-from .shim import SAVED
+from .shim import SAVED, SAVED_AS
 
 EPSILON = 1e-5  # of the layer normalisation
 
@@ -158,10 +158,10 @@ class MixChecksum(Shim):
         return sha256_of(json.dumps(found, sort_keys=True)).encode()
 
     def from_bytes(self, data: bytes) -> "MixChecksum":
-        """Raise ValueError [EL010] if the mix is not the one that was saved."""
+        """Raise ValueError [EL002] if the mix is not the one that was saved."""
         if data != self.to_bytes():
             problem = f"the mix of '{self._model.name}' was changed after it was saved"
-            raise Errors.EL010(path=SAVED, error=problem)
+            raise Errors.EL002(path=SAVED, format=SAVED_AS, error=problem)
         return self
 
     def finish_update(self, optimizer: Any) -> None:

@@ -62,11 +62,11 @@ class MixSettings:
 
     def first_weights(self, n_layers: int) -> list[float]:
         """Return the softmax weights that a mix of n_layers begins with. Raises
-        ValueError [EL057] if mix_weights are not one a layer."""
+        ValueError [EL085] if mix_weights are not one a layer."""
         weights = self.mix_weights or [0.0] * n_layers
         if len(weights) != n_layers:
-            found = len(weights)
-            raise Errors.EL057(found=found, expected=n_layers)
+            found = f"mix_weights has {len(weights)} values for {n_layers} layers"
+            self._refuse(f"{found} (the token layer included)")
         return list(weights)
 
 

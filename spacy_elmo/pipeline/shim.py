@@ -271,10 +271,10 @@ class BiLMShim(PyTorchShim):
         is changed before they are checked.
 
         Raises:
-            ValueError: [EL006-EL008, EL010] They are damaged. [EL052] Their sizes are
+            ValueError: [EL002, EL006-EL008] They are damaged. [EL052] Their sizes are
                 others than those chosen.
         """
-        with parsing(Errors.EL010, SAVED):
+        with parsing(Errors.EL002, SAVED, format=SAVED_AS):
             message = srsly.msgpack_loads(bytes_data)
             sizes, weights = dict(message["config"]), message["weights"]
             words = message["vocab"], message["alphabet"]
@@ -287,12 +287,12 @@ class BiLMShim(PyTorchShim):
             fingerprint = message.get("fingerprint")
         config, stored = BiLMConfig.from_dict(sizes), None
         if weights:  # none if saved before it had any
-            with parsing(Errors.EL010, SAVED):
+            with parsing(Errors.EL002, SAVED, format=SAVED_AS):
                 arrays = deserialize(weights)
             stored = checked(StoredBiLM(config, *words, arrays, None, form), SAVED)
             if fingerprint != stored.fingerprint:
                 problem = "its weights were changed after they were saved"
-                raise Errors.EL010(path=SAVED, error=problem)
+                raise Errors.EL002(path=SAVED, format=SAVED_AS, error=problem)
         if not self.takes_sizes or self.has_weights:
             self.check_sizes(config, SAVED)
         elif config != self._model.config:

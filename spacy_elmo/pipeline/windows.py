@@ -12,7 +12,7 @@ from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc
 from spacy.util import registry
 
-from ..errors import Errors
+from ..bilm import check_at_least
 
 # Token indices of each sentence of a Doc, in order; white space is in none of them.
 Pieces = list[np.ndarray]
@@ -60,9 +60,9 @@ class Windows:
 @registry.misc("spacy-elmo.Windows.v1")
 def configure_windows(length: int = 250) -> SpanGetter:
     """Return a function that cuts Docs into what the biLM reads at once, pieces of at
-    most `length` tokens, which bounds memory and time; [EL056] if that is below 1."""
-    if length < 1:
-        raise Errors.EL056(found=length)
+    most `length` tokens, which bounds memory and time. Raises ValueError [EL026] if
+    that is below 1."""
+    check_at_least(1, length=length)
     return Windows(length)
 
 

@@ -234,9 +234,9 @@ def test_own_mix_of_what_there_is_not():
     for wrong, code in [
         ({"mix": 3}, "EL083"),
         ({"mix": "best"}, "EL085"),
-        ({"mix_weights": [1.0]}, "EL057"),
+        ({"mix_weights": [1.0]}, "EL085"),
     ]:
         with pytest.raises(ValueError, match=code):
             add_elmo(spacy.blank("xx"), **wrong)
-    with pytest.raises(ValueError, match="EL057"):
+    with pytest.raises(ValueError, match="EL085"):
         pipeline(mix_weights=[1.0, 2.0])

@@ -47,10 +47,10 @@ def load(path: Path, width: int, n_words: int) -> Objective:
         n_words: Size of the vocabulary, V.
 
     Raises:
-        ValueError: [EL010] The file is damaged, its objective is not registered, or has
+        ValueError: [EL002] The file is damaged, its objective is not registered, or has
             other settings. Also as `check_arrays`.
     """
-    with reading(path, Errors.EL010):
+    with reading(path, Errors.EL002, format="an objective"):
         header, arrays = read_with_checksum(path, _HEADER)
         if "name" not in header:
             raise ValueError("it does not name its objective")

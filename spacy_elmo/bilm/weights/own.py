@@ -68,8 +68,8 @@ class OwnFormat:
         """Read a model.
 
         Raises:
-            ValueError: [EL003] A setting is damaged, or the words were changed. [EL010]
-                The weights can't be read. Also as `check_shapes`.
+            ValueError: [EL002] A file can't be read. [EL003] A setting is damaged, or
+                the words were changed. Also as `check_shapes`.
         """
         folder = folder_of(path)
         header = _header(folder / CONFIG)
@@ -176,7 +176,10 @@ def _mix(header: dict[str, Any], config: BiLMConfig, path: Path) -> Mix | None:
 
 def _read_arrays(path: Path, config: BiLMConfig) -> dict[str, Tensor]:
     """Check the shapes of all arrays, then read them."""
-    with reading(path, Errors.EL010), safe_open(path, framework="pt") as file:
+    with (
+        reading(path, Errors.EL002, format="safetensors"),
+        safe_open(path, framework="pt") as file,
+    ):
         names = list(file.keys())
         shapes = {name: tuple(file.get_slice(name).get_shape()) for name in names}
         check_shapes(path, shapes, shapes_of(empty_arrays(config)))

@@ -66,11 +66,11 @@ OWN = {
         ),
     ),
     "truncated": (
-        "EL010",
+        "EL002",
         lambda f: os.truncate(f / "weights.safetensors", 500),
     ),
     "not safetensors": (
-        "EL010",
+        "EL002",
         lambda f: (f / "weights.safetensors").write_bytes(b"\x80\x04pickle" * 100),
     ),
     "unknown array": (

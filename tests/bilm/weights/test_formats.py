@@ -89,7 +89,7 @@ def test_models_in_two_formats_in_a_folder(tiny, tmp_path):
 @pytest.mark.parametrize(
     ("format", "damage", "code"),
     [
-        ("spacy-elmo", lambda f: (f / "weights.safetensors").write_bytes(b""), "EL010"),
+        ("spacy-elmo", lambda f: (f / "weights.safetensors").write_bytes(b""), "EL002"),
         ("bilm-tf", damage_block, "EL002"),
     ],
 )
