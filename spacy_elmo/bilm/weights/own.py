@@ -16,7 +16,14 @@ from safetensors import safe_open
 from torch import Tensor
 
 from ...errors import Errors
-from ...files import Writer, json_with_checksum, reading, sha256_of, write_files
+from ...files import (
+    Writer,
+    check_plain,
+    json_with_checksum,
+    reading,
+    sha256_of,
+    write_files,
+)
 from ...registry import registry
 from .. import objectives
 from ..arrays import check_shapes, shapes_of
@@ -137,6 +144,7 @@ def _check_ours(path: Path) -> None:
     """Raise ValueError [EL061] if `config.json` belongs to another program, as BERT's
     does."""
     try:
+        check_plain(path)  # a pipe would never end
         header = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return  # there is no such file, or it can't be read

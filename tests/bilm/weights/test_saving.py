@@ -97,6 +97,13 @@ def test_models_of_other_programs_are_not_replaced(tiny, tmp_path):
     assert contents(tmp_path) == before
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs POSIX")
+def test_saving_where_a_pipe_has_the_name_does_not_wait(tiny, tmp_path):
+    os.mkfifo(tmp_path / "config.json")
+    tiny.save(tmp_path)
+    assert same_layers(BiLM.load(tmp_path), tiny)
+
+
 def test_saving_over_another_model_leaves_nothing_of_it(tiny, tmp_path):
     vocab = ["<S>", "</S>", "<UNK>", "a"]
     softmax = FullSoftmax(6, 4)
