@@ -21,8 +21,8 @@ class Coded(Exception):
     """A message with a code: the base class of all errors and warnings here.
 
     Args:
-        values: What the message has places for. An `error` that the operating system
-            raised passes on its errno.
+        values: The values of the places in the message. An `error` that the operating
+            system raised passes on its errno.
 
     Attributes:
         code: Such as "EL013".

@@ -1,6 +1,6 @@
 """The biLM that users hold: it reads words, encodes sentences, loads and saves itself.
 
-The model is in model.py, kernels/ computes it, files/ reads and writes it.
+The model is in model.py, kernels/ computes it, weights/ reads and writes it.
 
 Shapes: V distinct words, C characters, N packed positions, L LSTM layers, T tokens,
 H projection, D = 2H.
@@ -41,8 +41,8 @@ Start = Literal["zeros", "boundary"]
 
 
 class BiLM(BidirectionalLM):
-    """A bidirectional language model over characters, with the words that it reads. The
-    kernels that suit the device compute it.
+    """A bidirectional language model with its vocabulary. The kernels that suit the
+    device compute it.
 
     Args:
         config: All sizes.
@@ -66,7 +66,7 @@ class BiLM(BidirectionalLM):
         self.alphabet = None if alphabet is None else list(alphabet)
         self.token_cache = TokenCache(CACHE_WORDS)
         self.vocab = None if vocab is None else list(vocab)
-        self.mix: Mix | None = None  # of its layers, that its files have
+        self.mix: Mix | None = None  # of its layers, trained with it
 
     @classmethod
     @default_settings()
@@ -147,14 +147,14 @@ class BiLM(BidirectionalLM):
         return self
 
     def set_exact(self, exact: bool) -> "BiLM":
-        """Return the biLM itself, with a warning [ELW57]: on a CPU a sentence has the
-        same vectors in any batch, bit for bit, in any case."""
+        """Warn [ELW57], and return the biLM itself: on a CPU a sentence always has the
+        same vectors in any batch, bit for bit."""
         warnings.warn(Warnings.ELW57(), stacklevel=2)
         return self
 
     def train(self, mode: bool = True) -> "BiLM":
-        """Put the biLM into training mode, or out of it, as `nn.Module.train`. What was
-        made of its weights before is dropped (see `Prepared`)."""
+        """Put the biLM into training mode, or out of it, as `nn.Module.train`. Prepared
+        weights and cached token vectors are dropped (see `Prepared`)."""
         if mode != self.training:
             self._prepared.clear()
             self.token_cache.clear()
@@ -171,9 +171,9 @@ class BiLM(BidirectionalLM):
         return self._reader.trim(ids_VC)
 
     def token_vectors(self, words: Sequence[str]) -> Tensor:
-        """Return context-independent vectors of distinct words, (V, H); from the cache
-        those that it has, unless a gradient is asked for or torch records operations.
-        """
+        """Return context-independent vectors of distinct words, (V, H). Those in the
+        cache are not computed again, unless a gradient is asked for or torch records
+        operations."""
         prepare_for_forks()
         if torch.is_grad_enabled() or is_traced() or not self.token_cache.size:
             return self.compute_token_vectors(words)
@@ -181,7 +181,7 @@ class BiLM(BidirectionalLM):
         return self.token_cache.vectors(words, encoder, compute)
 
     def compute_token_vectors(self, words: Sequence[str]) -> Tensor:
-        """Return what `token_vectors` does, without the cache."""
+        """Compute the vectors of distinct words, (V, H), without the cache."""
         ids = [to_device(array, self.device) for array in self._reader.ids(words)]
         return self.fast.token_vectors(ids[:1], *ids[1:])
 
@@ -334,7 +334,7 @@ class BiLM(BidirectionalLM):
         return bilm.requires_grad_(True).eval()
 
     def stored(self) -> StoredBiLM:
-        """Return what files of this biLM hold; its arrays are those of this biLM."""
+        """Return the sizes, words and arrays that files hold. Arrays are not copied."""
         prepare_for_forks()
         arrays = self.state_dict()
         words = self.vocab, self.alphabet

@@ -88,7 +88,7 @@ def in_batches(
     batch_tokens: int,
     compute: Callable[[Sequence[int], PackedBatch], T],
 ) -> Iterator[tuple[Sequence[int], T]]:
-    """Yield the indices of the sentences of each batch, and what is computed of it.
+    """Yield the indices of the sentences of each batch, and the result of `compute`.
 
     Args:
         sentences: Each a list of tokens.
@@ -130,8 +130,8 @@ def compute_what_fits(
     compute: Callable[[Sequence[S]], T],
     length: Callable[[S], int],
 ) -> Iterator[tuple[Sequence[S], T]]:
-    """Yield groups of sentences or Docs in order, and what is computed of each. Where a
-    GPU's memory does not hold a group, its halves are computed one after the other.
+    """Yield groups of sentences or Docs in order, each with its result. Where a GPU's
+    memory does not hold a group, its halves are computed one after the other.
 
     Args:
         groups: Sentences or Docs that are computed together.
@@ -217,8 +217,8 @@ def on_the_host(
 ) -> Iterable[np.ndarray]:
     """Return the layers of each sentence, float32 (L+1, T, D), in memory of the host.
 
-    Those of a sentence are copied when they are asked for: all of a batch are larger
-    than a CPU's cache.
+    The layers of a sentence are copied when they are asked for: those of a batch are
+    larger than a CPU's cache.
 
     Args:
         layers_LND: Layers of a batch.
@@ -243,8 +243,8 @@ def _each(
     sentences: Sequence[Sequence[str]],
     rows: Sequence[np.ndarray],
 ) -> Iterator[np.ndarray]:
-    """Yield the layers of each sentence, by NumPy. Threads of torch that have copied
-    rows look for more work for a while, and the library's threads would wait."""
+    """Yield the layers of each sentence. NumPy copies them: threads of torch would then
+    look for more work for a while, and the library's threads wait for them."""
     for sentence, rows_T in zip(sentences, rows):
         found = np.take(layers_LND, rows_T, axis=1)
         _check_numbers(found, [sentence], [slice(None)])

@@ -1,4 +1,4 @@
-"""The state that reading the same thing again and again leads to."""
+"""The state that reading the same words again and again leads to."""
 
 import warnings
 from collections.abc import Callable
@@ -14,9 +14,9 @@ PASSES = 200
 
 
 def steady_state(read: Callable[[BiLMState], BiLMState], state: BiLMState) -> BiLMState:
-    """Return the state that `read`, from a state to the next, leads to, or warn
-    [ELW51]: cells of a model without cell_clip may grow with every sentence, and lead
-    nowhere."""
+    """Call `read` with the state that it returned before, until that no longer changes,
+    and return it. Warn [ELW51] if it goes on changing: cells of a model without
+    cell_clip may grow with every sentence."""
     for _ in range(PASSES):
         before, state = state, read(state)
         moves = [

@@ -1,8 +1,8 @@
 """Token vectors of words seen before: the token encoder runs once for each.
 
 Running text repeats itself: of the distinct words of a batch, most were in the batches
-before. The cache is bounded, drops the words that were not used for longest, and is
-emptied when the weights are no longer those that its vectors were computed with.
+before. The cache is bounded. The words whose last use is longest ago are dropped first,
+and all of them when the weights change.
 
 Shapes: V words of a batch, M of them missing in the cache, K rows of the cache, H token
 vector.
@@ -25,7 +25,7 @@ MAX_LENGTH = 200
 
 
 class TokenCache:
-    """A cache of token vectors of at most so many words, which threads can share."""
+    """A cache of the token vectors of `size` words at most. Threads can share it."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -43,7 +43,7 @@ class TokenCache:
 
     def clear(self) -> None:
         """Remove all words."""
-        with self._lock:  # what is being computed now is kept in rows that are gone
+        with self._lock:  # vectors that are computed now go into rows that are dropped
             self._rows.clear()
 
     def __reduce__(self) -> Any:
@@ -56,8 +56,13 @@ class TokenCache:
         encoder: nn.Module,
         compute: Callable[[Sequence[str]], Tensor],
     ) -> Tensor:
-        """Return the vectors of distinct words, (V, H). compute: returns those of words
-        that are missing, by the weights of the encoder."""
+        """Return the vectors of distinct words, (V, H).
+
+        Args:
+            words: The words.
+            encoder: The module whose weights the vectors depend on.
+            compute: Computes the vectors of words that are missing.
+        """
         with self._lock:
             rows = self._rows([encoder], _Rows)
             known = [word for word in words if word in rows.numbers]
@@ -83,7 +88,7 @@ class TokenCache:
 
 
 class _Rows:
-    """The vectors of words that were computed with the same weights."""
+    """Vectors of words, all computed with the same weights."""
 
     def __init__(self) -> None:
         self.numbers: OrderedDict[str, int] = OrderedDict()  # longest unused first
@@ -97,7 +102,7 @@ class _Rows:
         return take_rows(self.vectors_KH, numbers)
 
     def keep(self, words: Sequence[str], new_MH: Tensor, size: int) -> None:
-        """Keep new words in place of those that were not used for longest."""
+        """Keep new words, in place of those whose last use is longest ago."""
         have = len(self.vectors_KH)
         needed = min(size, len(self.numbers) + len(words))
         if needed > have:  # the size may be new

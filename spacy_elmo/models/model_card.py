@@ -39,9 +39,14 @@ def _problem(card: Any) -> str | None:
 
 
 def name_and_version(name_or_path: str | Path) -> dict[str, Any]:
-    """Return the name of an installed model or of a model folder, as "weights", and the
-    version that its card says, if it says one, as "version"; both of the model that its
-    training started from, as "started_from", if it has no version itself."""
+    """Return how the meta of a pipeline and cards of other models name a model.
+
+    Returns:
+        "weights": The name of an installed model, or of a model folder.
+        "version": The version in its card, or None.
+        "started_from": Both of the model that its training started from; only if it has
+            no version itself.
+    """
     path = named_path(name_or_path)
     card = _card_of(path)
     name = "/".join(path.parts[-2:]) if path.name in _OF_EVERY_RUN else path.name
@@ -53,9 +58,9 @@ def name_and_version(name_or_path: str | Path) -> dict[str, Any]:
 
 
 def started_from(name_or_path: str | Path) -> dict[str, Any]:
-    """Return the entry "started_from" for the card of a model that starts from a model:
-    the name and the version of the latter and, if it has a card, its fingerprint, text,
-    tokens, and its own entry "started_from". Raises ValueError as `read_card`."""
+    """Return the entry "started_from" for the card of a model whose training starts
+    from this one: its name and version, and from its card the fingerprint, the text,
+    the tokens and the entry "started_from". Raises ValueError as `read_card`."""
     card = _card_of(named_path(name_or_path))
     kept = ("fingerprint", "text", "tokens_seen", "started_from")
     found = {key: card[key] for key in kept if key in card}

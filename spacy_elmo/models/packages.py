@@ -29,7 +29,7 @@ class Installed:
     Attributes:
         name: It begins with the code of the language: "de_elmo_sm".
         package: The name of the distribution that it came with.
-        module: The Python package whose folder it is; None of this package.
+        module: The Python package whose folder it is; None for a model in this package.
     """
 
     name: str

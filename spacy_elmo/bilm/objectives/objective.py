@@ -100,7 +100,7 @@ class Objective(nn.Module):
         return self.name
 
 
-# A registered function returns such a function of the width and the number of words.
+# What a registered function returns: it takes the width and the number of words.
 MakeObjective = Callable[[int, int], Objective]
 
 

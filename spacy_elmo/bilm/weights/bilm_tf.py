@@ -126,7 +126,7 @@ class Arrays:
 
 
 class ArraysFormat(ABC):
-    """What the formats with the arrays of bilm-tf share."""
+    """The base class of the formats that have the arrays of bilm-tf."""
 
     @abstractmethod
     def open(self, path: Path) -> AbstractContextManager[tuple[Any, Path, Arrays]]:

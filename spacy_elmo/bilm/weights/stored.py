@@ -152,8 +152,8 @@ def empty_arrays(config: BiLMConfig) -> dict[str, Tensor]:
 
 
 def renamed(name: str, rules: Mapping[str, str]) -> str:
-    """Return a name in which each pattern of some rules, one after another, is replaced
-    by the rule's text."""
+    """Return a name after some rules, one after another, have replaced a pattern in it
+    by a text."""
     for pattern, text in rules.items():
         name = re.sub(pattern, text, name)
     return name

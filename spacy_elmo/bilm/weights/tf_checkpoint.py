@@ -126,7 +126,7 @@ def _softmax(options: Any, width: int, n_words: int) -> Objective:
 
 
 def _is_of_folder(path: Path) -> bool:
-    """Return whether a file says nothing of which checkpoint in its folder is meant."""
+    """Return whether a file is of the whole folder, and not of one checkpoint in it."""
     return path.name in (OPTIONS, "checkpoint")
 
 
