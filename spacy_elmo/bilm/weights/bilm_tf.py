@@ -115,7 +115,8 @@ class Arrays:
         if len(self._theirs) < len(names):
             problem = "has arrays twice, under names of two versions of TensorFlow"
             raise Errors.EL006(path=self.path, problem=problem)
-        self.shapes = {ours: file.shape(name) for ours, name in self._theirs.items()}
+        shapes = file.shapes(names)
+        self.shapes = {ours: shapes[name] for ours, name in self._theirs.items()}
 
     def read(self, name: str) -> Tensor:
         """Read an array. Raises ValueError [EL002] if it is damaged."""

@@ -9,7 +9,7 @@ from their places in the file.
 import io
 import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -92,9 +92,9 @@ class Hdf5File:
         self._check_places()
         self.names = list(self._arrays)
 
-    def shape(self, name: str) -> tuple[int, ...]:
-        """Return the shape of an array."""
-        return tuple(self._arrays[name].shape)
+    def shapes(self, names: Iterable[str]) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of some arrays by name."""
+        return {name: tuple(self._arrays[name].shape) for name in names}
 
     def _chunks_of(self, array: Any) -> list[StoreInfo]:
         """Return the chunks of an array: the places of their bytes in the file, and of

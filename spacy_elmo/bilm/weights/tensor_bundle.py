@@ -12,7 +12,7 @@ tensor_bundle.proto, tensor_shape.proto and types.proto.
 
 import math
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -91,22 +91,22 @@ class TensorBundle:
             prefix.with_name(f"{prefix.name}.data-{i:05}-of-{n_shards:05}")
             for i in range(n_shards)
         ]
-        self._held: dict[int, int] = {}  # bytes of data files that no array has taken
 
-    def shape(self, name: str) -> tuple[int, ...]:
-        """Check that an array can be read, and return its shape. Each call counts the
-        bytes of the array, so call it once for each.
+    def shapes(self, names: Iterable[str]) -> dict[str, tuple[int, ...]]:
+        """Check that some arrays can be read, and return their shapes by name.
 
         Raises:
-            ValueError: [EL002] A data file is missing. [EL009] The array can't be read,
-                or the arrays until here are larger than their data.
+            ValueError: [EL002] A data file is missing. [EL009] An array can't be read,
+                or all together are larger than their data.
         """
-        entry = self.entries[name]
-        if problem := self._problem(entry):
-            raise Errors.EL009(name=name, path=self.path, problem=problem)
-        return entry.shape
+        found = {name: self.entries[name] for name in names}
+        left: dict[int, int] = {}  # bytes of each data file that no array has taken
+        for name, entry in found.items():
+            if problem := self._problem(entry, left):
+                raise Errors.EL009(name=name, path=self.path, problem=problem)
+        return {name: entry.shape for name, entry in found.items()}
 
-    def _problem(self, entry: Entry) -> str | None:
+    def _problem(self, entry: Entry, left: dict[int, int]) -> str | None:
         if entry.dtype is None:
             return "not of floating-point numbers"
         if entry.size == 0 < math.prod(entry.shape):
@@ -118,13 +118,13 @@ class TensorBundle:
         path = self._shards[entry.shard]
         with reading(path, Errors.EL002, format=FORMAT):
             n_bytes = path.stat().st_size
-        self._held[entry.shard] = self._held.get(entry.shard, n_bytes) - entry.size
-        if entry.offset + entry.size > n_bytes or self._held[entry.shard] < 0:
+        left[entry.shard] = left.get(entry.shard, n_bytes) - entry.size
+        if entry.offset + entry.size > n_bytes or left[entry.shard] < 0:
             return "larger than its data in the file"
         return None
 
     def read(self, name: str) -> np.ndarray:
-        """Read an array that `shape` has checked. Raises ValueError [EL002] if its
+        """Read an array that `shapes` has checked. Raises ValueError [EL002] if its
         checksum is wrong."""
         entry = self.entries[name]
         path = self._shards[entry.shard]
