@@ -121,8 +121,6 @@ class Arrays:
     def read(self, name: str) -> Tensor:
         """Read an array. Raises ValueError [EL002] if it is damaged."""
         array = self._file.read(self._theirs[name])
-        if name == "char_embed":
-            array = array[-BYTES:]  # that of inference begins with a row for id 0
         return torch.from_numpy(np.asarray(array, dtype=np.float32))
 
 

@@ -14,6 +14,8 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from ...errors import Errors
 from ...registry import registry
 from ..arrays import check_arrays, check_shapes
@@ -36,6 +38,7 @@ from .text_files import read_json
 
 _SOFTMAX_W, _SOFTMAX_B = "softmax/W", "softmax/b"
 _MIX = ("aggregation/weights", "aggregation/scaling")
+_TABLE = "char_embed"
 # Beginnings of the names of a biLM's arrays and its softmax. Other arrays do no harm:
 # counters and states, for instance.
 _WEIGHTS = ("CNN", "RNN", "char_embed", "embedding", "softmax/")
@@ -43,17 +46,18 @@ _WEIGHTS = ("CNN", "RNN", "char_embed", "embedding", "softmax/")
 _PARTS = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
 
 
-def _open(prefix: Path, scope: str, others: tuple[str, ...] = ()) -> Arrays:
-    """Open the arrays in a scope of the graph, and others. Slots of optimizers have
-    names below those of their variables, and are left out."""
-    bundle = TensorBundle(prefix)
-    names = {
+def _names(
+    bundle: TensorBundle, scope: str, others: tuple[str, ...] = ()
+) -> dict[str, str]:
+    """Return the names of the arrays in a scope of the graph, with the name inside the
+    scope, and those of others. Slots of optimizers have names below those of their
+    variables, and are left out."""
+    return {
         name: name.removeprefix(scope)
         for name in bundle.entries
         if name.startswith((*(scope + each for each in _WEIGHTS), *others))
         and name.rpartition("/")[0] not in bundle.entries
     }
-    return Arrays(bundle, names)
 
 
 # -- training checkpoints of bilm-tf ----------------------------------------------
@@ -144,7 +148,8 @@ def _open_checkpoint(path: Path) -> Arrays:
         if prefix != folder:
             names += f", but not {prefix.name}{INDEX}, which is named"
         raise Errors.EL005(path=folder, names=names)
-    return _open(prefix, "lm/")
+    bundle = TensorBundle(prefix)
+    return Arrays(bundle, _names(bundle, "lm/"))
 
 
 # -- TensorFlow Hub ---------------------------------------------------------------
@@ -168,7 +173,7 @@ class HubFormat(ArraysFormat):
     def open(self, path: Path) -> AbstractContextManager[tuple[Any, Path, Arrays]]:
         """Yield options by the shapes of the arrays, where they are from, and the
         arrays."""
-        arrays = _open_module(path)
+        arrays = _ModuleArrays(_module_of(path))
         return nullcontext((_options_of(arrays), arrays.path, arrays))
 
     def load(self, path: Path) -> StoredBiLM:
@@ -193,14 +198,21 @@ def _module_of(path: Path) -> Path:
     return folder.parent if folder.name == "variables" else folder
 
 
-def _open_module(path: Path) -> Arrays:
-    """Open the arrays of a module. The character table of bilm-tf's inference begins
-    with a row of zeros for id 0, which `Arrays.read` leaves out."""
-    arrays = _open(_module_of(path) / "variables" / "variables", "bilm/", _MIX)
-    table = arrays.shapes.get("char_embed")
-    if table and table[0] == BYTES + 1:
-        arrays.shapes["char_embed"] = (BYTES, *table[1:])
-    return arrays
+class _ModuleArrays(Arrays):
+    """The arrays of a module. Its character table is the one of bilm-tf's inference,
+    which begins with a row for id 0. That row is left out."""
+
+    def __init__(self, folder: Path) -> None:
+        bundle = TensorBundle(folder / "variables" / "variables")
+        super().__init__(bundle, _names(bundle, "bilm/", _MIX))
+        table = self.shapes.get(_TABLE)
+        if table and table[0] == BYTES + 1:
+            self.shapes[_TABLE] = (BYTES, *table[1:])
+
+    def read(self, name: str) -> Tensor:
+        """Read an array. Raises ValueError [EL002] if it is damaged."""
+        array = super().read(name)
+        return array[-BYTES:] if name == _TABLE else array
 
 
 def _options_of(arrays: Arrays) -> dict[str, Any]:
