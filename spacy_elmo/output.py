@@ -33,7 +33,7 @@ def clear_errors() -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError, ImportError, MemoryError) as error:
-        msg.fail(str(error))
+        msg.fail(str(error) or type(error).__name__)  # a MemoryError may say nothing
         sys.exit(1)
     except KeyboardInterrupt:
         msg.warn("Stopped. What was saved before is whole; run it again to go on.")

@@ -12,6 +12,7 @@ from spacy.training import Example
 from typer.main import get_command
 
 from spacy_elmo.cli import app
+from spacy_elmo.output import clear_errors
 
 from ..explore.views import tiny_bilm, tiny_softmax
 from ..pipelines import TAGGER, add_elmo
@@ -33,6 +34,15 @@ def folder(tmp_path_factory):
     ]
     (path / "글.txt").write_text("\n".join(lines), encoding="utf-8")
     return path
+
+
+@pytest.mark.parametrize(
+    ("error", "said"), [(MemoryError(), "MemoryError"), (ValueError("bad"), "bad")]
+)
+def test_an_error_is_one_message(error, said, capsys):
+    with pytest.raises(SystemExit), clear_errors():
+        raise error
+    assert said in capsys.readouterr().out
 
 
 def run(folder, encoding, *arguments):
