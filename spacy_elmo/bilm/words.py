@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 
+from ..errors import Errors
 from .config import BiLMConfig
 
 BEGIN_SENTENCE = 257
@@ -75,11 +76,15 @@ class WordReader:
         return found
 
     def character_ids(self, words: Sequence[str]) -> np.ndarray:
-        """Return the character ids of words, (V, C)."""
+        """Return the character ids of words, (V, C). Raises ValueError [EL020] if the
+        model reads an alphabet, and there is none."""
         words = in_form(words, self.form)
-        if self._alphabet is None:
-            return encode_words(words, self.config.max_characters)
-        return encode_words_in(self._alphabet, words, self.config.max_characters)
+        if self._alphabet is not None:
+            return encode_words_in(self._alphabet, words, self.config.max_characters)
+        if self.config.characters == "alphabet":
+            problem = "characters = 'alphabet' needs weights that come with an alphabet"
+            raise Errors.EL020(problem=problem)
+        return encode_words(words, self.config.max_characters)
 
     def trim(self, ids_VC: np.ndarray) -> np.ndarray:
         """Return character ids without the padding that changes no vector."""

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -73,6 +74,12 @@ def test_ids_in_an_alphabet(words, size):
     ids = characters.encode_words_in(number, words, size)
     assert ids.shape == (len(words), size) and ids.dtype == np.int64
     assert ids.tolist() == one_by_one(words, size)
+
+
+def test_random_weights_have_no_alphabet():
+    bilm = BiLM.random(tiny_config(characters="alphabet", n_characters=20))
+    with pytest.raises(ValueError, match=r"EL020.*alphabet"):
+        bilm.encode([["a"]])
 
 
 def test_no_words():
