@@ -327,8 +327,8 @@ class Errors(metaclass=_Table):
         "that was trained with bidirectional = true."
     )
     EL168 = _error(
-        "'{path}' is compressed. Decompress it first, with 'gunzip' or a similar "
-        "program, and name the folder of the decompressed file."
+        "'{path}' is packed. Unpack it first, with 'gunzip' or, an archive such as "
+        "'.tar.gz', with 'tar xf', and name the folder of the unpacked files."
     )
     EL169 = _error(
         "'{path}' can't be read as a zip file of a model: {error}. Unpack it, and name "

@@ -18,6 +18,9 @@ from ..config import BiLMConfig
 from ..objectives import Objective
 from .stored import Mix, StoredBiLM
 
+# Endings of packed files, but for zips.
+PACKED = (".gz", ".tgz", ".tar", ".bz2", ".xz")
+
 
 class Format(Protocol):
     """A format that biLMs are read from. A path is a folder, or a file in it.
@@ -120,7 +123,7 @@ def find_format(path: str | Path) -> Format:
     Raises:
         FileNotFoundError: [EL001] It is a model in no format.
         ValueError: [EL002] The folder can't be read. [EL005] It holds models in several
-            formats. [EL168] The weights are packed by gzip.
+            formats. [EL168] It is packed, but not as a zip.
     """
     path = named_path(path)
     try:
@@ -128,7 +131,7 @@ def find_format(path: str | Path) -> Format:
     except OSError as error:  # no permission, a name that is too long
         raise Errors.EL002(path=path, format="a biLM", error=error) from error
     if not found:
-        is_packed = path.suffix == ".gz" and path.is_file()
+        is_packed = path.suffix in PACKED and path.is_file()
         packed = [path] if is_packed else sorted(path.glob("*.h*5.gz"))
         if packed:
             raise Errors.EL168(path=packed[0])

@@ -129,6 +129,14 @@ def test_other_endings(tf, tiny):
         BiLM.load(packed)
 
 
+@pytest.mark.parametrize("ending", ["tar.gz", "tgz", "tar", "tar.xz", "tar.bz2"])
+def test_an_archive_is_to_be_unpacked(tmp_path, ending):
+    path = tmp_path / f"elmo_3.{ending}"
+    path.write_bytes(b"")
+    with pytest.raises(ValueError, match=r"EL168.*elmo_3.*tar xf"):
+        BiLM.load(path)
+
+
 def test_unknown_settings_are_told_from_known_ones():
     with pytest.raises(ValueError, match=r"EL020.*'colour'; there are hidden_dim"):
         tiny_config(colour=1, HIDDEN=3)
