@@ -6,6 +6,7 @@ files are used, not the folders that the zip gives. Their size is checked before
 are unpacked.
 """
 
+import re
 import shutil
 import tempfile
 import zipfile
@@ -20,8 +21,11 @@ from ..config import BiLMConfig
 from .format import find_format
 from .stored import StoredBiLM
 
-# Endings of the files of a model.
-ENDINGS = (".json", ".hdf5", ".h5", ".txt", ".dic", ".pkl", ".safetensors")
+# Endings of the files of a model. The parts of a module of TensorFlow Hub are not among
+# them: they are found by their folder.
+ENDINGS = re.compile(
+    r"(\.(json|hdf5|h5|txt|dic|pkl|safetensors|index|data-\d+-of-\d+)|^checkpoint)$"
+)
 MAX_FILES = 1000  # most files in a zip
 MAX_COMPRESSION = 100  # largest ratio of a model's size to the size of its zip
 
@@ -31,7 +35,7 @@ class ZipFormat:
     """A zip of a model in any other format (a `Format`)."""
 
     name = "zip"
-    layout = "a '.zip' of any of these, as published"
+    layout = "a '.zip' of one of these, but not of tf-hub"
 
     def matches(self, path: Path) -> bool:
         """Return whether a path is a zip."""
@@ -85,7 +89,7 @@ def _unpack(archive: zipfile.ZipFile, folder: Path, most: int) -> None:
     for entry in entries:
         name = PureWindowsPath(PurePosixPath(entry.filename).name).name
         # macOS adds hidden files of its own.
-        if not name.endswith(ENDINGS) or name.startswith(".") or entry.is_dir():
+        if not ENDINGS.search(name) or name.startswith(".") or entry.is_dir():
             continue
         if name in chosen:
             raise ValueError(f"it holds several files '{name}', perhaps several models")

@@ -6,6 +6,7 @@ import inspect
 import json
 import warnings
 import zipfile
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -169,6 +170,13 @@ def test_zips_of_many_langs(tmp_path):
     expected = BiLM.load(tmp_path / "model")
     found = BiLM.load(pack(tmp_path / "model", tmp_path / "161.zip"))
     assert found.fingerprint() == expected.fingerprint()
+
+
+def test_zips_of_checkpoints(tmp_path):
+    gold = Path(__file__).parents[2] / "gold/bilm_tf_checkpoint"
+    path = pack(gold, tmp_path / "save_dir.zip", "save_dir/")
+    assert BiLM.load(path).fingerprint() == BiLM.load(gold).fingerprint()
+    assert files.has_objective(path)
 
 
 def test_zips_of_our_own(tiny, tmp_path):
