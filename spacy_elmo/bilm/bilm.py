@@ -62,10 +62,8 @@ class BiLM(BidirectionalLM):
     ) -> None:
         super().__init__(config)
         self._prepared = PreparedWeights()
-        self._form = form
-        self.alphabet = None if alphabet is None else list(alphabet)
         self.token_cache = TokenCache(CACHE_WORDS)
-        self.vocab = None if vocab is None else list(vocab)
+        self._reader = WordReader(config, vocab, alphabet, form)
         self.mix: Mix | None = None  # of its layers, trained with it
 
     @classmethod
@@ -83,28 +81,37 @@ class BiLM(BidirectionalLM):
     def vocab(self) -> list[str] | None:
         """The words of its softmax or of its word-embedding input. Setting them raises
         ValueError [EL020] if a word embedding has another number of rows."""
-        return self._vocab
+        return self._reader.vocab
 
     @vocab.setter
-    def vocab(self, words: list[str] | None) -> None:
-        n_rows, n_words = self.config.n_words, len(words or [])
-        if words is not None and n_rows not in (0, n_words):
-            problem = f"n_words is {n_rows}, but there are {n_words} words"
-            raise Errors.EL020(problem=problem)
-        self._vocab = words
-        of_input = words if self.config.n_words else None
-        self._reader = WordReader(self.config, of_input, self.alphabet, self.form)
-        self.token_cache.clear()
+    def vocab(self, words: Sequence[str] | None) -> None:
+        self._read_by(words, self.alphabet, self.form)
+
+    @property
+    def alphabet(self) -> list[str] | None:
+        """Its characters, if it does not read bytes."""
+        return self._reader.alphabet
+
+    @alphabet.setter
+    def alphabet(self, alphabet: Sequence[str] | None) -> None:
+        self._read_by(self.vocab, alphabet, self.form)
 
     @property
     def form(self) -> UnicodeForm | None:
         """The Unicode form that words are turned to; None if they are not."""
-        return self._form
+        return self._reader.form
 
     @form.setter
     def form(self, form: UnicodeForm | None) -> None:
-        self._form = form
-        self._reader.form = form
+        self._read_by(self.vocab, self.alphabet, form)
+
+    def _read_by(
+        self,
+        vocab: Sequence[str] | None,
+        alphabet: Sequence[str] | None,
+        form: UnicodeForm | None,
+    ) -> None:
+        self._reader = WordReader(self.config, vocab, alphabet, form)
         self.token_cache.clear()
 
     def as_read(self, words: Sequence[str]) -> Sequence[str]:

@@ -43,25 +43,33 @@ class WordReader:
 
     Args:
         config: The sizes of the model.
-        vocab: The words of its word embedding, if it has one.
+        vocab: The words of its softmax or of its word embedding; None if they are not
+            known.
         alphabet: Its characters, if it does not read bytes.
         form: The Unicode form that words are turned to; None to leave them.
+
+    Raises:
+        ValueError: [EL020] The word embedding has another number of rows.
     """
 
     def __init__(
         self,
         config: BiLMConfig,
-        vocab: Iterable[str] | None = None,
-        alphabet: Iterable[str] | None = None,
+        vocab: Sequence[str] | None = None,
+        alphabet: Sequence[str] | None = None,
         form: UnicodeForm | None = None,
     ) -> None:
         self.config, self.form = config, form
-        self._word_ids = {word: i for i, word in enumerate(vocab or [])}
-        self._alphabet: dict[str, int] | None = None
-        self._padding = PADDING
-        if alphabet is not None:
-            self._alphabet = {c: i for i, c in enumerate(alphabet, start=1)}
-            self._padding = self._alphabet["<pad>"]
+        self.vocab = None if vocab is None else list(vocab)
+        self.alphabet = None if alphabet is None else list(alphabet)
+        n_rows, n_words = config.n_words, len(self.vocab or [])
+        if self.vocab is not None and n_rows not in (0, n_words):
+            problem = f"n_words is {n_rows}, but there are {n_words} words"
+            raise Errors.EL020(problem=problem)
+        embedded = self.vocab or [] if n_rows else []
+        self._word_ids = {word: i for i, word in enumerate(embedded)}
+        self._character_ids = {c: i for i, c in enumerate(alphabet or [], start=1)}
+        self._padding = PADDING if alphabet is None else self._character_ids["<pad>"]
 
     def ids(self, words: Sequence[str]) -> list[np.ndarray]:
         """Return the arguments of the token encoder: character ids (V, C), word ids
@@ -79,8 +87,9 @@ class WordReader:
         """Return the character ids of words, (V, C). Raises ValueError [EL020] if the
         model reads an alphabet, and there is none."""
         words = in_form(words, self.form)
-        if self._alphabet is not None:
-            return encode_words_in(self._alphabet, words, self.config.max_characters)
+        if self.alphabet is not None:
+            ids, longest = self._character_ids, self.config.max_characters
+            return encode_words_in(ids, words, longest)
         if self.config.characters == "alphabet":
             problem = "characters = 'alphabet' needs weights that come with an alphabet"
             raise Errors.EL020(problem=problem)

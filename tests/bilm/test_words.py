@@ -77,9 +77,13 @@ def test_ids_in_an_alphabet(words, size):
 
 
 def test_random_weights_have_no_alphabet():
-    bilm = BiLM.random(tiny_config(characters="alphabet", n_characters=20))
+    n = len(ALPHABET) + 1
+    bilm = BiLM.random(tiny_config(characters="alphabet", n_characters=n))
     with pytest.raises(ValueError, match=r"EL020.*alphabet"):
         bilm.encode([["a"]])
+    bilm.alphabet = ALPHABET
+    assert bilm.character_ids(["a"]).tolist() == one_by_one(["a"], 50)
+    bilm.encode([["a"]])
 
 
 def test_no_words():
