@@ -22,6 +22,9 @@ from .words import trim as trim
 from .words import word_to_bytes as word_to_bytes
 
 if TYPE_CHECKING:
+    from .arrays import read_header as read_header
+    from .arrays import read_with_checksum as read_with_checksum
+    from .arrays import write_with_checksum as write_with_checksum
     from .bilm import BiLM as BiLM
     from .encode import PackedBatch as PackedBatch
     from .encode import check_finite as check_finite
@@ -36,6 +39,9 @@ if TYPE_CHECKING:
 
 # Imported at first use: words can be read without torch.
 LAZY = {
+    "read_header": "arrays",
+    "read_with_checksum": "arrays",
+    "write_with_checksum": "arrays",
     "BiLM": "bilm",
     "PackedBatch": "encode",
     "check_finite": "encode",

@@ -18,8 +18,13 @@ from safetensors import safe_open
 from torch import Tensor
 from torch.optim import Optimizer
 
-from ..bilm import BiLMState, LstmState
-from ..bilm.objectives import read_header, read_with_checksum, write_with_checksum
+from ..bilm import (
+    BiLMState,
+    LstmState,
+    read_header,
+    read_with_checksum,
+    write_with_checksum,
+)
 from ..errors import Errors
 from ..files import reading, write_files
 from .config import PretrainConfig

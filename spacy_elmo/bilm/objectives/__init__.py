@@ -2,19 +2,10 @@
 
 from .adaptive import AdaptiveSoftmax
 from .full import FullSoftmax
-from .objective import MakeObjective, Objective
+from .objective import FILE, MakeObjective, Objective, load, save
 from .sampled import SampledSoftmax
-from .storage import (
-    FILE,
-    load,
-    read_header,
-    read_with_checksum,
-    save,
-    write_with_checksum,
-)
 
 __all__ = [
     "FILE", "AdaptiveSoftmax", "FullSoftmax", "MakeObjective", "Objective",
-    "SampledSoftmax", "load", "read_header", "read_with_checksum", "save",
-    "write_with_checksum",
+    "SampledSoftmax", "load", "save",
 ]  # fmt: skip

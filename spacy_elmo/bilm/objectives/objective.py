@@ -1,10 +1,11 @@
-"""The protocol of a training objective.
+"""The protocol of a training objective, and its file beside the weights of a biLM.
 
 Shapes: N predictions, H projection, V vocabulary.
 """
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,14 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from ...errors import Errors
+from ...files import reading
 from ...machine import batch_limits
+from ...registry import registry
+from ..arrays import check_arrays, read_with_checksum, write_with_checksum
+
+FILE = "softmax.safetensors"  # beside the weights
+_HEADER = "objective"  # in that file: JSON with the name and the settings
 
 
 class Objective(nn.Module):
@@ -140,3 +148,43 @@ def chunk_size(n_logits: int, device: torch.device) -> int:
         device: The device.
     """
     return max(1, batch_limits(device).logits // n_logits)
+
+
+# -- files ------------------------------------------------------------------------
+
+
+def save(objective: Objective, path: Path, dtype: torch.dtype = torch.float32) -> None:
+    """Write an objective to a file, with floating-point arrays in a dtype."""
+    arrays = {
+        name: tensor.to(
+            "cpu", dtype if tensor.is_floating_point() else None
+        ).contiguous()
+        for name, tensor in objective.state_dict().items()
+    }
+    header = {"name": objective.name, "settings": objective.settings()}
+    write_with_checksum(path, arrays, _HEADER, header)
+
+
+def load(path: Path, width: int, n_words: int) -> Objective:
+    """Read an objective.
+
+    Args:
+        path: The file.
+        width: Size of the vectors that are predicted from, H.
+        n_words: Size of the vocabulary, V.
+
+    Raises:
+        ValueError: [EL002] The file is damaged, its objective is not registered, or has
+            other settings. Also as `check_arrays`.
+    """
+    with reading(path, Errors.EL002, format="an objective"):
+        header, arrays = read_with_checksum(path, _HEADER)
+        if "name" not in header:
+            raise ValueError("it does not name its objective")
+        make = registry.objectives.get(header["name"])(**header["settings"])
+        with torch.device("meta"):  # shapes, but no memory yet
+            expected = make(width, n_words).state_dict()
+    check_arrays(path, arrays, expected)
+    objective: Objective = make(width, n_words)
+    objective.load_state_dict(arrays)
+    return objective

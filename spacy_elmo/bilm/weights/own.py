@@ -26,9 +26,8 @@ from ...files import (
 )
 from ...registry import registry
 from .. import objectives
-from ..arrays import check_shapes, shapes_of
+from ..arrays import check_shapes, shapes_of, write_safetensors
 from ..config import BiLMConfig
-from ..objectives.storage import write_safetensors
 from .format import folder_of
 from .stored import DTYPES, Mix, StoredBiLM, empty_arrays
 from .text_files import (

@@ -4,6 +4,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from spacy_elmo.bilm import read_with_checksum, write_with_checksum
 from spacy_elmo.bilm.objectives import (
     AdaptiveSoftmax,
     FullSoftmax,
@@ -13,7 +14,6 @@ from spacy_elmo.bilm.objectives import (
     load,
     save,
 )
-from spacy_elmo.bilm.objectives.storage import read_with_checksum, write_with_checksum
 from spacy_elmo.registry import registry
 
 
