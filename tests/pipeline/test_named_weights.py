@@ -60,6 +60,18 @@ def test_a_name_that_is_too_long():
         layers(pipeline("a" * 300))
 
 
+def test_the_folder_of_a_pipeline(tmp_path):
+    """It says how its biLM becomes a model folder."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo").load_weights("en_elmo_sm")
+    nlp.to_disk(tmp_path / "pipeline")
+    way_out = r"EL001.*is a pipeline.*get_pipe\('elmo'\)\.bilm\.save\(FOLDER\)"
+    with pytest.raises(FileNotFoundError, match=way_out):
+        BiLM.load(tmp_path / "pipeline")
+    spacy.load(tmp_path / "pipeline").get_pipe("elmo").bilm.save(tmp_path / "model")
+    assert same(layers(pipeline(tmp_path / "model")), layers(nlp))
+
+
 def test_a_shipped_name():
     nlp = pipeline(models.MODELS["ko"])
     expected = models.load("ko").encode([SENTENCE])[0]

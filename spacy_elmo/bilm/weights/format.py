@@ -150,6 +150,11 @@ def not_found(path: str | Path, names: Sequence[str] = ()) -> ElmoError:
     path = Path(path).absolute()  # a relative path depends on the working folder
     if (best := path / "model-best").is_dir():
         named += f" '{best}' may be what you mean."
+    if (path / "config.cfg").is_file():
+        named += (
+            f" '{path}' is a pipeline: after nlp = spacy.load('{path}'), "
+            "nlp.get_pipe('elmo').bilm.save(FOLDER) writes its biLM."
+        )
     return Errors.EL001(path=path, layouts=layouts, names=named)
 
 
