@@ -9,6 +9,7 @@ streams are not, since they follow from the step.
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from types import NoneType
@@ -30,7 +31,7 @@ from ..files import reading, write_files
 from .config import PretrainConfig
 from .model import LanguageModel
 from .results import BEST, LAST
-from .start import Run
+from .start import Results, Run
 from .workers import Workers
 
 FILE = "checkpoint.safetensors"
@@ -47,6 +48,151 @@ PROGRESS: dict[str, Any] = {
 }
 
 Arrays = dict[str, Tensor]
+
+
+# Settings that may change when a run resumes. Weights don't depend on them, but for the
+# rounding and order of sums and, with dropout, the order of random numbers.
+FREE = {
+    "training.accumulate",
+    "training.device",
+    "training.precision",
+    "training.threads",
+    "training.log_every",
+    "training.save_every",
+    "training.eval_every",
+    "training.tensorboard",
+    "training.save_dtype",
+    "training.logger",
+    # `_check_resumable` looks at what they mean.
+    "training.epochs",
+    "training.max_steps",
+}
+
+
+def identity(config: PretrainConfig, text_hashes: dict[str, str]) -> dict[str, Any]:
+    """Return all settings that the weights of a run depend on, by name. Hashes of the
+    corpora stand for the section [text]."""
+    settings = config.to_dict()
+    named: dict[str, Any] = {}
+    for section in ("vocab", "model", "training"):
+        for name, value in (settings[section] or {}).items():
+            named[f"{section}.{name}"] = value
+    named |= {f"training.{block}": values for block, values in config.blocks.items()}
+    for name in ("max_tokens", "dev_max_tokens"):
+        named[f"text.{name}"] = settings["text"][name]
+    named |= {f"text of {name}": found for name, found in text_hashes.items()}
+    return {name: value for name, value in named.items() if name not in FREE}
+
+
+def read_saved(
+    output: Path, now: dict[str, Any], workers: Workers
+) -> dict[str, Any] | None:
+    """Return the progress of the run to resume; None if there is none.
+
+    Args:
+        output: Folder of the run.
+        now: What the run depends on, as of `identity`.
+        workers: Its processes.
+
+    Raises:
+        ValueError: [EL018] Not all processes see it; [EL046] it can't be read; [EL047]
+            it is of another run, or there are models without it.
+    """
+    saved = read_progress(output)
+    if not workers.agree(saved["step"] if saved else 0):
+        raise Errors.EL018(path=output)
+    if saved is None:
+        for folder in (output / BEST, output / LAST):  # which belong to no known run
+            if folder.is_dir() and any(folder.iterdir()):
+                differs = f"there is a '{folder.name}', and no checkpoint"
+                raise Errors.EL047(path=output, differs=differs)
+        return None
+    now = json.loads(json.dumps(now))  # with lists for tuples, as it was saved
+    before = saved["identity"]
+    differ = [
+        n
+        if n.startswith("text of ")
+        else f"{n} was {before.get(n)!r} and is {now.get(n)!r}"
+        for n in sorted({*before, *now} - FREE)
+        if before.get(n) != now.get(n)
+    ]
+    if differ:
+        raise Errors.EL047(path=output, differs="; ".join(differ))
+    return saved
+
+
+def save_run(run: Run) -> None:
+    """Write the checkpoint of a run. All processes call this, and the first one writes.
+    Raises as `save`."""
+    state = run.workers.gather(BiLMState.join(run.states))
+    recent = run.workers.sum(run.recent.tolist())
+    if run.workers.is_first:
+        progress = {
+            "identity": run.depends_on,
+            "vocabulary": run.vocabulary,
+            "init": run.init,
+            "matmul": run.matmul,
+            "step": run.step,
+            "n_steps": run.n_steps,
+            "seconds": run.seconds,
+            "recent": recent,
+            "results": asdict(run.results),
+        }
+        save(run.output, run.model, run.optimizers, state, progress)
+    run.workers.wait()
+
+
+def resume_run(run: Run, saved: dict[str, Any]) -> None:
+    """Bring a new run to where its checkpoint is.
+
+    Args:
+        run: The run, before its first step.
+        saved: Progress in the checkpoint, as of `read_saved`.
+
+    Raises:
+        ValueError: [EL046] The checkpoint can't be read; [EL047] it is of another run.
+    """
+    _check_resumable(run, saved)
+    state = load(run.output, run.model, run.optimizers)
+    run.states = [
+        state.rows(slice(part.rows.start, part.rows.stop)) for part in run.streams
+    ]
+    run.step, run.started = saved["step"], run.started - saved["seconds"]
+    if run.workers.is_first:  # the sums over all processes
+        run.recent += run.recent.new_tensor(saved["recent"])
+    (now,) = run.results.commands
+    run.results = Results(**saved["results"])
+    if run.results.commands[-1]["command"] != now["command"]:
+        run.results.commands.append({**now, "step": run.step})
+
+
+def _check_resumable(run: Run, saved: dict[str, Any]) -> None:
+    """Raise ValueError [EL047] if a run can't go on from the progress of a checkpoint.
+
+    Then no step is left, earlier steps would have had other learning rates, or the
+    words or the first weights are others.
+    """
+    step, before, now = saved["step"], saved["n_steps"], run.n_steps
+    source = f"'{run.config.training.init}'" if run.init else "the text"
+    if step > now or step == now < before:
+        differs = f"it has made {step:,} steps and has none left of {now:,}"
+    elif any(run.schedule(n, before) != run.schedule(n, now) for n in range(step)):
+        differs = (
+            f"it was to make {before:,} steps and is to make {now:,}, with which its "
+            "learning rate would have been another (it would not with the schedule "
+            "spacy-elmo.WarmupStableDecay.v1 before it falls, if warmup_steps are at "
+            "most a tenth of both)"
+        )
+    elif saved.get("vocabulary", run.vocabulary) != run.vocabulary:
+        differs = f"{source} has another vocabulary now"
+    elif saved.get("init", run.init) != run.init:
+        differs = f"{source} has other weights now"
+    else:
+        return
+    raise Errors.EL047(path=run.output, differs=differs)
+
+
+# -- the file -----------------------------------------------------------------------
 
 
 def save(
@@ -124,101 +270,6 @@ def _of_known_format(header: dict[str, Any]) -> dict[str, Any]:
     if header["format"] != FORMAT_VERSION:
         raise ValueError(f"format {header['format']!r} is not known here")
     return header
-
-
-# Settings that may change when a run resumes. Weights don't depend on them, but for the
-# rounding and order of sums and, with dropout, the order of random numbers.
-FREE = {
-    "training.accumulate",
-    "training.device",
-    "training.precision",
-    "training.threads",
-    "training.log_every",
-    "training.save_every",
-    "training.eval_every",
-    "training.tensorboard",
-    "training.save_dtype",
-    "training.logger",
-    # `check_resumable` looks at what they mean.
-    "training.epochs",
-    "training.max_steps",
-}
-
-
-def identity(config: PretrainConfig, text_hashes: dict[str, str]) -> dict[str, Any]:
-    """Return all settings that the weights of a run depend on, by name. Hashes of the
-    corpora stand for the section [text]."""
-    settings = config.to_dict()
-    named: dict[str, Any] = {}
-    for section in ("vocab", "model", "training"):
-        for name, value in (settings[section] or {}).items():
-            named[f"{section}.{name}"] = value
-    named |= {f"training.{block}": values for block, values in config.blocks.items()}
-    for name in ("max_tokens", "dev_max_tokens"):
-        named[f"text.{name}"] = settings["text"][name]
-    named |= {f"text of {name}": found for name, found in text_hashes.items()}
-    return {name: value for name, value in named.items() if name not in FREE}
-
-
-def read_saved(
-    output: Path, now: dict[str, Any], workers: Workers
-) -> dict[str, Any] | None:
-    """Return the progress of the run to resume; None if there is none.
-
-    Args:
-        output: Folder of the run.
-        now: What the run depends on, as of `identity`.
-        workers: Its processes.
-
-    Raises:
-        ValueError: [EL018] Not all processes see it; [EL046] it can't be read; [EL047]
-            it is of another run, or there are models without it.
-    """
-    saved = read_progress(output)
-    if not workers.agree(saved["step"] if saved else 0):
-        raise Errors.EL018(path=output)
-    if saved is None:
-        for folder in (output / BEST, output / LAST):  # which belong to no known run
-            if folder.is_dir() and any(folder.iterdir()):
-                differs = f"there is a '{folder.name}', and no checkpoint"
-                raise Errors.EL047(path=output, differs=differs)
-        return None
-    now = json.loads(json.dumps(now))  # with lists for tuples, as it was saved
-    before = saved["identity"]
-    differ = [
-        n
-        if n.startswith("text of ")
-        else f"{n} was {before.get(n)!r} and is {now.get(n)!r}"
-        for n in sorted({*before, *now} - FREE)
-        if before.get(n) != now.get(n)
-    ]
-    if differ:
-        raise Errors.EL047(path=output, differs="; ".join(differ))
-    return saved
-
-
-def check_resumable(run: Run, saved: dict[str, Any]) -> None:
-    """Raise ValueError [EL047] if a run can't go on from the progress of a checkpoint:
-    no step is left, earlier steps would have had other learning rates, or the words or
-    the first weights are others."""
-    step, before, now = saved["step"], saved["n_steps"], run.n_steps
-    source = f"'{run.config.training.init}'" if run.init else "the text"
-    if step > now or step == now < before:
-        differs = f"it has made {step:,} steps and has none left of {now:,}"
-    elif any(run.schedule(n, before) != run.schedule(n, now) for n in range(step)):
-        differs = (
-            f"it was to make {before:,} steps and is to make {now:,}, with which its "
-            "learning rate would have been another (it would not with the schedule "
-            "spacy-elmo.WarmupStableDecay.v1 before it falls, if warmup_steps are at "
-            "most a tenth of both)"
-        )
-    elif saved.get("vocabulary", run.vocabulary) != run.vocabulary:
-        differs = f"{source} has another vocabulary now"
-    elif saved.get("init", run.init) != run.init:
-        differs = f"{source} has other weights now"
-    else:
-        return
-    raise Errors.EL047(path=run.output, differs=differs)
 
 
 def flatten(value: Any, name: str, arrays: Arrays) -> Any:

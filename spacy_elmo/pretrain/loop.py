@@ -10,7 +10,6 @@ import math
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import asdict
 from pathlib import Path
 from signal import SIGTERM
 from typing import Any
@@ -26,14 +25,16 @@ from ..bilm.kernels import (
     choose_training_matmul,
     multiply_by,
 )
-from ..bilm.weights import FILES
+from ..bilm.weights import FILES, folder_of
+from ..bilm.weights import read_config as read_sizes
 from ..errors import Errors
-from ..files import held, named_path
+from ..files import held, named_path, recover
+from ..models import find
 from ..output import Messages
 from ..processes import StopSignals
 from ..text import Batch, read_ahead
 from . import checkpoint
-from .checkpoint import check_resumable, identity, read_saved
+from .checkpoint import identity, read_saved, resume_run, save_run
 from .config import PretrainConfig, TrainingConfig
 from .corpora import DEV, TRAIN, open_corpora, replace_text
 from .evaluation import perplexity
@@ -41,9 +42,9 @@ from .loggers import Log
 from .memory import gigabytes
 from .model import LanguageModel, on_device
 from .optimizers import clip_gradients, set_learn_rate
-from .results import BEST, LAST, finish, measure, prepare_output, save_models, show
-from .start import Results, Run, softmax_folder
-from .workers import ALONE, Workers, start, torch_settings
+from .results import BEST, LAST, finish, measure, save_models, show
+from .start import Run, softmax_folder
+from .workers import ALONE, Workers, joined, torch_settings
 
 
 class Stopped(Exception):
@@ -86,12 +87,12 @@ def pretrain(
     """
     training, output = config.training, named_path(output).absolute()
     with ExitStack() as scope:
-        workers = scope.enter_context(start(training.device))
+        workers = scope.enter_context(joined(training.device))
         scope.enter_context(torch_settings(training, workers.device))
         check_training_precision(training.precision, workers.device)
         if workers.is_first:
             scope.enter_context(held(output))
-        prepare_output(output, training, workers)
+        _prepare_output(output, training, workers)
         corpora, hashes = open_corpora(config, output, workers, overwrite=overwrite)
         depends_on = identity(config, hashes)
         saved = None if overwrite else read_saved(output, depends_on, workers)
@@ -105,7 +106,7 @@ def pretrain(
             log = Log(run, first_step=saved["step"] if saved else 0)
         _announce(run, msg)
         if saved is not None:
-            _resume(run, saved)
+            resume_run(run, saved)
             msg.info(f"Resuming at step {run.step:,} of {run.n_steps:,}")
         stop = scope.enter_context(StopSignals())
         if log is not None:
@@ -113,7 +114,7 @@ def pretrain(
                 _replace_run(output)
             scope.enter_context(log)
         if saved is None:  # so that models never stand there without one
-            _save(run)
+            save_run(run)
         try:
             _train(run, log, stop)
         except torch.cuda.OutOfMemoryError as error:
@@ -122,6 +123,27 @@ def pretrain(
             finish(run, msg)
         workers.wait()
     return output / BEST
+
+
+def _prepare_output(output: Path, training: TrainingConfig, workers: Workers) -> None:
+    """Create the folder of a run, and remove the unfinished files of a killed process.
+
+    Raises:
+        ValueError: [EL037] The run would overwrite the model that it starts from. Also
+            as `weights.read_config` of that model, before any text is read.
+    """
+    folders, init = (output, output / BEST, output / LAST), training.init_path
+    start = None if init is None else folder_of(init).resolve()
+    if start in [folder.resolve() for folder in folders[1:]]:
+        named = training.init
+        problem = f"the run would overwrite its init, {named!r}; choose another output"
+        raise Errors.EL037(path="training", problem=problem)
+    if init is not None:
+        read_sizes(find(init))
+    if workers.is_first:
+        for folder in folders:
+            recover(folder)
+    workers.wait()
 
 
 def _check_processes(run: Run) -> None:
@@ -209,7 +231,7 @@ def _train(run: Run, log: Log | None, stop: StopSignals) -> None:
             run.recent.zero_()
             workers.wait()
         if saves:
-            _save(run)
+            save_run(run)
         if asked and not at_end:
             raise Stopped(stop.asked or SIGTERM, run.step, run.n_steps)
 
@@ -327,40 +349,3 @@ def _measure_before(run: Run, log: Log | None) -> None:
         log.say(f"perplexity before the biLM is trained: {found}")
         log.skip(time.time() - began)
     run.workers.wait()
-
-
-def _save(run: Run) -> None:
-    """Write the checkpoint."""
-    state = run.workers.gather(BiLMState.join(run.states))
-    recent = run.workers.sum(run.recent.tolist())
-    if run.workers.is_first:
-        saved = {
-            "identity": run.depends_on,
-            "vocabulary": run.vocabulary,
-            "init": run.init,
-            "matmul": run.matmul,
-            "step": run.step,
-            "n_steps": run.n_steps,
-            "seconds": run.seconds,
-            "recent": recent,
-            "results": asdict(run.results),
-        }
-        checkpoint.save(run.output, run.model, run.optimizers, state, saved)
-    run.workers.wait()
-
-
-def _resume(run: Run, saved: dict[str, Any]) -> None:
-    """Go on from a checkpoint. Raises ValueError [EL046] if it can't be read; [EL047]
-    if it is of another run."""
-    check_resumable(run, saved)
-    state = checkpoint.load(run.output, run.model, run.optimizers)
-    run.states = [
-        state.rows(slice(part.rows.start, part.rows.stop)) for part in run.streams
-    ]
-    run.step, run.started = saved["step"], run.started - saved["seconds"]
-    if run.workers.is_first:  # the sums over all processes
-        run.recent += run.recent.new_tensor(saved["recent"])
-    (now,) = run.results.commands
-    run.results = Results(**saved["results"])
-    if run.results.commands[-1]["command"] != now["command"]:
-        run.results.commands.append({**now, "step": run.step})

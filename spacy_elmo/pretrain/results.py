@@ -8,18 +8,16 @@ from typing import Any
 import torch
 
 from .. import __version__
-from ..bilm.weights import CARD, folder_of, read_config
+from ..bilm.weights import CARD
 from ..errors import Errors
-from ..files import json_with_checksum, recover, write_files
+from ..files import json_with_checksum, write_files
 from ..machine import describe_cpu
-from ..models import find, read_card
+from ..models import read_card
 from ..output import Messages
-from .config import TrainingConfig
 from .corpora import DEV, TRAIN
 from .evaluation import perplexity
 from .model import LanguageModel
 from .start import Figures, Run
-from .workers import Workers
 
 BEST, LAST = "model-best", "model-last"
 
@@ -137,24 +135,3 @@ def _utf8(value: Any) -> Any:
 def show(found: Figures | None) -> str:
     """Return the perplexity of a text as people read it."""
     return "" if found is None else f"{found['mean']:.2f}"
-
-
-def prepare_output(output: Path, training: TrainingConfig, workers: Workers) -> None:
-    """Create the folder of a run, and remove the unfinished files of a killed process.
-
-    Raises:
-        ValueError: [EL037] The run would overwrite the model that it starts from. Also
-            as `weights.read_config` of that model, before any text is read.
-    """
-    folders, init = (output, output / BEST, output / LAST), training.init_path
-    start = None if init is None else folder_of(init).resolve()
-    if start in [folder.resolve() for folder in folders[1:]]:
-        named = training.init
-        problem = f"the run would overwrite its init, {named!r}; choose another output"
-        raise Errors.EL037(path="training", problem=problem)
-    if init is not None:
-        read_config(find(init))
-    if workers.is_first:
-        for folder in folders:
-            recover(folder)
-    workers.wait()

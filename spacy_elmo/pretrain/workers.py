@@ -123,9 +123,10 @@ ALONE = Workers(0, 1, torch.device("cpu"))
 
 
 @contextmanager
-def start(device: str) -> Iterator[Workers]:
-    """Join the other processes that torchrun has started, if it has. `device` is the
-    setting of the configuration. Raises ValueError [EL037] if it is not there."""
+def joined(device: str) -> Iterator[Workers]:
+    """Join the other processes, if torchrun has started some, until the block ends.
+    `device` is the setting of the configuration. Raises ValueError [EL037] if there is
+    no such device."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     n_sharing = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if device == "auto":
