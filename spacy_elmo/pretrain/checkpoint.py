@@ -15,6 +15,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
+from pydantic import TypeAdapter
 from safetensors import safe_open
 from torch import Tensor
 from torch.optim import Optimizer
@@ -27,7 +28,7 @@ from ..bilm import (
     write_with_checksum,
 )
 from ..errors import Errors
-from ..files import reading, write_files
+from ..files import parsing, reading, write_files
 from .config import PretrainConfig
 from .model import LanguageModel
 from .results import BEST, LAST
@@ -48,6 +49,9 @@ PROGRESS: dict[str, Any] = {
 }
 
 Arrays = dict[str, Tensor]
+_RESULTS = TypeAdapter(Results)
+# Sum of the losses since the last line of the log, and number of their targets.
+_RECENT = TypeAdapter(tuple[float, float])
 
 
 # Settings that may change when a run resumes. Weights don't depend on them, but for the
@@ -158,11 +162,14 @@ def resume_run(run: Run, saved: dict[str, Any]) -> None:
         state.rows(slice(part.rows.start, part.rows.stop)) for part in run.streams
     ]
     run.step, run.started = saved["step"], run.started - saved["seconds"]
-    if run.workers.is_first:  # the sums over all processes
-        run.recent += run.recent.new_tensor(saved["recent"])
     (now,) = run.results.commands
-    run.results = Results(**saved["results"])
-    if run.results.commands[-1]["command"] != now["command"]:
+    with parsing(Errors.EL046, run.output / FILE):
+        recent = _RECENT.validate_python(saved["recent"])
+        run.results = _RESULTS.validate_python(saved["results"])
+        is_same = run.results.commands[-1]["command"] == now["command"]
+    if run.workers.is_first:  # the sums over all processes
+        run.recent += run.recent.new_tensor(recent)
+    if not is_same:
         run.results.commands.append({**now, "step": run.step})
 
 

@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 
 from spacy_elmo import BiLM
 from spacy_elmo.bilm.kernels import choose_training_matmul, force, plan
+from spacy_elmo.bilm.objectives import read_with_checksum, write_with_checksum
 from spacy_elmo.files import atomic as files
 from spacy_elmo.models import read_card
 from spacy_elmo.pretrain import checkpoint, loggers, loop
@@ -265,6 +266,30 @@ def test_damaged_checkpoint(folder, spoil):
     with pytest.raises(ValueError, match="EL046"):
         pretrain(config, folder / "out")
     pretrain(config, folder / "out", overwrite=True)
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        {"results": {}},
+        {"results": {"commands": [], "started_from": None}},
+        {"results": {"commands": [{}], "started_from": None}},
+        {"results": {"commands": [{"command": ""}], "started_from": {}, "best": "a"}},
+        {"recent": []},
+        {"recent": ["a", "b"]},
+    ],
+    ids=repr,
+)
+def test_progress_that_no_run_has_saved(folder, spoilt):
+    """Though its checksum is right."""
+    config = read_config(write_config(folder), {"training.max_steps": 1})
+    pretrain(config, folder / "out")
+    path = folder / "out" / checkpoint.FILE
+    header, arrays = read_with_checksum(path, "checkpoint")
+    header["progress"] |= spoilt
+    write_with_checksum(path, arrays, "checkpoint", header)
+    with pytest.raises(ValueError, match="EL046"):
+        pretrain(config, folder / "out")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
