@@ -186,7 +186,8 @@ class Errors(metaclass=_Table):
     EL017 = _error(
         "No word of the dev text is in the vocabulary, so its perplexity would mean "
         "nothing. Use dev text in the language of the training text, tokenised in the "
-        "same way."
+        "same way, and a vocabulary with room for words beside <S>, </S> and <UNK> "
+        "(size and min_count in [vocab])."
     )
     EL018 = _error(
         "The processes of this run don't all see the checkpoint in '{path}'. They need "

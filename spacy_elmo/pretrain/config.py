@@ -35,13 +35,21 @@ from .schedules import Schedule
 SpacyLogger = Callable[..., tuple[Callable[[Any], None], Callable[[], None]]]
 
 
-Count = Annotated[int, Field(ge=1)]
-Amount = Annotated[int, Field(ge=0)]
-# Files. A single one needs no brackets, which a shell wants quoted.
-Paths = Annotated[
-    list[str],
-    BeforeValidator(lambda given: [given] if isinstance(given, str) else given),
-]
+Count = Annotated[int, Field(ge=1, lt=1 << 63)]
+Amount = Annotated[int, Field(ge=0, lt=1 << 63)]
+
+
+def _as_paths(given: Any) -> Any:
+    """Return a single path as a list: it needs no brackets, which a shell wants quoted.
+    Raises ValueError if a path is empty: all files of the working folder would be
+    read."""
+    paths = [given] if isinstance(given, str) else given
+    if isinstance(paths, list) and "" in paths:
+        raise ValueError("a path is empty")
+    return paths
+
+
+Paths = Annotated[list[str], BeforeValidator(_as_paths)]
 # A text is prepared in a folder of this name, below the output.
 TextName = Annotated[str, Field(pattern=r"^\w[\w .-]*$")]
 

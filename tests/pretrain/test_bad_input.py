@@ -47,6 +47,11 @@ def test_dev_text_without_a_known_word(folder):
         pretrain(config(folder), folder / "out")
 
 
+def test_a_vocabulary_without_words(folder):
+    with pytest.raises(ValueError, match=r"EL017.*size and min_count in \[vocab\]"):
+        pretrain(config(folder, overrides={"vocab.size": 3}), folder / "out")
+
+
 def test_vocabulary_smaller_than_the_samples(folder):
     objective = {"@objectives": "spacy-elmo.SampledSoftmax.v1", "samples": 8192}
     with pytest.raises(ValueError, match=r"EL045.*11 words for 8,192"):
