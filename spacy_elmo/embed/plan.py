@@ -15,10 +15,17 @@ from itertools import accumulate, count
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
+import spacy
+import torch
 from pydantic import TypeAdapter
 
+from .. import __version__
+from ..bilm import BiLM
+from ..bilm.kernels import forced_kernels
 from ..errors import Errors
 from ..files import MAX_WORDS, decode, named_path, new_checksum, publish, reading
+from ..models import installed
 from ..text import (
     KINDS,
     MAX_PIECE,
@@ -30,7 +37,7 @@ from ..text import (
     open_source,
 )
 from .folder import SHARDS, Workspace, names_of_shards
-from .model import Computing, Kept, choose
+from .model import Computing, Encoder, Kept, choose, load_model
 from .older import READERS
 from .shard import Shard
 
@@ -125,6 +132,38 @@ class Plan:
     def reader(self) -> Reader:
         """Return a reader of the inputs. Raises as `Reader`."""
         return Reader(self.reading, naive=self.format_version == OF_VERSION_0_2)
+
+    def encoder(
+        self, output: Path, bilm: BiLM | None = None, *, gpu_id: int = 0
+    ) -> Encoder:
+        """Return the encoder of the plan.
+
+        Args:
+            output: The folder of the plan, for messages.
+            bilm: Its model; None to load it.
+            gpu_id: Number of the GPU where the device is "cuda".
+
+        Raises:
+            ValueError: [EL151] There is no such GPU. [EL209] The model has changed.
+                [EL201] A package has another version, or other kernels are forced.
+                [EL207] The vectors are projected, which only version 0.2 did.
+        """
+        if bilm is None:  # a plan has absolute paths, or names of what is installed
+            found = installed().get(self.model)
+            model = self.model if found is None else str(found.folder)
+            bilm = load_model(model, self.mix_of)[0]
+        if self.format_version == OF_VERSION_0_2:
+            bilm.form = None  # words were read as they are
+        if bilm.fingerprint() != self.fingerprint:
+            raise Errors.EL209(model=self.model)
+        if versions() != self.versions:
+            differs = f"versions are {versions()}, were {self.versions}"
+            raise Errors.EL201(path=output, differs=differs)
+        if kernels_asked_for() not in ((), self.computing.kernels):
+            raise Errors.EL201(path=output, differs="computing.kernels")
+        if self.kept.dimensions is not None:  # of version 0.2
+            choose("dimensions", self.kept.dimensions, ("the width of a layer",))
+        return Encoder(bilm, self.kept, self.computing, gpu_id)
 
     # -- jobs and shards ----------------------------------------------------------
 
@@ -235,6 +274,21 @@ class Plan:
 
 
 _JSON = TypeAdapter(Plan)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the packages that the vectors depend on."""
+    return {
+        "spacy-elmo": __version__,
+        "spacy": spacy.__version__,
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }
+
+
+def kernels_asked_for() -> tuple[tuple[str, str], ...]:
+    """Return part and name of each kernel that is forced now, as `Computing` has it."""
+    return tuple(sorted(forced_kernels().items()))
 
 
 def _is_copy(a: TextFile, b: TextFile) -> bool:

@@ -14,18 +14,14 @@ from typing import IO, Any
 
 import numpy as np
 import spacy
-import torch
 
-from .. import __version__
 from ..bilm import BiLM
-from ..bilm.kernels import forced_kernels
 from ..errors import Errors
 from ..files import named_path, new_checksum, publish
-from ..models import installed
 from ..text import Reading, TextFile, describe, files_of, hash_of_pipeline
 from .folder import SHARDS, Workspace, names_of_shards
 from .model import DTYPES, Computing, Encoder, Kept, choose, load_model, parse_layers
-from .plan import OF_VERSION_0_2, PLAN, STORED, Plan, read_plan
+from .plan import PLAN, STORED, Plan, kernels_asked_for, read_plan, versions
 from .shard import HEADER_BYTES
 
 STDIN, STDIN_FILE, MB = "-", "stdin-", 1 << 20
@@ -97,7 +93,7 @@ def make_plan(
     output, names = named_path(output), [inputs] if isinstance(inputs, str) else inputs
     bilm, plan = _plan(model, names, output, options or Options())
     if not (output / PLAN).exists():
-        encoder = Encoder(bilm, plan.kept, plan.computing, gpu_id)
+        encoder = plan.encoder(output, bilm, gpu_id=gpu_id)
         measured = replace(plan, estimate=estimate(plan, encoder))
         refuse_without_room(measured, output, range(plan.n_jobs))
         measured.save(output)
@@ -106,7 +102,7 @@ def make_plan(
     if differs:
         _remove_stdin(plan, found, output)
         raise Errors.EL201(path=output, differs=", ".join(differs))
-    return found, make_encoder(found, output, bilm, gpu_id=gpu_id)
+    return found, found.encoder(output, bilm, gpu_id=gpu_id)
 
 
 def _plan(
@@ -140,7 +136,7 @@ def _plan(
         computing,
         exact=computing.device == "cpu",
         block_tokens=max(1, min(computing.block_tokens, fits)),
-        kernels=_forced(),
+        kernels=kernels_asked_for(),
     )
     return bilm, Plan(
         model=_absolute(model),
@@ -170,54 +166,6 @@ def _absolute(name: str) -> str:
     """Return the absolute path of a folder or file. Another name stays as it is."""
     path = named_path(name)
     return str(path.resolve()) if path.exists() else name
-
-
-def make_encoder(
-    plan: Plan, output: Path, bilm: BiLM | None = None, *, gpu_id: int = 0
-) -> Encoder:
-    """Return the encoder of a plan.
-
-    Args:
-        plan: The plan.
-        output: Its folder, for messages.
-        bilm: Its model; None to load it.
-        gpu_id: Number of the GPU where the device is "cuda".
-
-    Raises:
-        ValueError: [EL151] if the GPU is not there, [EL209] if the model has changed,
-            [EL201] if a package has another version or other kernels are forced,
-            [EL207] if the vectors are projected, which only version 0.2 did.
-    """
-    if bilm is None:  # a plan has absolute paths, or names of what is installed
-        found = installed().get(plan.model)
-        model = plan.model if found is None else str(found.folder)
-        bilm = load_model(model, plan.mix_of)[0]
-    if plan.format_version == OF_VERSION_0_2:
-        bilm.form = None  # words were read as they are
-    if bilm.fingerprint() != plan.fingerprint:
-        raise Errors.EL209(model=plan.model)
-    if versions() != plan.versions:
-        differs = f"versions are {versions()}, were {plan.versions}"
-        raise Errors.EL201(path=output, differs=differs)
-    if _forced() not in ((), plan.computing.kernels):
-        raise Errors.EL201(path=output, differs="computing.kernels")
-    if plan.kept.dimensions is not None:  # of version 0.2
-        choose("dimensions", plan.kept.dimensions, ("the width of a layer",))
-    return Encoder(bilm, plan.kept, plan.computing, gpu_id)
-
-
-def _forced() -> tuple[tuple[str, str], ...]:
-    return tuple(sorted(forced_kernels().items()))
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of the packages that the vectors depend on."""
-    return {
-        "spacy-elmo": __version__,
-        "spacy": spacy.__version__,
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-    }
 
 
 def _inputs(inputs: Sequence[str], output: Path, options: Options) -> list[TextFile]:

@@ -26,7 +26,7 @@ from ..processes import StopSignals, end_with_parent
 from .folder import Workspace, remove_leftovers
 from .model import Encoder, choose
 from .plan import STORED, Plan, read_plan
-from .planning import make_encoder, refuse_without_room
+from .planning import refuse_without_room
 from .progress import Progress
 from .worker import Worker
 
@@ -108,7 +108,7 @@ def run(
                 n_workers = min(processes, len(jobs))
                 workers = [ProcessWorker(output, gpu_id) for _ in range(n_workers)]
                 return work_through(jobs, workers, watch)
-            encoder = encoder or make_encoder(plan, output, gpu_id=gpu_id)
+            encoder = encoder or plan.encoder(output, gpu_id=gpu_id)
             with thread_count(plan.computing.threads), Workspace(output) as workspace:
                 worker = Worker(plan, output, encoder, workspace, watch)
                 return Outcome(sum(map(worker.make, jobs)))
@@ -223,7 +223,7 @@ def make_job(output: Path, gpu_id: int, job: int | None) -> int:
 def _worker(output: Path, gpu_id: int) -> Worker:
     plan = read_plan(output)
     torch.set_num_threads(plan.computing.threads)
-    encoder = make_encoder(plan, output, gpu_id=gpu_id)
+    encoder = plan.encoder(output, gpu_id=gpu_id)
     return Worker(plan, output, encoder, Workspace(output))
 
 

@@ -18,7 +18,6 @@ from ..text import Source
 from .folder import SHARDS, names_of_shards
 from .model import Encoder, Unit, pack, processor, unpack
 from .plan import Plan, Range, read_plan
-from .planning import make_encoder
 from .shard import Shard
 from .worker import ShardText
 
@@ -81,7 +80,7 @@ def verify(
         raise Errors.EL207(name="sample", found=sample, known="0 to 1")
     output = named_path(output)
     plan = read_plan(output)
-    encoder = make_encoder(plan, output, gpu_id=gpu_id)
+    encoder = plan.encoder(output, gpu_id=gpu_id)
     left = names_of_shards(output)
     if plan.computing.exact:
         what = "documents" if plan.kept.pool == "doc" else "sentences"

@@ -15,7 +15,8 @@ import torch
 
 from spacy_elmo import embed
 from spacy_elmo.bilm.kernels.kernel import force
-from spacy_elmo.embed import planning, run
+from spacy_elmo.embed import plan as plans
+from spacy_elmo.embed import run
 from spacy_elmo.embed.model import Computing, Encoder, Kept
 from spacy_elmo.embed.plan import ESTIMATED, Plan, read_plan
 from spacy_elmo.text import Reading, TextFile
@@ -368,7 +369,7 @@ def test_the_gpu_that_is_named_measures_and_encodes(model, text, tmp_path, monke
         asked.append((computing.device, gpu_id))
         return Encoder(bilm, kept, replace(computing, device="cpu"))
 
-    monkeypatch.setattr(planning, "Encoder", encoder)
+    monkeypatch.setattr(plans, "Encoder", encoder)
     options = embed.Options(computing=Computing(device="cuda"))
     embed.make_plan(str(model), [str(text)], tmp_path / "out", options, gpu_id=1)
     assert asked == [("cuda", 1)] * 2
