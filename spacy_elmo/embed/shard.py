@@ -1,14 +1,6 @@
 """A shard: vectors, and the text that they belong to, in one safetensors file.
 
-Arrays beside the vectors, where offsets have one entry more than there are parts:
-    document_offsets, sentence_offsets    number of the first token of each
-    document_ids, document_ids_offsets    UTF-8; where each document's begins
-    document_positions    where it begins in the input: a byte, or the number of a Doc
-    token_text, token_text_offsets        UTF-8; where each token's begins
-    token_starts, token_ends              in characters of (the part of) the document
-    scales                                of int8
-If sentences have the vectors, the arrays of tokens are left out; if documents have
-them, sentence_offsets is, too.
+The arrays beside the vectors are those of COLUMNS.
 
 Its header:
     plan, shard    hash of the plan, name of the shard
@@ -43,6 +35,21 @@ SUFFIX = ".safetensors"
 ROWS_AT_ONCE = 2048  # rows of a write or of a check: 4 MB of 512 floats
 HEADER_BYTES = 1 << 13  # size of a header; `pack_header` refuses larger ones
 METADATA = "__metadata__"
+# The arrays beside the vectors in the order of the file, with the types of `array`.
+# Offsets have one entry more than there are parts. Behind these are the scales of int8.
+COLUMNS = {
+    "document_offsets": "q",  # number of the first token
+    "document_positions": "q",  # where it begins in the input: byte, or number of a Doc
+    "sentence_offsets": "q",  # number of the first token
+    "document_ids_offsets": "q",  # where the id begins in document_ids
+    "document_ids": "B",  # UTF-8
+    "token_text_offsets": "q",  # where the text begins in token_text
+    "token_text": "B",  # UTF-8
+    "token_starts": "i",  # in characters of (the part of) the document
+    "token_ends": "i",
+}
+# Beginnings of the names of arrays that are left out, by what has a vector.
+LEFT_OUT = {"token": (), "sentence": ("token",), "doc": ("token", "sentence")}
 TYPES = {
     "float32": "F32",
     "float16": "F16",

@@ -18,22 +18,7 @@ from ..text import Content, Reader, Sentence, Source
 from .folder import SHARDS, Workspace
 from .model import DTYPES, Encoder, Unit, pack, processor, unpack
 from .plan import Plan, Range
-from .shard import ROWS_AT_ONCE, ShardWriter
-
-# The arrays beside the vectors in the order of the file, with the types of `array`.
-COLUMNS = {
-    "document_offsets": "q",
-    "document_positions": "q",
-    "sentence_offsets": "q",
-    "document_ids_offsets": "q",
-    "document_ids": "B",
-    "token_text_offsets": "q",
-    "token_text": "B",
-    "token_starts": "i",
-    "token_ends": "i",
-}
-# Beginnings of the names of arrays that are left out, by what has a vector.
-LEFT_OUT = {"token": (), "sentence": ("token",), "doc": ("token", "sentence")}
+from .shard import COLUMNS, LEFT_OUT, ROWS_AT_ONCE, ShardWriter
 
 
 class ShardText:
