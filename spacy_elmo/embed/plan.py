@@ -24,7 +24,15 @@ from .. import __version__
 from ..bilm import BiLM
 from ..bilm.kernels import forced_kernels
 from ..errors import Errors
-from ..files import MAX_WORDS, decode, named_path, new_checksum, publish, reading
+from ..files import (
+    MAX_WORDS,
+    decode,
+    named_path,
+    new_checksum,
+    parsing,
+    publish,
+    reading,
+)
 from ..models import installed
 from ..text import (
     KINDS,
@@ -224,8 +232,12 @@ class Plan:
         return self._size(source) if source.is_sequential else one.end - one.start
 
     def read(self, path: Path) -> Shard:
-        """Return the shard of a file. Raises ValueError [EL208] if it is damaged."""
-        return READERS[self.sink](path)
+        """Return the shard of a file. Raises ValueError [EL208] if it is damaged, or
+        of another plan or name."""
+        shard = READERS[self.sink](path)
+        with parsing(Errors.EL208, path):
+            shard.check_header(self.hash, path.name)
+        return shard
 
     def is_last(self, shard: Range, output: Path) -> bool:
         """Return whether a shard that is there is the last of its job."""

@@ -48,8 +48,19 @@ COLUMNS = {
     "token_starts": "i",  # in characters of (the part of) the document
     "token_ends": "i",
 }
+TEXTS = ("document_ids", "token_text")
 # Beginnings of the names of arrays that are left out, by what has a vector.
 LEFT_OUT = {"token": (), "sentence": ("token",), "doc": ("token", "sentence")}
+# Types of some entries of the header, with those of "error".
+ENTRIES = {
+    "processor": str,
+    "input": str,
+    "continues": bool,
+    "last": bool,
+    "squared_error": float,
+    "squared_value": float,
+    "largest": float,
+}
 TYPES = {
     "float32": "F32",
     "float16": "F16",
@@ -119,6 +130,29 @@ class Shard:
             return document, document + 1
         return (self.tokens_of if pool == "token" else self.sentences_of)(document)
 
+    def check_header(self, plan: str, name: str) -> None:
+        """Raise an exception unless the header is one of a shard, and the arrays are as
+        long as it says.
+
+        Args:
+            plan: Hash of the plan.
+            name: Name of the shard.
+        """
+        header, counts = self.header, self.header["counts"]
+        expect("plan", header["plan"], plan)
+        expect("name", header["shard"], name)
+        entries = {**header, **header["error"]}
+        for entry, kind in ENTRIES.items():
+            expect(f"type of '{entry}'", type(entries[entry]), kind)
+        for column in COLUMNS:
+            if column.startswith(LEFT_OUT[header["pool"]]):
+                continue
+            shape = self.arrays[column].shape
+            if column not in TEXTS:
+                n = counts[column.partition("_")[0] + "s"] + column.endswith("_offsets")
+                expect(f"shape of {column}", shape, (n,))
+        expect("number of rows", counts["rows"], self.n_rows)
+
     def check_arrays(self, path: Path) -> None:
         """Raise ValueError [EL208] unless the arrays of a file are what its header
         says."""
@@ -134,6 +168,12 @@ class Shard:
                 digest.update(bytes_of(self.arrays[name]))
             if digest.hexdigest() != said["checksum"]:
                 raise Errors.EL208(path=path, error=f"its {name} were changed")
+
+
+def expect(what: str, found: object, expected: object) -> None:
+    """Raise ValueError if something of a shard is not as expected."""
+    if found != expected:
+        raise ValueError(f"its {what} is {found}, not {expected}")
 
 
 def no_vector_of_a_token(pool: str, n_layers: int = 1) -> ElmoError:

@@ -18,7 +18,7 @@ from ..text import Source
 from .folder import SHARDS, names_of_shards
 from .model import Encoder, Unit, pack, processor, unpack
 from .plan import Plan, Range, read_plan
-from .shard import Shard
+from .shard import Shard, expect
 from .worker import ShardText
 
 # Largest difference between processors, relative to the largest value of a row: that of
@@ -158,16 +158,14 @@ class _Checker:
         header = stored.header
         with parsing(Errors.EL208, path):
             stored.check_arrays(path)
-            _expect("plan", header["plan"], self.plan.hash)
         text = ShardText(self.plan, shard, self._reader, source)
         recomputed, wrong = self._compare_rows(stored, text.units(), path)
+        expected = text.header(header["processor"], stored.n_rows)
+        arrays = text.arrays()
         with parsing(Errors.EL208, path):
-            made_by = header["processor"]
-        expected, arrays = text.header(made_by, stored.n_rows), text.arrays()
-        with parsing(Errors.EL208, path):
-            names = {"shard": "name", "input": "checksum of the input"}
             for name, value in expected.items():
-                _expect(names.get(name, name), header[name], value)
+                what = "checksum of the input" if name == "input" else name
+                expect(what, header[name], value)
             for name, array in arrays.items():
                 if not np.array_equal(array, stored.arrays[name]):
                     raise ValueError(f"its {name} are not those of the input")
@@ -184,7 +182,7 @@ class _Checker:
         """Recompute some rows. Return how many, and the number of the first that is not
         as stored; None if there is no such row."""
         dtype, recomputed, wrong = self.plan.kept.dtype, 0, None
-        is_ours = stored.header.get("processor") == self._processor
+        is_ours = stored.header["processor"] == self._processor
         tolerance = 0.0 if is_ours else TOLERANCE[dtype]
         for first, rows in self.encoder.rows(self._chosen(units)):
             expected = unpack(*pack(rows, dtype))
@@ -205,9 +203,3 @@ class _Checker:
             if self._random.random() < self._sample or not self._has_chosen:
                 self._has_chosen = True
                 yield from of_row
-
-
-def _expect(what: str, found: object, expected: object) -> None:
-    """Raise ValueError if something of a shard is not as expected."""
-    if found != expected:
-        raise ValueError(f"its {what} is {found}, not {expected}")

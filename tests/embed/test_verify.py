@@ -120,6 +120,58 @@ def test_shards_that_are_whole_and_wrong(whole, output, change):
     assert shards(output) == shards(whole)
 
 
+def no_token_text(header, arrays, rows):
+    del arrays["token_text"]
+    return rows
+
+
+def too_few_documents(header, arrays, rows):
+    arrays["document_offsets"] = arrays["document_offsets"][:1]
+    return rows
+
+
+def no_counts(header, arrays, rows):
+    del header["counts"]
+    return rows
+
+
+def odd_pool(header, arrays, rows):
+    header["pool"] = "all"
+    return rows
+
+
+def no_end(header, arrays, rows):
+    del header["last"]
+    return rows
+
+
+def no_rounding(header, arrays, rows):
+    header["error"] = {}
+    return rows
+
+
+NO_SHARDS = [no_token_text, too_few_documents, no_counts, odd_pool, no_end, no_rounding]
+
+
+@pytest.mark.parametrize(
+    "change", [*NO_SHARDS, other_plan], ids=lambda change: change.__name__
+)
+def test_no_shard_of_the_plan_is_read(output, tmp_path, change):
+    """Though its checksums are right: of a packed input, whose last shard says so."""
+    *_, name = names(output)
+    edit(output / "shards" / name, change)
+    readers = [
+        lambda: [document.tokens for document in embed.open(output)],
+        lambda: embed.rounding_error(read_plan(output), output),
+        lambda: embed.export(output, tmp_path / "exported", "hdf5"),
+        lambda: run(output),
+    ]
+    for read in readers:
+        with pytest.raises(ValueError, match=rf"EL208.*{name}"):
+            read()
+    assert set(problems(output)) == {name}
+
+
 def test_damaged_files(whole, output):
     """Bytes that were changed, everywhere in a file; files cut short and empty."""
     first, second, *_ = names(output)
