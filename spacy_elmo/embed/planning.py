@@ -6,7 +6,7 @@ import shutil
 import sys
 import time
 from collections.abc import Collection, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
@@ -91,24 +91,25 @@ def make_plan(
             written. [EL030] An input can't be read.
     """
     output, names = named_path(output), [inputs] if isinstance(inputs, str) else inputs
-    bilm, plan = _plan(model, names, output, options or Options())
-    if not (output / PLAN).exists():
-        encoder = plan.encoder(output, bilm, gpu_id=gpu_id)
-        measured = replace(plan, estimate=estimate(plan, encoder))
-        refuse_without_room(measured, output, range(plan.n_jobs))
-        measured.save(output)
-    found = read_plan(output)
-    differs = found.differences(plan)
-    if differs:
-        _remove_stdin(plan, found, output)
-        raise Errors.EL201(path=output, differs=", ".join(differs))
+    with ExitStack() as undo:
+        bilm, plan = _plan(model, names, output, options or Options(), undo)
+        if not (output / PLAN).exists():
+            encoder = plan.encoder(output, bilm, gpu_id=gpu_id)
+            measured = replace(plan, estimate=estimate(plan, encoder))
+            refuse_without_room(measured, output, range(plan.n_jobs))
+            measured.save(output)
+        found = read_plan(output)
+        if differs := found.differences(plan):
+            raise Errors.EL201(path=output, differs=", ".join(differs))
+        undo.pop_all()
     return found, found.encoder(output, bilm, gpu_id=gpu_id)
 
 
 def _plan(
-    model: str, inputs: Sequence[str], output: Path, options: Options
+    model: str, inputs: Sequence[str], output: Path, options: Options, undo: ExitStack
 ) -> tuple[BiLM, Plan]:
-    """Return the model, and the plan without its estimate."""
+    """Return the model, and the plan without its estimate. `undo` removes the standard
+    input that is written for the plan."""
     reading, computing = options.reading, options.computing
     shard_bytes = _bytes("shard_mb", options.shard_mb, range(256, 1024 * MB + 1))
     limit = None
@@ -142,7 +143,7 @@ def _plan(
         model=_absolute(model),
         mix_of=options.mix_of,
         fingerprint=bilm.fingerprint(),
-        inputs=tuple(_inputs(inputs, output, options)),
+        inputs=tuple(_inputs(inputs, output, options, undo)),
         reading=reading,
         kept=kept,
         computing=computing,
@@ -168,9 +169,15 @@ def _absolute(name: str) -> str:
     return str(path.resolve()) if path.exists() else name
 
 
-def _inputs(inputs: Sequence[str], output: Path, options: Options) -> list[TextFile]:
+def _inputs(
+    inputs: Sequence[str], output: Path, options: Options, undo: ExitStack
+) -> list[TextFile]:
     """Describe the inputs. Raises ValueError [EL206] if there is nothing to read."""
-    named = [_spool_stdin(output) if name == STDIN else Path(name) for name in inputs]
+    if "" in inputs:  # it would be the working folder
+        raise Errors.EL206()
+    named = [
+        _write_stdin(output, undo) if name == STDIN else Path(name) for name in inputs
+    ]
     found = []
     for path, name in files_of(named, leave_out=output):
         document = name if options.one_per_file else None
@@ -181,30 +188,22 @@ def _inputs(inputs: Sequence[str], output: Path, options: Options) -> list[TextF
     return found
 
 
-def _spool_stdin(output: Path) -> Path:
-    """Write standard input into the folder, under the hash of its bytes. Without one
-    it is empty."""
+def _write_stdin(output: Path, undo: ExitStack) -> Path:
+    """Write standard input into the folder, under the hash of its bytes. If there is
+    none, the file is empty. `undo` removes a file that was not there before."""
     stream: IO[bytes] = sys.stdin.buffer if sys.stdin is not None else io.BytesIO()
     digest = new_checksum()
     with Workspace(output) as workspace:
-        aside = workspace.folder / "stdin"
-        with aside.open("wb") as file:
+        temporary = workspace.folder / "stdin"
+        with temporary.open("wb") as file:
             while block := stream.read(MB):
                 digest.update(block)
                 file.write(block)
         path = output / f"{STDIN_FILE}{digest.hexdigest()}.txt"
-        publish(aside, path, replace=False)
+        if not path.exists():
+            undo.callback(path.unlink, missing_ok=True)
+        publish(temporary, path, replace=False)
     return path
-
-
-def _remove_stdin(plan: Plan, kept: Plan, output: Path) -> None:
-    """Remove the standard input that was written for a plan that is refused."""
-    needed = {source.path for source in kept.inputs}
-    for source in plan.inputs:
-        path = Path(source.path)
-        is_copy = path.parent == output.resolve() and path.name.startswith(STDIN_FILE)
-        if is_copy and source.path not in needed:
-            path.unlink(missing_ok=True)
 
 
 # -- the estimate ------------------------------------------------------------------

@@ -8,6 +8,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import spacy
@@ -339,6 +340,32 @@ def test_standard_input_is_kept(tmp_path, model, text, monkeypatch):
     with pytest.raises(ValueError, match="EL201"):
         plan(b"Another line.\n")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == before
+
+
+def test_standard_input_of_a_plan_that_is_refused(tmp_path, model, monkeypatch):
+    """No copy of it is left, whatever is refused."""
+    output = tmp_path / "out"
+
+    def refused(data, code):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        with pytest.raises((ValueError, OSError), match=code):
+            make_plan(model, ["-"], output)
+        return not list(output.glob("stdin*"))
+
+    assert refused(b"", "EL206")
+    assert refused(b"A line.\n\xff\n", "EL031")
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=3))
+        assert refused(b"A line.\n", "EL203")
+    (output / "plan.json").write_text("{")
+    assert refused(b"A line.\n", "EL202")
+
+
+def test_an_input_without_a_name(tmp_path, model, text, monkeypatch):
+    """Of a shell variable that is not set, and not all files of the working folder."""
+    monkeypatch.chdir(Path(text).parent)
+    with pytest.raises(ValueError, match="EL206"):
+        make_plan(model, [""], tmp_path / "out")
 
 
 def test_standard_input_that_is_closed(tmp_path, model, text, monkeypatch):
