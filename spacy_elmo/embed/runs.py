@@ -88,7 +88,7 @@ def run(
     part, parts = share
     if not 1 <= part <= parts:
         found, known = f"{part}/{parts}", "1/64 to 64/64, for instance"
-        raise Errors.EL207(name="shards", found=found, known=known)
+        raise Errors.EL207(name="share", found=found, known=known)
     remove_leftovers(output)
     jobs = plan.jobs_left(output, share)
     if jobs:
