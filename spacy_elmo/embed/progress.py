@@ -10,7 +10,8 @@ from tqdm import tqdm
 from .folder import SHARDS, names_of_shards, workers_of
 from .plan import Plan
 
-SECONDS = 1.0  # between two updates of the bar
+SECONDS = 1.0  # between two updates of the bar, at least
+SHARE = 0.02  # of the time that updates may take: of 300,000 shards one takes seconds
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Progress:
     def __init__(self, plan: Plan, output: Path, *, show: bool = False) -> None:
         self.plan, self.output = plan, output
         self._left = {n: plan.job_bytes(n) for n in range(plan.n_jobs)}
-        self.total, self._looked = sum(self._left.values()), 0.0
+        self.total, self._next = sum(self._left.values()), 0.0
         self._bar: Any = tqdm(
             total=self.total,
             unit="B",
@@ -69,15 +70,18 @@ class Progress:
         )
 
     def show(self) -> None:
-        """Update the bar, at most once a second."""
-        if self._bar.disable or time.monotonic() - self._looked < SECONDS:
+        """Update the bar, if that is not too soon."""
+        began = time.monotonic()
+        if self._bar.disable or began < self._next:
             return
         state = self.look()
-        self._looked, self._bar.n = time.monotonic(), state.n_bytes
+        self._bar.n = state.n_bytes
         said = f"{state.tokens_per_second:,.0f} tokens/s"
         if state.seconds_left is not None:
             said += f", {tqdm.format_interval(state.seconds_left)} left"
         self._bar.set_postfix_str(said)
+        ended = time.monotonic()
+        self._next = ended + max(SECONDS, (ended - began) / SHARE)
 
     def close(self) -> None:
         """End the bar."""

@@ -1,5 +1,7 @@
 """Smaller vectors: what is kept, what it costs, and how much room it takes."""
 
+import time
+
 import numpy as np
 import pytest
 import spacy
@@ -243,6 +245,26 @@ def test_seconds_that_are_left(folder, tmp_path):
         state = progress.look()
     assert (state.workers, state.n_bytes, state.tokens_per_second) == (2, 500, 3.0)
     assert state.seconds_left == pytest.approx((size - 500) / 300)
+
+
+def test_a_bar_of_very_many_shards_takes_little_time(folder, tmp_path, monkeypatch):
+    """Where a look at the folder takes seconds, few are taken."""
+    make_plan(str(folder / "model"), [str(folder / "a.txt")], tmp_path, shard_mb=SMALL)
+    now, look, looks = [0.0], Progress.look, []
+
+    def slow(progress):
+        looks.append(now[0])
+        now[0] += 3.0
+        return look(progress)
+
+    monkeypatch.setattr(Progress, "look", slow)
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    progress = Progress(read_plan(tmp_path), tmp_path, show=True)
+    while now[0] < 1000:
+        progress.show()
+        now[0] += 0.1
+    progress.close()
+    assert 5 < len(looks) < 15
 
 
 def test_size_of_a_billion_tokens():
