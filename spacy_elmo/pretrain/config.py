@@ -227,8 +227,8 @@ def read_config(path: Path, overrides: dict[str, Any] | None = None) -> Pretrain
 
 
 def parse_overrides(args: Sequence[str]) -> dict[str, Any]:
-    """Return the values of `--section.name VALUE` arguments, as spaCy's commands take
-    them: JSON, else a string. Raises ValueError [EL037] on other arguments."""
+    """Return the values of arguments `--section.name VALUE` or `--section.name=VALUE`:
+    JSON, else a string. Raises ValueError [EL037] on other arguments."""
     overrides: dict[str, Any] = {}
     rest = iter(args)
     for argument in rest:
@@ -286,4 +286,6 @@ def _one_line(message: str) -> str:
     """Return confection's message without the dump of the section below it."""
     lines = [" ".join(line.split()) for line in message.splitlines()]
     kept = [line for line in lines if line and not line.startswith(("{", "Config "))]
+    if "overridden" in message:  # it does not say why not
+        kept.append("add the section to the file, whose settings can then be replaced")
     return "; ".join(kept) or message

@@ -114,6 +114,12 @@ def test_overrides():
             parse_overrides(wrong)
 
 
+def test_an_override_of_a_section_that_is_not_there(tmp_path):
+    overrides = parse_overrides(["--training.schedule.final", "0.1"])
+    with pytest.raises(ValueError, match=r"EL037.*schedule.*add the section"):
+        read_config(write_config(tmp_path), overrides)
+
+
 def test_one_path_needs_no_brackets(tmp_path):
     """Which each shell, and Windows, wants quoted in another way."""
     args = ["--text.train", "a.txt", "--text.dev", '["b.txt", "c.txt"]']
