@@ -155,7 +155,8 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 def draw_curve(runs: Sequence[Path], output: Path) -> None:
     """Plot training loss and dev perplexity of runs against tokens. The ending of the
-    file says its format.
+    file says its format. Runs are labelled by the names of their folders, or by their
+    paths where two names are the same.
 
     Raises:
         ValueError: [EL074] A run has no log, or the format is not known.
@@ -166,12 +167,15 @@ def draw_curve(runs: Sequence[Path], output: Path) -> None:
     from matplotlib.ticker import EngFormatter  # it is there, or new_figure says so
 
     loss_axes, dev_axes = figure.subplots(1, 2)
-    for number, run in enumerate(map(named_path, runs)):
+    folders = list(map(named_path, runs))
+    names = [folder.resolve().name for folder in folders]
+    labels = names if len({*names}) == len(names) else list(map(str, folders))
+    for number, (run, label) in enumerate(zip(folders, labels)):
         rows = [(row["tokens"], row) for row in read_log(run / FILE)]
         if not rows:
             problem = f"there is no '{FILE}' of a run in it"
             raise Errors.EL074(path=run, problem=problem)
-        style: dict[str, Any] = {"color": f"C{number}", "label": run.name}
+        style: dict[str, Any] = {"color": f"C{number}", "label": label}
         dev = [(tokens, row["dev"]["mean"]) for tokens, row in rows if "dev" in row]
         few = {"marker": "."} if len(rows) < FEW else {}  # one point is no line
         losses = [row["loss"] for _, row in rows]

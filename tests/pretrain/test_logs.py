@@ -2,7 +2,9 @@
 
 import json
 import re
+import shutil
 import sys
+from pathlib import Path
 
 import matplotlib
 import pytest
@@ -153,6 +155,21 @@ def test_curves_of_other_runs_are_others(finished, tmp_path):
         draw_curve(runs, tmp_path / "curve.png")
         drawn.append((tmp_path / "curve.png").read_bytes())
     assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_runs_are_told_apart(finished, tmp_path, monkeypatch):
+    def labels(*runs):
+        with matplotlib.rc_context({"svg.fonttype": "none"}):
+            draw_curve(list(map(Path, runs)), tmp_path / "curve.svg")
+        return re.findall(r">([^<>]*out|)</text>", (tmp_path / "curve.svg").read_text())
+
+    shutil.copytree(finished, tmp_path / "other" / "out")
+    monkeypatch.chdir(finished)
+    assert labels(".") == ["out"]
+    assert labels(".", tmp_path / "other" / "out") == [f"{tmp_path}/other/out"]
+    monkeypatch.chdir(tmp_path)
+    assert labels("other/out") == ["out"]
+    assert labels("other/out", finished) == ["other/out", str(finished)]
 
 
 def test_curve_of_a_short_run(finished, tmp_path):
