@@ -58,10 +58,10 @@ class Kept:
     layer_norm: bool = False
 
     def __post_init__(self) -> None:
-        choose("dtype", self.dtype, DTYPES)
-        choose("pool", self.pool, POOLS)
+        check_setting("dtype", self.dtype, DTYPES)
+        check_setting("pool", self.pool, POOLS)
         if self.dimensions is not None:
-            choose("dimensions", self.dimensions, range(1, self.width + 1))
+            check_setting("dimensions", self.dimensions, range(1, self.width + 1))
 
     @property
     def row_shape(self) -> tuple[int, ...]:
@@ -108,7 +108,7 @@ class Computing:
     kernels: tuple[tuple[str, str], ...] = ()
 
 
-def choose(name: str, found: object, choices: Collection[object]) -> None:
+def check_setting(name: str, found: object, choices: Collection[object]) -> None:
     """Raise ValueError [EL207] if a setting is none of the choices."""
     # A range compares anything but an int with each of its numbers.
     is_possible = isinstance(found, int) or not isinstance(choices, range)
@@ -224,7 +224,7 @@ class Encoder:
         computing: Computing,
         gpu_id: int = 0,
     ) -> None:
-        choose("device", device := computing.device, ("cpu", "cuda"))
+        check_setting("device", device := computing.device, ("cpu", "cuda"))
         if device == "cuda":
             device, n_gpus = f"cuda:{gpu_id}", torch.cuda.device_count()
             if gpu_id >= n_gpus:

@@ -45,7 +45,7 @@ from ..text import (
     open_source,
 )
 from .folder import SHARDS, Workspace, names_of_shards
-from .model import Computing, Encoder, Kept, choose, load_model
+from .model import Computing, Encoder, Kept, check_setting, load_model
 from .older import READERS
 from .shard import Shard
 
@@ -170,7 +170,7 @@ class Plan:
         if kernels_asked_for() not in ((), self.computing.kernels):
             raise Errors.EL201(path=output, differs="computing.kernels")
         if self.kept.dimensions is not None:  # of version 0.2
-            choose("dimensions", self.kept.dimensions, ("the width of a layer",))
+            check_setting("dimensions", self.kept.dimensions, ("the width of a layer",))
         return Encoder(bilm, self.kept, self.computing, gpu_id)
 
     # -- jobs and shards ----------------------------------------------------------
@@ -333,7 +333,7 @@ def read_plan(output: Path) -> Plan:
         known = (OF_VERSION_0_2, FORMAT_VERSION)
         if plan.hash != expected or plan.format_version not in known:
             raise ValueError("it was changed, or is of another version of spacy-elmo")
-        choose("format", plan.sink, READERS)
+        check_setting("format", plan.sink, READERS)
         for source in plan.inputs:
             if source.kind not in KINDS or source.compression not in UNPACK:
                 raise ValueError(f"'{source.path}' is of an unknown kind")

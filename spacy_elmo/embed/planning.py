@@ -20,7 +20,15 @@ from ..errors import Errors
 from ..files import named_path, new_checksum, publish
 from ..text import Reading, TextFile, describe, files_of, hash_of_pipeline
 from .folder import SHARDS, Workspace, names_of_shards
-from .model import DTYPES, Computing, Encoder, Kept, choose, load_model, parse_layers
+from .model import (
+    DTYPES,
+    Computing,
+    Encoder,
+    Kept,
+    check_setting,
+    load_model,
+    parse_layers,
+)
 from .plan import PLAN, STORED, Plan, kernels_asked_for, read_plan, versions
 from .shard import HEADER_BYTES
 
@@ -115,9 +123,9 @@ def _plan(
     limit = None
     if options.limit_mb is not None:
         limit = _bytes("limit_mb", options.limit_mb, COUNTS)
-    choose("window", reading.window, COUNTS)
+    check_setting("window", reading.window, COUNTS)
     for name in ("threads", "batch_tokens", "block_tokens"):
-        choose(name, getattr(computing, name), COUNTS)
+        check_setting(name, getattr(computing, name), COUNTS)
     bilm, mix = load_model(model, options.mix_of)
     if options.layers == "mix" and mix is not None and mix.kind == "concat":
         raise Errors.EL215(name=mix.component, source=model)
@@ -159,7 +167,7 @@ def _bytes(name: str, megabytes: float, allowed: range) -> int:
     if not (isinstance(megabytes, (int, float)) and math.isfinite(megabytes)):
         known = "a number of megabytes"
         raise Errors.EL207(name=name, found=megabytes, known=known)
-    choose(f"{name} * 2**20", int(megabytes * MB), allowed)
+    check_setting(f"{name} * 2**20", int(megabytes * MB), allowed)
     return int(megabytes * MB)
 
 

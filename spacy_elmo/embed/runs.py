@@ -24,7 +24,7 @@ from ..files import named_path
 from ..machine import thread_count
 from ..processes import StopSignals, end_with_parent
 from .folder import Workspace, remove_leftovers
-from .model import Encoder, choose
+from .model import Encoder, check_setting
 from .plan import STORED, Plan, read_plan
 from .planning import refuse_without_room
 from .progress import Progress
@@ -84,7 +84,7 @@ def run(
     """
     output = named_path(output).absolute()
     plan = read_plan(output)
-    choose("processes", processes, range(1, 1 << 16))
+    check_setting("processes", processes, range(1, 1 << 16))
     part, parts = share
     if not 1 <= part <= parts:
         found, known = f"{part}/{parts}", "1/64 to 64/64, for instance"
@@ -92,7 +92,7 @@ def run(
     remove_leftovers(output)
     jobs = plan.jobs_left(output, share)
     if jobs:
-        choose("format", plan.sink, (STORED,))  # version 0.2 stored others
+        check_setting("format", plan.sink, (STORED,))  # version 0.2 stored others
     refuse_without_room(plan, output, jobs)
     bar = Progress(plan, output, show=progress)
     try:

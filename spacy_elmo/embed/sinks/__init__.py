@@ -10,7 +10,7 @@ from ...errors import Errors
 from ...files import named_path, write_files
 from ...registry import registry
 from ..folder import SHARDS, names_of_shards
-from ..model import choose
+from ..model import check_setting
 from ..plan import read_plan
 from ..shard import Shard
 from . import hdf5, parquet, safetensors  # noqa: F401  (they register)
@@ -43,7 +43,7 @@ class Sink(Protocol):
 def find_sink(name: str) -> Sink:
     """Return the sink of a registered name. Raises ValueError [EL207]."""
     sinks = registry.sinks.get_all()
-    choose("format", name, sorted(sinks))
+    check_setting("format", name, sorted(sinks))
     sink: Sink = sinks[name]()
     return sink
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...files import create_hdf5
 from ...registry import registry
-from ..model import choose
+from ..model import check_setting
 from ..shard import Shard
 
 
@@ -29,8 +29,8 @@ class Hdf5:
 
     def check(self, dtype: str, pool: str) -> None:
         """Accept tokens in a floating-point type. Raises ValueError [EL207]."""
-        choose("dtype", dtype, ["float32", "float16"])
-        choose("pool", pool, ["token"])
+        check_setting("dtype", dtype, ["float32", "float16"])
+        check_setting("pool", pool, ["token"])
 
     def write(self, shard: Shard, path: Path) -> None:
         """Write a shard to a new file. Raises OSError."""
