@@ -164,10 +164,10 @@ def _plan(
 
 def _bytes(name: str, megabytes: float, allowed: range) -> int:
     """Return megabytes as bytes. Raises ValueError [EL207] if they are not allowed."""
-    if not (isinstance(megabytes, (int, float)) and math.isfinite(megabytes)):
-        known = "a number of megabytes"
+    is_finite = isinstance(megabytes, (int, float)) and math.isfinite(megabytes)
+    if not is_finite or int(megabytes * MB) not in allowed:
+        known = f"{allowed[0] / MB:.6f} to {allowed[-1] / MB:,.0f} megabytes"
         raise Errors.EL207(name=name, found=megabytes, known=known)
-    check_setting(f"{name} * 2**20", int(megabytes * MB), allowed)
     return int(megabytes * MB)
 
 

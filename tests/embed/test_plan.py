@@ -378,7 +378,7 @@ def test_standard_input_that_is_closed(tmp_path, model, text, monkeypatch):
 @pytest.mark.parametrize("value", [float("inf"), float("nan"), -1.0, 1e40])
 @pytest.mark.parametrize("name", ["shard_mb", "limit_mb"])
 def test_sizes_that_are_none(tmp_path, model, text, name, value):
-    with pytest.raises(ValueError, match=f"EL207.*{name}"):
+    with pytest.raises(ValueError, match=f"EL207.*{name} = .* to .* megabytes"):
         make_plan(model, [text], tmp_path / "out", **{name: value})
 
 
