@@ -90,8 +90,8 @@ class Run:
     ) -> None:
         self.config, self.output, self.workers = config, output, workers
         self.depends_on, self.matmul, training = depends_on, matmul, config.training
-        self.model, plan = start_model(config, corpora[TRAIN].vocab, workers)
-        self.memory, bilm = plan.memory(), self.model.bilm
+        self.model, self.memory = start_model(config, corpora[TRAIN].vocab, workers)
+        bilm = self.model.bilm
         if training.init is None:
             bilm.form = form_of(corpora[TRAIN].words)
         vocab = bilm.vocab or []
@@ -135,9 +135,9 @@ class Run:
 
 def start_model(
     config: PretrainConfig, vocab: list[str], workers: Workers
-) -> tuple[LanguageModel, Plan]:
-    """Return the model that a run begins with, on its device, and the plan of its
-    memory. That the plan fits is checked before memory is taken.
+) -> tuple[LanguageModel, int]:
+    """Return the model that a run begins with, on its device, and the bytes of memory
+    that each process is expected to take. That they are free is checked before.
 
     Args:
         config: All settings.
@@ -171,7 +171,7 @@ def start_model(
             bilm = BiLM.random(config.model, seed=training.seed)
         bilm.vocab = vocab
         model = LanguageModel(bilm, make(*size), training.dropout)
-    return model.to(device), plan
+    return model.to(device), plan.memory()
 
 
 def _start_bilm(config: PretrainConfig, vocab: list[str]) -> BiLM:
