@@ -239,20 +239,23 @@ class Plan:
             shard.check_header(self.hash, path.name)
         return shard
 
-    def is_last(self, shard: Range, output: Path) -> bool:
-        """Return whether a shard that is there is the last of its job."""
-        if shard.is_last is None:
-            return bool(self.read(output / SHARDS / shard.name).header["last"])
-        return shard.is_last
+    def ranges_until_last(self, number: int, output: Path) -> Iterator[Range]:
+        """Yield the ranges of a job's shards, up to the last one. The shard of a range
+        must be there when the next range is asked for: its header may say that it is
+        the last. Raises ValueError [EL208] if it is damaged."""
+        for shard in self.ranges(number):
+            yield shard
+            is_last = shard.is_last
+            if is_last is None:
+                is_last = self.read(output / SHARDS / shard.name).header["last"]
+            if is_last:
+                return
 
     def is_done(self, number: int, names: set[str], output: Path) -> bool:
         """Return whether all shards of a job are among the names that are there."""
-        for shard in self.ranges(number):
-            if shard.name not in names:
-                return False
-            if self.is_last(shard, output):
-                break
-        return True
+        return all(
+            shard.name in names for shard in self.ranges_until_last(number, output)
+        )
 
     def jobs_left(self, output: Path, share: tuple[int, int] = (1, 1)) -> list[int]:
         """Return the jobs of a share that are not done; (3, 64) is the third of 64

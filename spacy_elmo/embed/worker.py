@@ -178,13 +178,9 @@ class Worker:
         plan, before = self.plan, self._n_tokens
         try:
             with closing(plan.open_input(number)) as source:
-                for shard in plan.ranges(number):
-                    if (self.output / SHARDS / shard.name).exists():
-                        is_last = plan.is_last(shard, self.output)
-                    else:
-                        is_last = self._make(shard, source)["last"]
-                    if is_last:
-                        break
+                for shard in plan.ranges_until_last(number, self.output):
+                    if not (self.output / SHARDS / shard.name).exists():
+                        self._make(shard, source)
                 self._n_bytes += source.stream.raw_position
         except OSError as error:
             if error.errno is None:  # it has a message that says all
@@ -202,8 +198,8 @@ class Worker:
         )
         self._watch()
 
-    def _make(self, shard: Range, source: Source) -> dict[str, Any]:
-        """Make one shard. Return its header."""
+    def _make(self, shard: Range, source: Source) -> None:
+        """Make one shard."""
         kept = self.plan.kept
         text = ShardText(self.plan, shard, self._reader, source)
         error = {"squared_error": 0.0, "squared_value": 0.0, "largest": 0.0}
@@ -226,7 +222,6 @@ class Worker:
             writer.finish(header, arrays)
         source.file.check_unchanged()
         publish(temporary, self.output / SHARDS / shard.name)
-        return header
 
 
 def add_rounding_error(
