@@ -55,7 +55,7 @@ FORMAT_VERSION = 3
 # sentences don't end at a line end inside of a document, and it places the words of
 # CoNLL-U by their own spelling. Folders that it began are finished in the same way.
 OF_VERSION_0_2 = 2
-# What `estimate` of planning.py suggests.
+# Entries of an estimate, which `estimate` of planning.py makes.
 ESTIMATED = {
     "tokens",
     "sentences",
@@ -72,7 +72,7 @@ class Range(NamedTuple):
     Attributes:
         name: Name of the file.
         source: Number of the input.
-        start: Where the range begins, as of `Source.read`.
+        start: Where the range begins, as `Source.read` counts.
         end: Where it ends.
         is_last: Whether it is the last shard of its job; None if that is known only
             when the input has been read.
@@ -90,8 +90,8 @@ class Plan:
     """All that the bytes of the shards depend on.
 
     Attributes:
-        model: As of `load_model`.
-        mix_of: As of `load_model`.
+        model: The model, as `load_model` takes it.
+        mix_of: The component whose mix is used, as `load_model` takes it.
         fingerprint: Fingerprint of the biLM.
         inputs: The inputs, in order.
         reading: How text becomes sentences.
@@ -124,12 +124,12 @@ class Plan:
 
     @cached_property
     def hash(self) -> str:
-        """The hash of the plan, which is in every shard."""
+        """The hash of the plan, which every shard has in its header."""
         text = json.dumps(self.fixed(), sort_keys=True)
         return new_checksum(text.encode()).hexdigest()
 
     def fixed(self) -> dict[str, Any]:
-        """Return all but the estimate, as plain values."""
+        """Return everything but the estimate, in types that JSON has."""
         found: dict[str, Any] = _JSON.dump_python(self, mode="json")
         del found["estimate"]
         if self.format_version == OF_VERSION_0_2:
@@ -273,9 +273,9 @@ class Plan:
         # A file name that is not UTF-8 is written with escapes, and comes back.
         text = text.encode("utf-8", "backslashreplace").decode("utf-8")
         with Workspace(output) as workspace:
-            aside = workspace.folder / PLAN
-            aside.write_text(text, encoding="utf-8", newline="\n")
-            publish(aside, output / PLAN, replace=False)
+            temporary = workspace.folder / PLAN
+            temporary.write_text(text, encoding="utf-8", newline="\n")
+            publish(temporary, output / PLAN, replace=False)
 
     def differences(self, other: "Plan") -> list[str]:
         """Return the names of the settings that differ from a new plan's. Inputs that

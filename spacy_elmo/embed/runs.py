@@ -270,10 +270,10 @@ def run_on_ray(
         plan: The plan.
         output: The folder.
         jobs: Numbers of the jobs.
-        address: As of `ray.init`; "auto" for the cluster of RAY_ADDRESS or of this
+        address: As `ray.init` takes it. "auto" is the cluster of RAY_ADDRESS or of this
             machine, or else a new local one. An existing connection is used, and stays.
         n_workers: Number of actors; 1 for as many as there is room for.
-        watch: As of `work_through`.
+        watch: A function that is called every half second.
 
     Raises:
         ImportError: [EL211] if Ray is missing.

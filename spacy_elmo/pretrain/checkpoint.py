@@ -95,7 +95,7 @@ def read_saved(
 
     Args:
         output: Folder of the run.
-        now: What the run depends on, as of `identity`.
+        now: What the run depends on, from `identity`.
         workers: Its processes.
 
     Raises:
@@ -151,7 +151,7 @@ def resume_run(run: Run, saved: dict[str, Any]) -> None:
 
     Args:
         run: The run, before its first step.
-        saved: Progress in the checkpoint, as of `read_saved`.
+        saved: Progress in the checkpoint, from `read_saved`.
 
     Raises:
         ValueError: [EL046] The checkpoint can't be read; [EL047] it is of another run.

@@ -103,9 +103,9 @@ def muon(
         momentum: Decay of the mean of the matrices' gradients.
         ns_steps: Steps of Newton and Schulz's iteration.
         weight_decay: Share of the matrices, times the rate, that a step takes off.
-        beta1: As of Adam.
-        beta2: As of Adam.
-        eps: As of Adam.
+        beta1: As in Adam.
+        beta2: As in Adam.
+        eps: As in Adam.
     """
 
     def make(dense: Named, sparse: Named) -> list[Optimizer]:

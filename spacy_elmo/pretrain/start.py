@@ -26,12 +26,12 @@ Figures = dict[str, float]  # of a text, as `Perplexity.to_dict` gives them
 
 @dataclass
 class Results:
-    """What a run has found, and what it came from, as checkpoints keep it.
+    """What a run has found, and how it began. Checkpoints keep it.
 
     Attributes:
         commands: How it was started, with the first step of each: a run may resume with
             other settings.
-        started_from: Card of the model that it starts from, as of `started_from`.
+        started_from: Entry of the card on the model that it starts from, if any.
         best: Lowest perplexity of the dev text.
         before: Perplexities of each held-out text before the training.
     """
@@ -49,8 +49,8 @@ class Run:
         config: All settings.
         output: Folder of the run.
         workers: Its processes.
-        corpora: As of `open_corpora`.
-        depends_on: The settings and texts that its weights depend on, as of `identity`.
+        corpora: Its texts, as `open_corpora` returns them.
+        depends_on: The settings and texts that its weights depend on, from `identity`.
         matmul: How matrices are multiplied.
         command: How the run was started, for the model card.
 
