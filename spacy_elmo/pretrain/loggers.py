@@ -21,22 +21,21 @@ FEW = 20  # rows of a log that are shown as points too
 
 
 class Log:
-    """The log of a run. On entering, lines of steps after first_step are removed from
-    the file, since these steps are made again.
+    """The log of a run. On entering, lines of steps that are made again are removed
+    from the file.
 
     Args:
-        run: The run.
-        first_step: Steps that are done already.
+        run: The run, where it begins or goes on.
 
     Raises:
         ImportError: [EL049] TensorBoard is not installed.
     """
 
-    def __init__(self, run: Run, first_step: int) -> None:
+    def __init__(self, run: Run) -> None:
         training = run.config.training
         self.path = run.output / FILE
         self.tokens_per_step = training.batch_size * training.unroll_steps
-        rows = [row for row in read_log(self.path) if row["step"] <= first_step]
+        rows = [row for row in read_log(self.path) if row["step"] <= run.step]
         self._before = "".join(json.dumps(row) + "\n" for row in rows)
         self._writer: Any = None
         if training.tensorboard:
@@ -45,17 +44,17 @@ class Log:
             except ImportError as error:
                 raise Errors.EL049(error=error) from error
             folder = str(run.output / "tensorboard")
-            self._writer = SummaryWriter(folder, purge_step=first_step + 1)
+            self._writer = SummaryWriter(folder, purge_step=run.step + 1)
         self._spacy: Callable[[Any], None] | None = None
         if logger := run.config.logger():
             nlp = _like_a_pipeline(run)
             self._spacy, self._finish = logger(nlp, sys.stdout, sys.stderr)
         self._shown: dict[str, str] = {}
         # Of the last row.
-        self._last_tokens, self._last_time = first_step * self.tokens_per_step, 0.0
+        self._last_tokens, self._last_time = run.tokens, 0.0
         self.bar = tqdm(
             total=run.n_steps * self.tokens_per_step,
-            initial=self._last_tokens,
+            initial=run.tokens,
             unit=" tokens",
             unit_scale=True,
             # A file gets a line now and then.

@@ -101,12 +101,12 @@ def pretrain(
         scope.enter_context(multiply_by(matmul))
         run = Run(config, output, workers, corpora, depends_on, matmul, command)
         _check_processes(run)
-        log, msg = None, Messages(no_print=not workers.is_first)
-        if workers.is_first:
-            log = Log(run, first_step=saved["step"] if saved else 0)
-        _announce(run, msg)
         if saved is not None:
             resume_run(run, saved)
+        log = Log(run) if workers.is_first else None
+        msg = Messages(no_print=not workers.is_first)
+        _announce(run, msg)
+        if saved is not None:
             msg.info(f"Resuming at step {run.step:,} of {run.n_steps:,}")
         stop = scope.enter_context(StopSignals())
         if log is not None:

@@ -127,6 +127,18 @@ def test_tensorboard(tmp_path):
     assert [v for _, v in found] == pytest.approx([v for _, v in ours], rel=1e-6)
 
 
+def test_a_run_that_is_refused_logs_nothing(tmp_path):
+    pytest.importorskip("tensorboard")
+    write_text(tmp_path)
+    settings = {"training.tensorboard": True, "training.max_steps": 2}
+    pretrain(read_config(write_config(tmp_path), settings), tmp_path / "out")
+    before = sorted((tmp_path / "out").rglob("*"))
+    settings["training.max_steps"] = 1
+    with pytest.raises(ValueError, match="EL047"):
+        pretrain(read_config(write_config(tmp_path), settings), tmp_path / "out")
+    assert sorted((tmp_path / "out").rglob("*")) == before
+
+
 def test_no_tensorboard(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     write_text(tmp_path)
