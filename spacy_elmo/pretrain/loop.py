@@ -43,7 +43,7 @@ from .memory import gigabytes
 from .model import LanguageModel, on_device
 from .optimizers import clip_gradients, set_learn_rate
 from .results import BEST, LAST, finish, measure, save_models, show
-from .start import Run, softmax_folder
+from .start import Figures, Run, softmax_folder
 from .workers import ALONE, Workers, joined, torch_settings
 
 
@@ -312,7 +312,7 @@ def _check_finite(run: Run, *figures: float) -> None:
 def _write_row(
     run: Run, log: Log, learn_rate: float, norm: float, evaluates: bool
 ) -> None:
-    """Write a line of the log. At an evaluation measure and save the model, too."""
+    """Write a line of the log, and evaluate the model before if it is time to."""
     row: dict[str, Any] = {
         "step": run.step,
         "tokens": run.tokens,
@@ -323,16 +323,22 @@ def _write_row(
         "grad_norm": norm,
     }
     if evaluates:
-        found = perplexity(run.model, run.corpora[DEV])
-        _check_finite(run, found.mean)
-        log.say(
-            f"step {run.step:>7,}  {row['tokens_per_second']:>7,} tokens/s  "
-            f"loss {run.loss:.3f}  dev perplexity {found}"
-        )
         row["epoch"] = (run.step - 1) // run.steps_per_epoch + 1
-        row["dev"] = found.to_dict()
-        save_models(run, row["dev"])
+        row["dev"] = _evaluate(run, log, row["tokens_per_second"])
     log.row(row)
+
+
+def _evaluate(run: Run, log: Log, speed: int) -> Figures:
+    """Measure the model on the dev text, and save it. Return its perplexities."""
+    found = perplexity(run.model, run.corpora[DEV])
+    _check_finite(run, found.mean)
+    log.say(
+        f"step {run.step:>7,}  {speed:>7,} tokens/s  "
+        f"loss {run.loss:.3f}  dev perplexity {found}"
+    )
+    dev = found.to_dict()
+    save_models(run, dev)
+    return dev
 
 
 def _measure_before(run: Run, log: Log | None) -> None:
