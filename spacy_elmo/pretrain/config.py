@@ -71,8 +71,9 @@ class Section(BaseModel):
 class TextConfig(Section):
     """Section [text]: what is read, and how it is tokenized.
 
-    Text is files of one paragraph or sentence per line (.gz, .xz, .bz2, .zst and .jsonl
-    too), `.spacy` files, or one folder made by 'spacy elmo prepare'.
+    Text is files with a paragraph or sentence on each line, .jsonl, CoNLL-U or `.spacy`
+    files (.gz, .xz, .bz2 and .zst, too), folders of such files, or one folder that
+    'spacy elmo prepare' made.
     """
 
     train: Paths
