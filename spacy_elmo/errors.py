@@ -172,7 +172,7 @@ class Errors(metaclass=_Table):
         "Leave out the last cutoff."
     )
     # Training text and trainer
-    EL030 = _error("Can't read the text file '{path}': {error}.", OSError)
+    EL030 = _error("Can't read '{path}': {error}.", OSError)
     EL031 = _error(
         "'{path}' is not UTF-8 text (near line {line}: {error}). If it is text in "
         "another encoding, convert it first, for instance with 'iconv -t UTF-8'."

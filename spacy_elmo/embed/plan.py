@@ -232,17 +232,26 @@ class Plan:
         return self._size(source) if source.is_sequential else one.end - one.start
 
     def read(self, path: Path) -> Shard:
-        """Return the shard of a file. Raises ValueError [EL208] if it is damaged, or
-        of another plan or name."""
-        shard = READERS[self.sink](path)
-        with parsing(Errors.EL208, path):
-            shard.check_header(self.hash, path.name)
+        """Return the shard of a file.
+
+        Raises:
+            ValueError: [EL208] It is damaged, or of another plan or name.
+            OSError: [EL030] It can't be read, though it may be whole.
+        """
+        try:
+            shard = READERS[self.sink](path)
+            with parsing(Errors.EL208, path):
+                shard.check_header(self.hash, path.name)
+        except Errors.EL208 as error:
+            if getattr(error.__cause__, "errno", None) is None:
+                raise
+            raise Errors.EL030(path=path, error=error.__cause__) from error
         return shard
 
     def ranges_until_last(self, number: int, output: Path) -> Iterator[Range]:
         """Yield the ranges of a job's shards, up to the last one. The shard of a range
         must be there when the next range is asked for: its header may say that it is
-        the last. Raises ValueError [EL208] if it is damaged."""
+        the last. Raises as `read`."""
         for shard in self.ranges(number):
             yield shard
             is_last = shard.is_last

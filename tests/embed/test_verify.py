@@ -1,5 +1,6 @@
 """Every kind of damage is found, and mended."""
 
+import errno
 import gzip
 import os
 import shutil
@@ -244,6 +245,18 @@ def test_a_shard_is_not_to_blame_for_a_lack_of_memory(output, monkeypatch):
     monkeypatch.setattr(Shard, "check_arrays", check)
     with pytest.raises(MemoryError, match="no memory"):
         verify(output)
+
+
+def test_a_shard_is_not_to_blame_for_permissions(output, monkeypatch):
+    """Or `repair` would remove a whole one."""
+
+    def memmap(path, *args, **kwargs):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(np, "memmap", memmap)
+    for read in (verify, embed.open):
+        with pytest.raises(OSError, match=r"EL030.*shards.*Permission denied"):
+            read(output)
 
 
 def test_what_can_not_be_removed(output):
