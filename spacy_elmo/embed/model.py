@@ -270,11 +270,14 @@ class Encoder:
 
     @default_settings()
     def __call__(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
-        """Return float32 (T, ..., D) for each sentence."""
+        """Return float32 (T, ..., D) for each sentence. Raises MemoryError [EL096]."""
         lengths = [len(sentence) for sentence in sentences]
         # In pages of their own: among the pages of the batches they would leave gaps.
         shape = sum(lengths), *self.kept.row_shape
-        pages = mmap(-1, max(1, 4 * math.prod(shape)))
+        try:
+            pages = mmap(-1, max(1, 4 * math.prod(shape)))
+        except OSError as error:  # not of a file
+            raise Errors.EL096() from error
         rows = np.frombuffer(pages, np.float32, math.prod(shape)).reshape(shape)
         found = np.split(rows, np.cumsum(lengths))[:-1]
         batch_tokens = self.computing.batch_tokens

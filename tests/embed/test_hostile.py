@@ -1,5 +1,6 @@
 """Text that no one would write, and disks that fail."""
 
+import errno
 import json
 import random
 import subprocess
@@ -160,6 +161,19 @@ def test_a_disk_that_is_full(tmp_path):
     assert shards(output) == {}
     run(output, encoder=encoder)
     assert shards(output) == expected
+
+
+def test_memory_that_is_full(tmp_path, monkeypatch):
+    """No file is to blame."""
+    text, model = write_lines(tmp_path / "a.txt", 3), save_model(tmp_path / "model")
+    _, encoder = make_plan(model, [text], tmp_path / "out")
+
+    def full(*args):
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr("spacy_elmo.embed.model.mmap", full)
+    with pytest.raises(MemoryError, match="EL096"):
+        run(tmp_path / "out", encoder=encoder)
 
 
 def test_a_small_file_system(tmp_path):
