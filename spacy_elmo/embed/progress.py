@@ -9,6 +9,7 @@ from tqdm import tqdm
 
 from .folder import SHARDS, names_of_shards, workers_of
 from .plan import Plan
+from .shard import Rounding
 
 SECONDS = 1.0  # between two updates of the bar, at least
 SHARE = 0.02  # of the time that updates may take: of 300,000 shards one takes seconds
@@ -92,9 +93,11 @@ def rounding_error(plan: Plan, output: Path) -> dict[str, float]:
     """Return the errors of rounding in all finished shards: the root of the mean
     squared error, relative to that of the values, and the largest error."""
     names = names_of_shards(output)
-    errors = [plan.read(output / SHARDS / n).header["error"] for n in names]
-    squared = sum(error["squared_error"] for error in errors)
-    values = sum(error["squared_value"] for error in errors)
-    largest = max((error["largest"] for error in errors), default=0.0)
+    errors = [
+        Rounding(**plan.read(output / SHARDS / name).header["error"]) for name in names
+    ]
+    squared = sum(error.squared_error for error in errors)
+    values = sum(error.squared_value for error in errors)
+    largest = max((error.largest for error in errors), default=0.0)
     relative = (squared / (values or 1.0)) ** 0.5
     return {"relative_error": relative, "largest_error": largest}

@@ -10,8 +10,7 @@ Its header:
     input          checksum of the records that were read
     continues      whether its first document began in the shard before
     last           whether it is the last shard of its job
-    error          of rounding: sums of the squared differences and of the squared
-                   values, and the largest difference
+    error          of rounding, as `Rounding` has it
     arrays         type, shape and checksum of each
 
 The header has a fixed size, so that it can be written last, and one way to write it, so
@@ -51,16 +50,8 @@ COLUMNS = {
 TEXTS = ("document_ids", "token_text")
 # Beginnings of the names of arrays that are left out, by what has a vector.
 LEFT_OUT = {"token": (), "sentence": ("token",), "doc": ("token", "sentence")}
-# Types of some entries of the header, with those of "error".
-ENTRIES = {
-    "processor": str,
-    "input": str,
-    "continues": bool,
-    "last": bool,
-    "squared_error": float,
-    "squared_value": float,
-    "largest": float,
-}
+# Types of some entries of the header.
+ENTRIES = {"processor": str, "input": str, "continues": bool, "last": bool}
 TYPES = {
     "float32": "F32",
     "float16": "F16",
@@ -69,6 +60,29 @@ TYPES = {
     "int32": "I32",
     "int64": "I64",
 }
+
+
+@dataclass
+class Rounding:
+    """The error that rounding makes in some rows.
+
+    Attributes:
+        squared_error: Sum of the squared differences.
+        squared_value: Sum of the squared values.
+        largest: Largest difference.
+    """
+
+    squared_error: float
+    squared_value: float
+    largest: float
+
+    def add(self, rows: np.ndarray, read_back: np.ndarray) -> None:
+        """Add the error of rows, which are read back as they will be."""
+        difference = rows - read_back
+        self.squared_error += float(np.vdot(difference, difference))
+        self.squared_value += float(np.vdot(rows, rows))
+        largest = max(difference.max(), -difference.min())
+        self.largest = max(self.largest, float(largest))
 
 
 @dataclass(frozen=True)
@@ -141,9 +155,10 @@ class Shard:
         header, counts = self.header, self.header["counts"]
         expect("plan", header["plan"], plan)
         expect("name", header["shard"], name)
-        entries = {**header, **header["error"]}
         for entry, kind in ENTRIES.items():
-            expect(f"type of '{entry}'", type(entries[entry]), kind)
+            expect(f"type of '{entry}'", type(header[entry]), kind)
+        for entry, value in vars(Rounding(**header["error"])).items():
+            expect(f"type of '{entry}'", type(value), float)
         for column in COLUMNS:
             if column.startswith(LEFT_OUT[header["pool"]]):
                 continue

@@ -4,6 +4,7 @@ import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from dataclasses import asdict
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -18,7 +19,7 @@ from ..text import Content, Reader, Sentence, Source
 from .folder import SHARDS, Workspace
 from .model import DTYPES, Encoder, Unit, pack, processor, unpack
 from .plan import Plan, Range
-from .shard import COLUMNS, LEFT_OUT, ROWS_AT_ONCE, ShardWriter
+from .shard import COLUMNS, LEFT_OUT, ROWS_AT_ONCE, Rounding, ShardWriter
 
 
 class ShardText:
@@ -202,7 +203,7 @@ class Worker:
         """Make one shard."""
         kept = self.plan.kept
         text = ShardText(self.plan, shard, self._reader, source)
-        error = {"squared_error": 0.0, "squared_value": 0.0, "largest": 0.0}
+        rounding = Rounding(0.0, 0.0, 0.0)
         scales = [np.empty((0, *kept.row_shape[:-1]), dtype=np.float32)]
         temporary = self._workspace.folder / f"{shard.name}.new"
         dtype = np.dtype(DTYPES[kept.dtype])
@@ -212,24 +213,13 @@ class Worker:
                 packed, some_scales = pack(rows, kept.dtype)
                 writer.add(packed)
                 if kept.dtype != "float32":
-                    add_rounding_error(error, rows, unpack(packed, some_scales))
+                    rounding.add(rows, unpack(packed, some_scales))
                 if some_scales is not None:
                     scales.append(some_scales)
             arrays = text.arrays()
             if kept.dtype == "int8":
                 arrays["scales"] = np.concatenate(scales)
-            header = {**text.header(self._processor, writer.n_rows), "error": error}
-            writer.finish(header, arrays)
+            header = text.header(self._processor, writer.n_rows)
+            writer.finish({**header, "error": asdict(rounding)}, arrays)
         source.file.check_unchanged()
         publish(temporary, self.output / SHARDS / shard.name)
-
-
-def add_rounding_error(
-    error: dict[str, float], rows: np.ndarray, read_back: np.ndarray
-) -> None:
-    """Add the difference between rows and the same rows as they will be read."""
-    difference = rows - read_back
-    error["squared_error"] += float(np.vdot(difference, difference))
-    error["squared_value"] += float(np.vdot(rows, rows))
-    largest = max(difference.max(), -difference.min())
-    error["largest"] = max(error["largest"], float(largest))
