@@ -204,7 +204,7 @@ def processor(device: str) -> str:
 
 
 class Encoder:
-    """Encodes sentences, and keeps of their layers what a plan asks for.
+    """Encodes sentences, and makes the rows of their layers that a plan asks for.
 
     Args:
         bilm: The model, which is moved to the device.

@@ -122,7 +122,8 @@ def verdict(best: Path) -> str:
 
 
 def _utf8(value: Any) -> Any:
-    """Return the content of a card as UTF-8: names of files may be anything else."""
+    """Return the content of a card in characters that UTF-8 has. Names of files may
+    have others."""
     if isinstance(value, dict):
         return {key: _utf8(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
