@@ -545,10 +545,10 @@ class Errors(metaclass=_Table):
         FileNotFoundError,
     )
     EL215 = _error(
-        "No mix of layers can be taken from '{name}' of '{source}'. The pipeline needs "
-        "an 'elmo' component, and a component whose mix is taken needs exactly one "
-        "listener. The layers of a mix of the kind 'concat' are not added up: take "
-        "'all' layers."
+        "There is no biLM, or no mix of its layers, to take from '{name}' of "
+        "'{source}'. The pipeline needs an 'elmo' component, and a component whose mix "
+        "is taken needs exactly one listener. The layers of a mix of the kind 'concat' "
+        "are not added up: take 'all' layers."
     )
     EL216 = _error(
         "Document '{key}' has other tokens than this Doc. Make the Doc from the same "

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import spacy
 import typer
 from spacy.cli import app as spacy_app
 from wasabi import MarkdownRenderer
@@ -36,11 +35,12 @@ def _start() -> None:
 def load_bilm(model: Path, gpu_id: int) -> "tuple[BiLM, Objective | None]":
     """Return a biLM, and its softmax if it has one, on a GPU or the CPU.
 
-    The biLM of a pipeline may be fine-tuned. A pipeline keeps no softmax: it is read
-    with the softmax of the weights that it names, if they are still there.
+    The biLM of a pipeline may be fine-tuned. A pipeline keeps no softmax. Its biLM is
+    read with the softmax of the weights that the pipeline names, if they are still
+    there and have the same sizes.
 
     Args:
-        model: Path of a biLM or of a pipeline, or the name of an installed pipeline.
+        model: A biLM or a pipeline: its path, or the name of an installed one.
         gpu_id: The number of a GPU, or -1 for the CPU.
 
     Raises:
@@ -48,41 +48,32 @@ def load_bilm(model: Path, gpu_id: int) -> "tuple[BiLM, Objective | None]":
             `weights.load_objective`.
     """
     from ..bilm import BiLM, weights
+    from ..models import find, installed
+    from ..pipeline import elmo_of, load_pipeline
 
-    source: Path | None = model
-    if model.exists() and not (model / "meta.json").exists():
-        bilm = BiLM.load(model)
+    source: Path | None
+    nlp = load_pipeline(model)
+    if nlp is None:
+        source = find(model)
+        bilm = BiLM.load(source)
     else:
-        bilm, source = _bilm_of_pipeline(model)
+        elmo = elmo_of(nlp)
+        if elmo is None:
+            raise Errors.EL215(name="elmo", source=model)
+        bilm, source = elmo.bilm, elmo.named_weights
+        recorded = nlp.meta.get("elmo", {}).get(elmo.name, {}).get("weights")
+        if source is None and (shipped := installed().get(str(recorded))):
+            source = shipped.folder
+        stored = weights.load(source) if source and source.exists() else None
+        if stored is None or stored.config != bilm.config:
+            source = None
+        else:
+            bilm.vocab = stored.vocab
     softmax = None
     if source is not None:
         softmax = weights.load_objective(source, bilm.config, bilm.vocab)
     on = device(gpu_id)
     return bilm.to(on), None if softmax is None else softmax.to(on)
-
-
-def _bilm_of_pipeline(name: Path) -> "tuple[BiLM, Path | None]":
-    """Return the biLM of the first `elmo` of a pipeline, and the weights that it names,
-    if they are there and have the same sizes."""
-    from ..bilm import weights
-    from ..models import installed
-    from ..pipeline import Elmo
-
-    nlp = spacy.load(name)
-    elmo = next((pipe for _, pipe in nlp.components if isinstance(pipe, Elmo)), None)
-    if elmo is None:
-        raise Errors.EL215(name="elmo", source=name)
-    bilm, source = elmo.bilm, elmo.named_weights
-    found = installed().get(nlp.meta.get("elmo", {}).get(elmo.name, {}).get("weights"))
-    if source is None and found is not None:
-        source = found.folder
-    if source is None or not source.exists():
-        return bilm, None
-    stored = weights.load(source)
-    if stored.config != bilm.config:
-        return bilm, None
-    bilm.vocab = stored.vocab
-    return bilm, source
 
 
 def markdown_table(rows: Iterable[Sequence[str]]) -> str:

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from spacy.util import is_package
 
 from ..errors import Errors
 
@@ -17,11 +16,6 @@ def model_folder(model: Path) -> Path:
     from ..models import find
 
     return find(model)
-
-
-def model_or_pipeline(model: Path) -> Path:
-    """Return the path of a model, or the name of an installed pipeline."""
-    return model if is_package(str(model)) else model_folder(model)
 
 
 def check_gpu(gpu_id: int | None) -> int | None:
@@ -45,10 +39,7 @@ TEXT = (
 )
 MODEL = "Model folder, or a file in it, in any format, or a name that ships"
 Model = Annotated[Path, typer.Argument(callback=model_folder, help=MODEL)]
-AnyModel = Annotated[
-    Path,
-    typer.Argument(callback=model_or_pipeline, help=f"{MODEL}; or a trained pipeline"),
-]
+AnyModel = Annotated[Path, typer.Argument(help=f"{MODEL}; or a trained pipeline")]
 Text = Annotated[list[Path], typer.Argument(help=TEXT)]
 Kind = Annotated[
     str | None,

@@ -15,7 +15,6 @@ from operator import itemgetter
 from typing import cast
 
 import numpy as np
-import spacy
 import torch
 from spacy.pipeline import TrainablePipe
 from thinc.api import NumpyOps
@@ -25,7 +24,16 @@ from ..bilm.kernels import find_library, force
 from ..errors import Errors
 from ..machine import Precision, cpu_model, default_settings
 from ..models import find
-from ..pipeline import Elmo, ElmoListener, LearnedMix, learned_mixes, normalize, shares
+from ..pipeline import (
+    Elmo,
+    ElmoListener,
+    LearnedMix,
+    elmo_of,
+    learned_mixes,
+    load_pipeline,
+    normalize,
+    shares,
+)
 
 # Tokens that are encoded together, and the number of their (first) row.
 Unit = tuple[int, list[str]]
@@ -160,19 +168,15 @@ def load_model(
 
     Raises:
         ValueError: [EL215] There is no such mix.
-        Exception: As `BiLM.load`.
+        Exception: As `load_pipeline` and `BiLM.load`.
     """
-    if not spacy.util.is_package(source):
-        path = find(source)
-        if not (path / "meta.json").exists():
-            if mix_of is not None:
-                raise Errors.EL215(name=mix_of, source=source)
-            return BiLM.load(path), None
-        source = str(path)
-    nlp, name = spacy.load(source), mix_of or "elmo"
-    elmos = [pipe for _, pipe in nlp.components if isinstance(pipe, Elmo)]
-    if mix_of is None and elmos:  # the last one that sets `doc.tensor`
-        elmo = ([each for each in elmos if each.settings.set_tensor] or elmos)[-1]
+    nlp, name = load_pipeline(source), mix_of or "elmo"
+    if nlp is None:
+        if mix_of is not None:
+            raise Errors.EL215(name=name, source=source)
+        return BiLM.load(find(source)), None
+    elmo = elmo_of(nlp)
+    if mix_of is None and elmo is not None:
         return elmo.bilm, _mix_of_tensor(elmo)
     pipe = nlp.get_pipe(name) if name in nlp.pipe_names else None
     nodes = pipe.model.walk() if isinstance(pipe, TrainablePipe) else ()

@@ -11,6 +11,7 @@ listener.py        a mix of layers (mix.py) for each component that listens
 tok2vec.py         the same with a biLM inside, for `replace_listeners`
 fine_tuning.py     gradients of listeners -> one update of the biLM
 architectures.py   what stands beside ELMo in a tok2vec
+loading.py         a saved pipeline and its `elmo`
 """
 
 from .architectures import WordsShim, shipped_words
@@ -19,11 +20,12 @@ from .doc_similarity import similarity
 from .factory import component_config
 from .layers import ElmoLayers
 from .listener import ElmoListener
+from .loading import elmo_of, load_pipeline
 from .mix import LearnedMix, draw_mixes, learned_mixes, normalize, shares
 from .training_config import make_config
 
 __all__ = [
     "Elmo", "ElmoLayers", "ElmoListener", "LearnedMix", "WordsShim", "component_config",
-    "draw_mixes", "learned_mixes", "make_config", "normalize", "shares",
-    "shipped_words", "similarity",
+    "draw_mixes", "elmo_of", "learned_mixes", "load_pipeline", "make_config",
+    "normalize", "shares", "shipped_words", "similarity",
 ]  # fmt: skip

@@ -83,6 +83,43 @@ def test_perplexity(folder, tuned):
     assert not np.isclose(found["mean"], before["mean"], rtol=1e-3)
 
 
+def test_a_pipeline_that_is_installed(folder, tmp_path, monkeypatch):
+    """It is named as in `spacy.load`: a package, which a folder on the path has."""
+    package = tmp_path / "en_tuned"
+    shutil.copytree(folder / "pipeline", package / "data")
+    (package / "__init__.py").write_text(
+        "from pathlib import Path\nfrom spacy.util import load_model_from_path\n"
+        "def load(**how):\n"
+        "    return load_model_from_path(Path(__file__).parent / 'data', **how)\n"
+    )
+    (tmp_path / "en_tuned-1.0.dist-info").mkdir()
+    metadata = tmp_path / "en_tuned-1.0.dist-info" / "METADATA"
+    metadata.write_text("Name: en_tuned\nVersion: 1.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    rest = [folder / "text.txt", "--json"]
+    expected = json.loads(run("perplexity", folder / "pipeline", *rest))
+    assert json.loads(run("perplexity", "en_tuned", *rest)) == expected
+    asked = [*rest, "--word", "bank"]
+    expected = run("explore", "word", folder / "pipeline", *asked)
+    assert run("explore", "word", "en_tuned", *asked) == expected
+
+
+def test_the_elmo_of_several_that_sets_the_tensor(folder, tmp_path):
+    """As `embed` reads with: commands agree on the biLM of a pipeline."""
+    nlp = spacy.blank("en")
+    for name, sets in (("first", False), ("second", True), ("third", False)):
+        bilm = BiLM.random(tiny_bilm().config, seed=len(name), vocab=VOCAB)
+        bilm.save(tmp_path / name, softmax=tiny_softmax(bilm))
+        settings = {"weights": str(tmp_path / name), "set_tensor": sets}
+        nlp.add_pipe("elmo", name=name, config=settings)
+    nlp.to_disk(tmp_path / "pipeline")
+    found = [
+        run("perplexity", tmp_path / name, folder / "text.txt", "--json")
+        for name in ("pipeline", "second", "first")
+    ]
+    assert found[0] == found[1] != found[2]
+
+
 def test_weights_that_are_not_there_any_more(folder, tmp_path):
     shutil.copytree(folder / "pipeline", tmp_path / "pipeline")
     config = tmp_path / "pipeline" / "config.cfg"

@@ -1,0 +1,36 @@
+"""Reading a pipeline from its folder or package, and finding its `elmo`."""
+
+from pathlib import Path
+
+import spacy
+from spacy.language import Language
+
+from ..models import find
+from .component import Elmo
+
+
+def load_pipeline(source: str | Path) -> Language | None:
+    """Load the pipeline that a name or a path stands for.
+
+    Args:
+        source: The name of an installed pipeline, or the folder of one; or a biLM, as
+            of `models.find`.
+
+    Returns:
+        The pipeline; None if the source is a biLM.
+
+    Raises:
+        Exception: As `models.find` and `spacy.load`.
+    """
+    if spacy.util.is_package(str(source)):
+        return spacy.load(str(source))
+    path = find(source)
+    return spacy.load(path) if (path / "meta.json").exists() else None
+
+
+def elmo_of(nlp: Language) -> Elmo | None:
+    """Return the `elmo` whose vectors are in `doc.tensor`: the last one that sets it,
+    or the last one if none does. Return None if the pipeline has no `elmo`."""
+    elmos = [pipe for _, pipe in nlp.components if isinstance(pipe, Elmo)]
+    setting = [elmo for elmo in elmos if elmo.settings.set_tensor]
+    return next(reversed(setting or elmos), None)
