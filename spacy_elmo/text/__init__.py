@@ -1,7 +1,7 @@
 """Text -> tokens -> shards -> streams, in NumPy. All commands read text here.
 
 files.py, unpack.py          the kind of text in a file; compressed files
-records.py, contents.py      a file -> documents: text, or tokens
+records.py, contents.py      a file -> records -> documents: text, or tokens
 tokens.py                    text -> sentences of tokens (spaCy's tokenizers)
 reading.py                   all of these together: for training, embed and explore
 corpus.py                    numbered words and running text

@@ -1,4 +1,4 @@
-"""A record -> its content: text to be tokenized, or tokens."""
+"""The content of records that have fields: a JSON object, a sentence of CoNLL-U."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -6,8 +6,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from .files import CONLLU_ID
-from .records import Record
-from .tokens import MAX_TOKEN, Reading, Sentence, sentences_of_doc
+from .tokens import MAX_TOKEN, Reading, Sentence
 
 
 class Content(NamedTuple):
@@ -28,39 +27,21 @@ class Content(NamedTuple):
     begins: bool = True
 
 
-def content_of(record: Record, kind: str, reading: Reading, *, naive: bool) -> Content:
-    """Read a record.
+def content_of_json(line: str, reading: Reading, *, naive: bool) -> Content:
+    """Read a JSON object: its tokens or, if it has none, its text.
+
+    Tokens of annotation tools say where they are in the text. Other tokens are placed
+    in the text that they make.
 
     Args:
-        record: The record.
-        kind: Kind of its file.
-        reading: Names the fields of JSON lines.
-        naive: Whether to read CoNLL-U and JSON with the places that plans of format 2
-            have: tokens are placed in the text that they make.
+        line: The object.
+        reading: The names of its fields.
+        naive: Whether all tokens are placed in the text that they make, as version 0.2
+            did.
 
     Raises:
-        ValueError, TypeError, KeyError or RecursionError: It is damaged, or has no
-            text.
+        ValueError, TypeError, KeyError or RecursionError: It is no such object.
     """
-    if kind == "spacy":
-        return Content(sentences=list(sentences_of_doc(record.data)))
-    text = record.data.decode("utf-8")
-    if not record.position:
-        text = text.removeprefix("\ufeff")
-    if kind == "jsonl":
-        return _read_json(text, reading, naive)
-    if kind == "conllu":
-        lines = text.replace("\r\n", "\n").split("\n")
-        return _read_naively(lines) if naive else _read_conllu(lines)
-    if "\0" in text:
-        raise ValueError("a zero byte")
-    return Content(text=text)
-
-
-def _read_json(line: str, reading: Reading, naive: bool) -> Content:
-    """Read a JSON object: its tokens, and where they are in its text if they say so, as
-    those of annotation tools do; without tokens its text. `naive`: all tokens are
-    placed in the text that they make."""
     found = json.loads(line)
     if not isinstance(found, dict):
         raise TypeError("not a JSON object")
@@ -115,9 +96,29 @@ def _span(token: Any, text: Any) -> tuple[int, int] | None:
     return (start, end) if 0 <= start <= end <= len(text) else None
 
 
+def content_of_conllu(text: str, *, naive: bool) -> Content:
+    """Read a sentence of CoNLL-U: its syntactic words, and their places in its `#
+    text`.
+
+    Args:
+        text: The lines of the sentence.
+        naive: Whether the lines of multiword tokens and `# text` are ignored, as
+            version 0.2 did. Words are then placed in the text that they make.
+
+    Raises:
+        ValueError: A line is not CoNLL-U, or two sentences are in the text.
+    """
+    lines = text.replace("\r\n", "\n").split("\n")
+    content = _read_conllu(lines)
+    if not naive:
+        return content
+    rows = [line.split("\t") for line in lines]
+    rows = [row for row in rows if row[0].isdigit()]
+    spaces = ["SpaceAfter=No" not in row[-1] for row in rows]
+    return content._replace(sentences=joined([[row[1] for row in rows]], spaces))
+
+
 def _read_conllu(lines: Iterable[str]) -> Content:
-    """Read the lines of a sentence of CoNLL-U: its syntactic words, and their places in
-    its `# text`."""
     name, text, ended = None, None, False
     words: list[_Word] = []
     open_until = ""  # number of the last word of a multiword token
@@ -187,16 +188,6 @@ def _joined_words(words: Sequence[_Word]) -> Sentence:
     row = [part for word in words for part in word.parts]
     spaces = [s for w in words for s in ([False] * len(w.parts) + [w.space])[1:]]
     return next(iter(joined([row], spaces)), Sentence([], [], []))
-
-
-def _read_naively(lines: Sequence[str]) -> Content:
-    """Read the lines of a sentence of CoNLL-U as version 0.2 did: the lines of
-    multiword tokens and `# text` are ignored."""
-    content = _read_conllu(lines)
-    rows = [line.split("\t") for line in lines]
-    rows = [row for row in rows if row[0].isdigit()]
-    spaces = ["SpaceAfter=No" not in row[-1] for row in rows]
-    return content._replace(sentences=joined([[row[1] for row in rows]], spaces))
 
 
 def clean(text: Any) -> str:

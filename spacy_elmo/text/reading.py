@@ -12,10 +12,10 @@ from sys import maxsize
 from typing import TYPE_CHECKING, TypeVar
 
 from ..bilm import UnicodeForm, in_form
-from ..errors import ElmoError, Errors, Warnings
-from .contents import Content, content_of
+from ..errors import Warnings
+from .contents import Content
 from .files import TextFile, describe, files_of
-from .records import MAX_PIECE, Record, Source, line_of, open_source
+from .records import MAX_PIECE, Source, line_of, open_source
 from .tokens import Reading, tokenizer_of
 
 if TYPE_CHECKING:
@@ -58,8 +58,7 @@ class Reader:
             offset += len(content.text or "")
 
     def contents(self, source: Source, start: int, end: int) -> Iterator[Content]:
-        """Yield the contents of the records of a range of a file. A long text comes in
-        pieces.
+        """Yield the contents of the records of a range of a file, long texts in pieces.
 
         Args:
             source: The open file.
@@ -67,22 +66,14 @@ class Reader:
             end: End of the range.
 
         Raises:
-            ValueError: [EL031] The file is not UTF-8. [EL040] A line is no JSON object
-                with text. [EL205] A sentence is not CoNLL-U. [EL220] A Doc is damaged.
-            OSError: [EL030] The file can't be read.
+            ValueError, OSError: As `Source.contents`.
         """
-        kind, reading, naive = source.file.kind, self._reading, self._naive
-        for record in source.read(start, end):
-            try:
-                content = content_of(record, kind, reading, naive=naive)
-            except (ValueError, LookupError, TypeError, RecursionError) as error:
-                raise _refusal(source.file, record, error) from error
-            pieces = [None] if content.text is None else _cut(content.text)
-            for i, piece in enumerate(pieces):
-                begins = record.begins and i == 0
-                yield content._replace(
-                    text=piece, position=record.position, begins=begins
-                )
+        for content in source.contents(start, end, self._reading, naive=self._naive):
+            if content.text is None:
+                yield content
+                continue
+            for i, piece in enumerate(_cut(content.text)):
+                yield content._replace(text=piece, begins=content.begins and i == 0)
 
     def sentences(self, contents: Iterable[Content]) -> Iterator[list[str]]:
         """Yield the sentences of contents."""
@@ -188,20 +179,6 @@ def read_spans(path: Path) -> Iterator["Span"]:
     with closing(open_source(describe(path, "spacy"))) as source:
         for _, _, doc in source.read(0, 1 << 62):
             yield from doc.sents if doc.has_annotation("SENT_START") else [doc[:]]
-
-
-def _refusal(file: TextFile, record: Record, error: Exception) -> ElmoError:
-    """Return the coded error for a record that can't be read, with its place."""
-    problem: object = error.args[0] if isinstance(error, KeyError) else error
-    if file.kind == "spacy":
-        return Errors.EL220(path=file.path, error=problem)
-    at = record.position
-    kinds = {"jsonl": Errors.EL040, "conllu": Errors.EL205}
-    kind = kinds.get(file.kind, Errors.EL031)
-    if isinstance(error, UnicodeDecodeError):
-        at, kind = at + error.start, Errors.EL031
-    line = line_of(file, at)
-    return kind(path=file.path, line=line, error=problem, problem=problem)
 
 
 def _n_characters(content: Content) -> int:

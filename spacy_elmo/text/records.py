@@ -1,8 +1,9 @@
-"""Records of a file: lines of text, JSON objects, CoNLL-U sentences or Docs.
+"""The kinds of file: how each is cut into records, and what a record holds.
 
-A record belongs to the range of the file in which it begins. A range really ends at the
-next end of a line or record, which is found when the range is read. A line longer than
-a piece is cut between words, and may span ranges.
+A record is a line of text, a JSON object, a CoNLL-U sentence or a Doc. It belongs to
+the range of the file in which it begins. A range really ends at the next end of a line
+or record, which is found when the range is read. A line longer than a piece is cut
+between words, and may span ranges.
 """
 
 import re
@@ -11,11 +12,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from ..errors import Errors
+from ..errors import ElmoError, Errors
 from ..files import new_checksum, parsing
+from .contents import Content, content_of_conllu, content_of_json
 from .files import TextFile
+from .tokens import Reading, sentences_of_doc
 from .unpack import CHUNK, MAX_MARK, ByteStream
 
 if TYPE_CHECKING:
@@ -53,6 +56,8 @@ class Source(ABC):
             times as long.
     """
 
+    error: ClassVar[type[ElmoError]]  # of a record that is not of this kind
+
     def __init__(self, file: TextFile, piece: int) -> None:
         file.check_unchanged()
         self.file, self.piece = file, piece
@@ -72,6 +77,45 @@ class Source(ABC):
             ValueError: [EL205] A record is too long. [EL220] A Doc is damaged.
             OSError: [EL030] The file is damaged.
         """
+
+    def contents(
+        self, start: int, end: int, reading: Reading, *, naive: bool = False
+    ) -> Iterator[Content]:
+        """Yield the contents of the records that begin in the range start:end.
+
+        Args:
+            start: Begin of the range, in bytes of the unpacked file.
+            end: End of the range.
+            reading: The settings, with the names of the fields of JSON lines.
+            naive: Whether to read CoNLL-U and JSON as plans of format 2: tokens are
+                placed in the text that they make.
+
+        Raises:
+            ValueError: [EL031] The file is not UTF-8. [EL040] A line is no JSON object
+                with text. [EL205] A sentence is not CoNLL-U. [EL220] A Doc is damaged.
+            OSError: [EL030] The file can't be read.
+        """
+        for record in self.read(start, end):
+            try:
+                content = self._content(record, reading, naive)
+            except (ValueError, LookupError, TypeError, RecursionError) as error:
+                raise self._refusal(record, error) from error
+            position, begins, _ = record
+            yield content._replace(position=position, begins=begins)
+
+    @abstractmethod
+    def _content(self, record: Record, reading: Reading, naive: bool) -> Content:
+        """Return the content of a record. Any error of Python's own means that the
+        record is damaged."""
+
+    def _refusal(self, record: Record, error: Exception) -> ElmoError:
+        """Return the coded error for a record that is damaged, with its place."""
+        problem = error.args[0] if isinstance(error, KeyError) else error
+        at, kind = record.position, self.error
+        if isinstance(error, UnicodeDecodeError):
+            at, kind = at + error.start, Errors.EL031
+        line = line_of(self.file, at)
+        return kind(path=self.file.path, line=line, error=problem, problem=problem)
 
     def take_checksum(self) -> str:
         """Return the checksum of the bytes that were read since the last call."""
@@ -102,8 +146,16 @@ class Ranges(Source):
         """Return the place where a range that ends at a position really ends."""
 
 
+def _text_of(record: Record) -> str:
+    """Return the text of a record, without the byte order mark of its file."""
+    text: str = record.data.decode("utf-8")
+    return text if record.position else text.removeprefix("\ufeff")
+
+
 class Lines(Ranges):
     """Text with one document per line, or with one document."""
+
+    error = Errors.EL031
 
     def read(self, start: int, end: int) -> Iterator[Record]:
         """Yield lines, and long lines in pieces. Blank lines are left out. If the file
@@ -122,6 +174,12 @@ class Lines(Ranges):
                 yield Record(first + at, begins, piece)
                 begins = ends
             at = until
+
+    def _content(self, record: Record, reading: Reading, naive: bool) -> Content:
+        text = _text_of(record)
+        if "\0" in text:
+            raise ValueError("a zero byte")
+        return Content(text=text)
 
     def _cut(self, position: int) -> int:
         """A range ends at the next begin of a line or, if the line is long, of a word
@@ -150,16 +208,14 @@ def _rest_of_character(data: bytes) -> int:
 
 
 class Records(Ranges):
-    """JSON lines, or CoNLL-U sentences that blank lines separate."""
+    """Records that a mark ends, which are read as a whole."""
 
-    def __init__(self, file: TextFile, piece: int) -> None:
-        super().__init__(file, piece)
-        self._mark = _NEWLINE if file.kind == "jsonl" else _BLANK_LINES
+    mark: ClassVar["re.Pattern[bytes]"]
 
     def read(self, start: int, end: int) -> Iterator[Record]:
         """Yield whole records. Blank records are left out."""
         first, data = self._take(start, end)
-        ends = [match.end() for match in self._mark.finditer(data)]
+        ends = [match.end() for match in self.mark.finditer(data)]
         for at, until in pairwise([0, *ends, len(data)]):
             if until - at > MAX_RECORD:
                 raise self._too_long(first + at)
@@ -169,7 +225,7 @@ class Records(Ranges):
 
     def _cut(self, position: int) -> int:
         """A range ends at the end of a record."""
-        end = self.stream.find(self._mark, position, MAX_RECORD)
+        end = self.stream.find(self.mark, position, MAX_RECORD)
         if end < 0 and not self.stream.ended:
             raise self._too_long(position)
         return end if end >= 0 else self.stream.end
@@ -180,8 +236,28 @@ class Records(Ranges):
         return Errors.EL205(path=self.file.path, line=line, problem=problem)
 
 
+class JsonLines(Records):
+    """A JSON object on each line."""
+
+    error, mark = Errors.EL040, _NEWLINE
+
+    def _content(self, record: Record, reading: Reading, naive: bool) -> Content:
+        return content_of_json(_text_of(record), reading, naive=naive)
+
+
+class Conllu(Records):
+    """Sentences of CoNLL-U, which blank lines separate."""
+
+    error, mark = Errors.EL205, _BLANK_LINES
+
+    def _content(self, record: Record, reading: Reading, naive: bool) -> Content:
+        return content_of_conllu(_text_of(record), naive=naive)
+
+
 class Docs(Source):
     """Docs of a `.spacy` file, which spaCy reads at once. Ranges count characters."""
+
+    error = Errors.EL220
 
     def __init__(self, file: TextFile, piece: int) -> None:
         super().__init__(file, piece)
@@ -206,6 +282,12 @@ class Docs(Source):
                 yield Record(number, True, doc)
         self.at_end = not self._left
 
+    def _content(self, record: Record, reading: Reading, naive: bool) -> Content:
+        return Content(sentences=list(sentences_of_doc(record.data)))
+
+    def _refusal(self, record: Record, error: Exception) -> ElmoError:
+        return self.error(path=self.file.path, error=error)
+
     def _each(self, docs: "DocBin") -> Iterator[tuple[int, "Doc"]]:
         from spacy.vocab import Vocab
 
@@ -226,6 +308,14 @@ def _read_docs(data: bytes) -> "DocBin":
     return DocBin().from_bytes(data)
 
 
+SOURCES: dict[str, type[Source]] = {
+    "text": Lines,
+    "jsonl": JsonLines,
+    "conllu": Conllu,
+    "spacy": Docs,
+}
+
+
 def open_source(file: TextFile, piece: int = MAX_PIECE) -> Source:
     """Open a text file.
 
@@ -234,8 +324,7 @@ def open_source(file: TextFile, piece: int = MAX_PIECE) -> Source:
             Docs are damaged.
         OSError: [EL030] It can't be read.
     """
-    kinds = {"text": Lines, "spacy": Docs}
-    return kinds.get(file.kind, Records)(file, piece)
+    return SOURCES[file.kind](file, piece)
 
 
 def line_of(file: TextFile, position: int) -> int:
