@@ -78,6 +78,7 @@ def word_cli(
     from ..explore import contexts_of, nearest_contexts, read_contexts, word_view
     from ..text import Reading, tokenizer_of
 
+    written = _format(output, format, "table", (".md",))
     bilm, softmax = load_bilm(model, gpu_id)
     (word,) = bilm.as_read([word])
     found, labels = read_contexts(
@@ -90,7 +91,7 @@ def word_cli(
         limit=max_contexts,
         form=bilm.form,
     )
-    if output is not None and _is_page(output, format, "table", (".md",)):
+    if output is not None and written == "page":
         about = f"{model.name}, {', '.join(path.name for path in text)}"
         _write(word_view(bilm, found, labels, word=word, about=about), output)
         return
@@ -160,12 +161,13 @@ def mix_cli(
     from ..explore import mix_view
     from ..pipeline import draw_mixes, learned_mixes
 
+    written = _format(output, format, "plot", (".png", ".svg", ".pdf"))
     nlp = spacy.load(pipeline)
     mixes = learned_mixes(nlp)
+    if output is not None and written == "page":
+        _write(mix_view(nlp), output)
+        return
     if output is not None:
-        if _is_page(output, format, "plot", (".png", ".svg", ".pdf")):
-            _write(mix_view(nlp), output)
-            return
         draw_mixes(mixes, output)
         if str(output) == "-":
             return
@@ -184,14 +186,25 @@ def mix_cli(
         msg.good(f"Wrote {output}")
 
 
-def _is_page(
-    output: Path, format: str | None, other: str, suffixes: Sequence[str]
-) -> bool:
-    """Return whether a page is to be written, and not something else, whose files end
-    in one of the suffixes. Raises ValueError [EL073] for an unknown format."""
+def _format(
+    output: Path | None, format: str | None, other: str, suffixes: Sequence[str]
+) -> str:
+    """Return the format of a file: the one that is asked for, or that of its name.
+
+    Args:
+        output: The file; None if none is written.
+        format: "page", `other`, or None to tell it from the name.
+        other: The format of files that end in one of the suffixes. All others are
+            pages.
+        suffixes: The suffixes.
+
+    Raises:
+        ValueError: [EL073] There is no such format.
+    """
     if format not in (None, "page", other):
         raise Errors.EL073(found=format, known=f"page, {other}")
-    return (format or (other if output.suffix in suffixes else "page")) == "page"
+    is_other = output is None or output.suffix in suffixes
+    return format or (other if is_other else "page")
 
 
 def _first(contexts: "Iterator[Context]", word: str, where: str) -> "Context":

@@ -73,6 +73,13 @@ def test_a_precision(tmp_path):
     assert "EL073" in said and "quarter" in said
 
 
+@pytest.mark.parametrize("share", ["x", "0/3", "4/3"])
+def test_a_share_that_is_none_is_named_as_its_option(tmp_path, share):
+    model, text = save_model(tmp_path / "model"), write_lines(tmp_path / "a.txt", 5)
+    asked = ["embed", "run", model, text, "-o", tmp_path / "out", "--share", share]
+    assert f"share = '{share}'" in run(*asked, fails=True)
+
+
 def test_export(tmp_path):
     output = embed_files(tmp_path, [write_lines(tmp_path / "a.txt", 9)])
     target, file = tmp_path / "exported", tmp_path / "vectors.hdf5"

@@ -49,6 +49,14 @@ def test_mix(tmp_path):
     assert '"component":"tagger"' in (tmp_path / "page.html").read_text("utf-8")
 
 
+def test_an_unknown_format_is_refused_wherever_it_is_named(model, tmp_path):
+    """Also where nothing is written, so that it would change nothing."""
+    (tmp_path / "a.txt").write_text("the bank")
+    word = ["explore", "word", model / "with", tmp_path / "a.txt", "--word", "bank"]
+    assert "EL073" in run(*word, "--format", "plot", fails=True)
+    assert "EL073" in run("explore", "mix", tmp_path, "--format", "table", fails=True)
+
+
 def test_errors_are_one_message(model, tmp_path):
     out = tmp_path / "page.html"
     (tmp_path / "a.txt").write_text("nothing")
