@@ -52,7 +52,8 @@ def write_files(
         OSError: [EL013] if one can't be written. What was there before is left.
     """
     folder, remove = Path(folder), list(remove)
-    temporary: dict[Path, Path] = {}
+    new_files: dict[Path, Path] = {}
+    temporary: list[Path] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         sync_folder(folder.parent)
@@ -61,18 +62,19 @@ def write_files(
                 _put_back(journal)
         for name, given in contents.items():
             if isinstance(given, Path):
-                temporary[folder / name] = given
+                new_files[folder / name] = given
                 continue
-            new = temporary[folder / name] = _beside(folder / name, "new")
-            fill(given, new)
+            temporary.append(_beside(folder / name, "new"))
+            fill(given, temporary[-1])
+            new_files[folder / name] = temporary[-1]
         if contents:
-            _swap(temporary, [folder / name for name in remove if name not in contents])
+            _swap(new_files, [folder / name for name in remove if name not in contents])
     except OSError as error:
         raise Errors.EL013(path=folder, error=error) from error
     finally:
         with suppress(OSError):  # a disk that can't be written: that is said already
-            for new in temporary.values():
-                new.unlink(missing_ok=True)
+            for path in temporary:
+                path.unlink(missing_ok=True)
 
 
 def write_file(path: str | Path, content: str | Writer) -> None:
@@ -141,13 +143,13 @@ def sync_folder(folder: Path) -> None:
             raise
 
 
-def _swap(temporary: Mapping[Path, Path], gone: Iterable[Path]) -> None:
+def _swap(new_files: Mapping[Path, Path], gone: Iterable[Path]) -> None:
     """Put new files in the places of old ones. If this is interrupted, the old ones
     come back: at once, or by `recover` after the process was killed. At every moment
     every file has a version under its name."""
-    paths = [*temporary, *gone]
+    paths = [*new_files, *gone]
     if len(paths) == 1:
-        os.replace(temporary[paths[0]], paths[0])
+        os.replace(new_files[paths[0]], paths[0])
         return sync_folder(paths[0].parent)
     token = secrets.token_hex(4)
     unfinished = paths[0].with_name(_UNFINISHED + token)
@@ -160,9 +162,9 @@ def _swap(temporary: Mapping[Path, Path], gone: Iterable[Path]) -> None:
         fill(json.dumps([path.name for path in paths]), unfinished / _NAMES)
         sync_folder(unfinished)
         _rename(unfinished, journal)
-        for path, new in temporary.items():
+        for path, new in new_files.items():
             os.replace(new, path)
-        for path in paths[len(temporary) :]:
+        for path in paths[len(new_files) :]:
             path.unlink(missing_ok=True)
         _rename(journal, unfinished)  # from here on the new files count
     except BaseException:

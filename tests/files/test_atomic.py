@@ -104,3 +104,14 @@ def test_what_is_no_file_is_written_into(tmp_path):
 def test_a_folder_is_no_file(tmp_path):
     with pytest.raises(OSError, match="EL013"):
         write_file(tmp_path, "text")
+
+
+def test_a_file_that_can_not_take_its_place_stays_where_it_is(tmp_path):
+    """A text that took hours to prepare, for instance."""
+    made, folder = tmp_path / "made", tmp_path / "folder"
+    made.write_text("new")
+    (folder / "a" / "in the way").mkdir(parents=True)
+    with pytest.raises(OSError, match="EL013"):
+        write_files(folder, {"a": made, "b": "written here"})
+    assert made.read_text() == "new"
+    assert [path.name for path in folder.iterdir()] == ["a"]
