@@ -1,6 +1,6 @@
 """Text -> tokens -> shards -> streams, in NumPy. All commands read text here.
 
-files.py, unpack.py          the kind of text in a file; compressed files
+kinds.py, unpack.py          the kind of text in a file; compressed files
 records.py, contents.py      a file -> records -> documents: text, or tokens
 tokens.py                    text -> sentences of tokens (spaCy's tokenizers)
 reading.py                   all of these together: for training, embed and explore
@@ -12,7 +12,7 @@ streams.py                   a corpus -> batches of steps
 
 from .contents import Content
 from .corpus import BOS_ID, EOS_ID, SPECIALS, UNK_ID, Corpus, build_corpus, check_vocab
-from .files import KINDS, TextFile, describe, files_of, suffixes_of
+from .kinds import KINDS, TextFile, describe, files_of, suffixes_of
 from .preparation import Request, move, prepare, refuse_to_write_over
 from .reading import Reader, read_contents, read_lines, read_sentences, read_spans
 from .records import MAX_PIECE, Source, open_source

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from .files import CONLLU_ID
+from .kinds import CONLLU_ID
 from .tokens import MAX_TOKEN, Reading, Sentence
 
 

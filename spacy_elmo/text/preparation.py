@@ -43,7 +43,7 @@ from .corpus import (
     sentence_end,
     vocabulary_size,
 )
-from .files import TextFile, describe, files_of
+from .kinds import TextFile, describe, files_of
 from .reading import Reader, batched, read_contents
 from .streams import in_order
 from .tokens import Reading

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ..bilm import UnicodeForm, in_form
 from ..errors import Warnings
 from .contents import Content
-from .files import TextFile, describe, files_of
+from .kinds import TextFile, describe, files_of
 from .records import MAX_PIECE, Source, line_of, open_source
 from .tokens import Reading, tokenizer_of
 

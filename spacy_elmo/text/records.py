@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from ..errors import ElmoError, Errors
 from ..files import new_checksum, parsing
 from .contents import Content, content_of_conllu, content_of_json
-from .files import TextFile
+from .kinds import TextFile
 from .tokens import Reading, sentences_of_doc
 from .unpack import CHUNK, MAX_MARK, ByteStream
 
