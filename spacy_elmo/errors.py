@@ -498,8 +498,8 @@ class Errors(metaclass=_Table):
         OSError,
     )
     EL204 = _error(
-        "'{path}' has changed since the plan was made. Restore the file, or make a new "
-        "plan in another folder."
+        "'{path}' was changed while it was read, or since the plan was made. Restore "
+        "the file, or begin again; a plan of the changed file needs another folder."
     )
     EL205 = _error(
         "'{path}', line {line}: {problem}. Correct or remove the line; no line is "

@@ -104,8 +104,8 @@ def prepare(
 
     Raises:
         ValueError: [EL033] There is no text. [EL041] The folder has a damaged corpus.
-            [EL042] It has another corpus, or other files. Also as `Reader`, `describe`
-            and `Reader.contents`.
+            [EL042] It has another corpus, or other files. [EL204] A file was changed
+            while it was read. Also as `Reader`, `describe` and `Reader.contents`.
         OSError: [EL013] A file can't be written. [EL044] A process was killed. Also as
             `describe`. Finished parts are kept for the next call.
     """
@@ -130,6 +130,7 @@ def prepare(
     reader_of(request)  # raises before anything is written
     parts = _parts_folder(output, wanted)
     n_parts = _make_parts(files, parts, request, processes, progress)
+    _check_unchanged(files, hashes, parts)
     read = partial(_read_parts, parts, n_parts, request.max_tokens, progress)
     manifest = {"format": shards.FORMAT_VERSION, **wanted}
     manifest |= _join_parts(read, parts / WHOLE, request)
@@ -190,6 +191,20 @@ def _parts_folder(output: Path, wanted: dict[str, Any]) -> Path:
     recover(parts)
     write_files(parts, {REQUEST: text})
     return parts
+
+
+def _check_unchanged(
+    files: Sequence[TextFile], hashes: Sequence[str], parts: Path
+) -> None:
+    """Raise ValueError [EL204] if the contents of a file were changed while it was
+    read. Its parts are removed, which would be taken for those of the file before."""
+    for file, sha256_before in zip(files, hashes):
+        try:
+            file.check_unchanged()
+        except Errors.EL204:
+            if sha256(Path(file.path)) != sha256_before:
+                shutil.rmtree(parts)
+                raise
 
 
 # -- text -> parts -----------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Text to shards: the same whatever the number of processes and interruptions."""
 
+import os
 import subprocess
 import sys
 import time
@@ -298,3 +299,39 @@ def test_training_and_dev_text_are_split_by_one_tokenizer():
     training, dev = Request(min_count=2), Request(max_tokens=100)
     assert preparation.reader_of(training) is preparation.reader_of(dev)
     assert preparation.reader_of(Request(lang="xx")) is not preparation.reader_of(dev)
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
+    """The manifest would have the hash of another text, and the same command would go
+    on with parts of both."""
+    monkeypatch.setattr(preparation, "BLOCK", 1 << 20)
+    path, real = tmp_path / "a.txt", preparation.make_part
+    path.write_text("a line of words\n" * 200_000)  # more than is read at once
+
+    def make(block, part, request):
+        if not part.exists():
+            with path.open("a") as file:
+                file.write("a new line\n")
+        return real(block, part, request)
+
+    monkeypatch.setattr(preparation, "make_part", make)
+    with pytest.raises(ValueError, match="EL204"):
+        prepare([path], tmp_path / "out", PLAIN, progress=False)
+    assert not (tmp_path / "out" / PARTS).exists()
+    monkeypatch.setattr(preparation, "make_part", real)
+    manifest = prepare([path], tmp_path / "out", PLAIN, progress=False)
+    assert manifest["counts"]["lines"] == path.read_text().count("\n")
+
+
+def test_a_file_that_is_only_touched_while_it_is_read_is_the_same(
+    text, tmp_path, monkeypatch
+):
+    real = preparation.make_part
+
+    def make(block, part, request):
+        os.utime(text, (1, 1))
+        return real(block, part, request)
+
+    monkeypatch.setattr(preparation, "make_part", make)
+    manifest = prepare([text], tmp_path / "out", PLAIN, progress=False)
+    assert manifest["counts"]["lines"] == 120
