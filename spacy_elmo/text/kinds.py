@@ -12,7 +12,6 @@ refused. Otherwise a model would learn from mark-up, and only its vectors would 
 
 import hashlib
 import json
-import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -188,20 +187,33 @@ def files_of(
 
     Raises:
         ValueError: [EL232] A folder has no files.
+        OSError: [EL030] A folder can't be read.
     """
-    out = None if leave_out is None else leave_out.resolve()
+    out = () if leave_out is None else (leave_out.resolve(),)
     for path in map(named_path, paths):
         if not path.is_dir():
             yield path, path.name
             continue
-        found: list[Path] = []
-        for where, folders, names in os.walk(path):
-            shown = [Path(where, n) for n in folders if not n.startswith(".")]
-            folders[:] = [folder.name for folder in shown if folder.resolve() != out]
-            found += [Path(where, name) for name in names if not name.startswith(".")]
+        found = list(_files_below(path, out))
         if not found:
             raise Errors.EL232(path=path)
-        yield from ((file, file.relative_to(path).as_posix()) for file in sorted(found))
+        yield from ((file, file.relative_to(path).as_posix()) for file in found)
+
+
+def _files_below(folder: Path, left_out: tuple[Path, ...]) -> Iterator[Path]:
+    """Yield the files of a folder and of the folders in it, by name. Links are
+    followed, but not to a folder that the link is in."""
+    try:
+        left_out, paths = (*left_out, folder.resolve()), sorted(folder.iterdir())
+    except OSError as error:
+        raise Errors.EL030(path=folder, error=error) from error
+    for path in paths:
+        if path.name.startswith("."):
+            continue
+        if not path.is_dir():
+            yield path
+        elif path.resolve() not in left_out:
+            yield from _files_below(path, left_out)
 
 
 def _size_and_time(path: Path) -> tuple[int, int]:

@@ -3,6 +3,7 @@ files, with the same tokens and sentences."""
 
 import gzip
 import json
+import os
 import warnings
 import zlib
 from pathlib import Path
@@ -291,6 +292,36 @@ def test_places_that_are_none_are_not_taken(tmp_path, token):
 def test_a_folder_without_files(tmp_path):
     with pytest.raises(ValueError, match=r"EL232.*no text files"):
         list(read_sentences([tmp_path], lang="en"))
+
+
+def test_folders_that_links_name_are_read(tmp_path):
+    """Each file once: a link to a folder above is a circle."""
+    corpus, other = tmp_path / "corpus", tmp_path / "other"
+    for folder, name in ((corpus, "z.txt"), (corpus / "m", "a.txt"), (other, "b.txt")):
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_text(f"{name[0]}\n")
+    for place, target in (("corpus/l", other), ("other/up", corpus), ("corpus/x", ".")):
+        try:
+            (tmp_path / place).symlink_to(target, target_is_directory=True)
+        except OSError:
+            pytest.skip("this system has no links")
+    assert list(read_sentences([corpus], lang="xx")) == [["b"], ["a"], ["z"]]
+
+
+def test_a_folder_that_can_not_be_read_is_not_left_out(tmp_path, monkeypatch):
+    closed, scandir = tmp_path / "closed", os.scandir
+    closed.mkdir()
+    (tmp_path / "a.txt").write_text("One.\n")
+
+    def refuse(path="."):
+        if Path(os.fspath(path)) == closed:
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    monkeypatch.setattr(Path, "iterdir", lambda self: map(Path, refuse(self)))
+    with pytest.raises(OSError, match=r"EL030.*closed.*Permission denied"):
+        list(read_sentences([tmp_path], lang="xx"))
 
 
 def test_the_output_may_be_in_the_folder_that_is_read(tmp_path):
