@@ -14,7 +14,7 @@ from .contents import Content
 from .corpus import BOS_ID, EOS_ID, SPECIALS, UNK_ID, Corpus, build_corpus, check_vocab
 from .kinds import KINDS, TextFile, describe, files_of, suffixes_of
 from .preparation import Request, move, prepare, refuse_to_write_over
-from .reading import Reader, read_contents, read_lines, read_sentences, read_spans
+from .reading import Reader, read_lines, read_sentences, read_spans
 from .records import MAX_PIECE, Source, open_source
 from .shards import is_prepared, manifest_hash, open_corpus, read_manifest
 from .streams import Batch, Streams, read_ahead, token_reader
@@ -27,7 +27,7 @@ __all__ = [
     "Batch", "Content", "Corpus", "Reader", "Reading", "Request", "Sentence", "Source",
     "Streams", "TextFile", "build_corpus", "check_vocab", "describe", "files_of",
     "hash_of_pipeline", "is_prepared", "manifest_hash", "move",
-    "open_corpus", "open_source", "prepare", "read_ahead", "read_contents",
-    "read_lines", "read_manifest", "read_sentences", "read_spans",
+    "open_corpus", "open_source", "prepare", "read_ahead", "read_lines",
+    "read_manifest", "read_sentences", "read_spans",
     "refuse_to_write_over", "suffixes_of", "token_reader", "tokenizer_of",
 ]  # fmt: skip

@@ -105,7 +105,7 @@ def prepare(
     Raises:
         ValueError: [EL033] There is no text. [EL041] The folder has a damaged corpus.
             [EL042] It has another corpus, or other files. [EL204] A file was changed
-            while it was read. Also as `Reader`, `describe` and `Reader.contents`.
+            while it was read. Also as `Reader`, `describe` and `Source.contents`.
         OSError: [EL013] A file can't be written. [EL044] A process was killed. Also as
             `describe`. Finished parts are kept for the next call.
     """
@@ -210,9 +210,13 @@ def _check_unchanged(
 # -- text -> parts -----------------------------------------------------------------
 
 
+def _reading(request: Request) -> Reading:
+    return Reading(request.lang, request.tokenizer, request.sentences)
+
+
 def reader_of(request: Request) -> Reader:
     """Return the reader of the text. Raises as `Reader`."""
-    return _reader(Reading(request.lang, request.tokenizer, request.sentences))
+    return _reader(_reading(request))
 
 
 @cache  # one in each process, whose tokenizer knows what it has split
@@ -246,7 +250,7 @@ def _contents(
 ) -> Iterator[Content]:
     """Yield the contents of files that are not empty."""
     for file in files:
-        contents = read_contents(file, reader_of(request), bar.update)
+        contents = read_contents(file, _reading(request), bar.update)
         yield from filter(_n_characters, contents)
 
 

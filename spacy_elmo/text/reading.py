@@ -6,7 +6,6 @@ files -> records -> contents -> tokens
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from itertools import pairwise
 from pathlib import Path
 from sys import maxsize
 from typing import TYPE_CHECKING, TypeVar
@@ -15,21 +14,19 @@ from ..bilm import UnicodeForm, in_form
 from ..errors import Warnings
 from .contents import Content
 from .kinds import TextFile, describe, files_of
-from .records import MAX_PIECE, Source, line_of, open_source
+from .records import CHARACTERS_AT_ONCE, MAX_PIECE, Source, line_of, open_source
 from .tokens import Reading, tokenizer_of
 
 if TYPE_CHECKING:
     from spacy.tokens import Span
 
 T = TypeVar("T")
-# About the number of characters that are tokenized at once, in at most so many texts.
-CHARACTERS_AT_ONCE = 1 << 17
-TEXTS_AT_ONCE = 1000
+TEXTS_AT_ONCE = 1000  # most texts that are tokenized at once
 RANGE = 4 * MAX_PIECE  # bytes of a file that are read at once
 
 
 class Reader:
-    """Turns the records of files into sentences.
+    """Turns documents into sentences.
 
     Args:
         reading: The settings.
@@ -47,33 +44,16 @@ class Reader:
 
     def documents(self, source: Source, start: int, end: int) -> Iterator[Content]:
         """Yield the documents of a range of a file in sentences, long ones in pieces.
-        Arguments and errors are those of `contents`."""
+        Range and errors are those of `Source.contents`."""
         offset = 0
-        for content in self._tokenized(self.contents(source, start, end)):
+        contents = source.contents(start, end, self._reading, naive=self._naive)
+        for content in self._tokenized(contents):
             offset = 0 if content.begins else offset
             yield content._replace(
                 id=content.id or source.file.document,
                 sentences=[sentence.moved(offset) for sentence in content.sentences],
             )
             offset += len(content.text or "")
-
-    def contents(self, source: Source, start: int, end: int) -> Iterator[Content]:
-        """Yield the contents of the records of a range of a file, long texts in pieces.
-
-        Args:
-            source: The open file.
-            start: Begin of the range, in bytes of the unpacked file.
-            end: End of the range.
-
-        Raises:
-            ValueError, OSError: As `Source.contents`.
-        """
-        for content in source.contents(start, end, self._reading, naive=self._naive):
-            if content.text is None:
-                yield content
-                continue
-            for i, piece in enumerate(_cut(content.text)):
-                yield content._replace(text=piece, begins=content.begins and i == 0)
 
     def sentences(self, contents: Iterable[Content]) -> Iterator[list[str]]:
         """Yield the sentences of contents."""
@@ -93,24 +73,24 @@ class Reader:
 
 def read_contents(
     file: TextFile,
-    reader: Reader,
+    reading: Reading,
     progress: Callable[[int], object] = lambda n_bytes: None,
 ) -> Iterator[Content]:
     """Yield the contents of a whole file, in order.
 
     Args:
         file: The file.
-        reader: The reader of its records.
+        reading: The settings, with the names of the fields of JSON lines.
         progress: A callback, called with the number of bytes on the disk that were read
             since its last call.
 
     Raises:
-        ValueError, OSError: As `Reader.contents`.
+        ValueError, OSError: As `Source.contents`.
     """
     start, reported, may_warn = 0, 0, file.kind == "text"
     with closing(open_source(file)) as source:
         while not source.at_end:
-            for content in reader.contents(source, start, start + RANGE):
+            for content in source.contents(start, start + RANGE, reading):
                 if may_warn and not content.begins:
                     may_warn = False
                     line = line_of(file, content.position)
@@ -146,12 +126,13 @@ def read_sentences(
         form: Unicode form that text is turned to first, if any.
 
     Raises:
-        ValueError, OSError: As `Reader`, `describe`, `files_of` and `Reader.contents`.
+        ValueError, OSError: As `Reader`, `describe`, `files_of` and `Source.contents`.
     """
-    reader = Reader(Reading(lang, tokenizer, sentences))
+    reading = Reading(lang, tokenizer, sentences)
+    reader = Reader(reading)
 
     def contents(path: Path) -> Iterator[Content]:
-        for content in read_contents(describe(path, kind), reader):
+        for content in read_contents(describe(path, kind), reading):
             text = content.text and in_form([content.text], form)[0]
             if text is None or keep(text):
                 yield content._replace(text=text)
@@ -164,9 +145,8 @@ def read_sentences(
 def read_lines(path: str | Path, kind: str | None = None) -> Iterator[str]:
     """Yield the lines of a text without white space around them, or the sentences of a
     file of tokens, with a space between two tokens. Arguments are those of `describe`.
-    Raises as `describe` and `Reader.contents`."""
-    reader = Reader(Reading(tokenizer="whitespace", split=False))
-    for content in read_contents(describe(path, kind), reader):
+    Raises as `describe` and `Source.contents`."""
+    for content in read_contents(describe(path, kind), Reading()):
         lines = (content.text or "").split("\n")
         yield from filter(None, map(str.strip, lines))
         yield from (" ".join(sentence.tokens) for sentence in content.sentences)
@@ -200,15 +180,3 @@ def batched(
             batch, total = [], 0
     if batch:
         yield batch
-
-
-def _cut(text: str) -> list[str]:
-    """Cut a text after white space, into pieces of CHARACTERS_AT_ONCE characters or
-    fewer."""
-    cuts = [0]
-    while len(text) - cuts[-1] > CHARACTERS_AT_ONCE:
-        start, stop = cuts[-1], cuts[-1] + CHARACTERS_AT_ONCE
-        middle = start + CHARACTERS_AT_ONCE // 2
-        places = (text.rfind(space, middle, stop) + 1 for space in ("\n", " "))
-        cuts.append(next(filter(None, places), stop))
-    return [text[start:end] for start, end in pairwise([*cuts, len(text)])]

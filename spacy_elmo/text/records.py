@@ -28,6 +28,7 @@ MAX_RECORD = 32 << 20  # most bytes of a JSON line or of a CoNLL-U sentence
 MAX_PIECE = 1 << 19  # most bytes of a line that are read at once
 MAX_DOCS = 1 << 30  # most bytes of the Docs of a file, which spaCy reads at once
 BLOCK = 1 << 16  # bytes of them that are unpacked at once, to at most 64 MB
+CHARACTERS_AT_ONCE = 1 << 17  # most characters of a text that are tokenized at once
 
 _NEWLINE, _SPACE = re.compile(rb"\n"), re.compile(rb" ")
 _BLANK_LINES = re.compile(rb"\n\r?\n(?![\r\n])")
@@ -81,7 +82,8 @@ class Source(ABC):
     def contents(
         self, start: int, end: int, reading: Reading, *, naive: bool = False
     ) -> Iterator[Content]:
-        """Yield the contents of the records that begin in the range start:end.
+        """Yield the contents of the records that begin in the range start:end, long
+        texts in pieces.
 
         Args:
             start: Begin of the range, in bytes of the unpacked file.
@@ -101,7 +103,11 @@ class Source(ABC):
             except (ValueError, LookupError, TypeError, RecursionError) as error:
                 raise self._refusal(record, error) from error
             position, begins, _ = record
-            yield content._replace(position=position, begins=begins)
+            pieces = [None] if content.text is None else _cut(content.text)
+            for i, piece in enumerate(pieces):
+                yield content._replace(
+                    text=piece, position=position, begins=begins and i == 0
+                )
 
     @abstractmethod
     def _content(self, record: Record, reading: Reading, naive: bool) -> Content:
@@ -144,6 +150,18 @@ class Ranges(Source):
     @abstractmethod
     def _cut(self, position: int) -> int:
         """Return the place where a range that ends at a position really ends."""
+
+
+def _cut(text: str) -> list[str]:
+    """Cut a text after white space, into pieces of CHARACTERS_AT_ONCE characters or
+    fewer."""
+    cuts = [0]
+    while len(text) - cuts[-1] > CHARACTERS_AT_ONCE:
+        start, stop = cuts[-1], cuts[-1] + CHARACTERS_AT_ONCE
+        middle = start + CHARACTERS_AT_ONCE // 2
+        places = (text.rfind(space, middle, stop) + 1 for space in ("\n", " "))
+        cuts.append(next(filter(None, places), stop))
+    return [text[start:end] for start, end in pairwise([*cuts, len(text)])]
 
 
 def _text_of(record: Record) -> str:
