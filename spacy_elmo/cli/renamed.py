@@ -31,15 +31,18 @@ OPTIONS: dict[str, list[str]] = {
 }
 # Option whose value may be left out -> that value.
 OPTIONAL = {"--ray": "auto"}
-# What is gone -> what to do.
+_EXPORT = "'spacy elmo embed export FOLDER TARGET --format NAME' writes another format"
+_PCA = "write all dimensions, and fit sklearn.decomposition.PCA on the vectors of "
+_PCA += "spacy_elmo.embed.open(FOLDER)"
+# A command, and what followed it, that are gone -> what to do.
 GONE = {
     "benchmark inference": "'spacy elmo benchmark MODEL TEXT' measures this machine",
     "benchmark precision": "'python -m benchmarks.precision' in a clone of the "
     "repository measures it",
-    "--format": "'spacy elmo embed export FOLDER TARGET --format NAME' writes another "
-    "format",
-    "--dimensions": "write all dimensions, and fit sklearn.decomposition.PCA on the "
-    "vectors of spacy_elmo.embed.open(FOLDER)",
+    "plan --format": _EXPORT,
+    "run --format": _EXPORT,
+    "plan --dimensions": _PCA,
+    "run --dimensions": _PCA,
 }
 
 
@@ -78,8 +81,8 @@ def _with_new_options(command: Any, args: list[str]) -> list[str]:
             _say(old, new)
             found += [f"{new[0]}={value}"] if equals else new
             continue
-        if old not in known and not hasattr(command, "commands"):
-            _refuse_what_is_gone(old)
+        if old not in known:
+            _refuse_what_is_gone(f"{command.name} {old}")
         found.append(each)
         if each in OPTIONAL and each in known and following.startswith("-"):
             found.append(OPTIONAL[each])
@@ -91,6 +94,7 @@ def _say(old: str, new: list[str]) -> None:
 
 
 def _refuse_what_is_gone(name: str) -> None:
-    """Raise BadParameter [EL240] for a command or an option that is gone."""
+    """Raise BadParameter [EL240] for a command or an option that is gone, as GONE names
+    it."""
     if name in GONE:
         raise typer.BadParameter(str(Errors.EL240(name=name, instead=GONE[name])))

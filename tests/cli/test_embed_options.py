@@ -118,3 +118,9 @@ def test_what_is_not_in_the_sample_is_not_repaired(large):
         edit(large / "shards" / name, other_vector)
         assert "Removed 0 shards" in run("embed", "repair", large)
         assert "Removed 1 shards" in run("embed", "repair", large, *options)
+
+
+@pytest.mark.parametrize("asked", ["info M --format json", "prepare T --dimensions 8"])
+def test_what_only_embed_had_is_an_unknown_option_of_others(asked):
+    said = run(*asked.split(), fails=True)
+    assert "No such option" in " ".join(said.split()) and "EL240" not in said
