@@ -265,7 +265,7 @@ class Errors(metaclass=_Table):
         "with the sparse ones of a sampled softmax (spacy-elmo.SampledSoftmax.v1)."
     )
     EL124 = _error(
-        "Another process is training in '{path}'. Wait for it, stop it, or choose "
+        "Another process is writing to '{path}'. Wait for it, stop it, or choose "
         "another --output."
     )
     EL125 = _error(

@@ -28,7 +28,14 @@ from tqdm import tqdm
 
 from ..bilm import BOS, encode_words
 from ..errors import Errors
-from ..files import json_with_checksum, named_path, recover, sha256, write_files
+from ..files import (
+    held,
+    json_with_checksum,
+    named_path,
+    recover,
+    sha256,
+    write_files,
+)
 from ..processes import end_with_parent
 from . import shards
 from .contents import Content
@@ -104,15 +111,29 @@ def prepare(
 
     Raises:
         ValueError: [EL033] There is no text. [EL041] The folder has a damaged corpus.
-            [EL042] It has another corpus, or other files. [EL204] A file was changed
-            while it was read. Also as `Reader`, `describe` and `Source.contents`.
+            [EL042] It has another corpus, or other files. [EL124] Another process
+            writes to it. [EL204] A file was changed while it was read. Also as
+            `Reader`, `describe` and `Source.contents`.
         OSError: [EL013] A file can't be written. [EL044] A process was killed. Also as
             `describe`. Finished parts are kept for the next call.
     """
     output = named_path(output)
-    paths = [path for path, _ in files_of(sources, leave_out=output)]
+    files = [describe(path, kind) for path, _ in files_of(sources, leave_out=output)]
+    with held(output):
+        return _prepare(files, output, request, processes, overwrite, progress)
+
+
+def _prepare(
+    files: Sequence[TextFile],
+    output: Path,
+    request: Request,
+    processes: int,
+    overwrite: bool,
+    progress: bool,
+) -> dict[str, Any]:
+    """Do so, while no other process writes to the folder."""
+    paths = [Path(file.path) for file in files]
     refuse_to_write_over(paths, output, overwrite=overwrite)
-    files = [describe(path, kind) for path in paths]
     hashes, kinds = [sha256(path) for path in paths], [file.kind for file in files]
     wanted = {"request": asdict(request), "sources": hashes, "kinds": kinds}
     manifest: dict[str, Any] = {}

@@ -335,3 +335,20 @@ def test_a_file_that_is_only_touched_while_it_is_read_is_the_same(
     monkeypatch.setattr(preparation, "make_part", make)
     manifest = prepare([text], tmp_path / "out", PLAIN, progress=False)
     assert manifest["counts"]["lines"] == 120
+
+
+def test_one_process_prepares_a_folder(text, tmp_path, monkeypatch):
+    """Another one with other settings would remove its parts, or take them for its
+    own."""
+    prepare([text], tmp_path / "expected", PLAIN, progress=False)
+    real = preparation.make_part
+
+    def make(block, path, request):
+        if request == PLAIN:
+            with pytest.raises(ValueError, match=r"EL124.*another --output"):
+                prepare([text], tmp_path / "out", Request(), progress=False)
+        return real(block, path, request)
+
+    monkeypatch.setattr(preparation, "make_part", make)
+    prepare([text], tmp_path / "out", PLAIN, progress=False)
+    assert contents(tmp_path / "out") == contents(tmp_path / "expected")
