@@ -95,8 +95,8 @@ def publish(temporary: Path, path: Path, *, replace: bool = True) -> None:
     Args:
         temporary: The file, on the same disk.
         path: Its name.
-        replace: Whether it replaces a file of that name. Otherwise that one stays, of
-            whatever process it is.
+        replace: Whether it replaces a file of that name. Otherwise the existing file
+            stays, whichever process wrote it.
     """
     _sync(temporary)
     if not replace:
@@ -118,7 +118,8 @@ def fill(content: str | Writer, path: Path) -> None:
 
 
 def _write(content: str | Writer, path: Path) -> None:
-    """Write a text in UTF-8, with its newlines as they are, or call what writes."""
+    """Write a text in UTF-8, with its newlines as they are, or call the function that
+    writes the file."""
     if isinstance(content, str):
         path.write_text(content, encoding="utf-8", newline="\n")
     else:
@@ -183,8 +184,9 @@ def _rename(journal: Path, new: Path) -> None:
 
 
 def folder_that_counts(folder: Path) -> Path:
-    """Return the folder to read files from that are written together. It is the journal
-    with the old ones if a process was killed while it replaced them."""
+    """Return the folder from which to read files that are written together: the folder
+    itself, or its journal with the old files if a process was killed while it replaced
+    them."""
     return next(iter(_journals(folder)), folder)
 
 

@@ -85,8 +85,8 @@ def read_bytes(data: bytes, path: object) -> bytes:
 
 
 def _is_whole(marked: bool, right: bool, path: object) -> bool:
-    """Return whether there is a checksum. No bit changes both its mark and whether its
-    digits are right."""
+    """Return whether there is a checksum. Raise ValueError if its mark is damaged, or
+    its digits are wrong: one changed bit can't do both."""
     if marked != right:
         raise ValueError(_CHANGED)
     if not marked:

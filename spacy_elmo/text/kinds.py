@@ -167,8 +167,9 @@ def _not_text(path: str | Path, what: str, way_out: str) -> ElmoError:
 
 
 def suffixes_of(path: Path) -> tuple[str, str]:
-    """Return the ending of a file's name in lower case, without the ending of its
-    compression, and the latter; "" for an ending that it does not have."""
+    """Return two endings of a file's name in lower case: that of its kind, such as
+    ".jsonl", and that of its compression, such as ".gz". An ending is "" if the name
+    does not have it."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     compression = suffixes.pop() if suffixes and suffixes[-1] in UNPACK else ""
     return (suffixes[-1] if suffixes else ""), compression
