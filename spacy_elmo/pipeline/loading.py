@@ -5,6 +5,7 @@ from pathlib import Path
 import spacy
 from spacy.language import Language
 
+from ..files import named_path
 from ..models import find
 from .component import Elmo
 
@@ -13,8 +14,8 @@ def load_pipeline(source: str | Path) -> Language | None:
     """Load the pipeline that a name or a path stands for.
 
     Args:
-        source: The name of an installed pipeline, or the folder of one; or a biLM, as
-            of `models.find`.
+        source: The folder of a pipeline, or the name of an installed one; or a biLM, as
+            of `models.find`. What is at a path comes before what is installed.
 
     Returns:
         The pipeline; None if the source is a biLM.
@@ -22,7 +23,7 @@ def load_pipeline(source: str | Path) -> Language | None:
     Raises:
         Exception: As `models.find` and `spacy.load`.
     """
-    if spacy.util.is_package(str(source)):
+    if spacy.util.is_package(str(source)) and not named_path(source).exists():
         return spacy.load(str(source))
     path = find(source)
     return spacy.load(path) if (path / "meta.json").exists() else None

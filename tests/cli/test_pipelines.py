@@ -9,6 +9,7 @@ import spacy
 from spacy.training import Example
 
 from spacy_elmo.bilm import BiLM
+from spacy_elmo.embed import make_plan
 from spacy_elmo.explore import nearest_contexts, read_contexts, render, sentence_view
 from spacy_elmo.pretrain import LanguageModel, perplexity
 from spacy_elmo.text import build_corpus
@@ -102,6 +103,18 @@ def test_a_pipeline_that_is_installed(folder, tmp_path, monkeypatch):
     asked = [*rest, "--word", "bank"]
     expected = run("explore", "word", folder / "pipeline", *asked)
     assert run("explore", "word", "en_tuned", *asked) == expected
+
+
+def test_a_folder_comes_before_a_package_of_its_name(folder, tmp_path, monkeypatch):
+    """As where a plan of `embed` names its model by its path."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(folder / "bilm", "numpy")
+    rest = [folder / "text.txt", "--json"]
+    found = run("perplexity", "numpy", *rest)
+    assert found == run("perplexity", folder / "bilm", *rest)
+    plan, _ = make_plan("numpy", [str(folder / "text.txt")], tmp_path / "out")
+    assert plan.fingerprint == BiLM.load(folder / "bilm").fingerprint()
+    assert plan.model == str(tmp_path / "numpy")
 
 
 def test_the_elmo_of_several_that_sets_the_tensor(folder, tmp_path):
