@@ -10,7 +10,6 @@ from wasabi import MarkdownRenderer
 
 from ..errors import Errors
 from ..output import show_all
-from .options import device
 from .renamed import Group
 
 if TYPE_CHECKING:
@@ -48,6 +47,7 @@ def load_bilm(model: Path, gpu_id: int) -> "tuple[BiLM, Objective | None]":
             `weights.load_objective`.
     """
     from ..bilm import BiLM, weights
+    from ..machine import device_name
     from ..models import find, installed
     from ..pipeline import elmo_of, load_pipeline
 
@@ -72,7 +72,7 @@ def load_bilm(model: Path, gpu_id: int) -> "tuple[BiLM, Objective | None]":
     softmax = None
     if source is not None:
         softmax = weights.load_objective(source, bilm.config, bilm.vocab)
-    on = device(gpu_id)
+    on = device_name(gpu_id)
     return bilm.to(on), None if softmax is None else softmax.to(on)
 
 

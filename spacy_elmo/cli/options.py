@@ -5,8 +5,6 @@ from typing import Annotated
 
 import typer
 
-from ..errors import Errors
-
 # Context settings of a command that passes on the arguments that it does not know.
 ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
@@ -19,18 +17,12 @@ def model_folder(model: Path) -> Path:
 
 
 def check_gpu(gpu_id: int | None) -> int | None:
-    """Return a GPU ID, or raise ValueError [EL151] if there is no such GPU."""
+    """Return a GPU ID. Raises ValueError [EL151] if there is no such GPU."""
     if gpu_id is not None and gpu_id >= 0:
-        from torch.cuda import device_count
+        from ..machine import device_name
 
-        if gpu_id >= device_count():
-            raise Errors.EL151(gpu_id=gpu_id, n=device_count())
+        device_name(gpu_id)
     return gpu_id
-
-
-def device(gpu_id: int) -> str:
-    """Return torch's name for a GPU ID: "cuda:0", or "cpu" for -1."""
-    return "cpu" if gpu_id < 0 else f"cuda:{gpu_id}"
 
 
 TEXT = (

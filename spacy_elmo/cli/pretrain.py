@@ -75,9 +75,10 @@ def pretrain_cli(
     the command is [torchrun --nproc-per-node 2] -m spacy_elmo.pretrain, with the same
     arguments.
     """
+    from ..machine import device_name
     from ..pretrain.__main__ import run
 
-    on = [] if gpu_id is None else ["--training.device", options.device(gpu_id)]
+    on = [] if gpu_id is None else ["--training.device", device_name(gpu_id)]
     overrides = [*ctx.args, *on]
     run(config, output, overwrite=force, overrides=overrides, module="spacy")
 

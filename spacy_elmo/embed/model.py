@@ -22,7 +22,7 @@ from thinc.api import NumpyOps
 from ..bilm import BiLM
 from ..bilm.kernels import find_library, force
 from ..errors import Errors
-from ..machine import Precision, cpu_model, default_settings
+from ..machine import Precision, cpu_model, default_settings, device_name
 from ..models import find
 from ..pipeline import (
     Elmo,
@@ -228,12 +228,9 @@ class Encoder:
         computing: Computing,
         gpu_id: int = 0,
     ) -> None:
-        check_setting("device", device := computing.device, ("cpu", "cuda"))
-        if device == "cuda":
-            device, n_gpus = f"cuda:{gpu_id}", torch.cuda.device_count()
-            if gpu_id >= n_gpus:
-                raise Errors.EL151(gpu_id=gpu_id, n=n_gpus)
-        self.bilm = bilm.to(device).eval()
+        check_setting("device", computing.device, ("cpu", "cuda"))
+        on_gpu = computing.device == "cuda"
+        self.bilm = bilm.to(device_name(max(0, gpu_id) if on_gpu else -1)).eval()
         self.bilm.token_cache.size = 16_384  # 8 MB at the small published size
         self.kept, self.computing = kept, computing
         self.bilm.set_precision(cast(Precision, computing.precision))

@@ -9,6 +9,7 @@ from .processor import (
     check_name,
     cpu_model,
     describe_cpu,
+    device_name,
     has_bfloat16_products,
     instructions,
     onednn_is_on,
@@ -28,7 +29,7 @@ from .transfer import (
 __all__ = [
     "CPU_BATCH_LIMITS", "GPU_BATCH_LIMITS", "INSTRUCTIONS", "PRECISIONS",
     "Precision", "ProcessLock", "batch_limits", "check_name", "copy_rows", "cpu_model",
-    "default_settings", "describe_cpu", "float32_mode", "has_bfloat16_products",
-    "instructions", "onednn_is_on", "prepare_for_forks", "safe_from_forks", "take_rows",
-    "thread_count", "to_device", "to_host", "zeros",
+    "default_settings", "describe_cpu", "device_name", "float32_mode",
+    "has_bfloat16_products", "instructions", "onednn_is_on", "prepare_for_forks",
+    "safe_from_forks", "take_rows", "thread_count", "to_device", "to_host", "zeros",
 ]  # fmt: skip

@@ -79,6 +79,16 @@ def describe_cpu() -> str:
     return " ".join(dict.fromkeys(filter(None, (model, platform.machine()))))
 
 
+def device_name(gpu_id: int) -> str:
+    """Return torch's name of a GPU, such as "cuda:0", or "cpu" for -1. Raises
+    ValueError [EL151] if there is no such GPU."""
+    if gpu_id < 0:
+        return "cpu"
+    if gpu_id >= (n := torch.cuda.device_count()):
+        raise Errors.EL151(gpu_id=gpu_id, n=n)
+    return f"cuda:{gpu_id}"
+
+
 def check_name(precision: str) -> None:
     """Raise ValueError [EL073] if there is no such precision, [EL097] if it is int8."""
     if precision == "int8":
