@@ -75,7 +75,13 @@ def word_cli(
     A table shows the nearest contexts of some contexts, as in table 4 of Peters et al.
     (2018). A page shows all contexts as points of a plane, layer by layer.
     """
-    from ..explore import contexts_of, nearest_contexts, read_contexts, word_view
+    from ..explore import (
+        contexts_of,
+        nearest_contexts,
+        read_contexts,
+        visible,
+        word_view,
+    )
     from ..text import Reading, tokenizer_of
 
     written = _format(output, format, "table", (".md",))
@@ -101,15 +107,16 @@ def word_cli(
         read = ([s.tokens for s in each] for each in tokenize(bilm.as_read(context)))
         queries = [_first(contexts_of(word, s), word, c) for s, c in zip(read, context)]
     near = nearest_contexts(bilm, queries, found, n_nearest, layer)
-    rows = [(str(x.context), str(x.nearest), f"{x.cosine:.3f}") for x in near]
+    cells = [(str(x.context), str(x.nearest), round(x.cosine, 3)) for x in near]
     words = _nearest_words(bilm, softmax, word)
+    rows = [(visible(a, None), visible(b, None), f"{c:.3f}") for a, b, c in cells]
     if output is not None:
         _add_table(f"**{word}** ({len(found):,} contexts). {words}", rows, output)
         if str(output) == "-":
             return
     if as_json:
         names = "context", "nearest", "cosine"
-        write_json([dict(zip(names, (a, b, float(c)))) for a, b, c in rows])
+        write_json([dict(zip(names, row)) for row in cells])
         return
     msg.info(f"{len(found):,} contexts of '{word}'. {words}")
     msg.table(rows, header=HEADER, divider=True, max_col=80)
@@ -217,14 +224,13 @@ def _first(contexts: "Iterator[Context]", word: str, where: str) -> "Context":
 
 def _nearest_words(bilm: "BiLM", softmax: "Objective | None", word: str) -> str:
     """Return a sentence on the words whose vectors in the softmax are nearest."""
-    from ..explore import nearest_words
+    from ..explore import nearest_words, visible
 
     if softmax is None or bilm.vocab is None:
         return ""
     words = nearest_words(word, bilm.vocab, softmax.vectors().cpu().numpy(), N_WORDS)
-    return (
-        f"Nearest words without context: {', '.join(words) or 'not in the vocabulary'}"
-    )
+    said = ", ".join(map(visible, words)) or "not in the vocabulary"
+    return f"Nearest words without context: {said}"
 
 
 def _add_table(title: str, rows: Sequence[Sequence[str]], output: Path) -> None:

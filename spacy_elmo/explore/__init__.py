@@ -9,12 +9,12 @@ from .neighbours import (
     nearest_contexts,
     nearest_words,
 )
-from .page import Page, View, render
+from .page import Page, View, render, visible
 from .sentences import sentence_view
 from .words import word_view
 
 __all__ = [
     "Context", "Neighbour", "Page", "View", "contexts_of", "mix_view",
     "nearest_contexts", "nearest_words", "read_contexts", "render", "sentence_view",
-    "word_view",
+    "visible", "word_view",
 ]  # fmt: skip

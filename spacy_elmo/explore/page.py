@@ -86,10 +86,11 @@ def render(view: View) -> Page:
     return Page(title, page)
 
 
-def visible(text: str, limit: int = MAX_SHOWN) -> str:
-    """Cut a text to a length, and replace control characters by their numbers."""
+def visible(text: str, limit: int | None = MAX_SHOWN) -> str:
+    """Cut a text to a length, and replace control characters by their numbers. They
+    would break lines, or have a terminal do what they say."""
     shown = "".join(map(_visible, text[:limit]))
-    return f"{shown}…" if len(text) > limit else shown
+    return f"{shown}…" if limit is not None and len(text) > limit else shown
 
 
 def _visible(c: str) -> str:

@@ -1,5 +1,7 @@
 """spacy elmo explore, as a user runs it."""
 
+import json
+
 import pytest
 
 from ..explore.views import tiny_bilm, tiny_softmax
@@ -27,6 +29,21 @@ def test_word(model, tmp_path):
     table.write_text("river\twe saw the bank\n")
     out = run("explore", "word", model / "with", table, "--word", "bank", "-o", "-")
     assert out.startswith("<!doctype html>") and '"labels":["river"]' in out
+
+
+def test_a_table_shows_control_characters_by_their_numbers(model, tmp_path):
+    """Text of a stranger can't write to the terminal, nor break a row."""
+    text, table = tmp_path / "text.jsonl", tmp_path / "table.md"
+    rows = [["the", "bank", "\x1b[2J", "a\nb"], ["a", "bank", "\x9b", "\u202e"]]
+    text.write_text("\n".join(json.dumps({"tokens": row}) for row in rows))
+    asked = ["explore", "word", model / "with", text, "--word", "bank"]
+    said = run(*asked, "-o", table)
+    assert all(char not in said for char in ["\x1b[2J", "\x9b", "\u202e"])
+    assert "‹U+001B›[2J a‹U+000A›b" in said
+    lines = table.read_text("utf-8").strip().split("\n")
+    assert [line.count("|") for line in lines[2:]] == [4] * 4
+    found = json.loads(run(*asked, "--json"))
+    assert found[0]["context"] == "the [bank] \x1b[2J a\nb"
 
 
 def test_sentence(model):
