@@ -27,6 +27,18 @@ class Content(NamedTuple):
     begins: bool = True
 
 
+class BadLine(ValueError):
+    """A line of a record is not of its kind.
+
+    Attributes:
+        number: Number of the line in the record, from 0.
+    """
+
+    def __init__(self, number: int, problem: str) -> None:
+        super().__init__(problem)
+        self.number = number
+
+
 def content_of_json(line: str, reading: Reading, *, naive: bool) -> Content:
     """Read a JSON object: its tokens or, if it has none, its text.
 
@@ -106,7 +118,7 @@ def content_of_conllu(text: str, *, naive: bool) -> Content:
             version 0.2 did. Words are then placed in the text that they make.
 
     Raises:
-        ValueError: A line is not CoNLL-U, or two sentences are in the text.
+        BadLine: A line is not CoNLL-U, or belongs to another sentence.
     """
     lines = text.replace("\r\n", "\n").split("\n")
     content = _read_conllu(lines)
@@ -122,9 +134,10 @@ def _read_conllu(lines: Iterable[str]) -> Content:
     name, text, ended = None, None, False
     words: list[_Word] = []
     open_until = ""  # number of the last word of a multiword token
-    for line in lines:
+    for row, line in enumerate(lines):
         if line and ended:  # two sentences would be read as one
-            raise ValueError(f"white space in an empty line before {line[:80]!r}")
+            problem = f"white space in an empty line before {line[:80]!r}"
+            raise BadLine(row, problem)
         if line.startswith("#"):
             key, _, value = line[1:].partition("=")
             name = value.strip() if key.strip() == "sent_id" else name
@@ -132,7 +145,7 @@ def _read_conllu(lines: Iterable[str]) -> Content:
         elif line.strip():
             number, *fields = line.split("\t")
             if not CONLLU_ID.fullmatch(number) or not fields:
-                raise ValueError(f"not a line of CoNLL-U: {line[:80]!r}")
+                raise BadLine(row, f"not a line of CoNLL-U: {line[:80]!r}")
             space = "SpaceAfter=No" not in fields[-1]
             if "-" in number:
                 words.append(_Word(fields[0], space, []))

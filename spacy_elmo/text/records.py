@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from ..errors import ElmoError, Errors
 from ..files import new_checksum, parsing
-from .contents import Content, content_of_conllu, content_of_json
+from .contents import BadLine, Content, content_of_conllu, content_of_json
 from .kinds import TextFile
 from .tokens import Reading, sentences_of_doc
 from .unpack import CHUNK, MAX_MARK, ByteStream
@@ -121,6 +121,7 @@ class Source(ABC):
         if isinstance(error, UnicodeDecodeError):
             at, kind = at + error.start, Errors.EL031
         line = line_of(self.file, at)
+        line += error.number if isinstance(error, BadLine) else 0
         return kind(path=self.file.path, line=line, error=problem, problem=problem)
 
     def take_checksum(self) -> str:

@@ -5,6 +5,8 @@ import gzip
 import json
 import lzma
 import zlib
+from contextlib import closing
+from dataclasses import replace
 
 import pytest
 import spacy
@@ -49,6 +51,20 @@ def test_conllu_with_a_mark_of_byte_order(tmp_path):
 def test_a_line_of_white_space_does_not_join_sentences_unsaid(tmp_path, blank):
     with pytest.raises(ValueError, match=r"EL205.*white space"):
         conllu_of(tmp_path / "a.conllu", f"{CONLLU}{blank}\n{CONLLU}\n")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    ("before", "wrong", "line"),
+    [("", "Hi", 1), (CONLLU, "x y", 2), (f"\n\n# a = b\n{CONLLU}\n{CONLLU}", "1", 7)],
+)
+def test_the_line_that_is_no_conllu_is_named(tmp_path, before, wrong, line, end):
+    text = f"{before}{wrong}\n{CONLLU}\n".replace("\n", end)
+    path, found = tmp_path / "a.conllu", rf"EL205.*conllu', line {line}: .*'{wrong}'"
+    path.write_bytes(text.encode())
+    source = open_source(replace(describe(path, "text"), kind="conllu"))
+    with closing(source), pytest.raises(ValueError, match=found):
+        list(Reader(Reading()).documents(source, 0, 10_000))
 
 
 texts = st.text(st.sampled_from("ab é고\n\n \r"), max_size=300)
