@@ -120,46 +120,34 @@ def prepare(
     output = named_path(output)
     files = [describe(path, kind) for path, _ in files_of(sources, leave_out=output)]
     with held(output):
-        return _prepare(files, output, request, processes, overwrite, progress)
-
-
-def _prepare(
-    files: Sequence[TextFile],
-    output: Path,
-    request: Request,
-    processes: int,
-    overwrite: bool,
-    progress: bool,
-) -> dict[str, Any]:
-    """Do so, while no other process writes to the folder."""
-    paths = [Path(file.path) for file in files]
-    refuse_to_write_over(paths, output, overwrite=overwrite)
-    hashes, kinds = [sha256(path) for path in paths], [file.kind for file in files]
-    wanted = {"request": asdict(request), "sources": hashes, "kinds": kinds}
-    manifest: dict[str, Any] = {}
-    try:
-        manifest = shards.check_files(output) if shards.is_prepared(output) else {}
-    except ValueError:
-        if not overwrite:
-            raise
-    # Version 0.2 writes no kinds, and reads CoNLL-U as lines of text.
-    found = manifest if "conllu" in kinds else {"kinds": kinds, **manifest}
-    if wanted == {key: found.get(key) for key in wanted}:
+        paths = [Path(file.path) for file in files]
+        refuse_to_write_over(paths, output, overwrite=overwrite)
+        hashes, kinds = [sha256(path) for path in paths], [file.kind for file in files]
+        wanted = {"request": asdict(request), "sources": hashes, "kinds": kinds}
+        manifest: dict[str, Any] = {}
+        try:
+            manifest = shards.check_files(output) if shards.is_prepared(output) else {}
+        except ValueError:
+            if not overwrite:
+                raise
+        # Version 0.2 writes no kinds, and reads CoNLL-U as lines of text.
+        found = manifest if "conllu" in kinds else {"kinds": kinds, **manifest}
+        if wanted == {key: found.get(key) for key in wanted}:
+            return manifest
+        if manifest and not overwrite:
+            raise Errors.EL042(path=output)
+        reader_of(request)  # raises before anything is written
+        parts = _parts_folder(output, wanted)
+        n_parts = _make_parts(files, parts, request, processes, progress)
+        _check_unchanged(files, hashes, parts)
+        read = partial(_read_parts, parts, n_parts, request.max_tokens, progress)
+        manifest = {"format": shards.FORMAT_VERSION, **wanted}
+        manifest |= _join_parts(read, parts / WHOLE, request)
+        # An older corpus stays until all files of this one are written.
+        made = {name: parts / WHOLE / name for name in manifest["files"]}
+        _replace(output, {**made, shards.MANIFEST: json_with_checksum(manifest)})
+        shutil.rmtree(parts, ignore_errors=True)  # all files are written already
         return manifest
-    if manifest and not overwrite:
-        raise Errors.EL042(path=output)
-    reader_of(request)  # raises before anything is written
-    parts = _parts_folder(output, wanted)
-    n_parts = _make_parts(files, parts, request, processes, progress)
-    _check_unchanged(files, hashes, parts)
-    read = partial(_read_parts, parts, n_parts, request.max_tokens, progress)
-    manifest = {"format": shards.FORMAT_VERSION, **wanted}
-    manifest |= _join_parts(read, parts / WHOLE, request)
-    # An older corpus stays until all files of this one are written.
-    made = {name: parts / WHOLE / name for name in manifest["files"]}
-    _replace(output, {**made, shards.MANIFEST: json_with_checksum(manifest)})
-    shutil.rmtree(parts, ignore_errors=True)  # all files are written already
-    return manifest
 
 
 def _ours(output: Path) -> list[Path]:
