@@ -11,7 +11,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import closing
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from ..errors import ElmoError, Errors
@@ -234,8 +234,8 @@ class Records(Ranges):
     def read(self, start: int, end: int) -> Iterator[Record]:
         """Yield whole records. Blank records are left out."""
         first, data = self._take(start, end)
-        ends = [match.end() for match in self.mark.finditer(data)]
-        for at, until in pairwise([0, *ends, len(data)]):
+        ends = (match.end() for match in self.mark.finditer(data))
+        for at, until in pairwise(chain([0], ends, [len(data)])):
             if until - at > MAX_RECORD:
                 raise self._too_long(first + at)
             record = data[at:until]

@@ -112,7 +112,8 @@ class ByteStream:
         """Return the bytes start:stop, or fewer at the end of the file."""
         while self.end < stop and not self.ended:
             self._grow()
-        return bytes(self._buffer[start - self._start : stop - self._start])
+        with memoryview(self._buffer) as view:  # or a range would be copied twice
+            return bytes(view[start - self._start : stop - self._start])
 
     def find(self, mark: "re.Pattern[bytes]", position: int, length: int) -> int:
         """Return the end of the first match that ends at `position` or later, or -1 if
