@@ -5,8 +5,9 @@ component.py       the component. Start reading here
 factory.py         `nlp.add_pipe("elmo")`
 settings.py        what the component and its listeners can be told
 encoder.py         Docs -> sentences (windows.py) -> the biLM (shim.py) -> layers
-layers.py          layers that wait for listeners
-cache.py           layers that wait for the next epoch
+layers.py          the layers of a Doc, held until each listener has read them
+cache.py           the layers of a sentence, kept for the next epoch
+doc_vectors.py     what a Doc gives its user: `doc._.elmo`, similarity
 listener.py        a mix of layers (mix.py) for each component that listens
 tok2vec.py         the same with a biLM inside, for `replace_listeners`
 fine_tuning.py     gradients of listeners -> one update of the biLM
@@ -16,9 +17,8 @@ loading.py         a saved pipeline and its `elmo`
 
 from .architectures import WordsShim, shipped_words
 from .component import Elmo
-from .doc_similarity import similarity
+from .doc_vectors import ElmoLayers, similarity
 from .factory import component_config
-from .layers import ElmoLayers
 from .listener import ElmoListener
 from .loading import elmo_of, load_pipeline
 from .mix import LearnedMix, draw_mixes, learned_mixes, normalize, shares

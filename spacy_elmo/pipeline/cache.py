@@ -1,11 +1,12 @@
 """Layers of sentences, kept for the next epoch or the next run.
 
 With a frozen biLM a sentence always has the same layers, so a corpus that is read many
-times need be encoded once. Layers are kept in memory, or in one SQLite file: several
-processes can use it at once, a write is whole or not there, and SQLite itself sees to
-it that the file grows no larger than it may.
+times need be encoded only once. Layers are kept in memory, or in one SQLite file.
+Several processes can use the file at once, a write is whole or not there, and SQLite
+itself sees to it that the file grows no larger than it may.
 
-Shapes: L1 layers (the token layer included), T tokens of a sentence, D width.
+Shapes: L1 layers (the token layer included), T tokens of a sentence, N of all
+sentences, D width.
 """
 
 import hashlib
@@ -15,6 +16,7 @@ import time
 import warnings
 import weakref
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -25,27 +27,29 @@ from typing import Any
 import numpy as np
 import torch
 from thinc.api import to_numpy
+from thinc.types import Floats3d
 
 from ..bilm import check_at_least
 from ..bilm.kernels import choose_all
 from ..errors import Errors, Warnings
 from ..files import named_path
 from ..machine import ProcessLock
-from .shim import BiLMShim
+from .encoder import Encoder, LayerBatch, Sentences, shim_of
+from .shim import BiLMShim, to_array
 
 # The version of this package that last changed a bit of any vector. What a cache holds
 # of other versions is not found.
 VECTORS_OF = "0.1.0"
 
 
-class LayerCache:
-    """Where layers of sentences are kept, each float32 (L1, T, D).
+class LayerCache(ABC):
+    """Keeps layers of sentences, each float32 (L1, T, D).
 
-    When it is full it takes no more, since what an epoch reads is read again in the
-    same order, and the oldest would always be gone when its turn comes.
+    When it is full it takes no more. An epoch reads the sentences of the epoch before
+    in the same order, so the oldest would always be gone when its turn comes.
 
     Args:
-        where: It is, for messages.
+        where: Where it is, for messages.
         max_bytes: Size of it at most.
     """
 
@@ -53,6 +57,65 @@ class LayerCache:
         self.where, self.max_bytes = where, max_bytes
         self.hits = self.misses = 0  # sentences that were found, and that were not
         self._is_full = False
+
+    @abstractmethod
+    def use(self, context: bytes) -> None:
+        """Prepare for sentences of a context: certain weights, and how they are
+        computed with."""
+
+    @abstractmethod
+    def read(self, keys: Sequence[bytes]) -> dict[bytes, Any]:
+        """Return the layers that are there."""
+
+    @abstractmethod
+    def write(self, layers: Mapping[bytes, Any]) -> None:
+        """Keep layers; warn [ELW07], once, when there is no more room."""
+
+    def predict(self, encoder: Encoder, sentences: Sentences) -> Floats3d:
+        """Return the layers of sentences, (L1, N, D): the kept ones, and the others
+        computed. Keep those, unless another thread changed the weights meanwhile.
+
+        Raises:
+            ValueError: [EL086] The cache is damaged.
+            OSError: [EL087] It can't be used.
+        """
+        shim = shim_of(encoder)
+        weights = list(shim.bilm.parameters())  # kept alive, see `BiLMShim.state`
+        before, context = shim.state(), context_of(shim)
+        self.use(key_of(context, []))
+        tokens, rows, lengths = sentences
+        # By the words as they are read: both Unicode forms of a word have one vector.
+        keys = [key_of(context, shim.bilm.as_read(sentence)) for sentence in tokens]
+        known = self.read(keys)
+        self.hits += len(known)
+        self.misses += len({*keys}) - len(known)
+        new = [s for s, key in enumerate(keys) if key not in known]
+        layers_LND: Any = encoder.layers[0].predict(
+            Sentences([tokens[s] for s in new], [rows[s] for s in new], lengths)
+        )
+        device = shim.bilm.device
+        computed: dict[bytes, Any] = {}
+        if new:
+            kept_once = {keys[s]: rows[s] for s in new}
+            from_N = to_array(np.concatenate(list(kept_once.values())), device)
+            own = LayerBatch(layers_LND[:, from_N], list(map(len, kept_once.values())))
+            computed = dict(zip(kept_once, own))
+        old = [s for s, key in enumerate(keys) if key in known]
+        if old:
+            kept = [known[keys[s]] for s in old]
+            if any(each.shape[1] != len(rows[s]) for each, s in zip(kept, old)):
+                problem = "a sentence has layers of another length"
+                raise Errors.EL086(where=self.where, error=problem)
+            if isinstance(kept[0], np.ndarray):  # of a file
+                kept_LND = to_array(np.concatenate(kept, axis=1), device)
+            else:
+                kept_LND = encoder.ops.xp.concatenate(kept, axis=1)
+            to_N = to_array(np.concatenate([rows[s] for s in old]), device)
+            layers_LND[:, to_N] = kept_LND
+        if weights and shim.state() == before:
+            self.write(computed)
+        # Of a GPU, those of the cache came there before they were looked at.
+        return layers_LND
 
     def _warn_full(self, error: object) -> None:
         self._is_full = True
@@ -281,10 +344,7 @@ class FileCache(LayerCache):
             time.sleep(0.02)
 
 
-AnyCache = MemoryCache | FileCache
-
-
-def open_cache(where: str | Path, mb: float) -> AnyCache:
+def open_cache(where: str | Path, mb: float) -> LayerCache:
     """Return a cache in memory or, if it can be used, in a file. Arguments and errors
     are those of `Elmo.use_layer_cache`."""
     check_at_least(0, layer_cache_mb=mb)

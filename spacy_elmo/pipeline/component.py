@@ -24,11 +24,11 @@ from ..bilm import BiLM, compute_what_fits
 from ..errors import ElmoWarning, Errors, Warnings
 from ..files import parsing, reading
 from ..machine import default_settings
-from .cache import AnyCache, open_cache
-from .doc_similarity import install_hooks
+from .cache import LayerCache, open_cache
+from .doc_vectors import install_hooks
 from .encoder import Encoder, LayerBatch, cut, group_docs, nothing, shim_of
 from .fine_tuning import ForwardPass, fine_tuning_of
-from .layers import LayerReader, Reading, remember
+from .layers import EncodedDocs, SharedLayers, remember
 from .listener import ElmoListener, infer_widths_of_residuals
 from .mix import first_mix, nodes_of
 from .settings import ElmoSettings
@@ -84,7 +84,7 @@ class Elmo(TrainablePipe):
         self._sentence_advice = True  # until it is given
         self._cache_advice = True  # until it is given, or a cache or none was chosen
         # What belongs to the Docs in flight, and no copy takes along.
-        self._reader = LayerReader(model, own.max_layers_mb << 20)
+        self._layers = SharedLayers(model, own.max_layers_mb << 20)
         self._tuning = fine_tuning_of(model, own)
         replacement = Replacement()  # of its listeners
         model.attrs["replace_listener"] = replacement.model
@@ -286,9 +286,9 @@ class Elmo(TrainablePipe):
     # -- a cache of layers --------------------------------------------------------
 
     @property
-    def layer_cache(self) -> AnyCache | None:
+    def layer_cache(self) -> LayerCache | None:
         """The cache that `use_layer_cache` made."""
-        return self._reader.cache
+        return self._layers.cache
 
     def use_layer_cache(self, where: str | Path | None, mb: int = 4096) -> None:
         """Keep the layers of sentences from now on, so that a text that is read many
@@ -310,9 +310,9 @@ class Elmo(TrainablePipe):
         self._cache_advice = False
         if where is not None and not self.frozen:
             raise Errors.EL088(name=self.name)
-        self._reader.cache = None
+        self._layers.cache = None
         if where is not None:
-            self._reader.cache = open_cache(where, mb)
+            self._layers.cache = open_cache(where, mb)
 
     # -- who listens (see spacy.ty.ListenedToComponent) ---------------------------
 
@@ -432,11 +432,11 @@ class Elmo(TrainablePipe):
             self._cache_advice = False
             warnings.warn(Warnings.ELW25(name=self.name), stacklevel=2)
         listeners = {id(each) for each in self.listeners}
-        yield from self._reader.for_listener(id(listener), docs, listeners)
+        yield from self._layers.for_listener(id(listener), docs, listeners)
 
     def has_read(self, doc: Doc) -> bool:
         """Return whether the component has seen a Doc as it is."""
-        return self._reader.store.record(doc).pieces is not None
+        return self._layers.store.record(doc).pieces is not None
 
     def add_gradient(self, docs: list[Doc], d_layers: Callable[[], LayerBatch]) -> None:
         """Add the gradient that a listener has for the layers of Docs."""
@@ -454,7 +454,7 @@ class Elmo(TrainablePipe):
         """Return the layers of a Doc that the component has read, (L+1, T, D)."""
         self._tuning.complete_before([doc])
         self._with_weights()
-        return self._reader.of_doc(doc)
+        return self._layers.of_doc(doc)
 
     @default_settings()
     def vectors_of(self, doc: Doc) -> Floats2d:
@@ -465,20 +465,20 @@ class Elmo(TrainablePipe):
     @property
     def held_bytes(self) -> int:
         """Bytes of the layers that are kept for listeners and users."""
-        return self._reader.store.held_bytes
+        return self._layers.store.held_bytes
 
     # -- prediction ---------------------------------------------------------------
 
     @default_settings()
-    def predict(self, docs: Iterable[Doc]) -> Reading:
+    def predict(self, docs: Iterable[Doc]) -> EncodedDocs:
         """Return Docs with the pieces that they were read in, and their layers."""
         docs = list(docs)
         if not self.frozen:
             self._tuning.complete_before(docs)
         self._with_weights()
-        reading = self._reader.read(docs)
-        self._advise(reading.docs)
-        return reading
+        encoded = self._layers.encode(docs)
+        self._advise(encoded.docs)
+        return encoded
 
     def _advise(self, docs: Sequence[DocPieces]) -> None:
         """Warn once [ELW01, ELW64] of Docs that come without the boundaries of their
@@ -495,7 +495,7 @@ class Elmo(TrainablePipe):
         warnings.warn(warning, stacklevel=2)
 
     @default_settings()
-    def set_annotations(self, docs: Iterable[Doc], scores: Reading) -> None:
+    def set_annotations(self, docs: Iterable[Doc], scores: EncodedDocs) -> None:
         """Set `doc.tensor` (T, D) to the component's own mix, and hold the layers for
         the listeners. Raises ValueError [EL058, EL078] if the layers are of other
         tokens, or not finite."""
@@ -511,13 +511,13 @@ class Elmo(TrainablePipe):
             install_hooks(doc)
         self._hold(scores)
 
-    def _hold(self, reading: Reading) -> None:
+    def _hold(self, encoded: EncodedDocs) -> None:
         # spaCy lists no listeners of a disabled component that is enabled later, and
         # none of the pipeline that this component was sourced from.
-        readers = set(map(id, (*self.listeners, *self._asking)))
-        reading.layers.check()
-        self._reader.store.put(reading.docs, reading.layers, readers)
-        for doc, _ in reading.docs:
+        listeners = set(map(id, (*self.listeners, *self._asking)))
+        encoded.layers.check()
+        self._layers.store.put(encoded.docs, encoded.layers, listeners)
+        for doc, _ in encoded.docs:
             remember(doc, self)
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
@@ -549,9 +549,9 @@ class Elmo(TrainablePipe):
 
     def _annotate(self, docs: Sequence[Doc]) -> Callable[[], None]:
         """Annotate Docs. Return a check of their vectors, which waits for a GPU."""
-        reading = self.predict(docs)
-        check, reading.layers.check = reading.layers.check, nothing
-        self.set_annotations(docs, reading)
+        encoded = self.predict(docs)
+        check, encoded.layers.check = encoded.layers.check, nothing
+        self.set_annotations(docs, encoded)
         return check
 
     # -- training -----------------------------------------------------------------
@@ -584,7 +584,7 @@ class Elmo(TrainablePipe):
             return losses
         losses.setdefault(self.name, 0.0)
         if self.layer_cache is not None:
-            self._reader.cache = None
+            self._layers.cache = None
             warnings.warn(Warnings.ELW24(name=self.name), stacklevel=2)
         self._tuning.begin(drop)
         self._with_weights()
@@ -592,7 +592,7 @@ class Elmo(TrainablePipe):
         self._advise(cut_docs)
         layers, backprop = self.model.begin_update(cut_docs)
         self._tuning.expect(ForwardPass(docs, layers.lengths, backprop))
-        self._hold(Reading(cut_docs, layers))
+        self._hold(EncodedDocs(cut_docs, layers))
         if sgd:
             self.finish_update(sgd)
         return losses

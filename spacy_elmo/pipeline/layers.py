@@ -1,4 +1,4 @@
-"""The layers of Docs: held for listeners and users, from a layer cache, or computed.
+"""The layers of Docs, which a component holds for its listeners and for users.
 
 They live beside the Docs, in weak dictionaries of the component: nothing is written
 into a Doc but `doc.tensor`, so layers never travel in `user_data`, to other processes
@@ -19,18 +19,16 @@ from thinc.types import Floats3d
 from ..bilm import BiLM
 from ..errors import Errors, Warnings
 from ..machine import ProcessLock, prepare_for_forks
-from .cache import AnyCache, context_of, key_of
+from .cache import LayerCache
 from .encoder import (
     Encoder,
     LayerBatch,
-    Sentences,
     as_batch,
     cut,
     group_docs,
     sentences_of,
     shim_of,
 )
-from .shim import to_array
 from .windows import DocPieces, Pieces, tokens_of
 
 USER = 0  # in the place of a listener's id: layers that a user asked for
@@ -38,7 +36,7 @@ USER = 0  # in the place of a listener's id: layers that a user asked for
 
 @dataclass(eq=False)
 class Held:
-    """Layers of Docs that were read at once; None once they were released."""
+    """Layers of Docs that were encoded at once; None once they were released."""
 
     layers: LayerBatch | None
 
@@ -48,7 +46,7 @@ class Record:
     """What is known of a Doc with certain tokens, since Docs can be retokenised."""
 
     tokens: int
-    pieces: Pieces | None = None  # that it was read in
+    pieces: Pieces | None = None  # that it was cut into
     held: Held | None = None  # its layers, in those of a batch, if they are waited for
     index: int = 0  # its number in that batch
     waiting: set[int] = field(default_factory=set)  # ids of listeners yet to read them
@@ -60,8 +58,8 @@ class Record:
 
 
 class LayerStore:
-    """How Docs were cut into pieces and, until every listener has read them, their
-    layers, of which the oldest are released beyond max_bytes."""
+    """Remembers how Docs were cut into pieces, and holds their layers until every
+    listener has read them. Beyond max_bytes the oldest are released."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
@@ -73,12 +71,12 @@ class LayerStore:
         self._counting = ProcessLock()  # what is added meanwhile would not be counted
 
     def put(
-        self, docs: Sequence[DocPieces], layers: LayerBatch, readers: set[int]
+        self, docs: Sequence[DocPieces], layers: LayerBatch, listeners: set[int]
     ) -> None:
-        """Remember how Docs were cut, and hold their layers for some readers."""
-        held = Held(layers) if readers else None
+        """Remember how Docs were cut, and hold their layers for some listeners."""
+        held = Held(layers) if listeners else None
         for index, (doc, pieces) in enumerate(docs):
-            record = Record(tokens_of(doc), pieces, held, index, set(readers))
+            record = Record(tokens_of(doc), pieces, held, index, set(listeners))
             self._records[doc] = record
         if held is not None:
             with self._counting:
@@ -98,8 +96,8 @@ class LayerStore:
             self._most_bytes = 0
 
     def record(self, doc: Doc) -> Record:
-        """Return what is known of a Doc; if it has other tokens now, or was never read,
-        only who waits for it."""
+        """Return what is known of a Doc. If it was never encoded, or has other tokens
+        now, that is only who waits for it."""
         record, tokens = self._records.get(doc), tokens_of(doc)
         if record is not None and record.tokens == tokens:
             return record
@@ -125,12 +123,12 @@ class LayerStore:
                 start = numbers[0] + found[1]
                 yield list(run), found[0][start : start + len(run)]
 
-    def was_read(self, docs: Sequence[Doc], reader: int) -> None:
-        """Release the layers once the last reader has had them."""
+    def was_read(self, docs: Sequence[Doc], listener: int) -> None:
+        """Release the layers once the last listener has had them."""
         for doc in docs:
             record = self._records.get(doc)
             if record is not None:
-                record.waiting.discard(reader)
+                record.waiting.discard(listener)
                 if not record.waiting:
                     record.held = None
 
@@ -159,20 +157,25 @@ class LayerStore:
         self._most_bytes = self.held_bytes
 
 
-class Reading(NamedTuple):
-    """Docs with the pieces that they were read in, and their layers."""
+class EncodedDocs(NamedTuple):
+    """Docs with the pieces that they were cut into, and their layers."""
 
     docs: list[DocPieces]
     layers: LayerBatch
 
 
-class LayerReader:
-    """Reads Docs by the biLM of an encoder, and holds their layers for listeners, of
-    max_bytes at most."""
+class SharedLayers:
+    """Encodes Docs, or takes their layers from a cache, and holds the layers for
+    everybody who listens to a component.
 
-    def __init__(self, model: Encoder, max_bytes: int) -> None:
-        self.model = model
-        self.cache: AnyCache | None = None
+    Args:
+        encoder: `spacy-elmo.BiLM.v1`.
+        max_bytes: Size at most of the layers that are held.
+    """
+
+    def __init__(self, encoder: Encoder, max_bytes: int) -> None:
+        self.encoder = encoder
+        self.cache: LayerCache | None = None
         self._store = LayerStore(max_bytes)
         self._bilm: Callable[[], BiLM | None] = lambda: None  # whose layers are held
         self._has_warned = False
@@ -180,69 +183,29 @@ class LayerReader:
     @property
     def store(self) -> LayerStore:
         """The layers that are held: none that another biLM made."""
-        bilm = shim_of(self.model).bilm
+        bilm = shim_of(self.encoder).bilm
         if self._bilm() is not bilm:
             self._store.release()
             self._bilm = weakref.ref(bilm)
         return self._store
 
-    def read(self, docs: Iterable[Doc | DocPieces]) -> Reading:
+    def encode(self, docs: Iterable[Doc | DocPieces]) -> EncodedDocs:
         """Return the layers of Docs, from the cache or computed. Warn [ELW26] if the
         cache was removed or damaged meanwhile, and do without it from then on."""
         prepare_for_forks()
-        cut_docs = cut(self.model, list(docs))
+        cut_docs = cut(self.encoder, list(docs))
         sentences = sentences_of(cut_docs)
-        if self.cache is None:
-            layers_LND = self.model.layers[0].predict(sentences)
+        cache = self.cache  # another thread may take it away
+        if cache is None:
+            layers_LND = self.encoder.layers[0].predict(sentences)
         else:
             try:
-                layers_LND = self._read_through(self.cache, sentences)
+                layers_LND = cache.predict(self.encoder, sentences)
             except (Errors.EL086, Errors.EL087) as error:
                 self.cache = None  # a cache is not needed
                 warnings.warn(Warnings.ELW26(error=error), stacklevel=2)
-                return self.read(cut_docs)
-        return Reading(cut_docs, as_batch(layers_LND, sentences))
-
-    def _read_through(self, cache: AnyCache, sentences: Sentences) -> Floats3d:
-        """Return the layers of sentences, (L+1, N, D): known ones from the cache. Keep
-        the others there, unless another thread changed the weights meanwhile."""
-        shim = shim_of(self.model)
-        weights = list(shim.bilm.parameters())  # kept alive, see `BiLMShim.state`
-        before, context = shim.state(), context_of(shim)
-        cache.use(key_of(context, []))
-        tokens, rows, lengths = sentences
-        # By the words as they are read: both Unicode forms of a word have one vector.
-        keys = [key_of(context, shim.bilm.as_read(sentence)) for sentence in tokens]
-        known = cache.read(keys)
-        cache.hits += len(known)
-        cache.misses += len({*keys}) - len(known)
-        new = [s for s, key in enumerate(keys) if key not in known]
-        layers_LND: Any = self.model.layers[0].predict(
-            Sentences([tokens[s] for s in new], [rows[s] for s in new], lengths)
-        )
-        device = shim.bilm.device
-        computed: dict[bytes, Any] = {}
-        if new:
-            kept_once = {keys[s]: rows[s] for s in new}
-            from_N = to_array(np.concatenate(list(kept_once.values())), device)
-            own = LayerBatch(layers_LND[:, from_N], list(map(len, kept_once.values())))
-            computed = dict(zip(kept_once, own))
-        old = [s for s, key in enumerate(keys) if key in known]
-        if old:
-            kept = [known[keys[s]] for s in old]
-            if any(each.shape[1] != len(rows[s]) for each, s in zip(kept, old)):
-                problem = "a sentence has layers of another length"
-                raise Errors.EL086(where=cache.where, error=problem)
-            if isinstance(kept[0], np.ndarray):  # of a file
-                kept_LND = to_array(np.concatenate(kept, axis=1), device)
-            else:
-                kept_LND = self.model.ops.xp.concatenate(kept, axis=1)
-            to_N = to_array(np.concatenate([rows[s] for s in old]), device)
-            layers_LND[:, to_N] = kept_LND
-        if weights and shim.state() == before:
-            cache.write(computed)
-        # Of a GPU, those of the cache came there before they were looked at.
-        return layers_LND
+                return self.encode(cut_docs)
+        return EncodedDocs(cut_docs, as_batch(layers_LND, sentences))
 
     def for_listener(
         self, listener: int, docs: Sequence[Doc], listeners: set[int]
@@ -254,7 +217,7 @@ class LayerReader:
 
         Args:
             listener: Id of the listener that asks.
-            docs: Docs that the component has read, or not.
+            docs: Docs, which the component has encoded or not.
             listeners: Ids of all listeners.
         """
         for run, layers in self.store.runs(docs):
@@ -262,13 +225,13 @@ class LayerReader:
                 self.store.was_read(run, listener)
                 yield layers
             else:
-                for some in group_docs(self.model, run):
-                    yield self._read_again(some, listener, listeners)
+                for some in group_docs(self.encoder, run):
+                    yield self._encode_again(some, listener, listeners)
 
-    def _read_again(
+    def _encode_again(
         self, docs: list[Doc], listener: int, listeners: set[int]
     ) -> LayerBatch:
-        """Read Docs whose layers are not held, and hold them for the other listeners
+        """Encode Docs whose layers are not held, and hold them for the other listeners
         that wait for them."""
         records = [self.store.record(doc) for doc in docs]
         released = any(each.held and listener in each.waiting for each in records)
@@ -276,25 +239,25 @@ class LayerReader:
             self._has_warned = True
             mb = self.store.max_bytes >> 20
             warnings.warn(Warnings.ELW23(mb=mb), stacklevel=2)
-        reading = self.read(map(_as_cut_before, docs, records))
+        encoded = self.encode(map(_as_cut_before, docs, records))
         # A user gets the layers of a Doc alone, see below.
         waiting = set[int]().union(*(each.waiting for each in records))
         if not any(each.pieces for each in records):
             waiting |= listeners
         if others := waiting - {listener, USER}:
-            self.store.put(reading.docs, reading.layers, others)
-        return reading.layers
+            self.store.put(encoded.docs, encoded.layers, others)
+        return encoded.layers
 
     def of_doc(self, doc: Doc) -> Floats3d:
-        """Return the layers of one Doc, (L+1, T, D), and hold them for who asks again.
-        On a CPU they can't be written to."""
+        """Return the layers of one Doc, (L+1, T, D), and hold them, to be asked for
+        again. On a CPU they can't be written to."""
         record = self.store.record(doc)
         layers = record.layers
         if layers is not None and USER in record.waiting:
             return layers.values
-        docs = cut(self.model, [_as_cut_before(doc, record)])
+        docs = cut(self.encoder, [_as_cut_before(doc, record)])
         if layers is None:
-            layers = self.read(docs).layers
+            layers = self.encode(docs).layers
             layers.check()
         elif len(layers) > 1:  # the others are not to stay in memory as long as this
             layers_LTD: Any = layers[record.index]
@@ -306,74 +269,46 @@ class LayerReader:
 
 
 def _as_cut_before(doc: Doc, record: Record) -> Doc | DocPieces:
-    """Return a Doc with the pieces it was read in, whatever was annotated since."""
+    """Return a Doc with the pieces that it was cut into before, whatever was annotated
+    since."""
     return doc if record.pieces is None else DocPieces(doc, record.pieces)
 
 
-# -- doc._.elmo ------------------------------------------------------------------
+# -- which components a Doc went through ------------------------------------------
 
-
-# The components that each Doc went through, by name, the last one at the end, and
-# whether `doc.tensor` has vectors of theirs.
-_readers: "weakref.WeakKeyDictionary[Doc, dict[str, tuple[weakref.ref[Any], bool]]]"
-_readers = weakref.WeakKeyDictionary()
+# For each Doc the components by name, the last one at the end, and whether `doc.tensor`
+# has vectors of theirs.
+_components: "weakref.WeakKeyDictionary[Doc, dict[str, tuple[weakref.ref[Any], bool]]]"
+_components = weakref.WeakKeyDictionary()
 
 
 def remember(doc: Doc, component: Any) -> None:
-    """Let `doc._.elmo` ask a component, which the Doc went through."""
-    known = _readers.setdefault(doc, {})
+    """Remember that a Doc went through a component, which `doc._.elmo` then asks."""
+    known = _components.setdefault(doc, {})
     known.pop(component.name, None)  # so that it counts as the last
     known[component.name] = weakref.ref(component), component.owns_tensor
 
 
 def components_of(doc: Doc) -> list[Any]:
     """Return the components that a Doc went through and that are still there."""
-    found = [reference() for reference, _ in _readers.get(doc, {}).values()]
+    found = [reference() for reference, _ in _components.get(doc, {}).values()]
     return [component for component in found if component is not None]
 
 
-def vectors_of(doc: Doc) -> Any:
-    """Return `doc.tensor`, or, if a stock `tok2vec` owns that, the vectors (T, D) that
-    the last `elmo` component would have written there. Raises ValueError [EL055] if the
-    component is gone."""
-    known = _readers.get(doc, {})
-    if not known or any(owns_tensor for _, owns_tensor in known.values()):
-        return doc.tensor
-    return _component(doc, next(reversed(known))).vectors_of(doc)
-
-
-def _component(doc: Doc, name: str) -> Any:
-    reference, _ = _readers.get(doc, {}).get(name, (lambda: None, False))
+def component_of(doc: Doc, name: str | None = None) -> Any:
+    """Return the component of a name that a Doc went through, or the last one. Raises
+    ValueError [EL055] if it went through none, or the component is gone."""
+    known = _components.get(doc, {})
+    if name is None:
+        name = next(reversed(known), "elmo")
+    reference, _ = known.get(name, (lambda: None, False))
     if (component := reference()) is None:
         raise Errors.EL055(name=name)
     return component
 
 
-class ElmoLayers:
-    """The value of `doc._.elmo`: the layers of a Doc, by component."""
-
-    def __init__(self, doc: Doc) -> None:
-        self._doc = doc
-
-    @property
-    def layers(self) -> Floats3d:
-        """The layers of the last `elmo` component that has read the Doc, float32
-        (L+1, T, D). The token layer is the first. Row i belongs to token i, and is zero
-        for white space.
-
-        Raises:
-            ValueError: [EL055] No component of this process has read the Doc.
-        """
-        return self[next(reversed(_readers.get(self._doc, {})), "elmo")]
-
-    def __getitem__(self, name: str) -> Floats3d:
-        """Return the layers of the component with a name.
-
-        Raises:
-            ValueError: [EL055] No such component of this process has read the Doc.
-        """
-        return _component(self._doc, name).layers_of(self._doc)
-
-
-if not Doc.has_extension("elmo"):
-    Doc.set_extension("elmo", getter=ElmoLayers)
+def tensor_is_elmo(doc: Doc) -> bool:
+    """Return whether `doc.tensor` has vectors of an `elmo` component. It is true, too,
+    of a Doc that went through none here: it may come from a file."""
+    known = _components.get(doc, {})
+    return not known or any(owns_tensor for _, owns_tensor in known.values())

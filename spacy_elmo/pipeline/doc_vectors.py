@@ -1,4 +1,5 @@
-"""How alike tokens are in their contexts.
+"""What a Doc gives its user: its layers, `doc._.elmo`, and the similarity of tokens in
+their contexts.
 
 spaCy's own `token.similarity` is 1 for any two tokens of the same spelling, before it
 looks at a vector, unless `install_hooks` has put this one in its place.
@@ -8,10 +9,43 @@ from typing import Any
 
 from spacy.tokens import Doc, Span, Token
 from thinc.api import get_array_module
+from thinc.types import Floats3d
 
 from ..errors import Errors
 from ..machine import default_settings
-from .layers import vectors_of
+from .layers import component_of, tensor_is_elmo
+
+
+class ElmoLayers:
+    """The value of `doc._.elmo`: the layers of a Doc, by component."""
+
+    def __init__(self, doc: Doc) -> None:
+        self._doc = doc
+
+    @property
+    def layers(self) -> Floats3d:
+        """The layers of the last `elmo` component that has read the Doc, float32
+        (L+1, T, D). The token layer is the first. Row i belongs to token i, and is zero
+        for white space.
+
+        Raises:
+            ValueError: [EL055] No component of this process has read the Doc.
+        """
+        layers: Floats3d = component_of(self._doc).layers_of(self._doc)
+        return layers
+
+    def __getitem__(self, name: str) -> Floats3d:
+        """Return the layers of the component with a name.
+
+        Raises:
+            ValueError: [EL055] No such component of this process has read the Doc.
+        """
+        layers: Floats3d = component_of(self._doc, name).layers_of(self._doc)
+        return layers
+
+
+if not Doc.has_extension("elmo"):
+    Doc.set_extension("elmo", getter=ElmoLayers)
 
 
 @default_settings()
@@ -59,7 +93,7 @@ def _vector(where: Token | Span | Doc, layer: int | None) -> Any:
         raise Errors.EL094(found=type(where).__name__)
     doc = where if isinstance(where, Doc) else where.doc
     if layer is None:
-        rows = vectors_of(doc)
+        rows = doc.tensor if tensor_is_elmo(doc) else component_of(doc).vectors_of(doc)
         if len(doc) and not len(rows):
             raise Errors.EL055(name="elmo")
         if len(rows) != len(doc):  # spaCy's retokenizer leaves a row too many
