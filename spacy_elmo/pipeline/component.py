@@ -12,6 +12,7 @@ import srsly
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.pipeline.tok2vec import Tok2Vec, Tok2VecListener
+from spacy.schemas import validate_init_settings
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
 from spacy.util import registry
@@ -244,10 +245,15 @@ class Elmo(TrainablePipe):
         if nlp is None or self._is_initialized or not _holds(nlp, self, listener):
             return
         blocks = nlp.config.interpolate()["initialize"]["components"]
-        settings = registry.resolve({"elmo": blocks.get(self.name, {})})["elmo"]
+        settings = validate_init_settings(
+            self.initialize,
+            registry.resolve({"elmo": blocks.get(self.name, {})})["elmo"],
+            section="components",
+            name=self.name,
+        )
         if self.has_weights:
-            settings.pop("weights", None)
-        if settings.get("weights") is not None or self.has_default_weights:
+            settings["weights"] = None
+        if settings["weights"] is not None or self.has_default_weights:
             self.initialize(list, **settings)
 
     def _with_weights(self) -> BiLMShim:

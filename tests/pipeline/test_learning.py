@@ -9,6 +9,7 @@ import pytest
 import spacy
 import torch
 from spacy.training import Example
+from thinc.api import ConfigValidationError
 
 from spacy_elmo import BiLM
 from spacy_elmo.bilm.encode import pack
@@ -205,6 +206,23 @@ def test_a_frozen_component_keeps_the_weights_that_it_has(tmp_path):
     with nlp.select_pipes(disable=["elmo"]):
         nlp.initialize(lambda: examples(nlp))
     assert nlp.get_pipe("elmo").fingerprint() == before
+
+
+@pytest.mark.parametrize(
+    "block", [{"layer_cach": "memory"}, {"layer_cache_mb": "many"}, {"weights": "x"}]
+)
+def test_settings_of_a_frozen_component_are_checked_as_spacy_does_it(block):
+    nlp = pipeline()
+    nlp.config["initialize"]["components"] = {"elmo": block}
+    batch = examples(nlp)
+    with pytest.raises(ConfigValidationError) as expected:
+        nlp.initialize(lambda: batch)
+    with (
+        nlp.select_pipes(disable=["elmo"]),
+        pytest.raises(ConfigValidationError) as found,
+    ):
+        nlp.initialize(lambda: batch)
+    assert str(found.value) == str(expected.value)
 
 
 def test_weights_of_this_package_are_never_taken_in_silence():
