@@ -493,8 +493,11 @@ class Elmo(TrainablePipe):
         if how is None:
             return
         self._sentence_advice = False
-        nlp = self.pipeline()
-        if nlp is not None and (setters := sentence_setters(nlp, self)):
+        nlp, setters = self.pipeline(), list[str]()
+        # Docs of a pipeline that it was sourced into have another vocab.
+        if nlp is not None and docs[0].doc.vocab is nlp.vocab:
+            setters = sentence_setters(nlp, self)
+        if setters:
             warning = Warnings.ELW64(name=self.name, setter=setters[-1])
         else:
             warning = Warnings.ELW01(name=self.name, how=how)

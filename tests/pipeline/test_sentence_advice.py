@@ -91,6 +91,14 @@ def test_sentencizer_that_does_not_annotate_in_training(frozen):
     assert not said(lambda: update(annotates=["sentencizer"]))
 
 
+def test_sourced_without_the_sentencizer_that_stands_before_it():
+    source = with_tagger("sentencizer")
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo", source=source)
+    (message,) = said(lambda: nlp(TWO))
+    assert "[ELW01]" in message and "Put a 'sentencizer'" in message
+
+
 def test_frozen_component_that_training_leaves_out():
     """It is not updated, and a listener has the Docs read."""
     nlp = with_tagger("sentencizer")
