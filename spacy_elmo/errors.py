@@ -160,9 +160,10 @@ class Errors(metaclass=_Table):
     )
     EL026 = _error("{name} must be a number, at least {least}; found {found!r}.")
     EL078 = _error(
-        "The vectors of the sentence {sentence} are NaN or infinite. The weights are "
-        "finite, but so large that their sums overflow; use an undamaged copy, or a "
-        "model saved before its training diverged."
+        "The vectors of the sentence {sentence} are NaN or infinite: the weights of "
+        "the biLM are NaN, or so large that their sums overflow. If it is being "
+        "trained, lower its learning rate (learn_rate_factor of the component). If "
+        "not, use an undamaged copy, or a model saved before its training diverged."
     )
     EL027 = _error("The format {format} can't hold this model: {problem}.")
     EL029 = _error(

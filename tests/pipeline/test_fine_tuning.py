@@ -440,3 +440,12 @@ def test_gradients_of_other_tokens_are_not_those_of_the_doc(how):
     found, expected = learned_of_ones(change), learned_of_ones(None)
     for name, values in expected.items():
         assert torch.equal(found[name], values), name
+
+
+def test_a_learning_rate_that_is_too_high_is_named():
+    nlp = pipeline(frozen=False, learn_rate_factor=1e30)
+    batch = examples(nlp)
+    optimizer = nlp.initialize(lambda: batch)
+    nlp.update(batch, sgd=optimizer)
+    with pytest.raises(ValueError, match=r"EL078.*lower its learning rate"):
+        nlp.update(batch, sgd=optimizer)
