@@ -170,8 +170,8 @@ def key_of(context: str, tokens: Sequence[str]) -> bytes:
 
 
 def context_of(shim: BiLMShim) -> str:
-    """Return what layers depend on beside the tokens: the weights, and how they are
-    computed with, down to the rounding."""
+    """Return a text of everything that layers depend on beside the tokens: the weights,
+    and how they are computed with, down to the rounding."""
     with torch.no_grad():
         kernels = choose_all(shim.bilm.fast.dispatch_key(), shim.bilm.config, 1)
     device = shim.bilm.device

@@ -54,7 +54,7 @@ class Elmo(TrainablePipe):
         ValueError: [EL083, EL085] The mix does not fit the biLM.
     """
 
-    # Returns the pipeline that it was made for, None if that is gone.
+    # Returns the pipeline that it was made for, or None if that is gone.
     pipeline: Callable[[], Language | None] = staticmethod(lambda: None)
     _is_initialized = False
     _warned_of: frozenset[str] = frozenset()
@@ -73,10 +73,10 @@ class Elmo(TrainablePipe):
         self.cfg: dict[str, Any] | None = None
         self.lang = lang
         own = self.settings = settings or ElmoSettings()
-        weights = own.weights  # wherever the process works when they are loaded
+        weights = own.weights  # found from here, wherever they are loaded later
         self.named_weights = None if weights is None else shipped.locate(weights)
-        if weights is None or not self._shim.takes_sizes:
-            self._check_mix()  # else the weights, saved ones perhaps, say the sizes
+        if weights is None or self._shim.sizes_are_fixed:
+            self._check_mix()  # else the sizes come with the weights
         self.listener_map = {}
         # Listeners that have asked for layers, and all that were ever connected, in
         # whatever pipeline: spaCy lists those of the one that was changed last.
@@ -84,7 +84,7 @@ class Elmo(TrainablePipe):
         self.linked = weakref.WeakSet[ElmoListener]()
         self._sentence_advice = True  # until it is given
         self._cache_advice = True  # until it is given, or a cache or none was chosen
-        # What belongs to the Docs in flight, and no copy takes along.
+        # The state of Docs in flight, which no copy takes along.
         self._layers = SharedLayers(model, own.max_layers_mb << 20)
         self._tuning = fine_tuning_of(model, own)
         replacement = Replacement()  # of its listeners
@@ -100,7 +100,7 @@ class Elmo(TrainablePipe):
         links = "listener_map", "_later_tok2vecs", "_tensor_readers"
         names = *links, "error_handler", "cfg"
         state = {name: getattr(self, name) for name in names if hasattr(self, name)}
-        # Not the components that they are a part of, which are perhaps not copied.
+        # Listeners without their components, which are perhaps not copied.
         state["linked"] = [(each, each.upstream is self) for each in list(self.linked)]
         return build, (self.vocab, self.model, self.name), state
 
@@ -142,11 +142,6 @@ class Elmo(TrainablePipe):
         return self._shim.bilm.config.n_layers + 1
 
     @property
-    def is_sized(self) -> bool:
-        """Whether its sizes stay: others may come with weights, if none were chosen."""
-        return self.has_weights or not self._shim.takes_sizes
-
-    @property
     def _shim(self) -> BiLMShim:
         return shim_of(self.model)
 
@@ -169,8 +164,9 @@ class Elmo(TrainablePipe):
         return self._shim.has_weights
 
     @property
-    def has_default_weights(self) -> bool:
-        """Whether there are weights, named ones, or some of this package that fit."""
+    def finds_weights(self) -> bool:
+        """Whether it has weights, or can load some: named ones, or some of this package
+        that fit."""
         fit = self._shim.bilm.config.to_dict() == shipped.sizes()
         return self.has_weights or self.named_weights is not None or fit
 
@@ -227,7 +223,7 @@ class Elmo(TrainablePipe):
                 self._take_named_or_shipped()
             else:
                 self._take(weights(), path)
-        elif not (self.frozen or self.has_default_weights):
+        elif not (self.frozen or self.finds_weights):
             if config.n_words:  # rows of unknown words mean nothing
                 raise Errors.EL050(name=self.name)
             warnings.warn(Warnings.ELW03(name=self.name), stacklevel=2)
@@ -253,7 +249,7 @@ class Elmo(TrainablePipe):
         )
         if self.has_weights:
             settings["weights"] = None
-        if settings["weights"] is not None or self.has_default_weights:
+        if settings["weights"] is not None or self.finds_weights:
             self.initialize(list, **settings)
 
     def _with_weights(self) -> BiLMShim:
@@ -261,7 +257,7 @@ class Elmo(TrainablePipe):
         of this package if they fit."""
         shim = self._shim
         if not shim.has_weights:
-            if not self.has_default_weights:
+            if not self.finds_weights:
                 raise Errors.EL050(name=self.name)
             self._take_named_or_shipped()
             self._check_mixes()
@@ -331,7 +327,7 @@ class Elmo(TrainablePipe):
     @listener_map.setter
     def listener_map(self, found: dict[str, list[Model[Any, Any]]]) -> None:
         self._listener_map = found
-        self._is_hidden = False  # from "*" listeners, by another that is nearer to them
+        self._is_hidden = False  # from later "*" listeners, by a nearer component
         self._later_tok2vecs: set[str] = set()
         self._tensor_readers: set[str] = set()  # components, of an earlier tok2vec's
 
@@ -424,7 +420,8 @@ class Elmo(TrainablePipe):
     def layers_for(
         self, listener: Model[Any, Any], docs: list[Doc], is_train: bool
     ) -> Iterator[LayerBatch]:
-        """Yield layers of Docs for a listener, in order, some Docs at once."""
+        """Yield the layers of Docs for a listener, in order, a group of Docs at a
+        time."""
         if not is_train:
             self._tuning.complete_before(docs)
         if not self.has_weights:

@@ -132,8 +132,8 @@ class EncoderModel(Model[Any, Any]):
 
 
 class Sentences(NamedTuple):
-    """What the biLM reads of Docs, and which rows of the result its vectors fill; rows
-    that no sentence fills are zeros."""
+    """The sentences that the biLM reads of Docs, and the rows of the result that the
+    vectors of each sentence fill. Other rows are zeros."""
 
     tokens: list[list[str]]
     rows: list[np.ndarray]
@@ -168,9 +168,9 @@ def build_bilm(
 ) -> Encoder:
     """Return a biLM as a Thinc model from Docs to a `LayerBatch`.
 
-    The sizes are those of the weights, as long as none is given here. One that is given
-    is one that weights must have; those beside it that are not given are then the
-    shipped model's, which has no clips.
+    If no size is given here, the sizes are those of the weights. If one is given, the
+    weights must have it, and the sizes that are not given are those of the shipped
+    model, which has no clips.
 
     Args:
         hidden_dim: Cells of a direction. This and the sizes below: see `BiLMConfig`.
@@ -196,8 +196,8 @@ def build_bilm(
         cache_words: Words whose token vectors are kept from batch to batch at most.
         precision: Of prediction: "float32", "half", or "tf32" on a GPU. Training is in
             float32.
-        get_spans: Cuts a Doc into what the biLM reads at once; `spacy-elmo.Windows.v1`
-            by default.
+        get_spans: Cuts a Doc into the pieces that the biLM reads one by one;
+            `spacy-elmo.Windows.v1` by default.
 
     Raises:
         ValueError: [EL020] if the sizes don't fit together, [EL026] for batch_tokens,
@@ -207,7 +207,7 @@ def build_bilm(
     given = {name: arguments[name] for name in sizes if arguments[name] is not None}
     config = BiLMConfig.from_dict({**sizes, **given})
     shim = BiLMShim(config, cache_words, cast(Precision, precision), batch_tokens)
-    shim.takes_sizes = not given
+    shim.sizes_chosen = bool(given)
     return EncoderModel(
         "elmo-encoder",
         _forward,
@@ -218,7 +218,7 @@ def build_bilm(
 
 
 def shim_of(encoder: Encoder) -> BiLMShim:
-    """Return what holds the biLM of an encoder."""
+    """Return the shim that holds the biLM of an encoder."""
     return encoder.layers[0].shims[0]  # type: ignore[return-value]
 
 
@@ -252,7 +252,7 @@ def group_docs(
 
 
 def sentences_of(docs: Sequence[DocPieces]) -> Sentences:
-    """Return what the biLM reads of Docs."""
+    """Return the sentences of Docs."""
     lengths = [len(doc) for doc, _ in docs]
     tokens, rows = [], []
     for (doc, pieces), start in zip(docs, accumulate(lengths, initial=0)):

@@ -70,12 +70,12 @@ def make_elmo(
     settings = ElmoSettings(**{name: arguments[name] for name in SETTINGS})
     if weights is not None:
         shim = shim_of(model)
-        # Version 0.2 wrote the shipped model's sizes where none were chosen.
-        shim.takes_sizes |= shim.bilm.config.to_dict() == shipped.sizes()
+        if shim.bilm.config.to_dict() == shipped.sizes():
+            shim.sizes_chosen = False  # version 0.2 wrote them where none were chosen
         # A saved pipeline has weights of its own, and must load where there are no
         # others. Where they are needed, an error says what is wrong.
         with suppress(OSError, ValueError):
-            if shim.takes_sizes:
+            if not shim.sizes_chosen:
                 shim.set_sizes(read_config(shipped.find(weights)))
                 model.set_dim("nO", shim.bilm.config.width, force=True)
             _warn_of_mix(name, weights, settings)

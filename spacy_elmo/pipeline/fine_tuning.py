@@ -20,8 +20,8 @@ READY    the update was finished before the gradients had come: they are still a
 
 A READY update is completed as soon as the last listening component has finished its
 own. Where that one is frozen or excluded from the update, nothing says that the update
-is over, so it is completed before the weights are next looked at: by a prediction, a
-new update, or what saves, copies or replaces the weights.
+is over. Then it is completed before the weights are next looked at: by a prediction, by
+a new update, or when the weights are saved, copied or replaced.
 """
 
 import copy
@@ -37,7 +37,7 @@ from ..errors import Warnings
 from ..machine import ProcessLock
 from .encoder import Encoder, LayerBatch, shim_of
 from .settings import ElmoSettings
-from .windows import tokens_of
+from .windows import token_hash
 
 
 @dataclass(eq=False)
@@ -52,7 +52,7 @@ class ForwardPass:
 
     def __post_init__(self) -> None:
         self.index = {id(doc): d for d, doc in enumerate(self.docs)}
-        self.tokens = [tokens_of(doc) for doc in self.docs]
+        self.hashes = [token_hash(doc) for doc in self.docs]
 
     def holds(self, doc: Doc) -> bool:
         """Return whether a Doc is one of the batch."""
@@ -60,7 +60,7 @@ class ForwardPass:
 
     def has_read(self, doc: Doc) -> bool:
         """Return whether a Doc is one of the batch, with the tokens that it had."""
-        return self.holds(doc) and self.tokens[self.index[id(doc)]] == tokens_of(doc)
+        return self.holds(doc) and self.hashes[self.index[id(doc)]] == token_hash(doc)
 
 
 class FineTuning:

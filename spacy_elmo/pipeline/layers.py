@@ -29,7 +29,7 @@ from .encoder import (
     sentences_of,
     shim_of,
 )
-from .windows import DocPieces, Pieces, tokens_of
+from .windows import DocPieces, Pieces, token_hash
 
 USER = 0  # in the place of a listener's id: layers that a user asked for
 
@@ -45,7 +45,7 @@ class Held:
 class Record:
     """What is known of a Doc with certain tokens, since Docs can be retokenised."""
 
-    tokens: int
+    tokens: int  # their hash
     pieces: Pieces | None = None  # that it was cut into
     held: Held | None = None  # its layers, in those of a batch, if they are waited for
     index: int = 0  # its number in that batch
@@ -76,7 +76,7 @@ class LayerStore:
         """Remember how Docs were cut, and hold their layers for some listeners."""
         held = Held(layers) if listeners else None
         for index, (doc, pieces) in enumerate(docs):
-            record = Record(tokens_of(doc), pieces, held, index, set(listeners))
+            record = Record(token_hash(doc), pieces, held, index, set(listeners))
             self._records[doc] = record
         if held is not None:
             with self._counting:
@@ -98,7 +98,7 @@ class LayerStore:
     def record(self, doc: Doc) -> Record:
         """Return what is known of a Doc. If it was never encoded, or has other tokens
         now, that is only who waits for it."""
-        record, tokens = self._records.get(doc), tokens_of(doc)
+        record, tokens = self._records.get(doc), token_hash(doc)
         if record is not None and record.tokens == tokens:
             return record
         return Record(tokens, waiting=record.waiting if record else set())

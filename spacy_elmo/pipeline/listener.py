@@ -1,8 +1,8 @@
-"""What a downstream component reads the shared biLM through, with its own mix.
+"""A listener: it gives a component the layers of a shared biLM, in a mix of its own.
 
-Every listener holds softmax weights W and a gamma of its own, trained and saved with
-its component. In the backward pass it only adds to the upstream's gradient; the
-upstream runs its own backward pass when it finishes its update, so it makes no
+Every listener has softmax weights W and a gamma of its own, which are trained and saved
+with its component. In the backward pass it only adds to the gradient of its upstream.
+The upstream runs its own backward pass when it finishes its update, so it makes no
 difference which listeners are frozen or disabled.
 """
 
@@ -19,6 +19,7 @@ from thinc.types import Floats2d
 
 from ..errors import Errors, Warnings
 from ..machine import default_settings
+from .encoder import shim_of
 from .layers import components_of
 from .mix import MixModel
 from .settings import ListenerSettings
@@ -74,7 +75,7 @@ class ElmoListener(MixModel):
         try:
             self.check_weights(upstream)
         except ValueError:
-            if upstream.is_sized:
+            if shim_of(upstream.model).sizes_are_fixed:
                 raise
         self._upstream = weakref.ref(upstream)
 
@@ -205,7 +206,7 @@ def _forward(
     if upstream is None:
         raise Errors.EL053(upstream=model.upstream_name)
     is_sample, model.sample = docs is model.sample, None
-    if is_sample and not (is_train or upstream.has_default_weights):
+    if is_sample and not (is_train or upstream.finds_weights):
         width = model.get_dim("nO")
         return [model.ops.alloc2f(len(doc), width) for doc in docs], lambda dY: []
     vectors: list[Floats2d] = []

@@ -260,14 +260,14 @@ def learned_mixes(nlp: Language) -> list[LearnedMix]:
     found = []
     for name, component in nlp.components:
         mixes = [node for node in nodes_of(component) if isinstance(node, MixModel)]
-        for place, reader in enumerate[Any](mixes, start=1):
-            if reader.has_param("gamma"):
-                if not reader.n_layers:  # a fixed mix, and the layers are gone
-                    upstream = getattr(reader, "upstream_name", "*")
+        for place, mix in enumerate[Any](mixes, start=1):
+            if mix.has_param("gamma"):
+                if not mix.n_layers:  # a fixed mix, and the layers are gone
+                    upstream = getattr(mix, "upstream_name", "*")
                     raise Errors.EL053(upstream=upstream)
-                row = [float(share) for share in reader.shares(reader.n_layers)]
-                gamma = float(reader.get_param("gamma")[0])
-                kind, norm = reader.settings.mix, reader.settings.layer_norm
+                row = [float(share) for share in mix.shares(mix.n_layers)]
+                gamma = float(mix.get_param("gamma")[0])
+                kind, norm = mix.settings.mix, mix.settings.layer_norm
                 found.append(LearnedMix(name, place, kind, gamma, row, norm))
     if not found:
         raise Errors.EL090()

@@ -1,4 +1,5 @@
-"""What a configuration can name: weights to read, and callbacks of a training."""
+"""Functions that a configuration can name: a reader of weights, and callbacks of a
+training."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,11 +16,10 @@ from .component import Elmo
 
 
 class WeightsReader:
-    """Reads weights when it is called, not when the configuration is read, from where
-    they are then."""
+    """Reads weights when it is called, not when the configuration is read."""
 
     def __init__(self, path: str | Path | None) -> None:
-        # None for what the component loads itself
+        # None for the weights that the component finds by itself.
         self.path = None if path is None else str(shipped.locate(path))
 
     def __call__(self) -> BiLM:

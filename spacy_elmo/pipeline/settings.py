@@ -94,7 +94,7 @@ class ListenerSettings(MixSettings):
 
 @dataclass(frozen=True)
 class ElmoSettings(MixSettings):
-    """What `[components.elmo]` holds beside the model.
+    """The settings of `[components.elmo]` beside the model.
 
     The settings of `MixSettings` are those of the component's own mix, `doc.tensor`.
     Training does not change it. Its mix is "average" by default, and mix_weights make

@@ -75,8 +75,8 @@ class BiLMShim(PyTorchShim):
         self._batch_tokens = batch_tokens
         self.cache_words = cache_words
         self.precision = precision
-        # Whether none were chosen: saved weights bring theirs, if there are none yet.
-        self.takes_sizes = False
+        # Whether the configuration names sizes. If not, the first weights bring theirs.
+        self.sizes_chosen = True
         # Name and version of the weights (`models.name_and_version`), if known.
         self.origin: dict[str, Any] | None = None
         # Of the optimizer's rate, at which the biLM learns.
@@ -99,6 +99,11 @@ class BiLMShim(PyTorchShim):
     def has_weights(self) -> bool:
         """Whether the biLM has weights."""
         return self._model.device.type != "meta"
+
+    @property
+    def sizes_are_fixed(self) -> bool:
+        """Whether weights must have the sizes of the biLM."""
+        return self.sizes_chosen or self.has_weights
 
     @default_settings()
     def set_weights(
@@ -135,7 +140,7 @@ class BiLMShim(PyTorchShim):
     def max_bytes(self) -> int:
         """Size of the saved weights and words at most."""
         n_parameters = self._model.n_parameters
-        if self.takes_sizes and not self.has_weights:
+        if not self.sizes_are_fixed:
             n_parameters = max(n_parameters, LARGEST)
         return 8 * n_parameters + MAX_WORDS
 
@@ -267,12 +272,12 @@ class BiLMShim(PyTorchShim):
 
     @default_settings()
     def from_bytes(self, bytes_data: bytes) -> "BiLMShim":
-        """Load weights, if there are some, and their sizes if none were chosen. Nothing
+        """Load weights, if there are some, and their sizes if none are fixed. Nothing
         is changed before they are checked.
 
         Raises:
-            ValueError: [EL002, EL006-EL008] They are damaged. [EL052] Their sizes are
-                others than those chosen.
+            ValueError: [EL002, EL006-EL008] They are damaged. [EL052] Other sizes are
+                fixed.
         """
         with parsing(Errors.EL002, SAVED, format=SAVED_AS):
             message = srsly.msgpack_loads(bytes_data)
@@ -293,7 +298,7 @@ class BiLMShim(PyTorchShim):
             if fingerprint != stored.fingerprint:
                 problem = "its weights were changed after they were saved"
                 raise Errors.EL002(path=SAVED, format=SAVED_AS, error=problem)
-        if not self.takes_sizes or self.has_weights:
+        if self.sizes_are_fixed:
             self.check_sizes(config, SAVED)
         elif config != self._model.config:
             self.set_sizes(config)

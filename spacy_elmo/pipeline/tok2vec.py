@@ -1,4 +1,5 @@
-"""A biLM and a mix owned by one component: what `replace_listeners` puts in place."""
+"""A tok2vec with a biLM and a mix of its own, which `replace_listeners` puts in a
+listener's place."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -81,9 +82,9 @@ def build_tok2vec(
 
 
 class Replacement:
-    """What spaCy calls to replace the listeners of a component: first `config`, for
-    each path that it was given, and then `model`, for each listener. A path is of a
-    listener, or of the tok2vec that the listener is in."""
+    """The callbacks with which spaCy replaces the listeners of a component. It calls
+    `config` for each path that it was given, and then `model` for each listener. A path
+    is that of a listener, or of the tok2vec that the listener is in."""
 
     def __init__(self) -> None:
         self._bilm: Block = {}
@@ -106,7 +107,7 @@ class Replacement:
         shim = shim_of(copied)
         self._fill(listener, upstream, shim)
         shim.unfreeze(upstream.n_layers)
-        if upstream.has_default_weights:  # perhaps newer ones than spaCy has copied
+        if upstream.finds_weights:  # perhaps newer ones than spaCy has copied
             shim.set_weights(copy.deepcopy(upstream.bilm), upstream.name)
         model = OwnElmo(copied, upstream.frozen, listener.settings)
         model.copy_mix(listener)

@@ -1,5 +1,8 @@
-"""Where a Doc is cut into the sentences that the biLM reads. Docs that come without
-their boundaries are warned of: other text around a sentence changes its vectors."""
+"""Cuts a Doc into the sentences that the biLM reads.
+
+Docs that come without sentence boundaries are warned of: other text around a sentence
+changes its vectors.
+"""
 
 from collections.abc import Callable, Sequence
 from itertools import takewhile
@@ -26,8 +29,8 @@ class DocPieces(NamedTuple):
     pieces: Pieces
 
 
-def tokens_of(doc: Doc) -> int:
-    """Return a number that differs, as far as 64 bits go, if a Doc's tokens do."""
+def token_hash(doc: Doc) -> int:
+    """Return a hash of the tokens of a Doc, of 64 bits."""
     return hash(doc.to_array(ORTH).tobytes())
 
 
@@ -59,9 +62,9 @@ class Windows:
 
 @registry.misc("spacy-elmo.Windows.v1")
 def configure_windows(length: int = 250) -> SpanGetter:
-    """Return a function that cuts Docs into what the biLM reads at once, pieces of at
-    most `length` tokens, which bounds memory and time. Raises ValueError [EL026] if
-    that is below 1."""
+    """Return a function that cuts Docs into the pieces that the biLM reads one by one.
+    A piece has at most `length` tokens, which bounds memory and time. Raises ValueError
+    [EL026] if `length` is below 1."""
     check_at_least(1, length=length)
     return Windows(length)
 
