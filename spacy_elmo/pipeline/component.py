@@ -78,9 +78,10 @@ class Elmo(TrainablePipe):
         if weights is None or self._shim.sizes_are_fixed:
             self._check_mix()  # else the sizes come with the weights
         self.listener_map = {}
-        # Listeners that have asked for layers, and all that were ever connected, in
-        # whatever pipeline: spaCy lists those of the one that was changed last.
-        self._asking = weakref.WeakSet[Model[Any, Any]]()
+        # Listeners that have asked for layers, by their ids, and all that were ever
+        # connected, in whatever pipeline: spaCy lists those of the one that was changed
+        # last.
+        self._asking = weakref.WeakValueDictionary[int, Model[Any, Any]]()
         self.linked = weakref.WeakSet[ElmoListener]()
         self._sentence_advice = True  # until it is given
         self._cache_advice = True  # until it is given, or a cache or none was chosen
@@ -368,12 +369,14 @@ class Elmo(TrainablePipe):
 
     def remove_listener(self, listener: Model[Any, Any], component_name: str) -> bool:
         """Remove a listener of a component. Return whether it had it."""
-        self._asking.discard(listener)
-        models = self.listener_map.pop(component_name, [])
+        self._asking.pop(id(listener), None)
+        models = self.listener_map.get(component_name, [])
         # Another list: spaCy goes through this one while it replaces listeners.
         rest = [model for model in models if model is not listener]
         if rest:
             self.listener_map[component_name] = rest
+        else:
+            self.listener_map.pop(component_name, None)
         return len(rest) < len(models)
 
     def find_listeners(self, component: Any) -> None:
@@ -430,7 +433,7 @@ class Elmo(TrainablePipe):
                 warnings.warn(Warnings.ELW04(name=self.name), stacklevel=2)
         if is_train:
             self._advise(cut(self.model, [d for d in docs if not self.has_read(d)]))
-        self._asking.add(listener)
+        self._asking[id(listener)] = listener
         if is_train and self.frozen and self._cache_advice:
             self._cache_advice = False
             warnings.warn(Warnings.ELW25(name=self.name), stacklevel=2)
@@ -520,7 +523,10 @@ class Elmo(TrainablePipe):
     def _hold(self, encoded: EncodedDocs) -> None:
         # spaCy lists no listeners of a disabled component that is enabled later, and
         # none of the pipeline that this component was sourced from.
-        listeners = set(map(id, (*self.listeners, *self._asking)))
+        # Others may ask meanwhile.
+        asking = [reference() for reference in self._asking.valuerefs()]
+        listeners = {id(each) for each in asking if each is not None}
+        listeners |= {id(each) for each in self.listeners}
         encoded.layers.check()
         self._layers.store.put(encoded.docs, encoded.layers, listeners)
         for doc, _ in encoded.docs:

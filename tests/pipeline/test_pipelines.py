@@ -5,6 +5,7 @@ import pickle
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 
 import numpy as np
 import pytest
@@ -225,6 +226,31 @@ def test_layers_are_held_and_counted_by_many_threads():
     del docs
     gc.collect()
     assert store.held_bytes == 0
+
+
+def test_a_listener_can_ask_for_the_first_time_at_any_moment():
+    """As when another thread runs its component while this one annotates a Doc."""
+    nlp = trained()
+    elmo, docs = nlp.get_pipe("elmo"), [nlp.make_doc("I like Paris")]
+    first, second = listeners(nlp)
+    encoded = elmo.predict(docs)
+    for moment in count(1):
+        elmo.remove_listener(second, "none")  # as if it had not asked yet
+        list(elmo.layers_for(first, docs, False))
+        moments = count(1)
+
+        def ask(*_, moment=moment, moments=moments):
+            if next(moments) == moment:
+                list(elmo.layers_for(second, docs, False))
+
+        sys.setprofile(ask)
+        try:
+            elmo.set_annotations(docs, encoded)
+        finally:
+            sys.setprofile(None)
+        if next(moments) <= moment:
+            break
+    assert moment > 50
 
 
 def test_a_doc_that_is_read_again_is_known_all_the_while():
