@@ -141,7 +141,8 @@ class MemoryCache(LayerCache):
 
     def read(self, keys: Sequence[bytes]) -> dict[bytes, Any]:
         """Return the layers that are there."""
-        return {key: self._layers[key] for key in keys if key in self._layers}
+        layers = self._layers  # another thread may begin another context
+        return {key: layers[key] for key in keys if key in layers}
 
     def write(self, layers: Mapping[bytes, Any]) -> None:
         """Keep layers; warn [ELW07], once, when there is no more room."""

@@ -523,7 +523,7 @@ class Elmo(TrainablePipe):
     def _hold(self, encoded: EncodedDocs) -> None:
         # spaCy lists no listeners of a disabled component that is enabled later, and
         # none of the pipeline that this component was sourced from.
-        # Others may ask meanwhile.
+        # A list of them: in another thread one may ask meanwhile.
         asking = [reference() for reference in self._asking.valuerefs()]
         listeners = {id(each) for each in asking if each is not None}
         listeners |= {id(each) for each in self.listeners}

@@ -293,3 +293,17 @@ def test_values_of_other_types(tmp_path, column, value):
     db.close()
     with pytest.raises(ValueError, match="EL086"):
         FileCache(path, 64 * MB).read(list(stored))
+
+
+def test_another_thread_begins_another_context():
+    class Key(bytes):
+        """One whose look-up is interrupted."""
+
+        def __hash__(self):
+            cache.use(b"of other weights")
+            return super().__hash__()
+
+    cache = MemoryCache(1 << 20)
+    cache.use(b"of some weights")
+    cache.write({b"key": np.ones((1, 2, 3), dtype="float32")})
+    assert list(cache.read([Key(b"key")])) == [b"key"]
