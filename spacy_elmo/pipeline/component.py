@@ -24,7 +24,7 @@ from .. import models as shipped
 from ..bilm import BiLM, compute_what_fits
 from ..errors import ElmoWarning, Errors, Warnings
 from ..files import parsing, reading
-from ..machine import default_settings
+from ..machine import ProcessLock, default_settings
 from .cache import LayerCache, open_cache
 from .doc_vectors import install_hooks
 from .encoder import Encoder, LayerBatch, cut, group_docs, nothing, shim_of
@@ -86,6 +86,7 @@ class Elmo(TrainablePipe):
         self._sentence_advice = True  # until it is given
         self._cache_advice = True  # until it is given, or a cache or none was chosen
         # The state of Docs in flight, which no copy takes along.
+        self._loading = ProcessLock()
         self._layers = SharedLayers(model, own.max_layers_mb << 20)
         self._tuning = fine_tuning_of(model, own)
         replacement = Replacement()  # of its listeners
@@ -257,11 +258,14 @@ class Elmo(TrainablePipe):
         """Return the shim. If it has no weights, give it those that are named, or those
         of this package if they fit."""
         shim = self._shim
-        if not shim.has_weights:
-            if not self.finds_weights:
-                raise Errors.EL050(name=self.name)
-            self._take_named_or_shipped()
-            self._check_mixes()
+        if shim.has_weights:
+            return shim
+        with self._loading:
+            if not shim.has_weights:  # else another thread has loaded them meanwhile
+                if not self.finds_weights:
+                    raise Errors.EL050(name=self.name)
+                self._take_named_or_shipped()
+                self._check_mixes()
         return shim
 
     def _take_named_or_shipped(self) -> None:

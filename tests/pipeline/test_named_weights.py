@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -272,3 +274,22 @@ def test_a_saved_component_says_which_weights_it_has(published, tmp_path, used):
     for each, name in ((nlp, "renamed"), (other, "sourced")):
         each.to_disk(tmp_path / name)
         assert spacy.load(tmp_path / name).meta["elmo"] == {name: expected}
+
+
+def test_threads_that_begin_together_load_the_weights_once(monkeypatch):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo")
+    load, loaded, together = BiLM.load, [], threading.Barrier(4)
+
+    def count(path):
+        loaded.append(path)
+        return load(path)
+
+    def read(_):
+        together.wait()
+        return nlp("I like Paris").tensor.sum()
+
+    monkeypatch.setattr(BiLM, "load", count)
+    with ThreadPoolExecutor(4) as pool:
+        assert len(set(pool.map(read, range(4)))) == 1
+    assert len(loaded) == 1
