@@ -39,8 +39,8 @@ from .windows import DocPieces, missing_boundaries, sentence_setters
 
 
 class Elmo(TrainablePipe):
-    """The component `elmo`: it reads Docs with a biLM, and gives the layers to
-    listeners. It satisfies `spacy.ty.ListenedToComponent`.
+    """The component `elmo`: it encodes Docs with a biLM, sets `doc.tensor`, and gives
+    the layers to listeners. It satisfies `spacy.ty.ListenedToComponent`.
 
     Args:
         vocab: Vocab of the pipeline.
@@ -221,7 +221,7 @@ class Elmo(TrainablePipe):
         config = self._shim.bilm.config
         if weights is not None:
             path = getattr(weights, "path", "[initialize]")
-            if path is None:
+            if path is None:  # a reader that leaves it to the component
                 self._take_named_or_shipped()
             else:
                 self._take(weights(), path)
@@ -237,8 +237,8 @@ class Elmo(TrainablePipe):
 
     def initialize_for(self, listener: ElmoListener) -> None:
         """Initialise this component, as `[initialize.components]` says, before a
-        listener in its pipeline. spaCy leaves it out if it is listed in
-        training.frozen_components. Weights that it has stay."""
+        listener in its pipeline. spaCy does not do it where the component is listed in
+        training.frozen_components. If it has weights, they stay."""
         nlp = self.pipeline()
         if nlp is None or self._is_initialized or not _holds(nlp, self, listener):
             return
@@ -282,7 +282,7 @@ class Elmo(TrainablePipe):
         self._tell_pipeline()
 
     def _tell_pipeline(self) -> None:
-        """Have the meta of the pipeline say which weights the component has."""
+        """Write into the meta of the pipeline which weights the component has."""
         nlp, origin = self.pipeline(), self._shim.origin
         if nlp is not None and origin is not None:
             told = nlp.meta.get("elmo", {})
@@ -416,8 +416,8 @@ class Elmo(TrainablePipe):
             listener.check_weights(self)
 
     def _record_fingerprints(self) -> None:
-        """Have the listeners, which are saved after this component, record the weights
-        that their mixes were trained with."""
+        """Have the listeners record the weights that their mixes were trained with.
+        They are saved after this component."""
         self.fingerprint()  # takes the weights that are saved, if there are none
         for listener in list(self.linked):
             listener.record_fingerprint(self)
@@ -445,7 +445,8 @@ class Elmo(TrainablePipe):
         yield from self._layers.for_listener(id(listener), docs, listeners)
 
     def has_read(self, doc: Doc) -> bool:
-        """Return whether the component has seen a Doc as it is."""
+        """Return whether the component has encoded a Doc with the tokens that it has
+        now."""
         return self._layers.store.record(doc).pieces is not None
 
     def add_gradient(self, docs: list[Doc], d_layers: Callable[[], LayerBatch]) -> None:
@@ -468,7 +469,7 @@ class Elmo(TrainablePipe):
 
     @default_settings()
     def vectors_of(self, doc: Doc) -> Floats2d:
-        """Return the component's own mix of the layers of a Doc that it has seen, as
+        """Return the component's own mix of the layers of a Doc that it has read, as
         `doc.tensor` would hold it, (T, D)."""
         return first_mix(self.model.ops, self.settings, self.layers_of(doc))
 
@@ -538,12 +539,13 @@ class Elmo(TrainablePipe):
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Yield Docs in order, with their vectors. At most batch_size are read at once,
-        fewer if they are long or don't fit. A GPU's are checked while it reads more."""
+        and fewer if they are long or don't fit. The vectors on a GPU are checked while
+        it reads the next Docs."""
         handle = partial(self.get_error_handler(), self.name, self)
         unchecked: Sequence[Doc] = []
         check: Callable[[], None] = nothing
 
-        def check_before() -> None:  # those that fail were yielded
+        def check_before() -> None:  # the Docs were yielded already
             try:
                 check()
             except Exception as error:  # noqa: BLE001 (spaCy's handlers get all)
@@ -676,8 +678,8 @@ class Elmo(TrainablePipe):
         return self._load(model)
 
     def _load(self, model: bytes | None) -> "Elmo":
-        """Take over the settings that were saved, and the model. The listeners are
-        connected again if its weights have other sizes than before."""
+        """Take over the model that was saved, and then the settings. If the sizes are
+        others than before, connect the listeners again."""
         sizes = self._shim.bilm.config
         if model is not None:
             # Not by spaCy, which takes every AttributeError for a model of another

@@ -96,8 +96,8 @@ class FineTuning:
                     self._ready = None
 
     def complete_before(self, docs: Iterable[Doc]) -> None:
-        """Complete an update that is READY before Docs are read, unless they are its
-        own: a component of the same update has annotated them."""
+        """Complete an update that is READY before Docs are read. If they are its own
+        Docs, a component of this update annotates them, and it is not over."""
         if self._ready is not None and not any(
             each.holds(doc) for doc in docs for each in self._awaited
         ):

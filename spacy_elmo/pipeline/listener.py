@@ -58,7 +58,7 @@ class ElmoListener(MixModel):
 
     @property
     def n_layers(self) -> int:
-        """Layers of the upstream, or, without one, of the trained mix."""
+        """Layers of the upstream; without one, of the trained mix."""
         return self.upstream.n_layers if self.upstream else self.n_trained
 
     @property
@@ -68,7 +68,7 @@ class ElmoListener(MixModel):
 
     def connect(self, upstream: "Elmo") -> None:
         """Listen to a component from now on. Raises as `fit`, unless the sizes of the
-        component may be others once it has weights."""
+        component can still change."""
         previous = self.upstream
         if previous not in (None, upstream) and previous.has_weights:
             self.record_fingerprint(previous)

@@ -27,14 +27,14 @@ from .shim import SAVED, SAVED_AS
 
 EPSILON = 1e-5  # of the layer normalisation
 
-# From the gradient of each Doc's mix to a function that gives the gradient of their
-# layers, so that nothing is computed for layers that don't learn.
+# From the gradient of each Doc's mix to a function that computes the gradient of the
+# layers. It is not called if the biLM does not learn.
 MixBackprop = Callable[[Sequence[Floats2d]], Callable[[], LayerBatch]]
 
 
 class MixModel(Model[Any, Any]):
-    """Model[list[Doc], list[Floats2d]] with a mix of its own: weights W and a gamma,
-    which are trained. Arguments but the settings are those of `Model`."""
+    """Model[list[Doc], list[Floats2d]] with a mix of its own: trained weights W and
+    gamma. The arguments except the settings are those of `Model`."""
 
     def __init__(
         self,
@@ -49,7 +49,12 @@ class MixModel(Model[Any, Any]):
         self.settings = settings
 
     def end_update(self) -> None:
-        """Do something when the component has finished its update; here nothing."""
+        """Do what is due when the component has finished its update: nothing here."""
+
+    @property
+    def n_layers(self) -> int:
+        """Layers that it mixes, 0 if that is not known."""
+        return self.n_trained
 
     @property
     def n_trained(self) -> int:
@@ -65,7 +70,7 @@ class MixModel(Model[Any, Any]):
 
     @property
     def is_trained(self) -> bool:
-        """Whether the mix is another one than it began with."""
+        """Whether the mix differs from the one that it began with."""
         if not self.has_param("gamma"):
             return False
         first = self.settings.first_weights(self.n_trained) if self.n_trained else []
@@ -143,8 +148,11 @@ class MixModel(Model[Any, Any]):
 
 
 class MixChecksum(Shim):
-    """Saved with a mix, and compared when it is loaded. It also tells the mix that its
-    component has finished an update: Thinc tells the shims of a model alone."""
+    """A checksum that is saved with a mix, and compared when the mix is loaded.
+
+    The shim also tells the mix that its component has finished an update. Of the parts
+    of a model Thinc tells only shims.
+    """
 
     def to_bytes(self) -> bytes:
         """Return the checksum of the mix."""
@@ -173,8 +181,8 @@ class MixChecksum(Shim):
 
 
 def shares(ops: Ops, settings: MixSettings, weights_L: Any) -> Any:
-    """Return the share s of each layer from softmax weights, which a learned mix alone
-    looks at; those of "concat" are 1, since nothing is added up."""
+    """Return the share s of each layer. Only a learned mix looks at its softmax
+    weights. The shares of "concat" are 1, since nothing is added up."""
     if settings.is_weighted:
         e_L = ops.xp.exp(weights_L - weights_L.max())
         return e_L / e_L.sum()
@@ -241,7 +249,7 @@ def nodes_of(component: Any) -> Iterable[Model[Any, Any]]:
 
 @dataclass(frozen=True)
 class LearnedMix:
-    """What one listener makes of the layers."""
+    """The mix of one listener."""
 
     component: str  # its name
     place: int  # number of the listener in its component, from the input up
@@ -260,7 +268,7 @@ def learned_mixes(nlp: Language) -> list[LearnedMix]:
     found = []
     for name, component in nlp.components:
         mixes = [node for node in nodes_of(component) if isinstance(node, MixModel)]
-        for place, mix in enumerate[Any](mixes, start=1):
+        for place, mix in enumerate(mixes, start=1):
             if mix.has_param("gamma"):
                 if not mix.n_layers:  # a fixed mix, and the layers are gone
                     upstream = getattr(mix, "upstream_name", "*")

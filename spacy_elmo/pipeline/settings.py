@@ -11,7 +11,7 @@ MIXES = ("learned", "average", "top", "concat")
 
 @dataclass(frozen=True)
 class MixSettings:
-    """How layers are mixed: the settings that listeners and `doc.tensor` share.
+    """How layers are mixed, for a listener or for `doc.tensor`.
 
     Args:
         mix: "learned", "average", "top", "concat", or the number of a layer, 0 being

@@ -57,8 +57,8 @@ LARGEST = 93_600_848  # parameters of the largest published biLM
 
 
 class BiLMShim(PyTorchShim):
-    """Holds a biLM, at first without weights and without memory. Arguments are those of
-    `spacy-elmo.BiLM.v1`, whose config names the sizes that weights must have."""
+    """Holds a biLM, which at first has no weights and takes no memory. The arguments
+    are those of `spacy-elmo.BiLM.v1`, with the sizes as one configuration."""
 
     @default_settings()
     def __init__(
@@ -79,7 +79,7 @@ class BiLMShim(PyTorchShim):
         self.sizes_chosen = True
         # Name and version of the weights (`models.name_and_version`), if known.
         self.origin: dict[str, Any] | None = None
-        # Of the optimizer's rate, at which the biLM learns.
+        # The biLM learns at the rate of the optimizer times this factor.
         self.learn_rate_factor = 1.0
         self._fingerprint = Prepared[str]()
         self.set_sizes(config)
@@ -337,8 +337,8 @@ def _no_backprop(dY_LND: Tensor) -> None:
 
 
 def to_array(numbers: np.ndarray, device: torch.device) -> Any:
-    """Return an array of the host as one of NumPy or, on a GPU, CuPy, without
-    waiting."""
+    """Return an array of the host as an array of the device: NumPy's or, on a GPU,
+    CuPy's. Do not wait for the copy."""
     return torch2xp(to_device(numbers, device))
 
 

@@ -76,8 +76,9 @@ _SETS = {"doc.sents", "token.is_sent_start"}  # of what a component says it assi
 
 
 def missing_boundaries(docs: Sequence[DocPieces]) -> str | None:
-    """Look for a Doc without boundaries that is read in windows, or whole although a
-    sentence ends inside. Return how the first one is read, None if there is none."""
+    """Look for a Doc without boundaries that is read in windows, or that is read whole
+    although a sentence ends inside. Return how the first such Doc is read, or None if
+    there is none."""
     for doc, pieces in docs:
         if doc.has_annotation("SENT_START"):
             continue
@@ -101,8 +102,8 @@ def _end_inside(doc: Doc) -> int | None:
 
 
 def sentence_setters(nlp: Language, component: object) -> list[str]:
-    """Return the names of the components before one of a pipeline that say that they
-    set sentence boundaries."""
+    """Return the names of the components that stand before one in a pipeline, and say
+    that they set sentence boundaries."""
     before = takewhile(lambda named: named[1] is not component, nlp.pipeline)
     names = [name for name, _ in before]
     return [name for name in names if _SETS & {*nlp.get_pipe_meta(name).assigns}]
