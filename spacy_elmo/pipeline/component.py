@@ -35,7 +35,7 @@ from .mix import first_mix, nodes_of
 from .settings import ElmoSettings
 from .shim import SAVED, SAVED_AS, BiLMShim
 from .tok2vec import Replacement
-from .windows import DocPieces, missing_boundaries, sentence_setters
+from .windows import SentenceAdvice
 
 
 class Elmo(TrainablePipe):
@@ -83,7 +83,7 @@ class Elmo(TrainablePipe):
         # last.
         self._asking = weakref.WeakValueDictionary[int, Model[Any, Any]]()
         self.linked = weakref.WeakSet[ElmoListener]()
-        self._sentence_advice = True  # until it is given
+        self._sentence_advice = SentenceAdvice()
         self._cache_advice = True  # until it is given, or a cache or none was chosen
         # The state of Docs in flight, which no copy takes along.
         self._loading = ProcessLock()
@@ -436,7 +436,8 @@ class Elmo(TrainablePipe):
             if self.settings.weights is None:
                 warnings.warn(Warnings.ELW04(name=self.name), stacklevel=2)
         if is_train:
-            self._advise(cut(self.model, [d for d in docs if not self.has_read(d)]))
+            unread = cut(self.model, [doc for doc in docs if not self.has_read(doc)])
+            self._sentence_advice.give(unread, self)
         self._asking[id(listener)] = listener
         if is_train and self.frozen and self._cache_advice:
             self._cache_advice = False
@@ -488,25 +489,8 @@ class Elmo(TrainablePipe):
             self._tuning.complete_before(docs)
         self._with_weights()
         encoded = self._layers.encode(docs)
-        self._advise(encoded.docs)
+        self._sentence_advice.give(encoded.docs, self)
         return encoded
-
-    def _advise(self, docs: Sequence[DocPieces]) -> None:
-        """Warn once [ELW01, ELW64] of Docs that come without the boundaries of their
-        sentences."""
-        how = missing_boundaries(docs) if self._sentence_advice else None
-        if how is None:
-            return
-        self._sentence_advice = False
-        nlp, setters = self.pipeline(), list[str]()
-        # Docs of a pipeline that it was sourced into have another vocab.
-        if nlp is not None and docs[0].doc.vocab is nlp.vocab:
-            setters = sentence_setters(nlp, self)
-        if setters:
-            warning = Warnings.ELW64(name=self.name, setter=setters[-1])
-        else:
-            warning = Warnings.ELW01(name=self.name, how=how)
-        warnings.warn(warning, stacklevel=2)
 
     @default_settings()
     def set_annotations(self, docs: Iterable[Doc], scores: EncodedDocs) -> None:
@@ -607,7 +591,7 @@ class Elmo(TrainablePipe):
         self._tuning.begin(drop)
         self._with_weights()
         cut_docs = cut(self.model, docs)
-        self._advise(cut_docs)
+        self._sentence_advice.give(cut_docs, self)
         layers, backprop = self.model.begin_update(cut_docs)
         self._tuning.expect(ForwardPass(docs, layers.lengths, backprop))
         self._hold(EncodedDocs(cut_docs, layers))

@@ -4,9 +4,10 @@ Docs that come without sentence boundaries are warned of: other text around a se
 changes its vectors.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from itertools import takewhile
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from spacy.attrs import ORTH
@@ -16,6 +17,10 @@ from spacy.tokens import Doc
 from spacy.util import registry
 
 from ..bilm import check_at_least
+from ..errors import Warnings
+
+if TYPE_CHECKING:
+    from .component import Elmo
 
 # Token indices of each sentence of a Doc, in order; white space is in none of them.
 Pieces = list[np.ndarray]
@@ -75,7 +80,30 @@ _ENDS = frozenset(Sentencizer.default_punct_chars)
 _SETS = {"doc.sents", "token.is_sent_start"}  # of what a component says it assigns
 
 
-def missing_boundaries(docs: Sequence[DocPieces]) -> str | None:
+class SentenceAdvice:
+    """Warns once of Docs that come to a component without sentence boundaries."""
+
+    def __init__(self) -> None:
+        self._is_given = False
+
+    def give(self, docs: Sequence[DocPieces], component: "Elmo") -> None:
+        """Warn [ELW01, ELW64] if one of the Docs of a component lacks boundaries."""
+        how = None if self._is_given else _missing_boundaries(docs)
+        if how is None:
+            return
+        self._is_given = True
+        nlp, setters = component.pipeline(), list[str]()
+        # Docs of a pipeline that it was sourced into have another vocab.
+        if nlp is not None and docs[0].doc.vocab is nlp.vocab:
+            setters = _sentence_setters(nlp, component)
+        if setters:
+            warning = Warnings.ELW64(name=component.name, setter=setters[-1])
+        else:
+            warning = Warnings.ELW01(name=component.name, how=how)
+        warnings.warn(warning, stacklevel=3)
+
+
+def _missing_boundaries(docs: Sequence[DocPieces]) -> str | None:
     """Look for a Doc without boundaries that is read in windows, or that is read whole
     although a sentence ends inside. Return how the first such Doc is read, or None if
     there is none."""
@@ -101,7 +129,7 @@ def _end_inside(doc: Doc) -> int | None:
     return None
 
 
-def sentence_setters(nlp: Language, component: object) -> list[str]:
+def _sentence_setters(nlp: Language, component: object) -> list[str]:
     """Return the names of the components that stand before one in a pipeline, and say
     that they set sentence boundaries."""
     before = takewhile(lambda named: named[1] is not component, nlp.pipeline)
