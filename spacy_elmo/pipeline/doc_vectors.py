@@ -100,7 +100,7 @@ def _vector(where: Token | Span | Doc, layer: int | None) -> Any:
             raise Errors.EL140(found=len(rows), expected=len(doc))
     else:
         layers: Any = doc._.elmo.layers
-        if not -len(layers) <= layer < len(layers):
+        if layer not in range(-len(layers), len(layers)):
             raise Errors.EL083(layer=layer, last=len(layers) - 1)
         rows = layers[layer]
     if isinstance(where, Token):

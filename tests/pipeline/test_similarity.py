@@ -85,7 +85,7 @@ def test_tokens_that_were_split_since(nlp):
 
 def test_no_such_layer(nlp):
     doc = nlp("a bank")
-    for layer in (3, -4):
+    for layer in (3, -4, "top"):
         with pytest.raises(ValueError, match=r"EL083.*last layer is 2"):
             similarity(doc[0], doc[1], layer=layer)
 
