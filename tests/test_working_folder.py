@@ -79,6 +79,18 @@ def test_weights_of_a_shipped_name(leave):
     assert nlp.get_pipe("elmo").fingerprint() == models.load("ko").fingerprint()
 
 
+def test_words(leave, tmp_path):
+    words = tmp_path / "mine" / "words.safetensors"
+    shutil.copy(models.find("en_elmo_sm") / words.name, words)
+    tok2vec = {"@architectures": "spacy-elmo.Words.v1", "weights": words.name}
+    model = {"@architectures": "spacy.Tagger.v2", "tok2vec": tok2vec}
+    nlp = spacy.blank("xx")
+    nlp.add_pipe("tagger", config={"model": model})
+    leave()
+    nlp.initialize(lambda: examples(nlp))
+    assert nlp("I like Paris")[0].tag_
+
+
 def test_what_initialize_names(leave, expected):
     nlp = built(weights="begin")
     readers = spacy.registry.readers.get("spacy-elmo.WeightsReader.v1")

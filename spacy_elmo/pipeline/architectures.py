@@ -5,6 +5,7 @@ spaCy's own token vectors fit as they are (`spacy.MultiHashEmbed.v2` and others)
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args
 
@@ -166,23 +167,29 @@ def build_words(
         weights: Model folder or file with word vectors, or name of a shipped model.
             `nlp.initialize` reads them, and the pipeline saves them.
     """
-    shim = WordsShim()
     words: TokenVectors = Model(
         "words",
         _forward_words,
         init=_init_words,
         dims={"nO": None},
-        shims=[shim],
-        attrs={"weights": str(weights)},
+        shims=[WordsShim(weights)],
     )
     return words if embed is None else concatenate(embed, words)
 
 
 class WordsShim(Shim):
-    """Holds a `WordEncoder`, at first none, and saves it with the pipeline."""
+    """Holds a `WordEncoder`, at first none, and saves it with the pipeline.
 
-    def __init__(self) -> None:
+    Args:
+        weights: As in `spacy-elmo.Words.v1`. A relative path starts from the folder
+            that the process works in now.
+    """
+
+    def __init__(self, weights: str | Path) -> None:
         super().__init__(None)
+        self.weights, self.working_folder = weights, Path()
+        with suppress(OSError):  # the folder is gone; a name needs none
+            self.working_folder = Path.cwd()
 
     @property
     def encoder(self) -> WordEncoder:
@@ -191,10 +198,10 @@ class WordsShim(Shim):
             raise Errors.EL147()
         return self._model
 
-    def load(self, weights: str) -> None:
-        """Read the encoder of a model. Raises as `models.find` and
-        `WordEncoder.load`."""
-        self._model = WordEncoder.load(shipped.find(weights))
+    def load(self) -> None:
+        """Read the encoder. Raises as `models.find` and `WordEncoder.load`."""
+        path = shipped.locate(self.weights, self.working_folder)
+        self._model = WordEncoder.load(shipped.find(path))
 
     def finish_update(self, optimizer: Any) -> None:
         """Do nothing: the vectors are not trained."""
@@ -214,7 +221,7 @@ class WordsShim(Shim):
 
 def _init_words(model: TokenVectors, X: Any = None, Y: Any = None) -> None:
     shim: Any = model.shims[0]
-    shim.load(model.attrs["weights"])
+    shim.load()
     model.set_dim("nO", shim.encoder.width)
 
 
