@@ -217,6 +217,7 @@ class Elmo(TrainablePipe):
             ValueError: [EL050, EL081] There are no weights. [EL052] They don't fit.
         """
         self._is_initialized = True
+        self._tuning.complete()  # the weights may stay
         self._tuning = fine_tuning_of(self.model, self.settings)
         config = self._shim.bilm.config
         if weights is not None:

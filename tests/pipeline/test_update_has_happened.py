@@ -127,6 +127,16 @@ def test_who_looks_sees_the_last_update(look, options, tmp_path):
     assert np.array_equal(found, LOOKS[look](expected, tmp_path / "expected"))
 
 
+def test_weights_that_stay_when_it_is_initialised_have_the_last_update():
+    found = []
+    for make in (update, in_two_steps):
+        nlp, *_ = after(make, UPDATES["without the last"])
+        elmo = nlp.get_pipe("elmo")
+        elmo.initialize(list)
+        found.append(elmo.fingerprint())
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize(("look", "options"), PAIRS)
 @pytest.mark.slow
 def test_looking_changes_nothing(look, options, tmp_path):
