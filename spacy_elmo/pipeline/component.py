@@ -223,7 +223,7 @@ class Elmo(TrainablePipe):
         if weights is not None:
             path = getattr(weights, "path", "[initialize]")
             if path is None:  # a reader that leaves it to the component
-                self._take_named_or_shipped()
+                self._take_found_weights()
             else:
                 self._take(weights(), path)
         elif not (self.frozen or self.finds_weights):
@@ -256,8 +256,7 @@ class Elmo(TrainablePipe):
             self.initialize(list, **settings)
 
     def _with_weights(self) -> BiLMShim:
-        """Return the shim. If it has no weights, give it those that are named, or those
-        of this package if they fit."""
+        """Return the shim, with weights. Raises as `bilm`."""
         shim = self._shim
         if shim.has_weights:
             return shim
@@ -265,16 +264,18 @@ class Elmo(TrainablePipe):
             if not shim.has_weights:  # else another thread has loaded them meanwhile
                 if not self.finds_weights:
                     raise Errors.EL050(name=self.name)
-                self._take_named_or_shipped()
+                self._take_found_weights()
                 self._check_mixes()
         return shim
 
-    def _take_named_or_shipped(self) -> None:
+    def _take_found_weights(self) -> None:
+        """Load the weights that are named, or those of this package."""
         named = self.named_weights
         path = shipped.folder(self.lang) if named is None else shipped.find(named)
         self._take(BiLM.load(path), path)
 
     def _take(self, bilm: BiLM, path: str | Path) -> None:
+        """Use the weights of a biLM that was loaded from a path."""
         version = shipped.name_and_version(path)  # can fail, before anything is taken
         # Thinc's ops, which say on what device, are the CPU's in another thread.
         with use_ops(self.model.ops.name):
