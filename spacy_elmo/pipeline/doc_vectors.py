@@ -31,8 +31,7 @@ class ElmoLayers:
         Raises:
             ValueError: [EL055] No component of this process has read the Doc.
         """
-        layers: Floats3d = component_of(self._doc).layers_of(self._doc)
-        return layers
+        return component_of(self._doc).layers_of(self._doc)
 
     def __getitem__(self, name: str) -> Floats3d:
         """Return the layers of the component with a name.
@@ -40,8 +39,7 @@ class ElmoLayers:
         Raises:
             ValueError: [EL055] No such component of this process has read the Doc.
         """
-        layers: Floats3d = component_of(self._doc, name).layers_of(self._doc)
-        return layers
+        return component_of(self._doc, name).layers_of(self._doc)
 
 
 if not Doc.has_extension("elmo"):

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count, groupby
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from spacy.tokens import Doc
@@ -30,6 +30,9 @@ from .encoder import (
     shim_of,
 )
 from .windows import DocPieces, Pieces, token_hash
+
+if TYPE_CHECKING:
+    from .component import Elmo
 
 USER = 0  # in the place of a listener's id: layers that a user asked for
 
@@ -278,31 +281,31 @@ def _as_cut_before(doc: Doc, record: Record) -> Doc | DocPieces:
 
 # For each Doc the components by name, the last one at the end, and whether `doc.tensor`
 # has vectors of theirs.
-_components: "weakref.WeakKeyDictionary[Doc, dict[str, tuple[weakref.ref[Any], bool]]]"
+_components: "weakref.WeakKeyDictionary[Doc, dict[str, tuple[weakref.ref[Elmo], bool]]]"
 _components = weakref.WeakKeyDictionary()
 
 
-def remember(doc: Doc, component: Any) -> None:
+def remember(doc: Doc, component: "Elmo") -> None:
     """Remember that a Doc went through a component, which `doc._.elmo` then asks."""
     known = _components.setdefault(doc, {})
     known.pop(component.name, None)  # so that it counts as the last
     known[component.name] = weakref.ref(component), component.owns_tensor
 
 
-def components_of(doc: Doc) -> list[Any]:
+def components_of(doc: Doc) -> "list[Elmo]":
     """Return the components that a Doc went through and that are still there."""
     found = [reference() for reference, _ in _components.get(doc, {}).values()]
     return [component for component in found if component is not None]
 
 
-def component_of(doc: Doc, name: str | None = None) -> Any:
+def component_of(doc: Doc, name: str | None = None) -> "Elmo":
     """Return the component of a name that a Doc went through, or the last one. Raises
     ValueError [EL055] if it went through none, or the component is gone."""
     known = _components.get(doc, {})
     if name is None:
         name = next(reversed(known), "elmo")
-    reference, _ = known.get(name, (lambda: None, False))
-    if (component := reference()) is None:
+    component = known[name][0]() if name in known else None
+    if component is None:
         raise Errors.EL055(name=name)
     return component
 
