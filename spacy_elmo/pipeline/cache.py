@@ -80,27 +80,26 @@ class LayerCache(ABC):
             OSError: [EL087] It can't be used.
         """
         shim = shim_of(encoder)
-        weights = list(shim.bilm.parameters())  # kept alive, see `BiLMShim.state`
+        weights = list(shim.bilm.parameters())
         before, context = shim.state(), context_of(shim)
         self.use(key_of(context, []))
-        tokens, rows, lengths = sentences
+        device, (tokens, rows, lengths) = shim.bilm.device, sentences
         # By the words as they are read: both Unicode forms of a word have one vector.
         keys = [key_of(context, shim.bilm.as_read(sentence)) for sentence in tokens]
         known = self.read(keys)
         self.hits += len(known)
         self.misses += len({*keys}) - len(known)
         new = [s for s, key in enumerate(keys) if key not in known]
+        old = [s for s, key in enumerate(keys) if key in known]
         layers_LND: Any = encoder.layers[0].predict(
             Sentences([tokens[s] for s in new], [rows[s] for s in new], lengths)
         )
-        device = shim.bilm.device
         computed: dict[bytes, Any] = {}
         if new:
-            kept_once = {keys[s]: rows[s] for s in new}
-            from_N = to_array(np.concatenate(list(kept_once.values())), device)
-            own = LayerBatch(layers_LND[:, from_N], list(map(len, kept_once.values())))
-            computed = dict(zip(kept_once, own))
-        old = [s for s, key in enumerate(keys) if key in known]
+            rows_of = {keys[s]: rows[s] for s in new}  # of each sentence once
+            from_N = to_array(np.concatenate(list(rows_of.values())), device)
+            own = LayerBatch(layers_LND[:, from_N], list(map(len, rows_of.values())))
+            computed = dict(zip(rows_of, own))
         if old:
             kept = [known[keys[s]] for s in old]
             if any(each.shape[1] != len(rows[s]) for each, s in zip(kept, old)):
@@ -112,8 +111,9 @@ class LayerCache(ABC):
                 kept_LND = encoder.ops.xp.concatenate(kept, axis=1)
             to_N = to_array(np.concatenate([rows[s] for s in old]), device)
             layers_LND[:, to_N] = kept_LND
-        if weights and shim.state() == before:
+        if shim.state() == before:
             self.write(computed)
+        del weights  # they were alive until here: see `BiLMShim.state`
         # Of a GPU, those of the cache came there before they were looked at.
         return layers_LND
 
