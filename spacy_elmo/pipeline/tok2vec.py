@@ -114,15 +114,16 @@ class Replacement:
         return model
 
     def _fill(self, listener: ElmoListener, upstream: Any, shim: BiLMShim) -> None:
-        """Fill the block of a listener: with a tok2vec, or with all that is around the
-        listeners, if spaCy was given the path of that."""
-        # One block for each listener that the component still has. Those before were
-        # filled, or are of a call that spaCy refused.
+        """Fill the block of a listener with its replacement. If spaCy was given the
+        path of the tok2vec around the listeners, fill it with that tok2vec, in which
+        the listeners are replaced."""
+        # One block for each listener that the component still has. The blocks before
+        # them are filled, or belong to a call that spaCy refused.
         lists = upstream.listener_map.values()
-        n_waiting = next(len(each) for each in lists if listener in each)
-        waiting = self._blocks[-n_waiting:]
-        if waiting[0].get("@architectures") != LISTENER:
-            return  # all that is around was filled for the first listener
+        n_empty = next(len(each) for each in lists if listener in each)
+        empty = self._blocks[-n_empty:]
+        if empty[0].get("@architectures") != LISTENER:
+            return  # the first listener has filled the blocks of all
         settings = asdict(listener.settings)
         own = {
             "@architectures": TOK2VEC,
@@ -137,13 +138,13 @@ class Replacement:
             if each is not self._tok2vec
             and each.get("upstream", "*") in ("*", upstream.name)
         ]
-        if not ours or any(each is block for each in inside for block in waiting):
-            _replace(waiting[0], own | settings)
+        if not ours or any(each is block for each in inside for block in empty):
+            _replace(empty[0], own | settings)  # the path was that of the listener
             return
         for each in ours:
             kept = {name: each[name] for name in settings if name in each}
             _replace(each, own | kept)
-        for block in waiting:
+        for block in empty:
             _replace(block, self._tok2vec)
 
 
