@@ -94,6 +94,39 @@ class Errors(metaclass=_Table):
         "shipped model.{names}",
         FileNotFoundError,
     )
+    EL168 = _error(
+        "'{path}' is packed. Unpack it first, with 'gunzip' or, an archive such as "
+        "'.tar.gz', with 'tar xf', and name the folder of the unpacked files."
+    )
+    EL169 = _error(
+        "'{path}' can't be read as a zip file of a model: {error}. Unpack it, and name "
+        "the folder."
+    )
+    EL005 = _error(
+        "'{path}' holds several models: {names}. Give the path of a file of the model "
+        "that you mean, or move each model into a folder of its own."
+    )
+    EL081 = _error(
+        "No biLM for the language '{lang}' is installed; there is {known}. Name "
+        "one in the component's section (weights = FOLDER OR NAME; --weights of "
+        "init-config), or load it with nlp.get_pipe('elmo').load_weights(FOLDER OR "
+        "NAME). 'spacy elmo pretrain' trains one on plain text of any language."
+    )
+    EL191 = _error(
+        "The biLM for the language '{lang}' is in a package of its own, which is not "
+        "installed. Install it: pip install {package}"
+    )
+    EL190 = _error(
+        "The package '{package}' says that the biLM '{name}' is in its module "
+        "'{module}', which is missing. Install the package again: pip install "
+        "--force-reinstall --no-deps {package}",
+        FileNotFoundError,
+    )
+    EL051 = _error(
+        "The biLM of this package is missing from '{path}': the package was built "
+        "without it. Install an official wheel, or load your own weights.",
+        FileNotFoundError,
+    )
     EL002 = _error(
         "Can't read '{path}' as {format}: {error}. The file is damaged or holds "
         "something else; use an undamaged copy."
@@ -102,214 +135,14 @@ class Errors(metaclass=_Table):
         "'{path}': {problem}. The file is damaged or belongs to another model; use "
         "undamaged files that come from one model."
     )
-    EL005 = _error(
-        "'{path}' holds several models: {names}. Give the path of a file of the model "
-        "that you mean, or move each model into a folder of its own."
-    )
-    EL006 = _error(
-        "'{path}' {problem}. These are not the weights of this model; use weights and "
-        "configuration of the same model."
-    )
-    EL007 = _error(
-        "Array '{name}' in '{path}' has shape {found}, but the sizes in the "
-        "configuration require {expected}."
-    )
-    EL008 = _error(
-        "Array '{name}' in '{path}' holds NaN or infinite values. Its vectors would be "
-        "meaningless; use an undamaged copy of the weights."
-    )
-    EL009 = _error(
-        "Array '{name}' in '{path}' is {problem}. Only plain floating-point arrays "
-        "that are stored in the file itself are read; save the model again in this "
-        "form."
+    EL014 = _error(
+        "'{path}' has format version {found}, and this version of spacy-elmo reads "
+        "format versions up to {known}. Upgrade spacy-elmo."
     )
     EL012 = _error(
         "The weights in '{path}' have the fingerprint {found}, but the configuration "
         "records {expected}. One of the two was changed; restore both from the same "
         "copy of the model."
-    )
-    EL013 = _error(
-        "Can't write '{path}': {error}. What was there before is unchanged; free some "
-        "space or choose another place, and save again.",
-        OSError,
-    )
-    EL014 = _error(
-        "'{path}' has format version {found}, and this version of spacy-elmo reads "
-        "format versions up to {known}. Upgrade spacy-elmo."
-    )
-    EL016 = _error(
-        "'{path}' holds a model of another format ('{name}'). Save into another "
-        "folder: if one folder holds both, the wrong model may be read."
-    )
-    EL019 = _error(
-        "Array '{name}' holds values that are not finite as {dtype}, so the model is "
-        "not saved. In float16, no number is above 65,504: save a model with larger "
-        "ones as float32."
-    )
-    # The biLM
-    EL020 = _error("biLM configuration: {problem}.")
-    EL021 = _error("Unknown start state '{start}'. Choose 'zeros' or 'boundary'.")
-    EL022 = _error(
-        "The {part} of '{path}' has a row for each word, but the vocabulary of these "
-        "words is missing. Put the vocabulary that the model was trained with beside "
-        "the weights, as a text file 'vocab.txt' with one word on each line."
-    )
-    EL025 = _error(
-        "encode() takes a list of sentences, each a list of strings; found {found}. "
-        "Split the text into sentences and tokens first."
-    )
-    EL026 = _error("{name} must be a number, at least {least}; found {found!r}.")
-    EL078 = _error(
-        "The vectors of the sentence {sentence} are NaN or infinite: the weights of "
-        "the biLM are NaN, or so large that their sums overflow. If it is being "
-        "trained, lower its learning rate (learn_rate_factor of the component). If "
-        "not, use an undamaged copy, or a model saved before its training diverged."
-    )
-    EL027 = _error("The format {format} can't hold this model: {problem}.")
-    EL029 = _error(
-        "The cutoffs {cutoffs} don't fit. They must rise and stay below the size of "
-        "the vocabulary. Their number is limited, too: vectors have {width} columns, "
-        "and those of each cluster are 4 times narrower than those of the one before. "
-        "Leave out the last cutoff."
-    )
-    # Training text and trainer
-    EL030 = _error("Can't read '{path}': {error}.", OSError)
-    EL031 = _error(
-        "'{path}' is not UTF-8 text (near line {line}: {error}). If it is text in "
-        "another encoding, convert it first, for instance with 'iconv -t UTF-8'."
-    )
-    EL032 = _error(
-        "There is no tokenizer '{lang}': {error}. For any language with spaces between "
-        "words, choose lang = 'xx', or tokenizer = 'whitespace' to split at spaces "
-        "alone."
-    )
-    EL033 = _error("There is no text: every file is empty or holds only white space.")
-    EL017 = _error(
-        "No word of the dev text is in the vocabulary, so its perplexity would mean "
-        "nothing. Use dev text in the language of the training text, tokenised in the "
-        "same way, and a vocabulary with room for words beside <S>, </S> and <UNK> "
-        "(size and min_count in [vocab])."
-    )
-    EL018 = _error(
-        "The processes of this run don't all see the checkpoint in '{path}'. They need "
-        "an output folder that all nodes share."
-    )
-    EL034 = _error(
-        "The vocabulary of '{path}' starts with {found}, not with <S>, </S>, <UNK>."
-    )
-    EL035 = _error(
-        "The text is too short for {batch} streams: it has {tokens} tokens, sentence "
-        "boundaries included. Use more text, or a batch_size of at most {fits}."
-    )
-    EL036 = _error(
-        "'{path}' has no softmax ('vocab.txt' and 'softmax.safetensors'), so it can't "
-        "predict words. Published weights come without one: train one with 'spacy elmo "
-        "pretrain' and 'init' set to this folder. Training checkpoints of bilm-tf have "
-        "a softmax: name the folder with 'model.ckpt-....index'. For a pipeline, the "
-        "softmax is read from the weights that the pipeline names, so they must still "
-        "be there."
-    )
-    EL037 = _error("Training configuration '{path}': {problem}.")
-    EL038 = _error(
-        "The loss became {loss} by step {step}. A checkpoint and models in '{output}', "
-        "if there are any, were saved before that. Lower the learning rate or "
-        "clip_norm, and start again with another --output or --force."
-    )
-    EL039 = _error(
-        "The vocabulary of '{path}' holds a word twice. The file is damaged; use an "
-        "undamaged copy."
-    )
-    EL040 = _error(
-        "'{path}', line {line} is not a JSON object with text or tokens ({error}). A "
-        'file named .jsonl has one such object on each line: {{"text": "..."}} or '
-        '{{"tokens": ["..."]}}. Write such a file. If other fields hold the text or '
-        "tokens, 'embed' takes their names (--text-field, --tokens-field)."
-    )
-    EL041 = _error(
-        "The prepared text in '{path}' is damaged: {problem}. Prepare it again with "
-        "--force."
-    )
-    EL042 = _error(
-        "'{path}' holds other files, or text that was prepared from other files or "
-        "with other settings. Choose another folder, or replace what is there with "
-        "--force. A source file is never replaced."
-    )
-    EL043 = _error(
-        "'{path}' was made by 'spacy elmo prepare' and can't be combined with other "
-        "text. Name this folder alone, without other files or folders."
-    )
-    EL045 = _error(
-        "A sampled softmax needs more words than samples, but the vocabulary has "
-        "{words:,} words for {samples:,} samples. Use fewer samples, or the full "
-        "softmax, which costs no more here."
-    )
-    EL046 = _error(
-        "Can't resume from '{path}': {error}. If the checkpoint is damaged, start "
-        "again with --force."
-    )
-    EL047 = _error(
-        "'{path}' holds a run that can't be resumed like this: {differs}. Choose "
-        "another --output, set these as they were to resume the run, or start again "
-        "with --force."
-    )
-    EL121 = _error(
-        "'{path}' is not the log of a run: one of its lines does not have a step, "
-        "tokens and loss. Choose another folder, or move that file."
-    )
-    EL048 = _error(
-        "This needs about {needed} of memory, and {available} is free. {advice}; a "
-        "sampled softmax needs no memory for the logits of a large vocabulary."
-    )
-    EL123 = _error(
-        "The optimizers update '{name}' {found} times in each step. Every parameter "
-        "must be in exactly one param_group of one optimizer, with dense gradients or "
-        "with the sparse ones of a sampled softmax (spacy-elmo.SampledSoftmax.v1)."
-    )
-    EL124 = _error(
-        "Another process is writing to '{path}'. Wait for it, stop it, or choose "
-        "another --output."
-    )
-    EL125 = _error(
-        "The processes of this run would not train the same model: their settings, "
-        "texts or first weights differ. Start all of them with the same configuration "
-        "and the same files, or with files on a disk that all nodes share."
-    )
-    EL120 = _error(
-        "Can't save the optimizer: its state_dict() must hold nothing but tensors, "
-        "numbers, strings, lists, tuples and dicts ({problem})."
-    )
-    EL049 = _error(
-        "tensorboard = true needs TensorBoard: pip install tensorboard ({error}).",
-        ImportError,
-    )
-    EL044 = _error(
-        "A process that tokenises text was killed from outside, most often because "
-        "memory ran out. Run the same command again with fewer than {processes} "
-        "processes; what was done is kept. In a script, the call that starts processes "
-        "must stand under 'if __name__ == \"__main__\":'.",
-        OSError,
-    )
-    EL076 = _error(
-        "The GPU ran out of memory. Close other programs that use it. In pretraining, "
-        "start again with a smaller batch_size, or compute each batch in parts "
-        "(accumulate = 2, 4 ...); accumulate may also change when a run resumes.",
-        MemoryError,
-    )
-    EL077 = _error(
-        "precision = '{precision}' is not available on this {device}. For inference, "
-        "half needs a GPU or, on a CPU, the compiled library ('spacy elmo info MODEL "
-        "--kernels' says whether it is there); tf32 needs a GPU. For training, "
-        "bfloat16 needs a GPU or a CPU with AVX512-BF16 or AMX. Choose another "
-        "precision, or 'float32'."
-    )
-    EL097 = _error(
-        "precision = 'int8' was removed: 'half' is several times as exact. "
-        "Set precision = 'half', or 'float32' where half is not available."
-    )
-    EL096 = _error(
-        "There is not enough memory for this batch. Set a smaller batch_tokens, or "
-        "read fewer sentences at once.",
-        MemoryError,
     )
     EL165 = _error(
         "'config.json' in '{path}' names the file '{name}', which is missing, and the "
@@ -328,18 +161,81 @@ class Errors(metaclass=_Table):
         "needs two. No other file of the model has the second direction; use a model "
         "that was trained with bidirectional = true."
     )
-    EL168 = _error(
-        "'{path}' is packed. Unpack it first, with 'gunzip' or, an archive such as "
-        "'.tar.gz', with 'tar xf', and name the folder of the unpacked files."
-    )
-    EL169 = _error(
-        "'{path}' can't be read as a zip file of a model: {error}. Unpack it, and name "
-        "the folder."
-    )
     EL163 = _error(
         "'{path}' has a table of {found} characters, but a model that reads the bytes "
         "of UTF-8 has 261. It reads an alphabet of its own, and no file lists that "
         "alphabet, so the model can't be read."
+    )
+    EL006 = _error(
+        "'{path}' {problem}. These are not the weights of this model; use weights and "
+        "configuration of the same model."
+    )
+    EL007 = _error(
+        "Array '{name}' in '{path}' has shape {found}, but the sizes in the "
+        "configuration require {expected}."
+    )
+    EL008 = _error(
+        "Array '{name}' in '{path}' holds NaN or infinite values. Its vectors would be "
+        "meaningless; use an undamaged copy of the weights."
+    )
+    EL009 = _error(
+        "Array '{name}' in '{path}' is {problem}. Only plain floating-point arrays "
+        "that are stored in the file itself are read; save the model again in this "
+        "form."
+    )
+    EL022 = _error(
+        "The {part} of '{path}' has a row for each word, but the vocabulary of these "
+        "words is missing. Put the vocabulary that the model was trained with beside "
+        "the weights, as a text file 'vocab.txt' with one word on each line."
+    )
+    EL013 = _error(
+        "Can't write '{path}': {error}. What was there before is unchanged; free some "
+        "space or choose another place, and save again.",
+        OSError,
+    )
+    EL016 = _error(
+        "'{path}' holds a model of another format ('{name}'). Save into another "
+        "folder: if one folder holds both, the wrong model may be read."
+    )
+    EL061 = _error(
+        "'{path}' was written by another program, and its model is not replaced. "
+        "Choose another folder, or remove that file."
+    )
+    EL019 = _error(
+        "Array '{name}' holds values that are not finite as {dtype}, so the model is "
+        "not saved. In float16, no number is above 65,504: save a model with larger "
+        "ones as float32."
+    )
+    EL027 = _error("The format {format} can't hold this model: {problem}.")
+    # The biLM
+    EL020 = _error("biLM configuration: {problem}.")
+    EL026 = _error("{name} must be a number, at least {least}; found {found!r}.")
+    EL021 = _error("Unknown start state '{start}'. Choose 'zeros' or 'boundary'.")
+    EL025 = _error(
+        "encode() takes a list of sentences, each a list of strings; found {found}. "
+        "Split the text into sentences and tokens first."
+    )
+    EL078 = _error(
+        "The vectors of the sentence {sentence} are NaN or infinite: the weights of "
+        "the biLM are NaN, or so large that their sums overflow. If it is being "
+        "trained, lower its learning rate (learn_rate_factor of the component). If "
+        "not, use an undamaged copy, or a model saved before its training diverged."
+    )
+    EL077 = _error(
+        "precision = '{precision}' is not available on this {device}. For inference, "
+        "half needs a GPU or, on a CPU, the compiled library ('spacy elmo info MODEL "
+        "--kernels' says whether it is there); tf32 needs a GPU. For training, "
+        "bfloat16 needs a GPU or a CPU with AVX512-BF16 or AMX. Choose another "
+        "precision, or 'float32'."
+    )
+    EL150 = _error(
+        "The kernel '{name}' can't compute the {part} here. These can: {known}. Name "
+        "one of them, or none for the best."
+    )
+    EL096 = _error(
+        "There is not enough memory for this batch. Set a smaller batch_tokens, or "
+        "read fewer sentences at once.",
+        MemoryError,
     )
     EL080 = _error(
         "The GPU's memory does not hold {tokens} tokens in one piece. Cut Docs into "
@@ -347,45 +243,153 @@ class Errors(metaclass=_Table):
         "the CPU.",
         MemoryError,
     )
-    EL130 = _error(
-        "'{path}' exists already. Replace it with --force, or write to another file.",
-        ValueError,
-        FileExistsError,
+    # Files of text
+    EL232 = _error("The folder '{path}' has no text files (hidden files are not read).")
+    EL030 = _error("Can't read '{path}': {error}.", OSError)
+    EL031 = _error(
+        "'{path}' is not UTF-8 text (near line {line}: {error}). If it is text in "
+        "another encoding, convert it first, for instance with 'iconv -t UTF-8'."
     )
-    EL150 = _error(
-        "The kernel '{name}' can't compute the {part} here. These can: {known}. Name "
-        "one of them, or none for the best."
+    EL230 = _error(
+        "'{path}' is not running text: it is {what}. To read its content, {way_out}."
     )
-    EL151 = _error(
-        "There is no GPU {gpu_id}: PyTorch finds {n}. Choose another --gpu-id, or -1 "
-        "for the CPU."
+    EL231 = _error(
+        "'{path}' has the file name of CoNLL-U, but has {problem}: {line!r}. If it is "
+        "text, give it another ending; {way_out}."
+    )
+    EL040 = _error(
+        "'{path}', line {line} is not a JSON object with text or tokens ({error}). A "
+        'file named .jsonl has one such object on each line: {{"text": "..."}} or '
+        '{{"tokens": ["..."]}}. Write such a file. If other fields hold the text or '
+        "tokens, 'embed' takes their names (--text-field, --tokens-field)."
+    )
+    EL220 = _error(
+        "Can't read '{path}' as a corpus of Docs: {error}. 'spacy convert' writes such "
+        "'.spacy' files. A file of plain text needs another ending."
+    )
+    EL033 = _error("There is no text: every file is empty or holds only white space.")
+    EL032 = _error(
+        "There is no tokenizer '{lang}': {error}. For any language with spaces between "
+        "words, choose lang = 'xx', or tokenizer = 'whitespace' to split at spaces "
+        "alone."
+    )
+    EL041 = _error(
+        "The prepared text in '{path}' is damaged: {problem}. Prepare it again with "
+        "--force."
+    )
+    EL042 = _error(
+        "'{path}' holds other files, or text that was prepared from other files or "
+        "with other settings. Choose another folder, or replace what is there with "
+        "--force. A source file is never replaced."
+    )
+    EL043 = _error(
+        "'{path}' was made by 'spacy elmo prepare' and can't be combined with other "
+        "text. Name this folder alone, without other files or folders."
+    )
+    EL044 = _error(
+        "A process that tokenises text was killed from outside, most often because "
+        "memory ran out. Run the same command again with fewer than {processes} "
+        "processes; what was done is kept. In a script, the call that starts processes "
+        "must stand under 'if __name__ == \"__main__\":'.",
+        OSError,
+    )
+    # Training
+    EL037 = _error("Training configuration '{path}': {problem}.")
+    EL034 = _error(
+        "The vocabulary of '{path}' starts with {found}, not with <S>, </S>, <UNK>."
+    )
+    EL039 = _error(
+        "The vocabulary of '{path}' holds a word twice. The file is damaged; use an "
+        "undamaged copy."
+    )
+    EL017 = _error(
+        "No word of the dev text is in the vocabulary, so its perplexity would mean "
+        "nothing. Use dev text in the language of the training text, tokenised in the "
+        "same way, and a vocabulary with room for words beside <S>, </S> and <UNK> "
+        "(size and min_count in [vocab])."
+    )
+    EL035 = _error(
+        "The text is too short for {batch} streams: it has {tokens} tokens, sentence "
+        "boundaries included. Use more text, or a batch_size of at most {fits}."
+    )
+    EL029 = _error(
+        "The cutoffs {cutoffs} don't fit. They must rise and stay below the size of "
+        "the vocabulary. Their number is limited, too: vectors have {width} columns, "
+        "and those of each cluster are 4 times narrower than those of the one before. "
+        "Leave out the last cutoff."
+    )
+    EL045 = _error(
+        "A sampled softmax needs more words than samples, but the vocabulary has "
+        "{words:,} words for {samples:,} samples. Use fewer samples, or the full "
+        "softmax, which costs no more here."
+    )
+    EL036 = _error(
+        "'{path}' has no softmax ('vocab.txt' and 'softmax.safetensors'), so it can't "
+        "predict words. Published weights come without one: train one with 'spacy elmo "
+        "pretrain' and 'init' set to this folder. Training checkpoints of bilm-tf have "
+        "a softmax: name the folder with 'model.ckpt-....index'. For a pipeline, the "
+        "softmax is read from the weights that the pipeline names, so they must still "
+        "be there."
+    )
+    EL048 = _error(
+        "This needs about {needed} of memory, and {available} is free. {advice}; a "
+        "sampled softmax needs no memory for the logits of a large vocabulary."
+    )
+    EL076 = _error(
+        "The GPU ran out of memory. Close other programs that use it. In pretraining, "
+        "start again with a smaller batch_size, or compute each batch in parts "
+        "(accumulate = 2, 4 ...); accumulate may also change when a run resumes.",
+        MemoryError,
+    )
+    EL038 = _error(
+        "The loss became {loss} by step {step}. A checkpoint and models in '{output}', "
+        "if there are any, were saved before that. Lower the learning rate or "
+        "clip_norm, and start again with another --output or --force."
+    )
+    EL018 = _error(
+        "The processes of this run don't all see the checkpoint in '{path}'. They need "
+        "an output folder that all nodes share."
+    )
+    EL125 = _error(
+        "The processes of this run would not train the same model: their settings, "
+        "texts or first weights differ. Start all of them with the same configuration "
+        "and the same files, or with files on a disk that all nodes share."
+    )
+    EL124 = _error(
+        "Another process is writing to '{path}'. Wait for it, stop it, or choose "
+        "another --output."
+    )
+    EL123 = _error(
+        "The optimizers update '{name}' {found} times in each step. Every parameter "
+        "must be in exactly one param_group of one optimizer, with dense gradients or "
+        "with the sparse ones of a sampled softmax (spacy-elmo.SampledSoftmax.v1)."
+    )
+    EL120 = _error(
+        "Can't save the optimizer: its state_dict() must hold nothing but tensors, "
+        "numbers, strings, lists, tuples and dicts ({problem})."
+    )
+    EL046 = _error(
+        "Can't resume from '{path}': {error}. If the checkpoint is damaged, start "
+        "again with --force."
+    )
+    EL047 = _error(
+        "'{path}' holds a run that can't be resumed like this: {differs}. Choose "
+        "another --output, set these as they were to resume the run, or start again "
+        "with --force."
+    )
+    EL121 = _error(
+        "'{path}' is not the log of a run: one of its lines does not have a step, "
+        "tokens and loss. Choose another folder, or move that file."
+    )
+    EL049 = _error(
+        "tensorboard = true needs TensorBoard: pip install tensorboard ({error}).",
+        ImportError,
     )
     # In spaCy
     EL050 = _error(
         "'{name}' has no weights. Name them in its section (weights = PATH), load them "
         "with nlp.get_pipe('{name}').load_weights(PATH), or name them in "
         "[initialize.components.{name}.weights] and call nlp.initialize()."
-    )
-    EL051 = _error(
-        "The biLM of this package is missing from '{path}': the package was built "
-        "without it. Install an official wheel, or load your own weights.",
-        FileNotFoundError,
-    )
-    EL081 = _error(
-        "No biLM for the language '{lang}' is installed; there is {known}. Name "
-        "one in the component's section (weights = FOLDER OR NAME; --weights of "
-        "init-config), or load it with nlp.get_pipe('elmo').load_weights(FOLDER OR "
-        "NAME). 'spacy elmo pretrain' trains one on plain text of any language."
-    )
-    EL190 = _error(
-        "The package '{package}' says that the biLM '{name}' is in its module "
-        "'{module}', which is missing. Install the package again: pip install "
-        "--force-reinstall --no-deps {package}",
-        FileNotFoundError,
-    )
-    EL191 = _error(
-        "The biLM for the language '{lang}' is in a package of its own, which is not "
-        "installed. Install it: pip install {package}"
     )
     EL052 = _error(
         "The weights from '{source}' don't fit the configuration: {sizes}. Leave all "
@@ -571,15 +575,6 @@ class Errors(metaclass=_Table):
         "'{path}' has files that end in '{suffix}'. Replace the files that have the "
         "names of shards with --force, or write to another folder."
     )
-    # Files of text
-    EL230 = _error(
-        "'{path}' is not running text: it is {what}. To read its content, {way_out}."
-    )
-    EL231 = _error(
-        "'{path}' has the file name of CoNLL-U, but has {problem}: {line!r}. If it is "
-        "text, give it another ending; {way_out}."
-    )
-    EL232 = _error("The folder '{path}' has no text files (hidden files are not read).")
     # Looking into a biLM
     EL082 = _error("'{pattern}' is neither a word nor a regular expression: {error}.")
     EL083 = _error(
@@ -588,30 +583,35 @@ class Errors(metaclass=_Table):
     EL084 = _error(
         "The word '{word}' is not in '{where}', so there are no contexts to compare."
     )
-    EL220 = _error(
-        "Can't read '{path}' as a corpus of Docs: {error}. 'spacy convert' writes such "
-        "'.spacy' files. A file of plain text needs another ending."
-    )
     EL221 = _error(
         "A page shows sentences of 1 to {limit} tokens; this one has {found}. Use a "
         "part of it."
     )
-    # What is gone
-    EL240 = _error("'{name}' was removed: {instead}.")
-    EL241 = _error(
-        "The architecture 'spacy-elmo.{name}' was removed, since spaCy has its own. "
-        "Write {instead} in its place, and train the component again. Version 0.2 of "
-        "spacy-elmo loads components that were trained with it."
+    # Commands and plots
+    EL130 = _error(
+        "'{path}' exists already. Replace it with --force, or write to another file.",
+        ValueError,
+        FileExistsError,
     )
-    # Benchmarks and plots
-    EL061 = _error(
-        "'{path}' was written by another program, and its model is not replaced. "
-        "Choose another folder, or remove that file."
+    EL151 = _error(
+        "There is no GPU {gpu_id}: PyTorch finds {n}. Choose another --gpu-id, or -1 "
+        "for the CPU."
     )
     EL073 = _error("'{found}' is unknown. Choose from: {known}.")
     EL074 = _error("Can't draw '{path}': {problem}.")
     EL075 = _error(
         'Plots need matplotlib: pip install "spacy-elmo[plot]" ({error}).', ImportError
+    )
+    # What is gone
+    EL097 = _error(
+        "precision = 'int8' was removed: 'half' is several times as exact. "
+        "Set precision = 'half', or 'float32' where half is not available."
+    )
+    EL240 = _error("'{name}' was removed: {instead}.")
+    EL241 = _error(
+        "The architecture 'spacy-elmo.{name}' was removed, since spaCy has its own. "
+        "Write {instead} in its place, and train the component again. Version 0.2 of "
+        "spacy-elmo loads components that were trained with it."
     )
 
 
