@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import save_file
 
 from spacy_elmo import BiLM
+from spacy_elmo.bilm import read_with_checksum, write_with_checksum
 from spacy_elmo.bilm.kernels import choose_training_matmul, force, plan
-from spacy_elmo.bilm.objectives import read_with_checksum, write_with_checksum
 from spacy_elmo.files import atomic as files
 from spacy_elmo.models import read_card
 from spacy_elmo.pretrain import checkpoint, loggers, loop
