@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 
+import torch
 from safetensors import safe_open
 
 from spacy_elmo.pretrain import checkpoint, loop
@@ -144,7 +145,8 @@ def settled(output):
             "model-last/softmax.safetensors",
         )
     }
-    with safe_open(output / checkpoint.FILE, framework="pt") as file:
+    # By safetensors 0.4 on torch's default device.
+    with torch.device("cpu"), safe_open(output / checkpoint.FILE, "pt") as file:
         for name in list(file.keys()):
             arrays[name] = file.get_tensor(name).numpy().tobytes()
     return rows, arrays

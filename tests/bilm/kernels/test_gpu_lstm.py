@@ -40,13 +40,17 @@ def triton_steps():
     release = tuple(map(int, version("triton").split(".")[:2]))
     if release < (3, 7) and np.lib.NumpyVersion(np.__version__) >= "2.4.0":
         pytest.skip("the interpreter of Triton 3.6 does not know NumPy 2.4")
+    before = {*filter(IMPORTED_ANEW, sys.modules)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRITON_INTERPRET", "1")  # read when Triton is imported
-        for name in filter(IMPORTED_ANEW, [*sys.modules]):
+        for name in before:
             patch.delitem(sys.modules, name)
         from spacy_elmo.bilm.kernels import triton_steps
 
         yield triton_steps
+    # The others would be parts of packages that are gone.
+    for name in {*filter(IMPORTED_ANEW, sys.modules)} - before:
+        del sys.modules[name]
 
 
 def make_layers(clip: float | None, columns: int, cells: int) -> list[LstmLayer]:

@@ -87,9 +87,7 @@ def test_a_larger_vocabulary_takes_no_memory(tmp_path):
         load(tmp_path / "file", 16, 10**13)
 
 
-@pytest.mark.parametrize(
-    "dtype", [torch.int64, torch.bool, torch.complex64, torch.float8_e4m3fn]
-)
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.float8_e4m3fn])
 def test_numbers_of_another_kind(tmp_path, dtype):
     save(OBJECTIVES[FullSoftmax.name], tmp_path / "file")
     header, arrays = read_with_checksum(tmp_path / "file", "objective")
