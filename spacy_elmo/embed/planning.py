@@ -198,7 +198,8 @@ def _inputs(
 
 def _write_stdin(output: Path, undo: ExitStack) -> Path:
     """Write standard input into the folder, under the hash of its bytes. If there is
-    none, the file is empty. `undo` removes a file that was not there before."""
+    none, the file is empty. `undo` removes a file that was not there before, unless the
+    plan of the folder reads it: another process may have made that plan meanwhile."""
     stream: IO[bytes] = sys.stdin.buffer if sys.stdin is not None else io.BytesIO()
     digest = new_checksum()
     with Workspace(output) as workspace:
@@ -209,9 +210,15 @@ def _write_stdin(output: Path, undo: ExitStack) -> Path:
                 file.write(block)
         path = output / f"{STDIN_FILE}{digest.hexdigest()}.txt"
         if not path.exists():
-            undo.callback(path.unlink, missing_ok=True)
+            undo.callback(_remove_unless_planned, path)
         publish(temporary, path, replace=False)
     return path
+
+
+def _remove_unless_planned(path: Path) -> None:
+    plan = path.with_name(PLAN)
+    if not (plan.exists() and path.name.encode() in plan.read_bytes()):
+        path.unlink(missing_ok=True)
 
 
 # -- the estimate ------------------------------------------------------------------

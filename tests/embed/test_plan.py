@@ -17,7 +17,7 @@ import torch
 from spacy_elmo import embed
 from spacy_elmo.bilm.kernels.kernel import force
 from spacy_elmo.embed import plan as plans
-from spacy_elmo.embed import run
+from spacy_elmo.embed import planning, run
 from spacy_elmo.embed.model import Computing, Encoder, Kept
 from spacy_elmo.embed.plan import ESTIMATED, Plan, read_plan
 from spacy_elmo.text import Reading, TextFile
@@ -359,6 +359,25 @@ def test_standard_input_of_a_plan_that_is_refused(tmp_path, model, monkeypatch):
         assert refused(b"A line.\n", "EL203")
     (output / "plan.json").write_text("{")
     assert refused(b"A line.\n", "EL202")
+
+
+def test_standard_input_of_another_process(tmp_path, model, monkeypatch):
+    """It made the plan while this one measured. Its input stays."""
+    output, estimate = tmp_path / "out", planning.estimate
+
+    def plan():
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"A line.\n")))
+        make_plan(model, ["-"], output)
+
+    def overtaken(*args):
+        monkeypatch.setattr(planning, "estimate", estimate)
+        plan()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(planning, "estimate", overtaken)
+    with pytest.raises(KeyboardInterrupt):
+        plan()
+    assert run(output).tokens == 3
 
 
 def test_an_input_without_a_name(tmp_path, model, text, monkeypatch):
