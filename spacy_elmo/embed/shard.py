@@ -162,11 +162,18 @@ class Shard:
         for column in COLUMNS:
             if column.startswith(LEFT_OUT[header["pool"]]):
                 continue
-            shape = self.arrays[column].shape
+            n = len(self.arrays[column])
             if column not in TEXTS:
                 n = counts[column.partition("_")[0] + "s"] + column.endswith("_offsets")
-                expect(f"shape of {column}", shape, (n,))
+            expect(f"shape of {column}", self.arrays[column].shape, (n,))
         expect("number of rows", counts["rows"], self.n_rows)
+        named = header["arrays"]
+        expect("list of arrays", sorted(named), sorted(["vectors", *self.arrays]))
+        for array, said in named.items():
+            expect(f"type of the checksum of {array}", type(said["checksum"]), str)
+        if named["vectors"]["dtype"] == "int8":
+            scales = list(self.arrays["scales"].shape)
+            expect("shape of scales", scales, named["vectors"]["shape"][:-1])
 
     def check_arrays(self, path: Path) -> None:
         """Raise ValueError [EL208] unless the arrays of a file are what its header

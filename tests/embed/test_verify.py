@@ -13,7 +13,13 @@ from spacy_elmo import embed
 from spacy_elmo.bilm.kernels import native
 from spacy_elmo.embed import repair, run, verify
 from spacy_elmo.embed.plan import read_plan
-from spacy_elmo.embed.shard import HEADER_BYTES, Shard, ShardWriter, read_shard
+from spacy_elmo.embed.shard import (
+    HEADER_BYTES,
+    Shard,
+    ShardWriter,
+    pack_header,
+    read_shard,
+)
 
 from .corpora import SMALL, embed_files, make_plan, save_model, shards, write_lines
 
@@ -171,6 +177,39 @@ def test_no_shard_of_the_plan_is_read(output, tmp_path, change):
         with pytest.raises(ValueError, match=rf"EL208.*{name}"):
             read()
     assert set(problems(output)) == {name}
+
+
+def no_scales(header, arrays, rows):
+    del arrays["scales"]
+    return rows
+
+
+def too_few_scales(header, arrays, rows):
+    arrays["scales"] = arrays["scales"][:1]
+    return rows
+
+
+@pytest.mark.parametrize(
+    "change", [no_scales, too_few_scales], ids=lambda change: change.__name__
+)
+def test_scales_that_do_not_fit_are_not_read(tmp_path, change):
+    output = embed_files(tmp_path, [write_lines(tmp_path / "a.txt", 8)], dtype="int8")
+    name, *_ = names(output)
+    edit(output / "shards" / name, change)
+    with pytest.raises(ValueError, match=rf"EL208.*{name}"):
+        [document.vectors for document in embed.open(output)]
+    assert set(problems(output)) == {name}
+
+
+def test_an_array_without_a_checksum_is_not_exported(output, tmp_path):
+    *_, name = names(output)
+    path = output / "shards" / name
+    header, data = read_shard(path).header, path.read_bytes()
+    del header["arrays"]["token_text"]["checksum"]
+    path.unlink()
+    path.write_bytes(pack_header(header) + data[HEADER_BYTES:])
+    with pytest.raises(ValueError, match=rf"EL208.*{name}"):
+        embed.export(output, tmp_path / "exported", "hdf5")
 
 
 def test_damaged_files(whole, output):
