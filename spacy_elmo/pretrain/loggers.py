@@ -2,6 +2,7 @@
 and from the log into a plot."""
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -167,7 +168,8 @@ def draw_curve(runs: Sequence[Path], output: Path) -> None:
 
     loss_axes, dev_axes = figure.subplots(1, 2)
     folders = list(map(named_path, runs))
-    names = [folder.resolve().name for folder in folders]
+    # A link has a name of its own, which `Path.resolve` would lose.
+    names = [Path(os.path.abspath(folder)).name for folder in folders]  # noqa: PTH100
     labels = names if len({*names}) == len(names) else list(map(str, folders))
     for number, (run, label) in enumerate(zip(folders, labels)):
         rows = [(row["tokens"], row) for row in read_log(run / FILE)]

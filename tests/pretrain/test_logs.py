@@ -182,6 +182,8 @@ def test_runs_are_told_apart(finished, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert labels("other/out") == ["out"]
     assert labels("other/out", finished) == ["other/out", str(finished)]
+    (tmp_path / "link to out").symlink_to(finished)
+    assert labels("link to out") == ["link to out"]
 
 
 def test_curve_of_a_short_run(finished, tmp_path):
