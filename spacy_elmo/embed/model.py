@@ -15,6 +15,7 @@ from operator import itemgetter
 from typing import cast
 
 import numpy as np
+import spacy
 import torch
 from spacy.pipeline import TrainablePipe
 from thinc.api import NumpyOps
@@ -157,7 +158,7 @@ def parse_layers(
 
 
 def load_model(
-    source: str, mix_of: str | None = None
+    source: str, mix_of: str | None = None, *, is_installed: bool = False
 ) -> tuple[BiLM, LearnedMix | None]:
     """Return a biLM and, from a pipeline, a mix of its layers.
 
@@ -165,12 +166,15 @@ def load_model(
         source: Name of a shipped model, folder or file of weights, or a pipeline,
             installed or in a folder.
         mix_of: Component of the pipeline whose mix is used; None for `elmo` itself.
+        is_installed: Whether the source is the name of an installed pipeline, even if
+            there is a folder of this name.
 
     Raises:
         ValueError: [EL215] There is no such mix.
         Exception: As `load_pipeline` and `BiLM.load`.
     """
-    nlp, name = load_pipeline(source), mix_of or "elmo"
+    nlp = spacy.load(source) if is_installed else load_pipeline(source)
+    name = mix_of or "elmo"
     if nlp is None:
         if mix_of is not None:
             raise Errors.EL215(name=name, source=source)

@@ -159,7 +159,8 @@ class Plan:
         if bilm is None:  # a plan has absolute paths, or names of what is installed
             found = installed().get(self.model)
             model = self.model if found is None else str(found.folder)
-            bilm = load_model(model, self.mix_of)[0]
+            is_installed = spacy.util.is_package(model)
+            bilm = load_model(model, self.mix_of, is_installed=is_installed)[0]
         if self.format_version == OF_VERSION_0_2:
             bilm.form = None  # words were read as they are
         if bilm.fingerprint() != self.fingerprint:

@@ -103,6 +103,11 @@ def test_a_pipeline_that_is_installed(folder, tmp_path, monkeypatch):
     asked = [*rest, "--word", "bank"]
     expected = run("explore", "word", folder / "pipeline", *asked)
     assert run("explore", "word", "en_tuned", *asked) == expected
+    # A plan of embed keeps the name, and goes on in any working folder.
+    plan, _ = make_plan("en_tuned", [str(folder / "text.txt")], tmp_path / "out")
+    monkeypatch.chdir(tmp_path)
+    encoder = plan.encoder(tmp_path / "out")
+    assert encoder.bilm.fingerprint() == plan.fingerprint
 
 
 def test_a_folder_comes_before_a_package_of_its_name(folder, tmp_path, monkeypatch):
