@@ -40,7 +40,8 @@ class Progress:
     def __init__(self, plan: Plan, output: Path, *, show: bool = False) -> None:
         self.plan, self.output = plan, output
         self._left = {n: plan.job_bytes(n) for n in range(plan.n_jobs)}
-        self.total, self._next = sum(self._left.values()), 0.0
+        self.total = sum(self._left.values())
+        self._next, self._has_looked = 0.0, False
         self._bar: Any = tqdm(
             total=self.total,
             unit="B",
@@ -82,7 +83,9 @@ class Progress:
             said += f", {tqdm.format_interval(state.seconds_left)} left"
         self._bar.set_postfix_str(said)
         ended = time.monotonic()
-        self._next = ended + max(SECONDS, (ended - began) / SHARE)
+        # Only the first look is at jobs that were done before.
+        pause = (ended - began) / SHARE if self._has_looked else SECONDS
+        self._next, self._has_looked = ended + max(SECONDS, pause), True
 
     def close(self) -> None:
         """End the bar."""

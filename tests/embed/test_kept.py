@@ -267,6 +267,26 @@ def test_a_bar_of_very_many_shards_takes_little_time(folder, tmp_path, monkeypat
     assert 5 < len(looks) < 15
 
 
+def test_a_bar_does_not_stop_after_a_slow_first_look(folder, tmp_path, monkeypatch):
+    """At a folder with very many shards of before."""
+    make_plan(str(folder / "model"), [str(folder / "a.txt")], tmp_path, shard_mb=SMALL)
+    now, look, looks = [0.0], Progress.look, []
+
+    def slow(progress):
+        now[0] += 0.01 if looks else 300.0
+        looks.append(now[0])
+        return look(progress)
+
+    monkeypatch.setattr(Progress, "look", slow)
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    progress = Progress(read_plan(tmp_path), tmp_path, show=True)
+    while now[0] < 310:
+        progress.show()
+        now[0] += 0.1
+    progress.close()
+    assert 5 < len(looks) < 15
+
+
 def test_size_of_a_billion_tokens():
     counts = {"tokens": 10**9, "sentences": 10**9 // 22, "documents": 10**9 // 22}
     average = Kept((1 / 3,) * 3, (0, 1, 2), 512)
