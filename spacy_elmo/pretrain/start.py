@@ -21,7 +21,9 @@ from .memory import Plan, available_memory, check_fits
 from .model import LanguageModel
 from .workers import Workers
 
-Figures = dict[str, float]  # of a text, as `Perplexity.to_dict` gives them
+# Of a text, as `Perplexity.to_dict` gives them. A number of tokens stays an int when a
+# checkpoint is read.
+Figures = dict[str, int | float]
 
 
 @dataclass

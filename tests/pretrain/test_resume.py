@@ -50,6 +50,21 @@ def undisturbed(tmp_path_factory):
     return leaves
 
 
+def test_figures_of_before_stay_as_they_are(folder):
+    """A number of tokens is no fraction because a run was resumed."""
+    constant = {"@schedules": "spacy-elmo.Constant.v1"}
+    settings = {"training.softmax_first": 1, "training.schedule": constant}
+    cards = []
+    for steps in (2, 4):
+        found = read_config(
+            write_config(folder), {**settings, "training.max_steps": steps}
+        )
+        pretrain(found, folder / "out")
+        card = read_card(folder / "out" / "model-last")
+        cards.append(repr(card["dev_perplexity_before"]))
+    assert cards[0] == cards[1]
+
+
 @pytest.mark.parametrize(
     ("objective", "number"),
     [
