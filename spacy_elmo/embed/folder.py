@@ -30,6 +30,18 @@ def names_of_shards(output: Path, folder: str = SHARDS) -> set[str]:
     return set()
 
 
+@contextmanager
+def writing(output: Path) -> Iterator[None]:
+    """Turn a failure to write to the folder into one error. Raises OSError [EL013]; one
+    that has a code already stays as it is."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:  # it has a message that says all
+            raise
+        raise Errors.EL013(path=output, error=error) from error
+
+
 class Workspace:
     """The folder of one process for files that are not finished. Raises OSError
     [EL013].

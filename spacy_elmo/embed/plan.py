@@ -44,7 +44,7 @@ from ..text import (
     TextFile,
     open_source,
 )
-from .folder import SHARDS, Workspace, names_of_shards
+from .folder import SHARDS, Workspace, names_of_shards, writing
 from .model import Computing, Encoder, Kept, check_setting, load_model
 from .older import READERS
 from .shard import Shard
@@ -277,12 +277,12 @@ class Plan:
     # -- files --------------------------------------------------------------------
 
     def save(self, output: Path) -> None:
-        """Write the plan, unless the folder has one."""
+        """Write the plan, unless the folder has one. Raises OSError [EL013]."""
         data = {**self.fixed(), "estimate": self.estimate, "hash": self.hash}
         text = json.dumps(data, indent=1, ensure_ascii=False)
         # A file name that is not UTF-8 is written with escapes, and comes back.
         text = text.encode("utf-8", "backslashreplace").decode("utf-8")
-        with Workspace(output) as workspace:
+        with writing(output), Workspace(output) as workspace:
             temporary = workspace.folder / PLAN
             temporary.write_text(text, encoding="utf-8", newline="\n")
             publish(temporary, output / PLAN, replace=False)

@@ -19,7 +19,7 @@ from ..bilm import BiLM
 from ..errors import Errors
 from ..files import named_path, new_checksum, publish
 from ..text import Reading, TextFile, describe, files_of, hash_of_pipeline
-from .folder import SHARDS, Workspace, names_of_shards
+from .folder import SHARDS, Workspace, names_of_shards, writing
 from .model import (
     DTYPES,
     Computing,
@@ -199,10 +199,11 @@ def _inputs(
 def _write_stdin(output: Path, undo: ExitStack) -> Path:
     """Write standard input into the folder, under the hash of its bytes. If there is
     none, the file is empty. `undo` removes a file that was not there before, unless the
-    plan of the folder reads it: another process may have made that plan meanwhile."""
+    plan of the folder reads it: another process may have made that plan meanwhile.
+    Raises OSError [EL013] if it can't be written."""
     stream: IO[bytes] = sys.stdin.buffer if sys.stdin is not None else io.BytesIO()
     digest = new_checksum()
-    with Workspace(output) as workspace:
+    with writing(output), Workspace(output) as workspace:
         temporary = workspace.folder / "stdin"
         with temporary.open("wb") as file:
             while block := stream.read(MB):

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import Errors
 from ..files import publish
 from ..machine import default_settings
 from ..text import Content, Reader, Sentence, Source
-from .folder import SHARDS, Workspace
+from .folder import SHARDS, Workspace, writing
 from .model import DTYPES, Encoder, Unit, pack, processor, unpack
 from .plan import Plan, Range
 from .shard import COLUMNS, LEFT_OUT, ROWS_AT_ONCE, Rounding, ShardWriter
@@ -177,16 +176,11 @@ class Worker:
                 read.
         """
         plan, before = self.plan, self._n_tokens
-        try:
-            with closing(plan.open_input(number)) as source:
-                for shard in plan.ranges_until_last(number, self.output):
-                    if not (self.output / SHARDS / shard.name).exists():
-                        self._make(shard, source)
-                self._n_bytes += source.stream.raw_position
-        except OSError as error:
-            if error.errno is None:  # it has a message that says all
-                raise
-            raise Errors.EL013(path=self.output, error=error) from error
+        with writing(self.output), closing(plan.open_input(number)) as source:
+            for shard in plan.ranges_until_last(number, self.output):
+                if not (self.output / SHARDS / shard.name).exists():
+                    self._make(shard, source)
+            self._n_bytes += source.stream.raw_position
         return self._n_tokens - before
 
     def _tell(self, source: Source, n_tokens: int) -> None:

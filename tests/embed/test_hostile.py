@@ -4,6 +4,7 @@ import errno
 import json
 import random
 import subprocess
+import sys
 import time
 
 import pytest
@@ -174,6 +175,27 @@ def test_memory_that_is_full(tmp_path, monkeypatch):
     monkeypatch.setattr("spacy_elmo.embed.model.mmap", full)
     with pytest.raises(MemoryError, match="EL096"):
         run(tmp_path / "out", encoder=encoder)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs limits of a process")
+@pytest.mark.parametrize("given", ["text", "-"])
+def test_a_plan_that_can_not_be_written(tmp_path, given):
+    """As on a disk that is full."""
+    model, text = save_model(tmp_path / "model"), tmp_path / "a.txt"
+    text.write_text("A line.\n" * 300)
+    inputs = [str(text) if given == "text" else "-"]
+    program = (
+        "import resource\nfrom spacy_elmo.embed import make_plan\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (999, 999))\n"
+        f"make_plan({model!r}, {inputs!r}, {str(tmp_path / 'out')!r})"
+    )
+    command = [sys.executable, "-c", program]
+    with text.open() as stdin:
+        done = subprocess.run(
+            command, stdin=stdin, capture_output=True, text=True, check=False
+        )
+    assert "[EL013] Can't write" in done.stderr and "File too large" in done.stderr
+    assert not list((tmp_path / "out").glob("[ps]*.*"))
 
 
 def test_a_small_file_system(tmp_path):
