@@ -12,7 +12,7 @@ from .plan import Plan
 from .shard import Rounding
 
 SECONDS = 1.0  # between two updates of the bar, at least
-SHARE = 0.02  # of the time that updates may take: of 300,000 shards one takes seconds
+SHARE = 0.02  # of the time, at most, for updates: one of 300,000 shards takes seconds
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,12 @@ class Rounding:
     largest: float
 
     def add(self, rows: np.ndarray, read_back: np.ndarray) -> None:
-        """Add the error of rows, which are read back as they will be."""
+        """Add the error of some rows.
+
+        Args:
+            rows: The rows as they were computed.
+            read_back: The same rows as they will be read from the file.
+        """
         difference = rows - read_back
         self.squared_error += float(np.vdot(difference, difference))
         self.squared_value += float(np.vdot(rows, rows))
@@ -145,8 +150,8 @@ class Shard:
         return (self.tokens_of if pool == "token" else self.sentences_of)(document)
 
     def check_header(self, plan: str, name: str) -> None:
-        """Raise an exception unless the header is one of a shard, and the arrays are as
-        long as it says.
+        """Raise an exception unless the header is that of a shard of the plan, and all
+        arrays are there, as long as it says.
 
         Args:
             plan: Hash of the plan.

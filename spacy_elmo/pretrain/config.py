@@ -287,6 +287,6 @@ def _one_line(message: str) -> str:
     """Return confection's message without the dump of the section below it."""
     lines = [" ".join(line.split()) for line in message.splitlines()]
     kept = [line for line in lines if line and not line.startswith(("{", "Config "))]
-    if "overridden" in message:  # it does not say why not
+    if "can be overridden" in message:  # it does not say why not
         kept.append("add the section to the file, whose settings can then be replaced")
     return "; ".join(kept) or message
