@@ -166,7 +166,8 @@ def _bytes(name: str, megabytes: float, allowed: range) -> int:
     """Return megabytes as bytes. Raises ValueError [EL207] if they are not allowed."""
     is_finite = isinstance(megabytes, (int, float)) and math.isfinite(megabytes)
     if not is_finite or int(megabytes * MB) not in allowed:
-        known = f"{allowed[0] / MB:.6f} to {allowed[-1] / MB:,.0f} megabytes"
+        least, most = allowed[0] / MB, allowed[-1] / MB
+        known = f"a number from {least:.6f} to {most:,.0f}, in megabytes"
         raise Errors.EL207(name=name, found=megabytes, known=known)
     return int(megabytes * MB)
 
