@@ -246,7 +246,8 @@ def read_progress(folder: Path) -> dict[str, Any] | None:
         return None
     with reading(path, Errors.EL046), safe_open(path, framework="pt") as file:
         progress = dict(_of_known_format(read_header(file, _HEADER))["progress"])
-        for name, kind in PROGRESS.items():
+        # Old versions wrote no "matmul".
+        for name, kind in {**PROGRESS, "matmul": (str, NoneType)}.items():
             if not isinstance(progress.get(name), kind):
                 raise ValueError(f"its progress has no {name!r}")
         return progress

@@ -292,6 +292,7 @@ def test_damaged_checkpoint(folder, spoil):
         {"results": {"commands": [{"command": ""}], "started_from": {}, "best": "a"}},
         {"recent": []},
         {"recent": ["a", "b"]},
+        {"matmul": []},
     ],
     ids=repr,
 )
