@@ -188,11 +188,11 @@ def files_of(
 
     Raises:
         ValueError: [EL232] A folder has no files.
-        OSError: [EL030] A folder can't be read.
+        OSError: [EL030] A folder can't be read, or a path not looked for.
     """
     out = () if leave_out is None else (leave_out.resolve(),)
     for path in map(named_path, paths):
-        if not path.is_dir():
+        if not _is_folder(path):
             yield path, path.name
             continue
         found = list(_files_below(path, out))
@@ -211,10 +211,17 @@ def _files_below(folder: Path, left_out: tuple[Path, ...]) -> Iterator[Path]:
     for path in paths:
         if path.name.startswith("."):
             continue
-        if not path.is_dir():
+        if not _is_folder(path):
             yield path
         elif path.resolve() not in left_out:
             yield from _files_below(path, left_out)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError as error:  # no permission, a name that is too long
+        raise Errors.EL030(path=path, error=error) from error
 
 
 def _size_and_time(path: Path) -> tuple[int, int]:

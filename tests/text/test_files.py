@@ -324,6 +324,19 @@ def test_a_folder_that_can_not_be_read_is_not_left_out(tmp_path, monkeypatch):
         list(read_sentences([tmp_path], lang="xx"))
 
 
+def test_a_path_that_can_not_be_looked_for(tmp_path):
+    """Also one that a link in a folder names."""
+    (tmp_path / "a.txt").write_text("One.\n")
+    endless = tmp_path / ("x" * 300)
+    try:
+        (tmp_path / "link").symlink_to(endless)
+    except OSError:
+        pytest.skip("this system has no links")
+    for path in (endless, tmp_path):
+        with pytest.raises(OSError, match=r"EL030.*too long"):
+            list(read_sentences([path], lang="xx"))
+
+
 def test_the_output_may_be_in_the_folder_that_is_read(tmp_path):
     (tmp_path / "a.txt").write_text("One.\n")
     manifest = prepare([tmp_path], tmp_path / "out", Request(), progress=False)
