@@ -21,11 +21,11 @@ from ..config import BiLMConfig
 from .format import find_format
 from .stored import StoredBiLM
 
-# Endings of the files of a model. The parts of a module of TensorFlow Hub are not among
-# them: they are found by their folder.
-ENDINGS = re.compile(
-    r"(\.(json|hdf5|h5|txt|dic|pkl|safetensors|index|data-\d+-of-\d+)|^checkpoint)$"
-)
+WEIGHTS = (".hdf5", ".h5", ".pkl", ".safetensors")  # endings of their files
+OTHERS = (".json", ".txt", ".dic")  # endings of the files beside them
+# Names of the files of a training checkpoint. They are not those of a module of
+# TensorFlow Hub, which is found by its folder.
+CHECKPOINT = re.compile(r"checkpoint|.*\.(index|data-\d+-of-\d+)")
 MAX_FILES = 1000  # most files in a zip
 MAX_COMPRESSION = 100  # largest ratio of a model's size to the size of its zip
 
@@ -85,11 +85,14 @@ def _unpack(archive: zipfile.ZipFile, folder: Path, most: int) -> None:
     entries = archive.infolist()
     if len(entries) > MAX_FILES:
         raise ValueError(f"it holds more than {MAX_FILES:,} files")
+    files = [(_name_of(entry), entry) for entry in entries if not entry.is_dir()]
+    files = [file for file in files if not file[0].startswith(".")]  # those of macOS
+    # Weights that were made of a checkpoint may be in a zip with it. They are read.
+    has_weights = any(name.endswith(WEIGHTS) for name, _ in files)
     chosen: dict[str, zipfile.ZipInfo] = {}
-    for entry in entries:
-        name = PureWindowsPath(PurePosixPath(entry.filename).name).name
-        # macOS adds hidden files of its own.
-        if not ENDINGS.search(name) or name.startswith(".") or entry.is_dir():
+    for name, entry in files:
+        is_checkpoint = CHECKPOINT.fullmatch(name) and not has_weights
+        if not (name.endswith(WEIGHTS + OTHERS) or is_checkpoint):
             continue
         if name in chosen:
             raise ValueError(f"it holds several files '{name}', perhaps several models")
@@ -105,3 +108,7 @@ def _unpack(archive: zipfile.ZipFile, folder: Path, most: int) -> None:
         # It reads as many bytes as the entry says, and compares their checksum.
         with archive.open(entry) as source, (folder / name).open("wb") as target:
             shutil.copyfileobj(source, target)
+
+
+def _name_of(entry: zipfile.ZipInfo) -> str:
+    return PureWindowsPath(PurePosixPath(entry.filename).name).name

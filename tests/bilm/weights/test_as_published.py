@@ -179,6 +179,16 @@ def test_zips_of_checkpoints(tmp_path):
     assert files.has_objective(path)
 
 
+def test_a_zip_of_weights_with_their_checkpoint(tf, tiny, tmp_path):
+    """The weights are read: no path names one of the two models in a zip."""
+    gold = Path(__file__).parents[2] / "gold/bilm_tf_checkpoint"
+    parts = [gold / "checkpoint", *gold.glob("model.ckpt-*")]
+    more = {f"save/{part.name}": part.read_bytes() for part in parts}
+    path = pack(tf, tmp_path / "212.zip", **more)
+    assert same_layers(BiLM.load(path), tiny)
+    assert not files.has_objective(path)
+
+
 def test_zips_of_our_own(tiny, tmp_path):
     tiny.save(tmp_path / "own")
     assert same_layers(BiLM.load(pack(tmp_path / "own", tmp_path / "own.zip")), tiny)
