@@ -26,7 +26,8 @@ def load_pipeline(source: str | Path) -> Language | None:
     if spacy.util.is_package(str(source)) and not named_path(source).exists():
         return spacy.load(str(source))
     path = find(source)
-    return spacy.load(path) if (path / "meta.json").exists() else None
+    files = path / "config.cfg", path / "meta.json"  # NLPL has the second, too
+    return spacy.load(path) if all(file.exists() for file in files) else None
 
 
 def elmo_of(nlp: Language) -> Elmo | None:

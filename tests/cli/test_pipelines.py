@@ -122,6 +122,17 @@ def test_a_folder_comes_before_a_package_of_its_name(folder, tmp_path, monkeypat
     assert plan.model == str(tmp_path / "numpy")
 
 
+def test_a_model_with_the_meta_of_nlpl(folder, tmp_path):
+    """Its zips have a `meta.json`, as pipelines do."""
+    shutil.copytree(folder / "bilm", tmp_path / "212")
+    (tmp_path / "212" / "meta.json").write_text('{"id": 212}')
+    rest = [folder / "text.txt", "--json"]
+    found = run("perplexity", tmp_path / "212", *rest)
+    assert found == run("perplexity", folder / "bilm", *rest)
+    plan, _ = make_plan(tmp_path / "212", [str(rest[0])], tmp_path / "out")
+    assert plan.fingerprint == BiLM.load(folder / "bilm").fingerprint()
+
+
 def test_the_elmo_of_several_that_sets_the_tensor(folder, tmp_path):
     """As `embed` reads with: commands agree on the biLM of a pipeline."""
     nlp = spacy.blank("en")
