@@ -6,7 +6,7 @@ import spacy
 from spacy.language import Language
 
 from ..files import named_path
-from ..models import find
+from ..models import find, installed
 from .component import Elmo
 
 
@@ -23,7 +23,8 @@ def load_pipeline(source: str | Path) -> Language | None:
     Raises:
         Exception: As `models.find` and `spacy.load`.
     """
-    if spacy.util.is_package(str(source)) and not named_path(source).exists():
+    is_package = str(source) not in installed() and spacy.util.is_package(str(source))
+    if is_package and not named_path(source).exists():
         return spacy.load(str(source))
     path = find(source)
     files = path / "config.cfg", path / "meta.json"  # NLPL has the second, too

@@ -133,6 +133,22 @@ def test_a_model_with_the_meta_of_nlpl(folder, tmp_path):
     assert plan.fingerprint == BiLM.load(folder / "bilm").fingerprint()
 
 
+def test_a_bilm_whose_package_has_its_name(folder, tmp_path, monkeypatch):
+    """It is no pipeline that spaCy could load."""
+    shutil.copytree(folder / "bilm", tmp_path / "sv_elmo_lg")
+    about = tmp_path / "sv_elmo_lg-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Name: sv_elmo_lg\nVersion: 1\n")
+    entry = "[spacy_elmo_models]\nsv_elmo_lg = sv_elmo_lg\n"
+    (about / "entry_points.txt").write_text(entry)
+    monkeypatch.syspath_prepend(tmp_path)
+    rest = [folder / "text.txt", "--json"]
+    found = run("perplexity", "sv_elmo_lg", *rest)
+    assert found == run("perplexity", folder / "bilm", *rest)
+    plan, _ = make_plan("sv_elmo_lg", [str(rest[0])], tmp_path / "out")
+    assert plan.fingerprint == BiLM.load(folder / "bilm").fingerprint()
+
+
 def test_the_elmo_of_several_that_sets_the_tensor(folder, tmp_path):
     """As `embed` reads with: commands agree on the biLM of a pipeline."""
     nlp = spacy.blank("en")
