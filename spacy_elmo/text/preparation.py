@@ -119,20 +119,21 @@ def prepare(
     """
     output = named_path(output)
     files = [describe(path, kind) for path, _ in files_of(sources, leave_out=output)]
+    paths, kinds = [Path(file.path) for file in files], [file.kind for file in files]
+    hashes = [sha256(path) for path in paths]
+    wanted = {"request": asdict(request), "sources": hashes, "kinds": kinds}
+    with suppress(ValueError):  # it is damaged, or another process replaces it
+        if shards.is_prepared(output) and _fits(shards.read_manifest(output), wanted):
+            return shards.check_files(output)  # as any number of processes may
     with held(output):
-        paths = [Path(file.path) for file in files]
         refuse_to_write_over(paths, output, overwrite=overwrite)
-        hashes, kinds = [sha256(path) for path in paths], [file.kind for file in files]
-        wanted = {"request": asdict(request), "sources": hashes, "kinds": kinds}
         manifest: dict[str, Any] = {}
         try:
             manifest = shards.check_files(output) if shards.is_prepared(output) else {}
         except ValueError:
             if not overwrite:
                 raise
-        # Version 0.2 writes no kinds, and reads CoNLL-U as lines of text.
-        found = manifest if "conllu" in kinds else {"kinds": kinds, **manifest}
-        if wanted == {key: found.get(key) for key in wanted}:
+        if _fits(manifest, wanted):
             return manifest
         if manifest and not overwrite:
             raise Errors.EL042(path=output)
@@ -148,6 +149,14 @@ def prepare(
         _replace(output, {**made, shards.MANIFEST: json_with_checksum(manifest)})
         shutil.rmtree(parts, ignore_errors=True)  # all files are written already
         return manifest
+
+
+def _fits(manifest: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    """Return whether a corpus was prepared from these files with these settings."""
+    kinds = wanted["kinds"]
+    # Version 0.2 writes no kinds, and reads CoNLL-U as lines of text.
+    found = manifest if "conllu" in kinds else {"kinds": kinds, **manifest}
+    return wanted == {key: found.get(key) for key in wanted}
 
 
 def _ours(output: Path) -> list[Path]:

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spacy_elmo import BiLM
-from spacy_elmo.files import json_with_checksum, read_json
+from spacy_elmo.files import held, json_with_checksum, read_json
 from spacy_elmo.text import Request, preparation, prepare, read_sentences
 from spacy_elmo.text.corpus import BOS_ID, EOS_ID, build_corpus
 from spacy_elmo.text.preparation import PARTS
@@ -352,3 +352,17 @@ def test_one_process_prepares_a_folder(text, tmp_path, monkeypatch):
     monkeypatch.setattr(preparation, "make_part", make)
     prepare([text], tmp_path / "out", PLAIN, progress=False)
     assert contents(tmp_path / "out") == contents(tmp_path / "expected")
+
+
+def test_any_number_of_processes_find_that_a_folder_is_prepared(text, tmp_path):
+    """As several that begin with the same command do."""
+    made = prepare([text], tmp_path / "out", PLAIN, progress=False)
+    with held(tmp_path / "out"):  # another one checks it, or replaces it
+        assert prepare([text], tmp_path / "out", PLAIN, progress=False) == made
+        with pytest.raises(ValueError, match="EL124"):
+            prepare([text], tmp_path / "out", Request(), progress=False)
+        (tmp_path / "out" / "words.txt").write_text("")
+        with pytest.raises(ValueError, match="EL124"):
+            prepare([text], tmp_path / "out", PLAIN, progress=False)
+    with pytest.raises(ValueError, match="EL041"):
+        prepare([text], tmp_path / "out", PLAIN, progress=False)
