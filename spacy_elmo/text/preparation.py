@@ -139,8 +139,10 @@ def prepare(
             raise Errors.EL042(path=output)
         reader_of(request)  # raises before anything is written
         parts = _parts_folder(output, wanted)
-        n_parts = _make_parts(files, parts, request, processes, progress)
-        _check_unchanged(files, hashes, parts)
+        try:
+            n_parts = _make_parts(files, parts, request, processes, progress)
+        finally:  # parts of changed files are not kept for the next call
+            _check_unchanged(files, hashes, parts)
         read = partial(_read_parts, parts, n_parts, request.max_tokens, progress)
         manifest = {"format": shards.FORMAT_VERSION, **wanted}
         manifest |= _join_parts(read, parts / WHOLE, request)

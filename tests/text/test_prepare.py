@@ -323,6 +323,32 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
     assert manifest["counts"]["lines"] == path.read_text().count("\n")
 
 
+def test_parts_of_changed_files_are_not_those_of_the_files_before(
+    tmp_path, monkeypatch
+):
+    """Reading ends where the second file is opened; both files are then restored."""
+    monkeypatch.setattr(preparation, "BLOCK", 1 << 20)
+    paths, real = [tmp_path / "a.txt", tmp_path / "b.txt"], preparation.make_part
+    before = ["a line of words\n" * 400_000, "another line\n"]  # of several ranges
+    for path, text in zip(paths, before):
+        path.write_text(text)
+
+    def make(block, part, request):
+        for path in paths:
+            path.write_text(path.read_text().replace("line", "row."))
+        return real(block, part, request)
+
+    monkeypatch.setattr(preparation, "make_part", make)
+    with pytest.raises(ValueError, match="EL204"):
+        prepare(paths, tmp_path / "out", PLAIN, progress=False)
+    monkeypatch.setattr(preparation, "make_part", real)
+    for path, text in zip(paths, before):
+        path.write_text(text)
+    manifest = prepare(paths, tmp_path / "out", PLAIN, progress=False)
+    assert manifest["counts"]["lines"] == 400_001
+    assert "row." not in open_corpus(tmp_path / "out").words
+
+
 def test_a_file_that_is_only_touched_while_it_is_read_is_the_same(
     text, tmp_path, monkeypatch
 ):
