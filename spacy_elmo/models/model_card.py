@@ -32,7 +32,7 @@ def _problem(card: Any) -> str | None:
     while card is not None:
         if not isinstance(card, dict):
             return "it is no card"
-        if type(card.get("tokens_seen", 0)) is not int:
+        if type(card.get("tokens_seen") or 0) is not int:  # null: nobody knows
             return f"its tokens_seen is {card['tokens_seen']!r}"
         card = card.get("started_from")
     return None
@@ -90,7 +90,7 @@ def read_page(folder: Path) -> str | None:
 def tokens_read(card: dict[str, Any]) -> int:
     """Return the number of tokens that a model and the models before it have read.
     Tokens that were read twice count twice."""
-    return sum(each.get("tokens_seen", 0) for each in (card, *ancestors(card)))
+    return sum(each.get("tokens_seen") or 0 for each in (card, *ancestors(card)))
 
 
 def ancestors(card: dict[str, Any]) -> list[dict[str, Any]]:

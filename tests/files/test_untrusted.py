@@ -14,7 +14,7 @@ from spacy_elmo.bilm.objectives import FILE, FullSoftmax, load
 from spacy_elmo.embed.plan import read_plan
 from spacy_elmo.embed.shard import read_shard
 from spacy_elmo.errors import ElmoError
-from spacy_elmo.models import read_card, started_from
+from spacy_elmo.models import read_card, started_from, tokens_read
 from spacy_elmo.pretrain import checkpoint
 from spacy_elmo.pretrain.config import read_config
 from spacy_elmo.text import Request, describe, prepare, read_lines
@@ -213,7 +213,7 @@ def test_folder_without_permission(folder, monkeypatch):
         ("{", "EL002"),
         ('{"tokens_seen": "many"}', "EL003"),
         ('{"started_from": "en_elmo_sm"}', "EL003"),
-        ('{"started_from": {"text": {}, "tokens_seen": null}}', "EL003"),
+        ('{"started_from": {"text": {}, "tokens_seen": [1]}}', "EL003"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*ELW52")
@@ -221,6 +221,13 @@ def test_card_that_is_none(folder, text, code):
     (folder / "own" / "card.json").write_text(text)
     with pytest.raises(ValueError, match=rf"{code}.*card\.json"):
         started_from(folder / "own")
+
+
+@pytest.mark.filterwarnings("ignore:.*ELW52")
+def test_a_card_by_hand_may_leave_out_how_much_was_read(folder):
+    (folder / "own" / "card.json").write_text('{"text": {}, "tokens_seen": null}')
+    card = read_card(folder / "own")
+    assert tokens_read({"tokens_seen": 3, "started_from": card}) == 3
 
 
 def test_bits_of_an_hdf5_file(folder):
