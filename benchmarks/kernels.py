@@ -4,8 +4,9 @@
 
 It prints GFLOP/s of the matrix multiplications of 64 sentences whose tokens were not
 read before, and their share of torch's own large multiplication in the same precision;
-milliseconds of these sentences, and of one of 20 tokens that were read before; the
-largest error of their layers against the definition in float64, as a share of the
+GFLOP/s of the library's own multiplication alone, which nothing that it computes can
+exceed; milliseconds of these sentences, and of one of 20 tokens that were read before;
+the largest error of their layers against the definition in float64, as a share of the
 largest number. All is measured on one thread, in turn. Without the library ("none")
 PyTorch computes.
 """
@@ -17,7 +18,7 @@ import torch
 import typer
 
 from spacy_elmo.bilm import BiLM, TokenCache
-from spacy_elmo.bilm.kernels import find_library, force
+from spacy_elmo.bilm.kernels import find_library, force, native
 from spacy_elmo.bilm.kernels.kernel import KERNELS
 
 from .inference import Definition
@@ -38,6 +39,8 @@ from .speed_limits import flops_per_token, large_product
 from .timing import MODEL
 
 SENTENCES = 64
+PRODUCT = 96, 256, 2048  # rows, inputs and outputs, as of a step of en_elmo_sm
+TIMES = 100  # that it is computed in a run
 Row = dict[str, Any]
 
 
@@ -70,6 +73,27 @@ def read(bilm: BiLM, instructions: str, batches: list[Sentences]) -> float:
     return 1.0
 
 
+def own_product(instructions: str, precision: str) -> Run:
+    """Return a run of the library's own multiplication; its units are FLOP."""
+    library, (M, K, N) = native.load(instructions), PRODUCT
+    mode, columns = library.mode(precision), library.columns(N)
+    tensors = {
+        "weight": library.pack(mode, columns, torch.randn(K, N)),
+        "bias": torch.zeros(len(columns)),
+        "x": torch.randn(M, K),
+        "out": torch.empty(M, N),
+    }
+
+    def product() -> float:
+        sizes = {"mode": mode, "n_rows": M, "n_in": K, "n_out": N}
+        task = library.new("elmo_product", **sizes, **tensors)
+        for _ in range(TIMES):
+            library.call("linear", task)
+        return TIMES * 2.0 * M * K * N
+
+    return product
+
+
 def error(bilm: BiLM, instructions: str, sentences: Sentences) -> float:
     """Return the largest error of the layers, as a share of the largest number."""
     expected = torch.cat(Definition(bilm, torch.float64).encode(sentences), dim=1)
@@ -95,6 +119,8 @@ def measure(name: str, rounds: int) -> list[Row]:
         errors.append(error(cold, instructions, sentences))
         runs[f"{i} many"] = partial(read, cold, instructions, [sentences])
         runs[f"{i} one"] = partial(read, warm, instructions, single)
+        if instructions != "none":
+            runs[f"{i} product"] = own_product(instructions, precision)
     for precision in {precision for _, precision in cases}:
         runs[precision] = large_product(torch.device("cpu"), precision=precision)
     with torch.no_grad():
@@ -109,6 +135,7 @@ def measure(name: str, rounds: int) -> list[Row]:
                 "precision": precision,
                 "GFLOP/s": n_flops * many / 1e9,
                 "of torch's product": n_flops * many / found[precision],
+                "product alone": found.get(f"{i} product", 0.0) / 1e9,
                 "ms of 64": 1000 / many,
                 "ms of one": 1000 / one / len(single),
                 "error": errors[i],
