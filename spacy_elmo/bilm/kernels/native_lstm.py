@@ -118,11 +118,9 @@ def read_layers(
     in_order = torch.arange(N, device="cpu")
     write_rows = [in_order, checked_rows(write_back_N, N, N)]
     if state is None:
-        h = [x_VH.new_zeros(L, B, H), x_VH.new_zeros(L, B, H)]
-        c = [x_VH.new_zeros(L, B, C), x_VH.new_zeros(L, B, C)]
-    else:
-        h = [checked_floats(direction.h, L, B, H).clone() for direction in state]
-        c = [checked_floats(direction.c, L, B, C).clone() for direction in state]
+        state = BiLMState.zeros(config, 1, x_VH).map(lambda x: x.expand(-1, B, -1))
+    h = [_copy(direction.h, L, B, H) for direction in state]
+    c = [_copy(direction.c, L, B, C) for direction in state]
     layers = torch.empty(L + 1, N, 2, H, dtype=torch.float32, device="cpu")
     sizes = torch.tensor(batch_sizes, device="cpu")
     task = library.new(
@@ -148,3 +146,8 @@ def read_layers(
     )
     library.call("read", task)
     return layers, BiLMState(LstmState(h[0], c[0]), LstmState(h[1], c[1]))
+
+
+def _copy(x: Tensor, *shape: int) -> Tensor:
+    """Return a copy that the library may write to, by NumPy as in `checked_floats`."""
+    return torch.from_numpy(checked_floats(x, *shape).numpy().copy())

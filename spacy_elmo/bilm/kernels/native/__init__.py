@@ -11,6 +11,7 @@ Shapes: K rows and N columns of a matrix.
 from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -151,10 +152,13 @@ def pick(columns: Tensor, *values_N: Tensor) -> Tensor:
 
 def checked_floats(x: Tensor, *shape: int) -> Tensor:
     """Return a contiguous tensor for the library. Raises TypeError if it has another
-    shape or dtype: the library would read memory behind its end."""
+    shape or dtype: the library would read memory behind its end.
+
+    NumPy makes the copy if one is needed. A second thread of torch would look for more
+    work for a while, on the processor that the library's second thread needs."""
     if x.shape != shape or x.dtype != torch.float32 or x.device.type != "cpu":
         raise TypeError(f"float32 {shape} on a CPU expected, not {x.dtype} {x.shape}")
-    return x.detach().contiguous()
+    return torch.from_numpy(np.ascontiguousarray(x.detach().numpy()))
 
 
 def checked_rows(rows: Tensor, n_rows: int, *shape: int) -> Tensor:
