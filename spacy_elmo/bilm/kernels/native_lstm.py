@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from ...machine import zeros
 from ..config import BiLMConfig
 from ..lstm import BiLMState, LstmState
 from ..model import BidirectionalLM
@@ -118,9 +119,11 @@ def read_layers(
     in_order = torch.arange(N, device="cpu")
     write_rows = [in_order, checked_rows(write_back_N, N, N)]
     if state is None:
-        state = BiLMState.zeros(config, 1, x_VH).map(lambda x: x.expand(-1, B, -1))
-    h = [_copy(direction.h, L, B, H) for direction in state]
-    c = [_copy(direction.c, L, B, C) for direction in state]
+        h = [zeros((L, B, H), x_VH.device) for _ in range(2)]
+        c = [zeros((L, B, C), x_VH.device) for _ in range(2)]
+    else:
+        h = [_copy(direction.h, L, B, H) for direction in state]
+        c = [_copy(direction.c, L, B, C) for direction in state]
     layers = torch.empty(L + 1, N, 2, H, dtype=torch.float32, device="cpu")
     sizes = torch.tensor(batch_sizes, device="cpu")
     task = library.new(
