@@ -138,7 +138,7 @@ def _refuse_changes(ctx: typer.Context, output: Path) -> None:
         if parameter.name not in of_runs
         and (source := ctx.get_parameter_source(parameter.name or ""))
         and source.name == "COMMANDLINE"
-        and ctx.params[parameter.name] != ()  # Click 8.1: no inputs are given, too
+        and ctx.params[parameter.name] != ()  # which Click 8.1 gives to no inputs
     ]
     if given:
         raise Errors.EL222(path=output, options=", ".join(given))

@@ -114,7 +114,7 @@ class LayerCache(ABC):
         if shim.state() == before:
             self.write(computed)
         del weights  # they were alive until here: see `BiLMShim.state`
-        # Of a GPU, those of the cache came there before they were looked at.
+        # On a GPU, the copies of cached layers are queued before anything reads them.
         return layers_LND
 
     def _warn_full(self, error: object) -> None:

@@ -247,40 +247,26 @@ def test_seconds_that_are_left(folder, tmp_path):
     assert state.seconds_left == pytest.approx((size - 500) / 300)
 
 
-def test_a_bar_of_very_many_shards_takes_little_time(folder, tmp_path, monkeypatch):
-    """Where a look at the folder takes seconds, few are taken."""
+@pytest.mark.parametrize(
+    ("first", "later", "end"), [(3.0, 3.0, 1000), (300.0, 0.01, 310)]
+)
+def test_looks_at_very_many_shards_are_few(
+    folder, tmp_path, monkeypatch, first, later, end
+):
+    """Where each takes seconds; but not for long after a slow first one, at shards that
+    were there before."""
     make_plan(str(folder / "model"), [str(folder / "a.txt")], tmp_path, shard_mb=SMALL)
     now, look, looks = [0.0], Progress.look, []
 
     def slow(progress):
-        looks.append(now[0])
-        now[0] += 3.0
-        return look(progress)
-
-    monkeypatch.setattr(Progress, "look", slow)
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    progress = Progress(read_plan(tmp_path), tmp_path, show=True)
-    while now[0] < 1000:
-        progress.show()
-        now[0] += 0.1
-    progress.close()
-    assert 5 < len(looks) < 15
-
-
-def test_a_bar_does_not_stop_after_a_slow_first_look(folder, tmp_path, monkeypatch):
-    """At a folder with very many shards of before."""
-    make_plan(str(folder / "model"), [str(folder / "a.txt")], tmp_path, shard_mb=SMALL)
-    now, look, looks = [0.0], Progress.look, []
-
-    def slow(progress):
-        now[0] += 0.01 if looks else 300.0
+        now[0] += later if looks else first
         looks.append(now[0])
         return look(progress)
 
     monkeypatch.setattr(Progress, "look", slow)
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     progress = Progress(read_plan(tmp_path), tmp_path, show=True)
-    while now[0] < 310:
+    while now[0] < end:
         progress.show()
         now[0] += 0.1
     progress.close()
