@@ -49,10 +49,12 @@ Row = dict[str, Any]
 
 
 def compare_vectors(trees: list[Tree], sentences: Sentences) -> list[Row]:
-    """Compare the layers of the models that ship, of those of tests/gold and of a
-    random one of the small published size."""
-    gold = [str(path) for path in sorted((ROOT / "tests" / "gold").glob("*/"))]
-    names = ["en_elmo_sm", "ko_elmo_sm", *gold, "random"]
+    """Compare the layers of the models that ship, of those of tests/gold that both
+    revisions have, and of a random one of the small published size."""
+    gold = [tree.source / "tests" / "gold" for tree in trees]
+    shared = set.intersection(*({path.name for path in g.glob("*/")} for g in gold))
+    in_gold = [str(gold[0] / name) for name in sorted(shared)]
+    names = ["en_elmo_sm", "ko_elmo_sm", *in_gold, "random"]
     found = []
     for tree in trees:
         text = tree.folder / "sentences.json"

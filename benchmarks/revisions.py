@@ -22,7 +22,7 @@ class Tree:
     """
 
     def __init__(self, source: Path, folder: Path) -> None:
-        self.folder = folder
+        self.source, self.folder = source, folder
         site = folder / "site"
         info = site / "spacy_elmo-0.dist-info"
         info.mkdir(parents=True)
@@ -85,10 +85,11 @@ class Tree:
 
 
 def check_out(revision: str, folder: Path) -> Path:
-    """Put the package of a revision into a folder."""
+    """Put the package of a revision into a folder, and its models of tests/gold."""
     folder.mkdir()
     archive = folder / "archive.zip"
     command = ["git", "archive", "--output", archive, revision]
-    subprocess.run([*command, "spacy_elmo", "pyproject.toml"], cwd=ROOT, check=True)
+    names = "spacy_elmo", "pyproject.toml", "tests/gold"
+    subprocess.run([*command, *names], cwd=ROOT, check=True)
     shutil.unpack_archive(archive, folder)
     return folder
