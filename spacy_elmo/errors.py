@@ -5,8 +5,11 @@ whose ``code`` is "EL013", and ``except Errors.EL013`` catches it. Warnings are 
 in the same way: ``warnings.warn(Warnings.ELW52(path=path))``.
 """
 
+import reprlib
 from string import Formatter
 from typing import Any
+
+from pydantic import ValidationError
 
 LONGEST = 1000  # characters of a value in a message: files of others have megabytes
 
@@ -42,6 +45,24 @@ class Coded(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (type(self), self.args, getattr(self, "errno", None))
+
+
+def one_line(error: Exception) -> str:
+    """Return the message of an error in one line. pydantic's names each setting, its
+    problem and the value that was found."""
+    if not isinstance(error, ValidationError):
+        return str(error).strip().partition("\n")[0] or type(error).__name__
+    problems = {}
+    for found in error.errors():
+        where = ".".join(str(p) for p in found["loc"] if p not in ("int", "float"))
+        message = found["msg"].removeprefix("Value error, ")
+        if where:
+            message = f"{where}: {message}"
+        is_named_wrong = found["type"] in ("missing", "extra_forbidden")
+        if where and not (is_named_wrong or isinstance(found["input"], dict)):
+            message += f", found {reprlib.repr(found['input'])}"
+        problems[where] = message
+    return "; ".join(problems.values())
 
 
 class ElmoError(Coded):
@@ -762,6 +783,12 @@ class Warnings(metaclass=_Table):
         "The format '{format}' has no place for the model's Unicode form, {form}. The "
         "model that is written reads text as it is: bring text into that form by "
         "unicodedata.normalize('{form}', text), or save in the format 'spacy-elmo'."
+    )
+    ELW73 = _warning(
+        "The format '{format}' has no place for the model's trained mix of layers. To "
+        "use the mix with the model that is written, set mix_weights = {weights} and "
+        "gamma = {gamma} in the component's section, or save in the format "
+        "'spacy-elmo'."
     )
     ELW55 = _warning(
         "Until this checkpoint, matrices were multiplied by '{before}', which does not "

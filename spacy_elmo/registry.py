@@ -1,7 +1,9 @@
 """Registries, to which other packages can add. Settings give the registered names.
 
 Each registry has a group of entry points with its name, such as
-`spacy_elmo_objectives`. confection fills in defaults and checks the types of arguments.
+`spacy_elmo_objectives`. A registered function declares the types and bounds of its
+settings (`pydantic.validate_call`). They hold for configurations and for files.
+
 The registries are not spaCy's, so that the trainer runs without spaCy. Only its loggers
 are spaCy's, found by their entry points.
 """

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from spacy_elmo.bilm.bilm import BiLM
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.kernels import check_precision, dispatch_key_of
+from spacy_elmo.bilm.weights import WritableFormat
+from spacy_elmo.bilm.weights.format import formats
 
 
 def tiny_config(**changes: Any) -> BiLMConfig:
@@ -25,6 +27,14 @@ def tiny_config(**changes: Any) -> BiLMConfig:
     }
     return BiLMConfig(**{**sizes, **changes})
 
+
+# The formats of weights of this package, and those of them that can be written.
+OURS = {
+    name: known
+    for name, known in formats().items()
+    if type(known).__module__.startswith("spacy_elmo.")
+}
+OURS_TO_WRITE = [name for name, f in OURS.items() if isinstance(f, WritableFormat)]
 
 # Sizes that fill vectors of numbers.
 EVEN_SIZES = BiLMConfig(hidden_dim=64, projection_dim=32, filters=((1, 16), (3, 48)))

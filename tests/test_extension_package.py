@@ -3,6 +3,7 @@ loaded and converted. It is installed with the tests, from tests/extension_packa
 
 import json
 import os
+import shutil
 import subprocess
 import time
 from importlib.metadata import PackageNotFoundError, distribution
@@ -101,7 +102,8 @@ def test_format_is_converted_to_and_from(folder, trained):
     run("convert", trained, folder / "npz", "--format", NPZ)
     run("convert", folder / "npz", folder / "back")
     bilm = BiLM.load(trained)
-    for path in (folder / "npz", folder / "npz" / "bilm.npz", folder / "back"):
+    file = folder / "npz" / "elmo_extension.npz"
+    for path in (folder / "npz", file, folder / "back"):
         assert same_layers(BiLM.load(path), bilm)
         assert files.read_config(path) == bilm.config
     assert json.loads(run("info", folder / "npz", "--json"))["fingerprint"] in run(
@@ -110,8 +112,24 @@ def test_format_is_converted_to_and_from(folder, trained):
     assert NPZ in run(
         "convert", trained, folder / "x", "--format", "nothing", fails=True
     )
-    with pytest.raises(FileNotFoundError, match=rf"EL001.*bilm.npz.*{NPZ}"):
+    with pytest.raises(FileNotFoundError, match=rf"EL001.*elmo_extension.npz.*{NPZ}"):
         BiLM.load(folder)
+
+
+def test_format_is_read_from_a_zip(folder, trained):
+    BiLM.load(trained).save(folder / "zipped", format=NPZ)
+    path = shutil.make_archive(folder / "model", "zip", folder / "zipped")
+    assert same_layers(BiLM.load(path), BiLM.load(trained))
+
+
+def test_format_takes_no_compressed_arrays(folder, trained):
+    """A small file could hold gigabytes of zeros."""
+    BiLM.load(trained).save(folder / "packed", format=NPZ)
+    file = folder / "packed" / "elmo_extension.npz"
+    with np.load(file) as arrays:
+        np.savez_compressed(file, **arrays, zeros=np.zeros(1 << 20))
+    with pytest.raises(ValueError, match=r"EL002.*compressed"):
+        BiLM.load(file)
 
 
 def test_format_is_read_by_a_pipeline(folder, trained):

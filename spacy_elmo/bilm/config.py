@@ -12,7 +12,7 @@ from pydantic import (
     model_validator,
 )
 
-from ..errors import Errors
+from ..errors import Errors, one_line
 
 # Upper bounds, far above every known model. A hostile configuration is refused before
 # memory is taken, or a million layers are made.
@@ -88,7 +88,7 @@ class BiLMConfig(BaseModel):
         try:
             super().__init__(**sizes)
         except ValidationError as error:
-            raise Errors.EL020(problem=_problem(error)) from error
+            raise Errors.EL020(problem=one_line(error)) from error
 
     @field_validator("filters", mode="before")
     @classmethod
@@ -148,17 +148,6 @@ class BiLMConfig(BaseModel):
     def from_dict(cls, sizes: dict[str, Any]) -> "BiLMConfig":
         """Return the configuration with these settings. Raises as `BiLMConfig`."""
         return cls(**sizes)
-
-
-def _problem(error: ValidationError) -> str:
-    problems = {}
-    for found in error.errors():
-        where = ".".join(str(p) for p in found["loc"] if p not in ("int", "float"))
-        message = found["msg"].removeprefix("Value error, ")
-        if where:
-            message = f"{where}: {message}, found {reprlib.repr(found['input'])}"
-        problems[where] = message
-    return "; ".join(problems.values())
 
 
 # The published English models by their usual names.

@@ -122,20 +122,20 @@ def _kernels(config: "BiLMConfig") -> list[list[str]]:
     """Return a row for each part of a model: its kernel in each of CASES."""
     import torch
 
-    from ..bilm.kernels import choose_all, dispatch_key_of
+    from ..bilm.kernels import choices, dispatch_key_of
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     key = dispatch_key_of(torch.empty(0, device=device), "float32")
-
-    def choose(rows: int, gradient: bool) -> dict[str, str]:
-        try:
-            return choose_all(key._replace(gradient=gradient), config, rows)
-        except Errors.EL150:  # a kernel that is forced can't do this
-            return {}
-
-    chosen = [choose(*case) for case in CASES.values()]
-    parts = max(chosen, key=len) or choose_all(key, config, 1)
-    return [[part, *(each.get(part, "can't") for each in chosen)] for part in parts]
+    table: dict[str, list[str]] = {}
+    for rows, gradient in CASES.values():
+        case = key._replace(gradient=gradient)
+        for part, choose in choices(case, config, rows).items():
+            try:
+                name = choose()
+            except Errors.EL150:  # a kernel that is forced can't do this
+                name = "can't"
+            table.setdefault(part, [part]).append(name)
+    return list(table.values())
 
 
 @app.command("convert")
@@ -175,7 +175,7 @@ def convert_cli(
             elif has_objective:
                 words = stored.config, stored.vocab
                 training["objective"] = weights.load_objective(place, *words)
-        elif has_objective or card or stored.mix:
-            msg.info(f"The format {writer.name} has no place for softmax, card and mix")
+        elif has_objective or card:
+            msg.info(f"The format {writer.name} has no place for softmax and card")
     weights.save(stored, target, format=writer.name, dtype=precision, **training)
     msg.good(f"Wrote {target} ({stored.n_parameters:,} parameters, {writer.name})")

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..errors import ElmoError
+from ..errors import ElmoError, one_line
 
 MAX_JSON = 32 << 20  # bytes of a JSON file
 MAX_WORDS = 512 << 20  # bytes of a list of words
@@ -57,7 +57,7 @@ def parsing(error: type[ElmoError], path: str | Path, **also: Any) -> Iterator[N
     # All others: parsers of HDF5, pickles, safetensors and msgpack raise dozens of
     # classes, few of them documented, for files that were made to break them.
     except Exception as found:
-        said = str(found).strip().partition("\n")[0] or type(found).__name__
+        said = one_line(found)
         raise error(**{"path": path, "error": said, "problem": said, **also}) from found
 
 

@@ -30,7 +30,7 @@ from thinc.api import to_numpy
 from thinc.types import Floats3d
 
 from ..bilm import check_at_least
-from ..bilm.kernels import choose_all
+from ..bilm.kernels import choices
 from ..errors import Errors, Warnings
 from ..files import named_path
 from ..machine import ProcessLock
@@ -174,7 +174,8 @@ def context_of(shim: BiLMShim) -> str:
     """Return a text of everything that layers depend on beside the tokens: the weights,
     and how they are computed with, down to the rounding."""
     with torch.no_grad():
-        kernels = choose_all(shim.bilm.fast.dispatch_key(), shim.bilm.config, 1)
+        parts_of = choices(shim.bilm.fast.dispatch_key(), shim.bilm.config, 1)
+        kernels = [choose() for choose in parts_of.values()]
     device = shim.bilm.device
     is_gpu = device.type == "cuda"  # GPUs round differently
     parts = (
@@ -185,7 +186,7 @@ def context_of(shim: BiLMShim) -> str:
         f"cuda {torch.cuda.get_device_name(device)}" if is_gpu else device.type,
         torch.__version__,
         torch.backends.cpu.get_cpu_capability(),
-        *kernels.values(),
+        *kernels,
     )
     return " ".join(map(str, parts))
 

@@ -3,7 +3,6 @@ file (.cfg), and how it is read."""
 
 import configparser
 import json
-import reprlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -23,7 +22,7 @@ from pydantic import (
 
 from ..bilm import MAX_NUMBER, BiLMConfig
 from ..bilm.objectives import FullSoftmax, MakeObjective
-from ..errors import ElmoError, Errors
+from ..errors import ElmoError, Errors, one_line
 from ..files import MAX_JSON, check_plain, decode, named_path
 from ..models import locate
 from ..registry import registry
@@ -214,7 +213,7 @@ def read_config(path: Path, overrides: dict[str, Any] | None = None) -> Pretrain
     except KeyError as error:
         problem = f"it refers to {error}, which it does not have"
     except ValidationError as error:
-        problem = _settings(error)
+        problem = one_line(error)
     except (
         OSError,
         ValueError,
@@ -223,7 +222,7 @@ def read_config(path: Path, overrides: dict[str, Any] | None = None) -> Pretrain
         ArithmeticError,
         configparser.Error,
     ) as error:
-        problem = _one_line(str(error))
+        problem = _of_confection(str(error))
     raise Errors.EL037(path=path, problem=problem)
 
 
@@ -271,19 +270,7 @@ def _parse(sections: dict[str, Any]) -> PretrainConfig:
     return config
 
 
-def _settings(error: ValidationError) -> str:
-    """Return pydantic's message in one line, with the values it found."""
-    problems = []
-    for found in error.errors():
-        message = found["msg"].removeprefix("Value error, ")
-        misnamed = found["type"] in ("missing", "extra_forbidden")
-        if len(found["loc"]) > 1 and not misnamed:
-            message += f", found {reprlib.repr(found['input'])}"
-        problems.append(f"{'.'.join(map(str, found['loc']))}: {message}")
-    return "; ".join(problems)
-
-
-def _one_line(message: str) -> str:
+def _of_confection(message: str) -> str:
     """Return confection's message without the dump of the section below it."""
     lines = [" ".join(line.split()) for line in message.splitlines()]
     kept = [line for line in lines if line and not line.startswith(("{", "Config "))]

@@ -7,6 +7,8 @@ from attacks import kills, text, threads
 from attacks.__main__ import NAMES, attack
 from attacks.files import ALLOWED, CORPUS, replay
 from attacks.report import Run
+from attacks.targets import TARGETS
+from tests.models import OURS
 
 CASES = sorted(path for path in CORPUS.glob("*/*") if path.is_dir())
 # Minutes of each attack, one together.
@@ -38,6 +40,10 @@ def test_an_attack_that_ends_early_is_a_finding(tmp_path, monkeypatch):
     run = Run("kills", 0.1, seed=0, output=tmp_path)
     assert attack(run) == 1 and "ZeroDivisionError" in run.findings[0]
     assert list(tmp_path.glob("**/*.json"))
+
+
+def test_every_format_of_weights_is_attacked():
+    assert {"own" if name == "spacy-elmo" else name for name in OURS} <= set(TARGETS)
 
 
 def test_attacks_take_a_minute():

@@ -10,7 +10,7 @@ from spacy_elmo.pretrain.schedules import (
     warmup_stable_decay,
 )
 
-from .runs import CONFIG, SAMPLED, write_config
+from .runs import ADAPTIVE, CONFIG, SAMPLED, write_config
 
 
 @pytest.mark.parametrize(
@@ -100,6 +100,15 @@ def test_blocks_and_their_defaults(tmp_path):
     assert config.schedule()(0, 10_000) < 0.1
     sampled = read_config(write_config(tmp_path, CONFIG, **SAMPLED))
     assert sampled.objective()(4, 20).n_samples == 5
+
+
+def test_numbers_in_quotes_are_numbers(tmp_path):
+    """confection leaves them as they are."""
+    quoted = {
+        "training.objective": {**ADAPTIVE["training.objective"], "cutoffs": ["5"]}
+    }
+    adaptive = read_config(write_config(tmp_path, CONFIG, **quoted))
+    assert adaptive.objective()(8, 20).cutoffs == [5]
 
 
 def test_overrides():

@@ -19,14 +19,14 @@ from .matmul import multiply_by
 from .plan import (
     check_precision,
     check_training_precision,
-    choose_all,
+    choices,
     choose_gradients,
     choose_training_matmul,
 )
 
 __all__ = [
     "DispatchKey", "FastBiLM", "Prepared", "PreparedWeights", "check_precision",
-    "check_training_precision", "choose_all", "choose_gradients",
+    "check_training_precision", "choices", "choose_gradients",
     "choose_training_matmul", "describe_library", "dispatch_key_of", "find_library",
     "force", "forced_kernels", "is_traced", "key_of", "multiply_by",
 ]  # fmt: skip

@@ -79,7 +79,7 @@ def encode(
     """Return token vectors, (V, H).
 
     Without a gradient a CPU encodes one word after another, on one thread. So no vector
-    depends on the other words (torch_lstm.py says why).
+    depends on the other words (layer_by_layer.py says why).
 
     Args:
         encoder: The definition, with its weights.

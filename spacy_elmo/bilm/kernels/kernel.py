@@ -138,15 +138,19 @@ Outputs = tuple[list[Tensor], list[Tensor], BiLMState]  # of `BidirectionalLM.re
 class LstmKernel(Protocol):
     """Reads packed sequences in both directions (`BidirectionalLM.read`).
 
-    A kernel that plan.py chooses for a CPU without a gradient gives a sentence the same
-    bits alone and in any batch.
+    A kernel that computes without a gradient alone gives a sentence on a CPU the same
+    bits alone and in any batch. `layer_by_layer.one_after_another` does that for
+    kernels in PyTorch.
     """
 
     def can_run(self, key: DispatchKey, config: BiLMConfig) -> bool:
-        """Return whether the kernel can compute for a dispatch key."""
+        """Return whether the kernel can compute for a dispatch key. A forced kernel is
+        asked nothing else, so the answer must hold for every device, gradient, dtype
+        and clip, and where torch records operations."""
 
     def prepare(self, model: BidirectionalLM, key: DispatchKey) -> Any:
-        """Return the weights in the layout that the kernel reads, as above."""
+        """Return the weights in the layout that the kernel reads. The result is reused
+        until a weight changes, but not where a gradient is asked for."""
 
     def read(
         self,
@@ -154,9 +158,13 @@ class LstmKernel(Protocol):
         prepared: Any,
         inputs: Inputs,
     ) -> Outputs:
-        """Compute `model.read(*inputs)`, by the result of `prepare`. Autocast is off:
-        kernels choose their own dtype, and states are carried in the dtype of the
-        weights, since their errors would add up over a text."""
+        """Compute `model.read(*inputs)`, by the result of `prepare`.
+
+        Autocast is off: kernels choose their own dtype, which may be more exact than
+        the precision that is asked for. Token vectors come in any dtype. States are
+        carried in the dtype of the weights, since their errors would add up over a
+        text. There is dropout in training mode alone.
+        """
 
 
 # -- forced kernels ----------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""Reading both directions with a kernel of one LSTM layer, and what such kernels share.
+"""Reading both directions with a kernel of one LSTM layer, or of one sequence, and what
+such kernels share.
 
 Shapes: as in lstm.py.
 """
@@ -12,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import dropout as drop
 from torch.nn.functional import embedding
 
+from ...machine import thread_count
 from ..lstm import BiLMState, LstmStack, LstmState
 from ..model import BidirectionalLM
 from .kernel import DispatchKey, Inputs, Outputs
@@ -74,6 +76,38 @@ def read_stack(
         h_LBH.append(h_BH)
         c_LBC.append(c_BC)
     return outputs, LstmState(torch.stack(h_LBH), torch.stack(c_LBC))
+
+
+def one_after_another(read_one: Callable[[Inputs], Outputs], inputs: Inputs) -> Outputs:
+    """Read one sequence after another by `read_one`, on one thread. So a sequence has
+    the same bits in any batch.
+
+    Some functions of torch, such as sigmoid and addcmul, round a number by its place in
+    a tensor, so a row would depend on the other rows. Several threads would sum in
+    another order.
+    """
+    sizes_T = torch.tensor(inputs.batch_sizes)
+    first_T = sizes_T.cumsum(0) - sizes_T
+    rows = [first_T[sizes_T > b] + b for b in range(inputs.batch_sizes[0])]
+    with thread_count(1):
+        found = [
+            read_one(
+                inputs._replace(
+                    forward_N=inputs.forward_N[rows_T],
+                    backward_N=inputs.backward_N[rows_T],
+                    batch_sizes=[1] * len(rows_T),
+                    state=inputs.state.rows(slice(b, b + 1)),
+                )
+            )
+            for b, rows_T in enumerate(rows)
+        ]
+    aheads, backs, states = zip(*found)
+    packed_N = torch.argsort(torch.cat(rows))
+    ahead, back = (
+        [torch.cat(outputs)[packed_N] for outputs in zip(*sequences)]
+        for sequences in (aheads, backs)
+    )
+    return ahead, back, BiLMState.join(states)
 
 
 def gate_bias(bias: Tensor, forget_bias: float) -> Tensor:

@@ -6,7 +6,7 @@ choice.
 """
 
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import torch
 
@@ -108,15 +108,24 @@ def choose_gradients(device: str) -> str:
     return forced_kernels().get("gradients", best)
 
 
-def choose_all(key: DispatchKey, config: BiLMConfig, rows: int) -> dict[str, str]:
-    """Return the kernel of each part by name, and as "matmul" the library that
-    multiplies matrices. rows: number of sequences of a step."""
-    reads_characters = config.has_characters
-    tokens = choose_token_encoder(key, config) if reads_characters else "table"
-    chosen = {"token_encoder": tokens, "lstm": choose_lstm(key, config, rows)}
-    if key.gradient:
-        return {**chosen, "matmul": choose_training_matmul(key.device)}
-    return {**chosen, "matmul": key.instructions or "torch"}
+def choices(
+    key: DispatchKey, config: BiLMConfig, rows: int
+) -> dict[str, Callable[[], str]]:
+    """Return a function for each part of a model that chooses its kernel, and as
+    "matmul" one that chooses the library that multiplies matrices. A function raises
+    ValueError [EL150] if the forced kernel can't run. rows: number of sequences of a
+    step."""
+    return {
+        "token_encoder": lambda: (
+            choose_token_encoder(key, config) if config.has_characters else "table"
+        ),
+        "lstm": lambda: choose_lstm(key, config, rows),
+        "matmul": lambda: (
+            choose_training_matmul(key.device)
+            if key.gradient
+            else key.instructions or "torch"
+        ),
+    }
 
 
 def check_precision(precision: Precision, key: DispatchKey) -> None:

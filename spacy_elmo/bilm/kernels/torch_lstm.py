@@ -1,10 +1,6 @@
 """The LSTM layers without a gradient in PyTorch, for GPUs, for weights that are not
 float32, and for CPUs without the C library.
 
-A CPU reads one sequence after another, on one thread. Some functions of torch, such as
-sigmoid and addcmul, round a number by its place in a tensor, so a row would depend on
-the other rows. Several threads would sum in another order.
-
 A layer differs from the definition in two ways:
 
 - tanh(x) is computed as 2 sigmoid(2x) - 1, since torch's tanh takes ten times as long
@@ -23,13 +19,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ...machine import thread_count
 from ..config import BiLMConfig
-from ..lstm import BiLMState, LstmLayer
+from ..lstm import LstmLayer
 from ..model import BidirectionalLM
 from . import layer_by_layer
 from .kernel import DispatchKey, Inputs, Outputs
-from .layer_by_layer import gate_bias, last_rows
+from .layer_by_layer import gate_bias, last_rows, one_after_another
 from .matmul import linear
 
 # Bytes of gates that a CPU computes at once (docs/kernels.md).
@@ -46,8 +41,9 @@ class PackedWeights(NamedTuple):
 
 
 def can_run(key: DispatchKey, config: BiLMConfig) -> bool:
-    """Return whether no gradient is asked for."""
-    return not key.gradient
+    """Return whether no gradient is asked for. On a CPU the number of sequences decides
+    what is computed, and torch can't record that."""
+    return not (key.gradient or (key.traced and key.device == "cpu"))
 
 
 def pack(layer: LstmLayer, key: DispatchKey) -> PackedWeights:
@@ -121,28 +117,7 @@ def read(
     read_some = partial(layer_by_layer.read, run, model, prepared)
     if inputs.x_VH.device.type != "cpu":
         return read_some(inputs)
-    sizes_T = torch.tensor(inputs.batch_sizes)
-    first_T = sizes_T.cumsum(0) - sizes_T
-    rows = [first_T[sizes_T > b] + b for b in range(inputs.batch_sizes[0])]
-    with thread_count(1):
-        found = [
-            read_some(
-                inputs._replace(
-                    forward_N=inputs.forward_N[rows_T],
-                    backward_N=inputs.backward_N[rows_T],
-                    batch_sizes=[1] * len(rows_T),
-                    state=inputs.state.rows(slice(b, b + 1)),
-                )
-            )
-            for b, rows_T in enumerate(rows)
-        ]
-    aheads, backs, states = zip(*found)
-    packed_N = torch.argsort(torch.cat(rows))
-    ahead, back = (
-        [torch.cat(outputs)[packed_N] for outputs in zip(*sequences)]
-        for sequences in (aheads, backs)
-    )
-    return ahead, back, BiLMState.join(states)
+    return one_after_another(read_some, inputs)
 
 
 prepare = partial(layer_by_layer.prepare, pack)

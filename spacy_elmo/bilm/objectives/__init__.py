@@ -2,10 +2,10 @@
 
 from .adaptive import AdaptiveSoftmax
 from .full import FullSoftmax
-from .objective import FILE, MakeObjective, Objective, load, save
+from .objective import FILE, MakeObjective, Objective, in_chunks, load, save
 from .sampled import SampledSoftmax
 
 __all__ = [
     "FILE", "AdaptiveSoftmax", "FullSoftmax", "MakeObjective", "Objective",
-    "SampledSoftmax", "load", "save",
+    "SampledSoftmax", "in_chunks", "load", "save",
 ]  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from pydantic import validate_call
 from torch import Tensor, nn
 
 from ...errors import Errors
@@ -144,6 +145,7 @@ class AdaptiveSoftmax(Objective):
 
 
 @registry.objectives(AdaptiveSoftmax.name)
+@validate_call
 def adaptive_softmax(cutoffs: list[int]) -> MakeObjective:
     """Make an adaptive softmax, or a full one if no cutoff is inside the vocabulary.
 

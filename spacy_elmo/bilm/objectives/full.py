@@ -22,12 +22,13 @@ class FullSoftmax(Objective):
 
     def forward(self, h_NH: Tensor, target_N: Tensor) -> Tensor:
         """Return the log-probability of every target, (N,)."""
+        return in_chunks(self.log_p, h_NH, target_N, self.n_words)
 
-        def log_p(h: Tensor, target: Tensor) -> Tensor:
-            logits = F.linear(h, self.weight, self.bias).float()
-            return -F.cross_entropy(logits, target, reduction="none")
-
-        return in_chunks(log_p, h_NH, target_N, self.n_words)
+    def log_p(self, h_NH: Tensor, target_N: Tensor) -> Tensor:
+        """Return the log-probability of every target, (N,), with all logits in memory
+        at once."""
+        logits_NV = F.linear(h_NH, self.weight, self.bias).float()
+        return -F.cross_entropy(logits_NV, target_N, reduction="none")
 
     def vectors(self) -> Tensor:
         """Return the weight: one vector for each word, (V, H)."""

@@ -34,6 +34,7 @@ class Objective(nn.Module):
             ...
 
         @registry.objectives(MyObjective.name)
+        @validate_call
         def my_objective(temperature: float = 1.0) -> MakeObjective:
             return lambda width, n_words: MyObjective(width, n_words, temperature)
 

@@ -9,10 +9,11 @@ left out. In evaluation mode it is the full softmax, exactly.
 Shapes: N predictions, H projection, V vocabulary, S sampled words, R rows in use.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
+from pydantic import Field, validate_call
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -125,14 +126,15 @@ class SampledSoftmax(FullSoftmax):
 
 
 @registry.objectives(SampledSoftmax.name)
-def sampled_softmax(samples: int = 8192) -> MakeObjective:
+@validate_call
+def sampled_softmax(
+    samples: Annotated[int, Field(ge=1)] = 8192,
+) -> MakeObjective:
     """Make a sampled softmax, which costs the same for any vocabulary.
 
     Args:
         samples: Number of words drawn for a step.
     """
-    if samples < 1:
-        raise ValueError(f"samples must be at least 1, found {samples}")
     return lambda width, n_words: SampledSoftmax(width, n_words, samples)
 
 

@@ -135,7 +135,8 @@ def save(
         OSError: [EL013] A file can't be written.
 
     Warns:
-        UserWarning: [ELW72] The format can't hold the model's Unicode form.
+        UserWarning: [ELW72] The format can't hold the model's Unicode form. [ELW73] It
+            can't hold the mix of layers that was trained with the model.
     """
     writer, folder = writable_format(format), named_path(folder)
     if dtype not in writer.dtypes:
@@ -148,8 +149,11 @@ def save(
         if name != format and other.matches(folder):
             raise Errors.EL016(path=folder, name=name)
     if stored.form is not None and not writer.keeps_training:
-        lost = Warnings.ELW72(format=format, form=stored.form)
-        warnings.warn(lost, stacklevel=2)
+        warnings.warn(Warnings.ELW72(format=format, form=stored.form), stacklevel=2)
+    if stored.mix is not None and not isinstance(writer, MixedFormat):
+        weights, gamma = [round(w, 4) for w in stored.mix.weights], stored.mix.gamma
+        mix = Warnings.ELW73(format=format, weights=weights, gamma=gamma)
+        warnings.warn(mix, stacklevel=2)
     stored = stored.to(DTYPES[dtype])
     state = {} if objective is None else objective.state_dict()
     for name, array in [*stored.arrays.items(), *state.items()]:

@@ -26,8 +26,9 @@ from ...files import Writer, create_hdf5, write_files
 from ...registry import registry
 from ..arrays import check_shapes, shapes_of
 from ..config import BiLMConfig
-from ..objectives import Objective
+from ..objectives import FILE, Objective
 from .format import folder_of
+from .own import CARD
 from .stored import StoredBiLM, empty_arrays, renamed
 from .text_files import (
     check_can_be_read_again,
@@ -184,7 +185,7 @@ class BilmTfFormat(ArraysFormat):
         card: Mapping[str, Any] | None = None,
     ) -> None:
         """Write `options.json`, `weights.hdf5`, and the words if they are known. The
-        format has no objective and no card.
+        format has no objective and no card; those of the model before are removed.
 
         Raises:
             ValueError: [EL027] The format can't hold the model. [EL005] The folder has
@@ -201,7 +202,7 @@ class BilmTfFormat(ArraysFormat):
             check_can_be_read_again(stored.vocab, self.name)
             contents[VOCAB] = vocab_text(stored.vocab)
         contents[OPTIONS] = json.dumps(_options(stored), indent=2)
-        write_files(folder, contents, remove=[VOCAB])
+        write_files(folder, contents, remove=[VOCAB, FILE, CARD])
 
 
 def _write_arrays(arrays: Mapping[str, Tensor], path: Path) -> None:

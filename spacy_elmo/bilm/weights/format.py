@@ -23,7 +23,11 @@ PACKED = (".gz", ".tgz", ".tar", ".bz2", ".xz")
 
 
 class Format(Protocol):
-    """A format that biLMs are read from. A path is a folder, or a file in it.
+    """A format that biLMs are read from. A path is a folder, or a file in it. No folder
+    may match two formats.
+
+    A format may also have `files`, patterns of the names of its files, such as
+    "*.npz". They are read from zips then.
 
     Attributes:
         name: The registered name.
@@ -97,7 +101,8 @@ class WritableFormat(Format, Protocol):
         objective: Objective | None = None,
         card: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write all files of a model, or none.
+        """Write all files of a model, or none. Remove what is left of the model before,
+        also `softmax.safetensors` and `card.json`.
 
         Args:
             stored: The model. Its arrays are finite, and have one of the dtypes.

@@ -12,13 +12,14 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from ...errors import Errors
 from ...files import check_plain, named_path, parsing
 from ...registry import registry
 from ..config import BiLMConfig
-from .format import find_format
+from .format import find_format, formats
 from .stored import StoredBiLM
 
 WEIGHTS = (".hdf5", ".h5", ".pkl", ".safetensors")  # endings of their files
@@ -89,10 +90,12 @@ def _unpack(archive: zipfile.ZipFile, folder: Path, most: int) -> None:
     files = [file for file in files if not file[0].startswith(".")]  # those of macOS
     # Weights that were made of a checkpoint may be in a zip with it. They are read.
     has_weights = any(name.endswith(WEIGHTS) for name, _ in files)
+    of_others = [p for known in formats().values() for p in getattr(known, "files", ())]
     chosen: dict[str, zipfile.ZipInfo] = {}
     for name, entry in files:
         is_checkpoint = CHECKPOINT.fullmatch(name) and not has_weights
-        if not (name.endswith(WEIGHTS + OTHERS) or is_checkpoint):
+        is_ours = name.endswith(WEIGHTS + OTHERS) or is_checkpoint
+        if not (is_ours or any(fnmatchcase(name, p) for p in of_others)):
             continue
         if name in chosen:
             raise ValueError(f"it holds several files '{name}', perhaps several models")

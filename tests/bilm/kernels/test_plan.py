@@ -13,7 +13,7 @@ from spacy_elmo.bilm.kernels.plan import (
     TOKEN_KERNELS,
     check_precision,
     check_training_precision,
-    choose_all,
+    choices,
     choose_gradients,
     choose_lstm,
     choose_token_encoder,
@@ -25,6 +25,11 @@ from ...models import SENTENCES, tiny_config
 
 PLAIN, FAST, GPU = DispatchKey(), DispatchKey(instructions="avx2"), DispatchKey("cuda")
 UNCLIPPED = {"cell_clip": None, "proj_clip": None}
+
+
+def chosen(*facts):
+    """Return the kernel of each part."""
+    return {part: choose() for part, choose in choices(*facts).items()}
 
 
 def test_instructions_obey_the_variables_of_torch_and_onednn(monkeypatch):
@@ -131,16 +136,16 @@ def test_token_encoder():
 
 
 def test_all_parts_are_told_at_once():
-    found = choose_all(FAST, tiny_config(), 1)
+    found = chosen(FAST, tiny_config(), 1)
     assert found == {
         "token_encoder": "native_tokens",
         "lstm": "native_lstm",
         "matmul": "avx2",
     }
-    training = choose_all(FAST._replace(gradient=True), tiny_config(), 64)
+    training = chosen(FAST._replace(gradient=True), tiny_config(), 64)
     assert training["lstm"] == "autograd_lstm"
     assert training["matmul"] in KERNELS["training_matmul"]
-    table = choose_all(FAST, tiny_config(n_words=3), 1)
+    table = chosen(FAST, tiny_config(n_words=3), 1)
     assert table["token_encoder"] == "table"
 
 

@@ -12,22 +12,6 @@ def make_softmax(width, n_words, cutoffs=()):
     return adaptive_softmax(list(cutoffs))(width, n_words)
 
 
-def all_words(softmax, h, n_words):
-    """Log-probabilities of every word, asked for one by one."""
-    return torch.stack(
-        [softmax(h, torch.full((len(h),), w)) for w in range(n_words)], dim=1
-    )
-
-
-@pytest.mark.parametrize("cutoffs", [[], [4, 9]])
-def test_is_a_distribution_over_the_vocabulary(cutoffs):
-    torch.manual_seed(0)
-    softmax, h = make_softmax(16, 20, cutoffs), torch.randn(5, 16)
-    assert torch.allclose(
-        all_words(softmax, h, 20).exp().sum(1), torch.ones(5), atol=1e-5
-    )
-
-
 def test_full_softmax_in_chunks(monkeypatch):
     torch.manual_seed(0)
     softmax, h, target = FullSoftmax(8, 20), torch.randn(7, 8), torch.arange(7)

@@ -1,5 +1,7 @@
 """Objectives in files, by registered name and settings."""
 
+import inspect
+
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -41,16 +43,33 @@ def tilted(scale: float = 1.0) -> MakeObjective:
     return lambda width, n_words: Tilted(width, n_words, scale)
 
 
-# Settings that differ from the defaults. A new objective has its defaults.
+# Settings that differ from the defaults: otherwise a file that has lost them is read as
+# if it had them.
 SETTINGS = {
     AdaptiveSoftmax.name: {"cutoffs": [4, 9]},
     SampledSoftmax.name: {"samples": 6},
     Tilted.name: {"scale": 0.5},
+    "elmo-extension.TemperatureSoftmax.v1": {"temperature": 2.0},
 }
 OBJECTIVES = {
     name: make(**SETTINGS.get(name, {}))(16, 20)
     for name, make in registry.objectives.get_all().items()
 }
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_all_that_have_settings_have_some_here(name):
+    settings = inspect.signature(registry.objectives.get(name)).parameters
+    assert set(settings) == set(SETTINGS.get(name, {}))
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_is_a_distribution_over_the_vocabulary(name):
+    """In evaluation, so that perplexities of different objectives can be compared."""
+    torch.manual_seed(0)
+    objective, h = OBJECTIVES[name].eval(), torch.randn(5, 16)
+    log_p = [objective(h, torch.full((5,), word)) for word in range(20)]
+    assert torch.stack(log_p).exp().sum(0).allclose(torch.ones(5), atol=1e-5)
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
@@ -121,13 +140,20 @@ def test_damaged_file(tmp_path):
             load(path, 16, 20)
 
 
-@pytest.mark.parametrize("cutoffs", [["a"], [1.5], 3, None, {}])
-def test_settings_that_the_objective_does_not_have(tmp_path, cutoffs):
-    save(OBJECTIVES[AdaptiveSoftmax.name], tmp_path / "file")
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        *((AdaptiveSoftmax.name, {"cutoffs": c}) for c in (["a"], [1.5], 3, None, {})),
+        *((SampledSoftmax.name, {"samples": s}) for s in (2.5, "a", 0, None)),
+    ],
+)
+def test_settings_that_the_objective_does_not_have(tmp_path, name, settings):
+    save(OBJECTIVES[name], tmp_path / "file")
     header, arrays = read_with_checksum(tmp_path / "file", "objective")
-    header["settings"] = {"cutoffs": cutoffs}
+    header["settings"] = settings
     write_with_checksum(tmp_path / "file", arrays, "objective", header)
-    with pytest.raises(ValueError, match=r"EL00[26].*file"):
+    (setting,) = settings
+    with pytest.raises(ValueError, match=rf"EL002.*file.*{setting}.*: Input should be"):
         load(tmp_path / "file", 16, 20)
 
 

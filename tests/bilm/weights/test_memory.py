@@ -17,15 +17,13 @@ from spacy_elmo.pretrain import checkpoint
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.pretrain.optimizers import adam
 
+from ...models import OURS
 from ..many_langs import save_many_langs
 from .tensor_bundles import write_bundle
 
 # 23 million parameters, 90 MB.
 LARGE = BiLMConfig(hidden_dim=2048, projection_dim=256)
-NAMES = (
-    "spacy-elmo", "bilm-tf", "bilm-tf-checkpoint", "tf-hub", "zip", "many-langs",
-    "checkpoint",
-)  # fmt: skip
+NAMES = (*OURS, "checkpoint")  # `save` below writes a model in each
 PROBE = """
 import gc, sys
 from pathlib import Path

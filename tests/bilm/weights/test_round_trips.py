@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from spacy_elmo import BiLM
+from spacy_elmo.bilm.weights import Mix
 from spacy_elmo.bilm.weights.format import WritableFormat, formats
 
-from ...models import SENTENCES, same_layers, tiny_config
+from ...models import OURS_TO_WRITE, SENTENCES, same_layers, tiny_config
 
 
 @pytest.mark.parametrize(
@@ -36,6 +37,8 @@ def test_round_trips(tmp_path, changes):
         assert loaded.vocab == bilm.vocab
         assert loaded.fingerprint() == bilm.fingerprint()
         assert same_layers(loaded, bilm)
+        matching = [n for n, f in formats().items() if f.matches(tmp_path / name)]
+        assert matching == [name]
 
 
 def test_a_unicode_form_is_kept_or_the_loss_is_warned_of(tmp_path):
@@ -47,6 +50,17 @@ def test_a_unicode_form_is_kept_or_the_loss_is_warned_of(tmp_path):
     with pytest.warns(UserWarning, match=r"ELW72.*'bilm-tf'.*NFC"):
         bilm.save(tmp_path / "lost", format="bilm-tf")
     assert BiLM.load(tmp_path / "lost").form is None
+
+
+def test_a_mix_is_kept_or_the_loss_is_warned_of(tmp_path):
+    bilm = BiLM.random(tiny_config())
+    bilm.mix = Mix((0.5, -0.25, 1.0), 2.0)
+    with warnings.catch_warnings(action="error"):
+        bilm.save(tmp_path / "kept")
+    assert BiLM.load(tmp_path / "kept").mix == bilm.mix
+    with pytest.warns(UserWarning, match=r"ELW73.*bilm-tf.*0\.5, -0\.25, 1\.0.*2\.0"):
+        bilm.save(tmp_path / "lost", format="bilm-tf")
+    assert BiLM.load(tmp_path / "lost").mix is None
 
 
 def test_written_hdf5_is_the_one_that_was_read(gold, tmp_path):
@@ -85,9 +99,9 @@ def test_half_precision_is_near_and_half_the_size(tiny, tmp_path):
 def test_word_input_round_trip(tmp_path):
     words = ["<S>", "</S>", "<UNK>", "The", "cat"]
     bilm = BiLM.random(tiny_config(n_words=len(words)), vocab=words)
-    for folder, format in (("own", "spacy-elmo"), ("tf", "bilm-tf")):
-        bilm.save(tmp_path / folder, format=format)
-        loaded = BiLM.load(tmp_path / folder)
+    for format in OURS_TO_WRITE:
+        bilm.save(tmp_path / format, format=format)
+        loaded = BiLM.load(tmp_path / format)
         assert loaded.config.n_words == 5
         assert same_layers(loaded, bilm)
         (unknown, same), (known, _) = (
@@ -122,7 +136,7 @@ def test_a_vocabulary_from_another_system(tiny, tmp_path, mark, end, last):
     assert BiLM.load(tmp_path).vocab == vocab
 
 
-@pytest.mark.parametrize("format", ["spacy-elmo", "bilm-tf"])
+@pytest.mark.parametrize("format", OURS_TO_WRITE)
 @pytest.mark.parametrize(
     "vocab",
     [[], ["a\r"], ["a\r", "b\r"], ["a\r", "b"], ["\ufeffa"], ["a\nb"], ["\udce9"]],

@@ -9,9 +9,10 @@ import torch
 
 from spacy_elmo import BiLM
 from spacy_elmo.bilm.objectives import FullSoftmax
+from spacy_elmo.bilm.weights import has_objective
 from spacy_elmo.files import atomic as files
 
-from ...models import same_layers, tiny_config
+from ...models import OURS_TO_WRITE, same_layers, tiny_config
 
 
 def contents(folder):
@@ -19,7 +20,7 @@ def contents(folder):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("format", ["spacy-elmo", "bilm-tf"])
+@pytest.mark.parametrize("format", OURS_TO_WRITE)
 def test_full_disk_leaves_the_model_that_was_there(tiny, tmp_path, monkeypatch, format):
     tiny.save(tmp_path, format=format)
     before = contents(tmp_path)
@@ -117,6 +118,22 @@ def test_saving_over_another_model_leaves_nothing_of_it(tiny, tmp_path):
         tiny.save(tmp_path / "tf", format="bilm-tf")
 
 
+def test_saving_over_bilm_tf_leaves_no_softmax_and_no_card(tmp_path):
+    """Beside its weights people can have put both."""
+    vocab = ["<S>", "</S>", "<UNK>", "a"]
+    trained = BiLM.random(tiny_config(), vocab=vocab)
+    trained.save(tmp_path / "own", softmax=FullSoftmax(6, 4), card={})
+    trained.save(tmp_path / "tf", format="bilm-tf")
+    for name in ("softmax.safetensors", "card.json"):
+        (tmp_path / "own" / name).rename(tmp_path / "tf" / name)
+    assert has_objective(tmp_path / "tf")
+    BiLM.random(tiny_config(), seed=9, vocab=vocab).save(
+        tmp_path / "tf", format="bilm-tf"
+    )
+    files = ["options.json", "vocab.txt", "weights.hdf5"]
+    assert sorted(contents(tmp_path / "tf")) == files
+
+
 def test_saving_again_beside_other_options(tiny, tmp_path):
     tiny.save(tmp_path, format="bilm-tf")
     (tmp_path / "tokenizer_options.json").write_text("{}")
@@ -189,7 +206,7 @@ def killed_at(monkeypatch, n):
         monkeypatch.setattr(owner, name, operation)
 
 
-@pytest.mark.parametrize("format", ["spacy-elmo", "bilm-tf"])
+@pytest.mark.parametrize("format", OURS_TO_WRITE)
 @pytest.mark.slow
 def test_killed_anywhere_leaves_the_old_or_the_new(tiny, tmp_path, monkeypatch, format):
     """And what was left does not come back over what is saved later."""

@@ -1,12 +1,13 @@
 """An objective: a softmax with a temperature."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 import torch.nn.functional as F
+from pydantic import Field, validate_call
 from torch import Tensor, nn
 
-from spacy_elmo.bilm.objectives import MakeObjective, Objective
+from spacy_elmo.bilm.objectives import MakeObjective, Objective, in_chunks
 from spacy_elmo.registry import registry
 
 
@@ -22,6 +23,9 @@ class TemperatureSoftmax(Objective):
 
     def forward(self, h_NH: Tensor, target_N: Tensor) -> Tensor:
         """Return the log-probability of every target, (N,)."""
+        return in_chunks(self._log_p, h_NH, target_N, self.logits_per_prediction)
+
+    def _log_p(self, h_NH: Tensor, target_N: Tensor) -> Tensor:
         logits_NV = F.linear(h_NH, self.weight).float() / self.temperature
         return -F.cross_entropy(logits_NV, target_N, reduction="none")
 
@@ -35,6 +39,9 @@ class TemperatureSoftmax(Objective):
 
 
 @registry.objectives(TemperatureSoftmax.name)
-def temperature_softmax(temperature: float = 1.0) -> MakeObjective:
+@validate_call
+def temperature_softmax(
+    temperature: Annotated[float, Field(gt=0)] = 1.0,
+) -> MakeObjective:
     """Make a softmax with a temperature."""
     return lambda width, n_words: TemperatureSoftmax(width, n_words, temperature)

@@ -1,6 +1,7 @@
 """A weight format: everything in one .npz file of NumPy."""
 
 import json
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,13 +10,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from spacy_elmo.bilm import BiLMConfig
-from spacy_elmo.bilm.weights import StoredBiLM
+from spacy_elmo.bilm import BiLMConfig, objectives
+from spacy_elmo.bilm.weights import CARD, StoredBiLM
 from spacy_elmo.errors import Errors
 from spacy_elmo.files import reading, write_files
 from spacy_elmo.registry import registry
 
-FILE = "bilm.npz"
+FILE = "elmo_extension.npz"
 
 
 @registry.formats("elmo-extension-npz")
@@ -24,6 +25,7 @@ class NpzFormat:
 
     name = "elmo-extension-npz"
     layout = f"'{FILE}'"
+    files = (FILE,)
     dtypes = ("float32",)
     keeps_training = False
 
@@ -66,7 +68,8 @@ class NpzFormat:
             with path.open("wb") as file:
                 np.savez(file, header=np.array(json.dumps(header)), **arrays)
 
-        write_files(folder, {FILE: write})  # an older file stays if this fails
+        # An older model stays whole if this fails.
+        write_files(folder, {FILE: write}, remove=[objectives.FILE, CARD])
 
 
 def _file(path: Path) -> Path:
@@ -76,5 +79,10 @@ def _file(path: Path) -> Path:
 @contextmanager
 def _open(path: Path) -> Iterator[Path]:
     """Give the file. What fails while it is read is one error, of a damaged file."""
-    with reading(_file(path), Errors.EL002, format="an .npz file"):
-        yield _file(path)
+    file = _file(path)
+    with reading(file, Errors.EL002, format="an .npz file"):
+        with zipfile.ZipFile(file) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+        if size > file.stat().st_size:
+            raise ValueError("its arrays are compressed, to any size perhaps")
+        yield file
