@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..machine import ProcessLock, default_settings, take_rows, to_device
+from ..machine import ProcessLock, default_settings, join_rows, put_rows, take_rows
 from .kernels import Prepared
 
 # Words whose token vectors are kept by default: 25 MB at the small published size.
@@ -83,7 +83,7 @@ class TokenCache:
         if known_KH is None:
             return new_MH
         row |= {word: i for i, word in enumerate(missing, start=len(known))}
-        both_VH = torch.cat([known_KH, new_MH])
+        both_VH = join_rows([known_KH, new_MH])
         return take_rows(both_VH, [row[word] for word in words])
 
 
@@ -108,7 +108,7 @@ class _Rows:
         if needed > have:  # the size may be new
             larger = new_MH.new_empty(min(size, max(needed, 2 * have)), new_MH.shape[1])
             if have:
-                larger[:have] = self.vectors_KH
+                put_rows(larger, range(have), self.vectors_KH)
             self.vectors_KH = larger
         chosen = []
         for word in words:
@@ -119,4 +119,4 @@ class _Rows:
                     _, number = self.numbers.popitem(last=False)
             self.numbers[word] = number
             chosen.append(number)
-        self.vectors_KH[to_device(chosen, new_MH.device)] = new_MH
+        put_rows(self.vectors_KH, chosen, new_MH)

@@ -20,6 +20,8 @@ from .transfer import (
     GPU_BATCH_LIMITS,
     batch_limits,
     copy_rows,
+    join_rows,
+    put_rows,
     take_rows,
     to_device,
     to_host,
@@ -30,6 +32,7 @@ __all__ = [
     "CPU_BATCH_LIMITS", "GPU_BATCH_LIMITS", "INSTRUCTIONS", "PRECISIONS",
     "Precision", "ProcessLock", "batch_limits", "check_name", "copy_rows", "cpu_model",
     "default_settings", "describe_cpu", "device_name", "float32_mode",
-    "has_bfloat16_products", "instructions", "onednn_is_on", "prepare_for_forks",
-    "safe_from_forks", "take_rows", "thread_count", "to_device", "to_host", "zeros",
+    "has_bfloat16_products", "instructions", "join_rows", "onednn_is_on",
+    "prepare_for_forks", "put_rows", "safe_from_forks", "take_rows", "thread_count",
+    "to_device", "to_host", "zeros",
 ]  # fmt: skip

@@ -51,6 +51,21 @@ def take_rows(x_ND: Tensor, numbers: Sequence[int]) -> Tensor:
     return x_ND[to_device(numbers, x_ND.device)]
 
 
+def put_rows(y_MD: Tensor, numbers: Sequence[int], x_ND: Tensor) -> None:
+    """Write the rows of a matrix into some rows of another one."""
+    if y_MD.device.type == "cpu" and x_ND.dtype == y_MD.dtype == torch.float32:
+        y_MD.numpy()[numbers] = x_ND.detach().numpy()
+    else:
+        y_MD[to_device(numbers, y_MD.device)] = x_ND
+
+
+def join_rows(parts: Sequence[Tensor]) -> Tensor:
+    """Return the rows of matrices as one matrix."""
+    if all(x.device.type == "cpu" and x.dtype == torch.float32 for x in parts):
+        return torch.from_numpy(np.concatenate([x.detach().numpy() for x in parts]))
+    return torch.cat(list(parts))
+
+
 def copy_rows(x_LND: Tensor, from_N: Tensor, y_LMD: Tensor, to_N: Tensor) -> None:
     """Copy some rows of each layer into rows of another array, layer by layer: one fits
     a CPU's cache."""

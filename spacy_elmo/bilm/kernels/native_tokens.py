@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ...machine import join_rows
 from ..config import BiLMConfig
 from ..token_encoder import CharCnnEncoder, Highway
 from . import native
@@ -138,7 +139,7 @@ def encode(
             x_VS = _multiply(weights.library, "linear", weights.projection, x_VS)
         found.append(x_VS)
         first += len(ids_VC)
-    return torch.cat(found)
+    return join_rows(found)
 
 
 def _char_cnn(library: Library, filters: Fields, ids_VC: Tensor) -> Tensor:
