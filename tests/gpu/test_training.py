@@ -19,8 +19,8 @@ from spacy_elmo.pretrain.optimizers import adam
 from spacy_elmo.text.corpus import build_corpus
 
 from ..pretrain.runs import (
-    ADAPTIVE,
     CONFIG,
+    OBJECTIVES,
     SAMPLED,
     command,
     log,
@@ -35,16 +35,14 @@ pytestmark = needs_gpu
 
 ON_GPU = CONFIG.replace('device = "cpu"', f'device = "{DEVICE}"')
 NO_CLIPS = "cell_clip = null\nproj_clip = null\nchar_dim"
-OBJECTIVES = pytest.mark.parametrize(
-    "objective", [{}, ADAPTIVE, SAMPLED], ids=["full", "adaptive", "sampled"]
-)
+EACH = pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES)
 
 
 def losses(output):
     return [row["loss"] for row in log(output)]
 
 
-@OBJECTIVES
+@EACH
 @pytest.mark.parametrize("clips", [True, False], ids=["clips", "cuDNN"])
 @pytest.mark.parametrize("kernels", [{}, {"lstm": "gpu_lstm"}], ids=str)
 def test_losses_are_those_of_the_cpu(tmp_path, objective, clips, kernels):
@@ -65,7 +63,7 @@ def test_losses_are_those_of_the_cpu(tmp_path, objective, clips, kernels):
 
 @pytest.mark.parametrize("precision", ["float32", "tf32", "bfloat16"])
 @pytest.mark.parametrize("clips", [True, False], ids=["clips", "cuDNN"])
-@OBJECTIVES
+@EACH
 def test_what_it_learnt_there_it_knows_on_the_cpu(
     tmp_path, precision, clips, objective
 ):

@@ -60,6 +60,12 @@ SAMPLED = {
         "samples": 5,
     }
 }
+# Every objective of this package, which all tests of training run.
+OBJECTIVES = {
+    "full": {"training.objective": {"@objectives": "spacy-elmo.FullSoftmax.v1"}},
+    "adaptive": ADAPTIVE,
+    "sampled": SAMPLED,
+}
 
 
 def write_text(folder):

@@ -21,8 +21,8 @@ from spacy_elmo.pretrain.loop import Stopped, pretrain
 from spacy_elmo.text import Request, prepare
 
 from .runs import (
-    ADAPTIVE,
     CONFIG,
+    OBJECTIVES,
     SAMPLED,
     interrupt_at,
     log,
@@ -31,8 +31,6 @@ from .runs import (
     write_config,
     write_text,
 )
-
-OBJECTIVES = {"full": {}, "adaptive": ADAPTIVE, "sampled": SAMPLED}
 
 
 @pytest.fixture(scope="module")

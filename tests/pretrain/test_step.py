@@ -7,27 +7,20 @@ import pytest
 import torch
 
 from spacy_elmo.bilm.bilm import BiLM
-from spacy_elmo.bilm.objectives.adaptive import AdaptiveSoftmax, adaptive_softmax
-from spacy_elmo.bilm.objectives.full import FullSoftmax
-from spacy_elmo.bilm.objectives.sampled import SampledSoftmax
+from spacy_elmo.bilm.objectives import AdaptiveSoftmax
 from spacy_elmo.machine import transfer
 from spacy_elmo.pretrain import optimizers
 from spacy_elmo.pretrain.config import TrainingConfig
 from spacy_elmo.pretrain.loop import train_step
 from spacy_elmo.pretrain.model import LanguageModel
 from spacy_elmo.pretrain.optimizers import OptimizerRecipe, adagrad, adam, muon, sgd
+from spacy_elmo.registry import registry
 from spacy_elmo.text.corpus import build_corpus
 from spacy_elmo.text.streams import Streams
 
 from ..fake_gpu import Waits
 from ..models import tiny_config
-from .runs import TEXT
-
-OBJECTIVES = {
-    "full": FullSoftmax,
-    "adaptive": adaptive_softmax([4]),
-    "sampled": lambda width, n_words: SampledSoftmax(width, n_words, 4),
-}
+from .runs import OBJECTIVES, TEXT
 
 
 def not_fused(*args, fused):
@@ -45,7 +38,8 @@ def one_step(objective, recipe, device, precision="float32", **training):
     corpus = build_corpus(TEXT, vocab_size=9)
     bilm = BiLM.random(tiny_config(), vocab=corpus.vocab)
     torch.manual_seed(0)
-    softmax = OBJECTIVES[objective](bilm.config.projection_dim, len(corpus.vocab))
+    make = registry.resolve(OBJECTIVES[objective])["training.objective"]
+    softmax = make(bilm.config.projection_dim, len(corpus.vocab))
     model = LanguageModel(bilm, softmax, dropout=0.1).train().to(device)
     streams = [Streams(corpus, bilm, 4, 6, rows) for rows in (range(2), range(2, 4))]
     states = [model.bilm.zero_state(2) for _ in streams]
@@ -90,6 +84,12 @@ def test_a_step_of_the_sampled_softmax_does_not_wait_for_the_device(no_autocast)
     with Waits() as waits:
         step()
     assert waits.found == []
+
+
+def test_every_objective_is_tested():
+    names = [each["training.objective"]["@objectives"] for each in OBJECTIVES.values()]
+    ours = [n for n in registry.objectives.get_all() if n.startswith("spacy-elmo.")]
+    assert sorted(names) == sorted(ours)
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
