@@ -81,14 +81,13 @@ def load_objective(
     """
     sizes = config.projection_dim, len(vocab or [])
     with unpacked(path) as place:
-        if not has_objective(place):
-            return None
-        known = find_format(place)
+        known, file = find_format(place), folder_of(place) / objectives.FILE
         if isinstance(known, TrainedFormat):
-            return known.load_objective(place, *sizes).eval()
-        if vocab is None:
+            has_one = known.has_objective(place)
+            return known.load_objective(place, *sizes).eval() if has_one else None
+        if vocab is None or not file.exists():
             return None
-        return objectives.load(folder_of(place) / objectives.FILE, *sizes).eval()
+        return objectives.load(file, *sizes).eval()
 
 
 @default_settings()
