@@ -112,7 +112,7 @@ def test_shards_depend_on_the_plan_alone(tmp_path):
 
 
 def test_a_model_of_any_size_is_deterministic(tmp_path):
-    """Sizes that are no multiples of 16 make rows depend on their batch."""
+    """Also one whose sizes are no multiples of a vector of the processor."""
     save_model(tmp_path / "model", hidden_dim=20, projection_dim=7)
     output = embed_files(tmp_path, [write_lines(tmp_path / "a.txt")])
     expected = shards(output)
