@@ -42,11 +42,10 @@ def test_make_targets_are_there():
 # Rows of the table and those of the results that they are of, and so columns.
 SETUPS = {
     "hash embeddings (spaCy's `HashEmbedCNN`)": "without ELMo",
-    "the same after `spacy pretrain` (on 38 M tokens)": (
-        "after `spacy pretrain` (version 1's text)"
+    "ELMo, frozen": "ELMo, frozen",
+    "ELMo, frozen, and vectors of words, as `init-config` writes it": (
+        "ELMo, frozen, and vectors of words"
     ),
-    "floret, static vectors of subwords": "floret",
-    "ELMo, frozen, as it ships": "ELMo, frozen",
     "ELMo, fine-tuned": "ELMo, fine-tuned",
     "a small transformer (MiniLM-L6, frozen)": "MiniLM, frozen",
 }
