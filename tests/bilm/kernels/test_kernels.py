@@ -156,7 +156,7 @@ def test_a_sequence_has_the_same_bits(
     x_VH, *rows, sizes, state = inputs_of(bilm.config, lengths, torch.float32)
     with torch.no_grad(), force(lstm=name):
         if not LSTM_KERNELS[name].can_run(bilm.fast.dispatch_key(), bilm.config):
-            return
+            pytest.skip(f"{name} can't run here")
         with on_threads(n_threads):
             together = bilm.fast.read(x_VH, *rows, sizes, state)
         starts = [sum(sizes[:t]) for t in range(len(sizes))]
